@@ -1,1 +1,19 @@
-"""temporary"""
+"""The public universe: column kinds and the schema they make."""
+
+from maquette.schema.columns import INVALID, Boolean, Category, Column, Comparison
+from maquette.schema.ordered import Date, Integer, Number
+from maquette.schema.schema import Schema, as_arrow, refuse_invalid
+
+__all__ = [
+    "INVALID",
+    "Boolean",
+    "Category",
+    "Column",
+    "Comparison",
+    "Date",
+    "Integer",
+    "Number",
+    "Schema",
+    "as_arrow",
+    "refuse_invalid",
+]

@@ -1,0 +1,125 @@
+"""A reduced decision diagram: the canonical form of a linear query.
+
+Columns are read in schema order; two prefixes of a record that lead to the same remaining function share a node, and a
+column whose level does not matter gets no node. Two queries are the same function exactly when their diagrams are the
+same, so the digest of the root is a name for the question itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.errors import QueryError
+from maquette.schema import Schema
+
+if TYPE_CHECKING:
+    from maquette.query.linear import Term
+
+MAX_NODES = 200_000
+RESOLUTION = 2**40  # weights closer than this are the same weight
+
+State = tuple[tuple[int, float], ...]  # (what is left of a term, what it has collected so far), sorted
+
+
+class Diagram:
+    """The diagram of a sum of products: its digest, the columns that matter and the weights that occur."""
+
+    def __init__(self, schema: Schema, terms: Sequence[Term]) -> None:
+        self._schema = schema
+        self._positions = sorted({position for term in terms for position in term.factors})
+        self._tails = _Tails(self._positions, terms)
+        self._names: dict[tuple[int, ...], int] = {}
+        self._digests: list[bytes] = []
+        self._memo: list[dict[State, int]] = [{} for _ in range(len(self._positions) + 1)]
+        self._used: set[int] = set()
+        self.values: set[float] = set()
+        start: dict[int, float] = {}
+        for index, term in enumerate(terms):
+            tail = self._tails.first[index]
+            start[tail] = start.get(tail, 0.0) + term.coefficient
+        root = self._node(0, _state(start))
+        self.digest = self._digests[root].hex()
+        self.columns = tuple(schema.columns[position].name for position in sorted(self._used))
+
+    def _node(self, depth: int, state: State) -> int:
+        known = self._memo[depth].get(state)
+        if known is None:
+            known = self._terminal(state) if depth == len(self._positions) or not state else self._branch(depth, state)
+            self._memo[depth][state] = known
+        return known
+
+    def _terminal(self, state: State) -> int:
+        weight = round(sum(collected for _, collected in state) * RESOLUTION)
+        if not 0 <= weight <= RESOLUTION:
+            raise QueryError(
+                f"a weight of {weight / RESOLUTION} is outside [0, 1]; a linear query weighs rows in [0, 1]"
+            )
+        self.values.add(weight / RESOLUTION)
+        return self._intern((-1, weight), str(weight).encode())
+
+    def _branch(self, depth: int, state: State) -> int:
+        position = self._positions[depth]
+        size = self._schema.columns[position].size
+        ones = np.ones(size)
+        rows = np.array([self._tails.factor(tail, ones, position) for tail, _ in state])
+        distinct, level_of = np.unique(rows, axis=1, return_inverse=True)
+        children = [self._node(depth + 1, self._step(state, column)) for column in distinct.T]
+        if len(set(children)) == 1:
+            return children[0]
+        self._used.add(position)
+        by_level = tuple(children[i] for i in level_of.reshape(-1))
+        name = self._schema.columns[position].name.encode()
+        body = b"".join([name, b"\0", *(self._digests[child] for child in by_level)])
+        return self._intern((position, *by_level), body)
+
+    def _step(self, state: State, multipliers: NDArray[np.float64]) -> State:
+        collected: dict[int, float] = {}
+        for (tail, amount), multiplier in zip(state, multipliers, strict=True):
+            if multiplier != 0.0:
+                after = self._tails.after[tail]
+                collected[after] = collected.get(after, 0.0) + amount * float(multiplier)
+        return _state(collected)
+
+    def _intern(self, node: tuple[int, ...], body: bytes) -> int:
+        if node not in self._names:
+            if len(self._names) >= MAX_NODES:
+                raise QueryError(f"the question needs a diagram of more than {MAX_NODES} nodes; ask it in parts")
+            self._names[node] = len(self._digests)
+            self._digests.append(hashlib.sha256(body).digest())
+        return self._names[node]
+
+
+class _Tails:
+    """What is left of each term at each depth, shared between terms that end alike.
+
+    A tail at depth i is (factor of column i or none, tail at depth i + 1).
+    """
+
+    def __init__(self, positions: list[int], terms: Sequence[Term]) -> None:
+        ids: dict[tuple[int, bytes | None, int], int] = {}
+        self.after: dict[int, int] = {}
+        self._factors: dict[int, NDArray[np.float64] | None] = {}
+        self.first = []
+        for term in terms:
+            tail = -1
+            for depth in range(len(positions) - 1, -1, -1):
+                factor = term.factors.get(positions[depth])
+                key = (depth, None if factor is None else factor.tobytes(), tail)
+                tail_id = ids.setdefault(key, len(ids))
+                self.after[tail_id] = tail
+                self._factors[tail_id] = factor
+                tail = tail_id
+            self.first.append(tail)
+
+    def factor(self, tail: int, ones: NDArray[np.float64], position: int) -> NDArray[np.float64]:
+        factor = self._factors[tail]
+        return ones if factor is None else factor
+
+
+def _state(collected: dict[int, float]) -> State:
+    return tuple(sorted((tail, amount) for tail, amount in collected.items() if amount != 0.0))

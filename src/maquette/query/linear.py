@@ -1,0 +1,251 @@
+"""LinearQuery: a weight in [0, 1] for every point of the universe, held as a short sum of per-column products.
+
+    q(x) = sum over terms of  coefficient * product over columns of factor[level of x in that column]
+
+The answer of a table is the sum of q over its rows (a count) or that sum over the number of rows (a value). The same
+query can be evaluated on the cells of the columns it touches, on encoded records, and as SQL on raw rows; nobody
+enumerates the universe. Weights are fixed point at the wall: `grid` is 1 for predicates and 2^20 otherwise, and
+`grid * q` is rounded to whole numbers, so that private sums are exact integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.errors import QueryError
+from maquette.query.diagram import Diagram
+from maquette.schema import Schema
+
+FINE = 2**20
+MAX_TERMS = 4096
+MAX_CELLS = 2**26
+
+Weights = NDArray[np.float64]
+
+
+class Term:
+    """A coefficient times one factor for each of a few columns (keyed by position, in schema order)."""
+
+    __slots__ = ("coefficient", "factors", "key")
+
+    def __init__(self, coefficient: float, factors: Mapping[int, Weights]) -> None:
+        self.coefficient = float(coefficient)
+        self.factors = {position: factors[position] for position in sorted(factors)}
+        self.key = tuple((position, factor.tobytes()) for position, factor in self.factors.items())
+
+
+class LinearQuery:
+    """A linear query; build one with `where`, expressions, SQL, or `LinearQuery.product`.
+
+    Equal questions are equal objects: the canonical form is a reduced decision diagram over the columns that matter.
+
+    >>> from maquette import Boolean, Integer, Schema, where
+    >>> schema = Schema([Integer("age", 0, 99), Boolean("smoker")])
+    >>> query = where(schema, "age >= 65 AND smoker")
+    >>> query == ~(where(schema, "age < 65") | ~where(schema, "smoker")), query.columns
+    (True, ('age', 'smoker'))
+    """
+
+    def __init__(self, schema: Schema, terms: Iterable[Term]) -> None:
+        self.schema = schema
+        self.terms = _simplified(schema, terms)
+        if len(self.terms) > MAX_TERMS:
+            raise QueryError(
+                f"the question expands to {len(self.terms)} products, more than {MAX_TERMS}; "
+                "ask it in parts, or use IN lists instead of long chains of OR over several columns"
+            )
+
+    @classmethod
+    def constant(cls, schema: Schema, value: float = 1.0) -> LinearQuery:
+        """The same weight for every row; 1 counts them."""
+        return cls(schema, [Term(value, {})])
+
+    @classmethod
+    def product(cls, schema: Schema, factors: Mapping[str, Sequence[float] | NDArray[Any]]) -> LinearQuery:
+        """The product of one weight vector (a weight in [0, 1] per level) for each named column."""
+        checked: dict[int, Weights] = {}
+        for name, factor in factors.items():
+            weights = np.array(factor, dtype=np.float64)
+            if weights.shape != (schema[name].size,):
+                raise QueryError(
+                    f"column {name!r} has {schema[name].size} levels, got weights of shape {weights.shape}"
+                )
+            if not ((weights >= 0) & (weights <= 1)).all():
+                raise QueryError(f"column {name!r}: weights must lie in [0, 1]")
+            checked[schema.position(name)] = weights
+        return cls(schema, [Term(1.0, checked)])
+
+    def __and__(self, other: LinearQuery) -> LinearQuery:
+        """The product: for predicates, both hold."""
+        self._same_universe(other)
+        return LinearQuery(self.schema, [_times(a, b) for a in self.terms for b in other.terms])
+
+    def __invert__(self) -> LinearQuery:
+        """One minus the weight: for predicates, the complement (null levels included)."""
+        if len(self.terms) == 1 and len(self.terms[0].factors) == 1 and self.terms[0].coefficient == 1.0:
+            ((position, factor),) = self.terms[0].factors.items()
+            return LinearQuery(self.schema, [Term(1.0, {position: 1.0 - factor})])
+        opposite = [Term(-term.coefficient, term.factors) for term in self.terms]
+        return LinearQuery(self.schema, [Term(1.0, {}), *opposite])
+
+    def __or__(self, other: LinearQuery) -> LinearQuery:
+        """For predicates, at least one holds."""
+        return ~(~self & ~other)
+
+    def _same_universe(self, other: LinearQuery) -> None:
+        if self.schema != other.schema:
+            raise QueryError("the two queries are over different schemas; build both from one schema")
+
+    @cached_property
+    def _diagram(self) -> Diagram:
+        return Diagram(self.schema, self.terms)
+
+    @property
+    def key(self) -> str:
+        """The canonical digest: equal for equal questions, whatever way they were written."""
+        return self._diagram.digest
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns the weight truly depends on, in schema order."""
+        return self._diagram.columns
+
+    @property
+    def is_predicate(self) -> bool:
+        """Whether every weight is 0 or 1."""
+        return self._diagram.values <= {0.0, 1.0}
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The smallest and the largest weight."""
+        return min(self._diagram.values), max(self._diagram.values)
+
+    @property
+    def grid(self) -> int:
+        """Weights are whole multiples of 1/grid at the wall."""
+        return 1 if self.is_predicate else FINE
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LinearQuery) and self.schema == other.schema and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def weights(self, columns: Sequence[str] | None = None) -> Weights:
+        """The weight of every cell over `columns` (default: those it touches), one axis per column."""
+        columns = self.columns if columns is None else tuple(columns)
+        missing = set(self.columns) - set(columns)
+        if missing:
+            raise QueryError(f"the query depends on {', '.join(sorted(missing))}, which is not among {columns}")
+        if self.schema.cells(columns) > MAX_CELLS:
+            raise QueryError(f"{self.schema.cells(columns):,} cells over {len(columns)} columns are too many to list")
+        positions = [self.schema.position(name) for name in columns]
+        total = np.zeros(self.schema.shape(columns))
+        for term in self._lean:
+            cells = np.full((1,) * len(columns), term.coefficient)
+            for position, factor in term.factors.items():
+                axis = positions.index(position)
+                cells = cells * factor.reshape([-1 if i == axis else 1 for i in range(len(columns))])
+            total += cells
+        return np.clip(total, 0.0, 1.0)
+
+    def evaluate(self, records: NDArray[np.integer[Any]]) -> Weights:
+        """The weight of each encoded record (one column of `records` per schema column)."""
+        total = np.zeros(len(records))
+        for term in self._lean:
+            weight = np.full(len(records), term.coefficient)
+            for position, factor in term.factors.items():
+                weight *= factor[records[:, position]]
+            total += weight
+        return np.clip(total, 0.0, 1.0)
+
+    def fixed(self, weights: Weights) -> NDArray[np.int64]:
+        """Weights as whole numbers of 1/grid."""
+        return np.rint(weights * self.grid).astype(np.int64)
+
+    @cached_property
+    def _lean(self) -> tuple[Term, ...]:
+        """The terms without factors of columns that turned out not to matter."""
+        relevant = {self.schema.position(name) for name in self.columns}
+        if all(relevant.issuperset(term.factors) for term in self.terms):
+            return self.terms
+        # Whatever the irrelevant columns hold, the sum is the same: read it at level 0.
+        fixed = []
+        for term in self.terms:
+            gone = [factor[0] for position, factor in term.factors.items() if position not in relevant]
+            kept = {position: factor for position, factor in term.factors.items() if position in relevant}
+            fixed.append(Term(term.coefficient * float(np.prod(gone)), kept))
+        return _simplified(self.schema, fixed)
+
+    def sql(self) -> str:
+        """The weight of a raw row as a SQL expression (DuckDB) over the table's own columns."""
+        if not self._lean:
+            return "0"
+        return " + ".join(_term_sql(self.schema, term) for term in self._lean)
+
+    def __repr__(self) -> str:
+        return f"LinearQuery({' and '.join(self.columns) or 'every row'}, {self.key[:8]})"
+
+
+def _times(a: Term, b: Term) -> Term:
+    factors = dict(a.factors)
+    for position, factor in b.factors.items():
+        factors[position] = factors[position] * factor if position in factors else factor
+    return Term(a.coefficient * b.coefficient, factors)
+
+
+def _simplified(schema: Schema, terms: Iterable[Term]) -> tuple[Term, ...]:
+    """Drop empty products and factors of all ones, then add up terms that differ in one column at most."""
+    sums: dict[tuple[tuple[int, bytes], ...], Term] = {}
+    for term in terms:
+        if term.coefficient == 0.0 or any(not factor.any() for factor in term.factors.values()):
+            continue
+        lean = Term(term.coefficient, {p: f for p, f in term.factors.items() if not (f == 1.0).all()})
+        known = sums.get(lean.key)
+        sums[lean.key] = lean if known is None else Term(known.coefficient + lean.coefficient, lean.factors)
+    kept = [term for term in sums.values() if term.coefficient != 0.0]
+    return tuple(sorted(_merged(kept), key=lambda term: (len(term.factors), term.key)))
+
+
+def _merged(terms: list[Term]) -> list[Term]:
+    """Replace c*P*a + c*P*b by c*P*(a+b) when a and b are disjoint factors of one column."""
+    merged = True
+    while merged and len(terms) > 1:
+        merged = False
+        for position in sorted({p for term in terms for p in term.factors}):
+            groups: dict[Any, list[Term]] = {}
+            for term in terms:
+                rest = tuple(part for part in term.key if part[0] != position)
+                groups.setdefault((term.coefficient, rest, position in term.factors), []).append(term)
+            terms = []
+            for (coefficient, _, touched), group in groups.items():
+                if not touched or len(group) == 1:
+                    terms += group
+                    continue
+                total = np.sum([term.factors[position] for term in group], axis=0)
+                if total.max() > 1.0:
+                    terms += group
+                    continue
+                merged = True
+                factors = {**group[0].factors, position: total}
+                terms.append(Term(coefficient, {p: f for p, f in factors.items() if not (f == 1.0).all()}))
+    return terms
+
+
+def _term_sql(schema: Schema, term: Term) -> str:
+    parts = [repr(term.coefficient) if term.coefficient != int(term.coefficient) else str(int(term.coefficient))]
+    for position, factor in term.factors.items():
+        column = schema.columns[position]
+        code = column.code_sql('"' + column.name.replace('"', '""') + '"')
+        cases = [
+            f"WHEN {code} IN ({', '.join(map(str, np.flatnonzero(factor == value)))}) THEN {float(value)!r}::DOUBLE"
+            for value in np.unique(factor)
+            if value != 0.0
+        ]
+        parts.append(f"CASE {' '.join(cases)} ELSE 0 END")
+    return "(" + " * ".join(parts) + ")"

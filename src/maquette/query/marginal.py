@@ -1,0 +1,181 @@
+"""Marginal: the question the doors answer — a table of disjoint cells, each the total weight of the rows in it.
+
+A marginal has axes (columns, or buckets of a CASE) and a weight (a linear query, default: every row counts 1). With
+no axes it is a single number. Because a row falls into one cell only, a whole marginal costs what one of its cells
+costs under add-remove: this is why GROUP BY is one question.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.errors import QueryError
+from maquette.query.linear import LinearQuery
+from maquette.schema import Schema
+
+MAX_OUTPUT = 2**26
+
+
+@dataclass(frozen=True)
+class Buckets:
+    """An axis whose levels are disjoint predicates; a row that fits none is not counted."""
+
+    name: str
+    labels: tuple[str, ...]
+    parts: tuple[LinearQuery, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.labels) != len(self.parts) or not self.parts:
+            raise QueryError(f"buckets {self.name!r}: need one label per predicate, at least one")
+        if not all(part.is_predicate for part in self.parts):
+            raise QueryError(f"buckets {self.name!r}: every bucket must be a predicate")
+        seen = self.parts[0]
+        for part in self.parts[1:]:
+            if (seen & part).bounds[1] > 0:
+                raise QueryError(f"buckets {self.name!r} overlap; a row may fall into one bucket only")
+            seen = seen | part
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Every column a bucket depends on."""
+        return tuple(dict.fromkeys(name for part in self.parts for name in part.columns))
+
+
+Axis = str | Buckets
+
+
+class Marginal:
+    """For every cell of `axes`, the total weight of the rows in it.
+
+    >>> from maquette import Boolean, Integer, Schema, where
+    >>> schema = Schema([Integer("age", 0, 99, width=50), Boolean("smoker")])
+    >>> Marginal(schema, ["age"], where(schema, "smoker"))
+    Marginal(age where smoker: 2 cells)
+    """
+
+    def __init__(self, schema: Schema, axes: Iterable[Axis] = (), weight: LinearQuery | None = None) -> None:
+        self.schema = schema
+        self.axes: tuple[Axis, ...] = tuple(axes)
+        self.weight = LinearQuery.constant(schema) if weight is None else weight
+        if self.weight.schema != schema:
+            raise QueryError("the weight of a marginal must be over the marginal's schema")
+        names = [axis if isinstance(axis, str) else axis.name for axis in self.axes]
+        if len(set(names)) < len(names):
+            raise QueryError(f"an axis is named twice: {', '.join(names)}")
+        if self.cells > MAX_OUTPUT:
+            raise QueryError(f"the table would have {self.cells:,} cells, more than {MAX_OUTPUT:,}; use fewer columns")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of cells along each axis."""
+        return tuple(self.schema[a].size if isinstance(a, str) else len(a.parts) for a in self.axes)
+
+    @property
+    def cells(self) -> int:
+        """The number of cells."""
+        return math.prod(self.shape)
+
+    @property
+    def labels(self) -> tuple[tuple[str, ...], ...]:
+        """What each cell along each axis is called."""
+        return tuple(self.schema[a].labels if isinstance(a, str) else a.labels for a in self.axes)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What each axis is called."""
+        return tuple(a if isinstance(a, str) else a.name for a in self.axes)
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """Every column that axes or weight depend on, in schema order."""
+        touched = set(self.weight.columns)
+        for axis in self.axes:
+            touched.update([axis] if isinstance(axis, str) else axis.columns)
+        return tuple(sorted(touched, key=self.schema.position))
+
+    @property
+    def grid(self) -> int:
+        """Values are whole multiples of 1/grid at the wall."""
+        return self.weight.grid
+
+    @cached_property
+    def key(self) -> str:
+        """The canonical digest of the question."""
+        parts = [a.encode() if isinstance(a, str) else b"\1".join(p.key.encode() for p in a.parts) for a in self.axes]
+        return hashlib.sha256(b"\0".join([*parts, self.weight.key.encode()])).hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Marginal) and self.schema == other.schema and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def tally(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The exact value of every cell, in units of 1/grid, from the counts over `columns`."""
+        index, weights = self._layout
+        if index is None:
+            kept = tuple(self.columns.index(a) for a in self.axes if isinstance(a, str))
+            summed = (counts * weights).sum(axis=tuple(set(range(counts.ndim)) - set(kept)), dtype=np.int64)
+            return np.ascontiguousarray(np.transpose(summed, [sorted(kept).index(axis) for axis in kept]))
+        flat = np.zeros(self.cells + 1, dtype=np.int64)
+        np.add.at(flat, index.reshape(-1), (counts * weights).reshape(-1))
+        return flat[:-1].reshape(self.shape)
+
+    def tally_records(self, records: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+        """The same from encoded records (one column per schema column), for tables too wide to count."""
+        flat = np.zeros(self.cells + 1, dtype=np.int64)
+        np.add.at(flat, self._locate(records), self.weight.fixed(self.weight.evaluate(records)))
+        return flat[:-1].reshape(self.shape)
+
+    def _locate(self, records: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+        """The flat cell of each record; one past the end where it falls into no bucket."""
+        index = np.zeros(len(records), dtype=np.int64)
+        outside = np.zeros(len(records), dtype=bool)
+        for axis in self.axes:
+            if isinstance(axis, str):
+                index = index * self.schema[axis].size + records[:, self.schema.position(axis)]
+                continue
+            bucket = np.full(len(records), -1)
+            for i, part in enumerate(axis.parts):
+                bucket[part.evaluate(records) > 0] = i
+            outside |= bucket < 0
+            index = index * len(axis.parts) + np.maximum(bucket, 0)
+        index[outside] = self.cells
+        return index
+
+    @cached_property
+    def _layout(self) -> tuple[NDArray[np.int64] | None, NDArray[np.int64]]:
+        """Where every cell of `columns` goes (None when the axes are plain columns) and its whole-number weight."""
+        weights = self.weight.fixed(self.weight.weights(self.columns))
+        if all(isinstance(axis, str) for axis in self.axes):
+            return None, weights
+        shape = self.schema.shape(self.columns)
+        records = np.zeros((math.prod(shape), len(self.schema)), dtype=np.int32)
+        for name, codes in zip(self.columns, np.indices(shape), strict=True):
+            records[:, self.schema.position(name)] = codes.reshape(-1)
+        return self._locate(records).reshape(shape), weights
+
+    def __repr__(self) -> str:
+        where = "" if self.weight == LinearQuery.constant(self.schema) else f" where {', '.join(self.weight.columns)}"
+        return f"Marginal({' x '.join(self.names) or 'total'}{where}: {self.cells} cells)"
+
+
+def marginal_of(schema: Schema, question: Sequence[str] | LinearQuery | Marginal) -> Marginal:
+    """A marginal from column names, a linear query, or itself."""
+    if isinstance(question, Marginal):
+        return question
+    if isinstance(question, LinearQuery):
+        return Marginal(schema, (), question)
+    if isinstance(question, str):
+        raise QueryError(f"expected columns, a query or a marginal, got the text {question!r}; parse it with `where`")
+    for name in question:
+        schema.position(name)
+    return Marginal(schema, question)

@@ -1,0 +1,260 @@
+"""Column kinds: each maps raw values to a small, public, ordered set of levels.
+
+A column never looks at data. Its levels, bins and bounds are declared; a raw value is sent to a level by one SQL
+expression (`code_sql`), which is the only definition of encoding: tables are encoded by running it in the engine, and
+`encode` runs the same expression on values in memory. Encoding is total: numbers and dates are clamped to the
+declared range, an undeclared category goes to `other` if there is one, a missing value to the null level if the
+column is nullable; whatever is left gets the code `INVALID`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass, fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.errors import QueryError, SchemaError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+INVALID = -1
+NULL_LABEL = "NULL"
+
+Comparison = Literal["=", "<>", "<", "<=", ">", ">="]
+Selection = NDArray[np.bool_]
+
+
+def quoted(text: str) -> str:
+    """A SQL string literal."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+@dataclass(frozen=True)
+class Column(ABC):
+    """One attribute of the public universe. Level codes run from 0; the null level, if any, is the last."""
+
+    kind: ClassVar[str]
+    name: str
+    _: KW_ONLY
+    nullable: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name or "\x00" in self.name:
+            raise SchemaError(f"a column needs a name: expected non-empty text, got {self.name!r}")
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """What each level is called, in order."""
+        return (*self._labels(), *([NULL_LABEL] if self.nullable else []))
+
+    @property
+    def size(self) -> int:
+        """The number of levels, the null level included."""
+        return self.known + self.nullable
+
+    @property
+    @abstractmethod
+    def known(self) -> int:
+        """The number of levels that are not the null level."""
+
+    @abstractmethod
+    def _labels(self) -> Iterable[str]: ...
+
+    @property
+    def midpoints(self) -> NDArray[np.float64] | None:
+        """The number each known level stands for in sums and averages; None if the column is not a number."""
+        return None
+
+    def code_sql(self, identifier: str) -> str:
+        """A total SQL expression (DuckDB) that sends a raw value to its code."""
+        null = str(self.known) if self.nullable else str(INVALID)
+        return f"CASE WHEN {self._missing_sql(identifier)} THEN {null} ELSE {self._known_sql(identifier)} END"
+
+    def _missing_sql(self, identifier: str) -> str:
+        return f"{identifier} IS NULL OR trim(CAST({identifier} AS VARCHAR)) = ''"
+
+    @abstractmethod
+    def _known_sql(self, identifier: str) -> str:
+        """The code of a value that is not missing, or INVALID."""
+
+    def encode(self, values: object) -> NDArray[np.int32]:
+        """The code of each value (numpy, Arrow, or a sequence); `INVALID` where no level fits."""
+        import duckdb
+        import pyarrow as pa
+
+        array = values if isinstance(values, pa.Array | pa.ChunkedArray) else _arrow(values)
+        relation = pa.table({"v": array})  # noqa: F841 -- found by name in the query below
+        with duckdb.connect() as engine:
+            query = f"SELECT CAST({self.code_sql('v')} AS INTEGER) AS c FROM relation"
+            codes: NDArray[np.int32] = engine.execute(query).fetchnumpy()["c"]
+        return np.ascontiguousarray(codes, dtype=np.int32)
+
+    def decode(self, codes: NDArray[np.integer[Any]]) -> pa.Array:
+        """One representative raw value per code (the null level becomes null)."""
+        import pyarrow as pa
+
+        codes = np.asarray(codes)
+        if codes.size and not (codes.min() >= 0 and codes.max() < self.size):
+            raise SchemaError(f"column {self.name!r}: codes must lie in 0..{self.size - 1}")
+        values = pa.array([*self.values, *([None] if self.nullable else [])], type=self._arrow_type())
+        return values.take(pa.array(codes))
+
+    @property
+    @abstractmethod
+    def values(self) -> Sequence[Any]:
+        """A representative raw value of each known level."""
+
+    @abstractmethod
+    def _arrow_type(self) -> pa.DataType: ...
+
+    @abstractmethod
+    def compare(self, comparison: Comparison, literal: object) -> Selection:
+        """The levels on which `column <comparison> literal` holds; the null level never does (SQL)."""
+
+    def is_null(self) -> Selection:
+        """The null level, if there is one."""
+        return np.arange(self.size) >= self.known
+
+    def as_dict(self) -> dict[str, Any]:
+        """A plain description: kind, name and every setting that differs from its default."""
+        settings = {f.name: getattr(self, f.name) for f in fields(self) if not f.name.startswith("_")}
+        defaults = {f.name: f.default for f in fields(self)}
+        kept = {k: v for k, v in settings.items() if v is not None and (k == "name" or v != defaults[k])}
+        return {"name": kept.pop("name"), "kind": self.kind, **kept}
+
+    def _select(self, low: int, high: int) -> Selection:
+        """Levels low <= level < high."""
+        levels = np.arange(self.size)
+        return (low <= levels) & (levels < min(high, self.known))
+
+    def _refuse(self, problem: str, expected: str) -> QueryError:
+        return QueryError(f"column {self.name!r} ({self.kind}): {problem}; {expected}")
+
+
+def _arrow(values: object) -> pa.Array:
+    import pyarrow as pa
+
+    try:
+        return pa.array(values, from_pandas=True)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):  # mixed types: compare them as text
+        items: Iterable[Any] = values  # type: ignore[assignment]
+        return pa.array([None if v is None or v != v else str(v) for v in items], type=pa.string())  # noqa: PLR0124
+
+
+@dataclass(frozen=True)
+class Boolean(Column):
+    """False and true.
+
+    >>> Boolean("smoker").encode([True, False, 1])
+    array([1, 0, 1], dtype=int32)
+    """
+
+    kind: ClassVar[str] = "boolean"
+
+    @property
+    def known(self) -> int:
+        """Two levels."""
+        return 2
+
+    def _labels(self) -> Iterable[str]:
+        return ("false", "true")
+
+    @property
+    def values(self) -> Sequence[bool]:
+        """False, true."""
+        return (False, True)
+
+    @property
+    def midpoints(self) -> NDArray[np.float64]:
+        """Zero and one, so that avg(column) is the share of true."""
+        return np.array([0.0, 1.0])
+
+    def _arrow_type(self) -> pa.DataType:
+        import pyarrow as pa
+
+        return pa.bool_()
+
+    def _known_sql(self, identifier: str) -> str:
+        return f"coalesce(CAST(TRY_CAST(CAST({identifier} AS VARCHAR) AS BOOLEAN) AS INTEGER), {INVALID})"
+
+    def compare(self, comparison: Comparison, literal: object) -> Selection:
+        """Equality with true, false, 1 or 0."""
+        if comparison not in ("=", "<>"):
+            raise self._refuse(f"{comparison} makes no sense", "use = or <>, or the column alone")
+        if not isinstance(literal, bool | int) or literal not in (0, 1):
+            raise self._refuse(f"{literal!r} is not a truth value", "expected true or false")
+        wanted = int(literal) if comparison == "=" else 1 - int(literal)
+        return self._select(wanted, wanted + 1)
+
+
+@dataclass(frozen=True)
+class Category(Column):
+    """A declared list of names, and optionally a level `other` for every name not in it.
+
+    >>> Category("sex", ["female", "male"], other="other").encode(["male", "female", "x"])
+    array([1, 0, 2], dtype=int32)
+    """
+
+    kind: ClassVar[str] = "category"
+    levels: Sequence[str | int]
+    _: KW_ONLY
+    other: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.levels, str) or not self.levels:
+            raise SchemaError(f"column {self.name!r}: a category needs a list of levels, got {self.levels!r}")
+        object.__setattr__(self, "levels", tuple(str(level).strip() for level in self.levels))
+        named = [*self.levels, *([] if self.other is None else [self.other])]
+        repeated = sorted({str(level) for level in named if named.count(level) > 1})
+        if repeated:
+            raise SchemaError(f"column {self.name!r}: levels must differ, repeated: {', '.join(repeated)}")
+        if "" in named:
+            raise SchemaError(f"column {self.name!r}: a level has no name; use nullable=True for missing values")
+
+    @property
+    def known(self) -> int:
+        """The declared levels, and `other` if declared."""
+        return len(self.levels) + (self.other is not None)
+
+    def _labels(self) -> Iterable[str]:
+        return self.values
+
+    @cached_property
+    def values(self) -> Sequence[str]:
+        """The level names."""
+        return (*(str(level) for level in self.levels), *([] if self.other is None else [self.other]))
+
+    def _arrow_type(self) -> pa.DataType:
+        import pyarrow as pa
+
+        return pa.string()
+
+    def _known_sql(self, identifier: str) -> str:
+        text = f"trim(CAST({identifier} AS VARCHAR))"
+        if all(level.lstrip("-").isdigit() for level in map(str, self.levels)):
+            text = rf"regexp_replace({text}, '^(-?\d+)\.0$', '\1')"  # integers that arrive as floats
+        enum = f"ENUM({', '.join(quoted(str(level)) for level in self.levels)})"
+        unknown = INVALID if self.other is None else len(self.levels)
+        return f"coalesce(CAST(enum_code(TRY_CAST({text} AS {enum})) AS INTEGER), {unknown})"
+
+    def compare(self, comparison: Comparison, literal: object) -> Selection:
+        """Equality with a declared level."""
+        if comparison not in ("=", "<>"):
+            raise self._refuse(f"categories have no order, so {comparison} makes no sense", "use =, <> or IN")
+        text = str(literal)
+        if isinstance(literal, bool) or text not in self.values:
+            import difflib
+
+            close = difflib.get_close_matches(text, self.values, n=3) or self.values[:5]
+            more = "" if len(close) == len(self.values) else ", ..."
+            raise self._refuse(f"{literal!r} is not a declared level", f"expected one of {', '.join(close)}{more}")
+        level = self.values.index(text)
+        equal = self._select(level, level + 1)
+        return equal if comparison == "=" else self._select(0, self.known) & ~equal

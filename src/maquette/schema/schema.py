@@ -1,0 +1,211 @@
+"""Schema: the public universe, fixed before the data is seen."""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import json
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.errors import OutOfDomain, QueryError, SchemaError
+from maquette.schema.columns import INVALID, Boolean, Category, Column
+from maquette.schema.ordered import Date, Integer, Number
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+KINDS: dict[str, type[Column]] = {kind.kind: kind for kind in (Boolean, Category, Integer, Number, Date)}
+
+
+class Schema:
+    """An ordered list of columns; the universe is the product of their levels.
+
+    >>> from maquette import Boolean, Integer
+    >>> schema = Schema([Integer("age", 0, 99, width=10), Boolean("smoker")])
+    >>> schema.size
+    20
+    """
+
+    def __init__(self, columns: Iterable[Column], *, guessed: bool = False) -> None:
+        self.columns = tuple(columns)
+        self.guessed = guessed
+        strangers = [c for c in self.columns if not isinstance(c, Column)]
+        if strangers or not self.columns:
+            kinds = ", ".join(kind.__name__ for kind in KINDS.values())
+            raise SchemaError(f"a schema needs at least one column, each one of {kinds}; got {strangers or 'none'}")
+        names = [c.name for c in self.columns]
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        if repeated:
+            raise SchemaError(f"column names must differ, repeated: {', '.join(repeated)}")
+        self._positions = {name: i for i, name in enumerate(names)}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Column names in order."""
+        return tuple(self._positions)
+
+    @property
+    def size(self) -> int:
+        """The number of points of the universe, exactly."""
+        return self.cells(self.names)
+
+    def shape(self, names: Sequence[str]) -> tuple[int, ...]:
+        """The number of levels of each named column."""
+        return tuple(self[name].size for name in names)
+
+    def cells(self, names: Sequence[str]) -> int:
+        """The number of cells of a table over these columns, exactly."""
+        return math.prod(self.shape(names))
+
+    def position(self, name: str) -> int:
+        """Where a column stands; an unknown name is refused with the nearest known ones."""
+        if name in self._positions:
+            return self._positions[name]
+        import difflib
+
+        close = difflib.get_close_matches(name, self.names, n=3)
+        hint = f"did you mean {' or '.join(close)}?" if close else f"columns are {', '.join(self.names)}"
+        raise QueryError(f"there is no column {name!r}; {hint}")
+
+    def __getitem__(self, name: str) -> Column:
+        return self.columns[self.position(name)]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._positions
+
+    def __iter__(self) -> Iterator[Column]:
+        return iter(self.columns)
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Schema) and self.columns == other.columns
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of the whole declaration: equal schemas have equal digests."""
+        text = json.dumps([column.as_dict() for column in self.columns], default=str, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def encode(self, table: object) -> NDArray[np.int32]:
+        """Encode public rows (an Arrow table, a data frame, or a mapping of columns): one row of codes per record.
+
+        Values that no level can hold are refused with a count per column.
+        """
+        arrow = as_arrow(table)
+        missing = [name for name in self.names if name not in arrow.column_names]
+        if missing:
+            raise SchemaError(f"the table lacks {', '.join(missing)}; it has {', '.join(arrow.column_names)}")
+        records = np.empty((arrow.num_rows, len(self)), dtype=np.int32)
+        for i, column in enumerate(self.columns):
+            records[:, i] = column.encode(arrow[column.name])
+        invalid = {c.name: int((records[:, i] == INVALID).sum()) for i, c in enumerate(self.columns)}
+        refuse_invalid(invalid)
+        return records
+
+    def decode(self, records: NDArray[np.integer[Any]]) -> pa.Table:
+        """One representative raw row per encoded record."""
+        import pyarrow as pa
+
+        return pa.table({c.name: c.decode(records[:, i]) for i, c in enumerate(self.columns)})
+
+    def dumps(self) -> str:
+        """The schema as TOML text, ready for review and `loads`."""
+        from maquette.schema.toml import dumps
+
+        return dumps(self)
+
+    @classmethod
+    def loads(cls, text: str) -> Schema:
+        """A schema from TOML text."""
+        from maquette.schema.toml import loads
+
+        return loads(text)
+
+    def save(self, path: str | Path) -> None:
+        """Write the schema as a TOML file."""
+        Path(path).write_text(self.dumps(), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Schema:
+        """Read a TOML schema; `.json` is taken for an mbi domain, `.yaml`/`.yml` for SmartNoise metadata."""
+        from maquette.schema.importers import from_mbi, from_smartnoise
+
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise SchemaError(f"cannot read the schema file {str(path)!r}: {error}") from None
+        match Path(path).suffix.lower():
+            case ".json":
+                return from_mbi(text)
+            case ".yaml" | ".yml":
+                return from_smartnoise(text)
+            case _:
+                return cls.loads(text)
+
+    @classmethod
+    def guess(cls, source: object) -> Schema:
+        """Draft a schema by reading the data. The draft is not private: review every bound and level."""
+        from maquette.schema.guess import guess
+
+        return guess(source)
+
+    def __repr__(self) -> str:
+        return f"Schema({len(self)} columns, universe {_magnitude(self.size)}: {_preview(self.names)})"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{html.escape(c.name)}</td><td>{c.kind}</td><td>{c.size}</td>"
+            f"<td>{html.escape(_preview(c.labels))}</td></tr>"
+            for c in self.columns
+        )
+        head = "<tr><th>column</th><th>kind</th><th>levels</th><th></th></tr>"
+        return f"<table>{head}{rows}</table><p>universe: {_magnitude(self.size)} points</p>"
+
+
+def as_arrow(table: object) -> pa.Table:
+    """An Arrow table from Arrow, a data frame (pandas, polars, ...) or a mapping of columns."""
+    import narwhals as nw
+    import pyarrow as pa
+
+    if isinstance(table, pa.Table):
+        return table
+    if isinstance(table, dict):
+        return pa.table(table)
+    try:
+        return nw.from_native(table, eager_only=True).to_arrow()  # type: ignore[call-overload]
+    except TypeError:
+        raise SchemaError(
+            f"expected an Arrow table, a data frame or a mapping of columns, got {type(table).__name__}"
+        ) from None
+
+
+def refuse_invalid(invalid: dict[str, int]) -> None:
+    """Refuse a table with values outside the declared universe, saying how many in which column."""
+    bad = {name: count for name, count in invalid.items() if count}
+    if bad:
+        listed = ", ".join(f"{name}: {count}" for name, count in bad.items())
+        raise OutOfDomain(
+            f"values outside the declared universe ({listed}). Declare the missing levels, an `other` level, or "
+            "nullable = true for these columns, or clean the data",
+            bad,
+        )
+
+
+def _magnitude(size: int) -> str:
+    return f"{size:,}" if size < 10**12 else f"about 10^{math.log10(size):.1f}"
+
+
+def _preview(labels: Sequence[str]) -> str:
+    return ", ".join(labels) if len(labels) <= 6 else f"{', '.join(labels[:3])}, ..., {labels[-1]}"
