@@ -1,6 +1,38 @@
-"""What can be asked: linear queries and the marginals made of them."""
+"""What can be asked: linear queries, the marginals made of them, and the ways to write them down."""
 
+from maquette.query.expression import Expression, col, where
 from maquette.query.linear import LinearQuery
-from maquette.query.marginal import Buckets, Marginal, marginal_of
+from maquette.query.marginal import Axis, Buckets, Marginal, marginal_of
+from maquette.query.sql import Measure, Output, Statement, parse, question
+from maquette.query.workload import (
+    Workload,
+    conjunctions,
+    disjunctions,
+    marginals,
+    prefixes,
+    queries,
+    ranges,
+)
 
-__all__ = ["Buckets", "LinearQuery", "Marginal", "marginal_of"]
+__all__ = [
+    "Axis",
+    "Buckets",
+    "Expression",
+    "LinearQuery",
+    "Marginal",
+    "Measure",
+    "Output",
+    "Statement",
+    "Workload",
+    "col",
+    "conjunctions",
+    "disjunctions",
+    "marginal_of",
+    "marginals",
+    "parse",
+    "prefixes",
+    "queries",
+    "question",
+    "ranges",
+    "where",
+]

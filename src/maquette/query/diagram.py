@@ -24,10 +24,15 @@ MAX_NODES = 200_000
 RESOLUTION = 2**40  # weights closer than this are the same weight
 
 State = tuple[tuple[int, float], ...]  # (what is left of a term, what it has collected so far), sorted
+Split = tuple[list[State], list[int]]
 
 
 class Diagram:
-    """The diagram of a sum of products: its digest, the columns that matter and the weights that occur."""
+    """The diagram of a sum of products: its digest, the columns that matter and the weights that occur.
+
+    Built without recursion, so that a question may touch any number of columns: forward, the states that a record's
+    prefix can lead to, one layer per column; then backward, one node for all the states that turn out to be the same.
+    """
 
     def __init__(self, schema: Schema, terms: Sequence[Term]) -> None:
         self._schema = schema
@@ -35,23 +40,32 @@ class Diagram:
         self._tails = _Tails(self._positions, terms)
         self._names: dict[tuple[int, ...], int] = {}
         self._digests: list[bytes] = []
-        self._memo: list[dict[State, int]] = [{} for _ in range(len(self._positions) + 1)]
         self._used: set[int] = set()
         self.values: set[float] = set()
         start: dict[int, float] = {}
         for index, term in enumerate(terms):
             tail = self._tails.first[index]
             start[tail] = start.get(tail, 0.0) + term.coefficient
-        root = self._node(0, _state(start))
+        root = self._root(_state(start))
         self.digest = self._digests[root].hex()
         self.columns = tuple(schema.columns[position].name for position in sorted(self._used))
 
-    def _node(self, depth: int, state: State) -> int:
-        known = self._memo[depth].get(state)
-        if known is None:
-            known = self._terminal(state) if depth == len(self._positions) or not state else self._branch(depth, state)
-            self._memo[depth][state] = known
-        return known
+    def _root(self, start: State) -> int:
+        layers: list[dict[State, Split]] = []
+        states, seen = [start], 1
+        for position in self._positions:
+            layers.append({state: self._split(position, state) for state in states})
+            states = list(dict.fromkeys(child for children, _ in layers[-1].values() for child in children))
+            seen += len(states)
+            if seen > MAX_NODES:
+                raise QueryError(f"the question needs a diagram of more than {MAX_NODES:,} nodes; ask it in parts")
+        nodes = {state: self._terminal(state) for state in states}
+        for position, layer in zip(reversed(self._positions), reversed(layers), strict=True):
+            nodes = {
+                state: self._branch(position, [nodes[child] for child in children], level_of)
+                for state, (children, level_of) in layer.items()
+            }
+        return nodes[start]
 
     def _terminal(self, state: State) -> int:
         weight = round(sum(collected for _, collected in state) * RESOLUTION)
@@ -62,33 +76,37 @@ class Diagram:
         self.values.add(weight / RESOLUTION)
         return self._intern((-1, weight), str(weight).encode())
 
-    def _branch(self, depth: int, state: State) -> int:
-        position = self._positions[depth]
+    def _split(self, position: int, state: State) -> Split:
+        """The states after a column, and which of them each of its levels leads to."""
         size = self._schema.columns[position].size
+        factors = [self._tails.factors[tail] for tail, _ in state]
+        if all(factor is None for factor in factors):
+            return [self._step(state, [1.0] * len(state))], [0] * size
         ones = np.ones(size)
-        rows = np.array([self._tails.factor(tail, ones, position) for tail, _ in state])
-        distinct, level_of = np.unique(rows, axis=1, return_inverse=True)
-        children = [self._node(depth + 1, self._step(state, column)) for column in distinct.T]
+        levels = np.array([ones if factor is None else factor for factor in factors]).T.copy()
+        distinct: dict[bytes, int] = {}
+        level_of = [distinct.setdefault(level.tobytes(), len(distinct)) for level in levels]
+        return [self._step(state, np.frombuffer(level).tolist()) for level in distinct], level_of
+
+    def _branch(self, position: int, children: list[int], level_of: list[int]) -> int:
         if len(set(children)) == 1:
             return children[0]
         self._used.add(position)
-        by_level = tuple(children[i] for i in level_of.reshape(-1))
+        by_level = tuple(children[i] for i in level_of)
         name = self._schema.columns[position].name.encode()
         body = b"".join([name, b"\0", *(self._digests[child] for child in by_level)])
         return self._intern((position, *by_level), body)
 
-    def _step(self, state: State, multipliers: NDArray[np.float64]) -> State:
+    def _step(self, state: State, multipliers: list[float]) -> State:
         collected: dict[int, float] = {}
         for (tail, amount), multiplier in zip(state, multipliers, strict=True):
             if multiplier != 0.0:
                 after = self._tails.after[tail]
-                collected[after] = collected.get(after, 0.0) + amount * float(multiplier)
+                collected[after] = collected.get(after, 0.0) + amount * multiplier
         return _state(collected)
 
     def _intern(self, node: tuple[int, ...], body: bytes) -> int:
         if node not in self._names:
-            if len(self._names) >= MAX_NODES:
-                raise QueryError(f"the question needs a diagram of more than {MAX_NODES} nodes; ask it in parts")
             self._names[node] = len(self._digests)
             self._digests.append(hashlib.sha256(body).digest())
         return self._names[node]
@@ -103,8 +121,8 @@ class _Tails:
     def __init__(self, positions: list[int], terms: Sequence[Term]) -> None:
         ids: dict[tuple[int, bytes | None, int], int] = {}
         self.after: dict[int, int] = {}
-        self._factors: dict[int, NDArray[np.float64] | None] = {}
-        self.first = []
+        self.factors: dict[int, NDArray[np.float64] | None] = {}
+        self.first: list[int] = []
         for term in terms:
             tail = -1
             for depth in range(len(positions) - 1, -1, -1):
@@ -112,13 +130,9 @@ class _Tails:
                 key = (depth, None if factor is None else factor.tobytes(), tail)
                 tail_id = ids.setdefault(key, len(ids))
                 self.after[tail_id] = tail
-                self._factors[tail_id] = factor
+                self.factors[tail_id] = factor
                 tail = tail_id
             self.first.append(tail)
-
-    def factor(self, tail: int, ones: NDArray[np.float64], position: int) -> NDArray[np.float64]:
-        factor = self._factors[tail]
-        return ones if factor is None else factor
 
 
 def _state(collected: dict[int, float]) -> State:

@@ -11,7 +11,9 @@ enumerates the universe. Weights are fixed point at the wall: `grid` is 1 for pr
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import xor
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -29,14 +31,43 @@ Weights = NDArray[np.float64]
 
 
 class Term:
-    """A coefficient times one factor for each of a few columns (keyed by position, in schema order)."""
+    """A coefficient times one factor for each of a few columns (keyed by position, in schema order).
 
-    __slots__ = ("coefficient", "factors", "key")
+    Factors of all ones are left out, and a factor of all zeros makes the coefficient zero.
+    """
 
-    def __init__(self, coefficient: float, factors: Mapping[int, Weights]) -> None:
-        self.coefficient = float(coefficient)
-        self.factors = {position: factors[position] for position in sorted(factors)}
-        self.key = tuple((position, factor.tobytes()) for position, factor in self.factors.items())
+    __slots__ = ("coefficient", "factors", "mark", "names")
+
+    def __init__(
+        self, coefficient: float, factors: Mapping[int, Weights], known: Mapping[int, bytes] = MappingProxyType({})
+    ) -> None:
+        """`known` names the factors, by their bytes, that need no look again."""
+        new = {position: factor for position, factor in factors.items() if position not in known}
+        self.coefficient = float(coefficient) if all(factor.any() for factor in new.values()) else 0.0
+        named = {**known, **{position: f.tobytes() for position, f in new.items() if not (f == 1.0).all()}}
+        self.names = {position: named[position] for position in sorted(named)}
+        self.factors = {position: factors[position] for position in self.names}
+        self.mark = reduce(xor, map(hash, self.names.items()), 0)
+
+    def scaled(self, by: float) -> Term:
+        """The same product with another coefficient."""
+        return Term(self.coefficient * by, self.factors, self.names)
+
+    def times(self, other: Term) -> Term:
+        """The product of two terms."""
+        shared = self.factors.keys() & other.factors.keys()
+        factors = {**self.factors, **other.factors, **{p: self.factors[p] * other.factors[p] for p in shared}}
+        known = {p: name for p, name in (*self.names.items(), *other.names.items()) if p not in shared}
+        return Term(self.coefficient * other.coefficient, factors, known)
+
+    def but(self, position: int) -> int:
+        """A hash of the term without one of its factors."""
+        return self.mark ^ hash((position, self.names[position]))
+
+    @property
+    def key(self) -> tuple[tuple[int, bytes], ...]:
+        """The product itself, coefficient aside."""
+        return tuple(self.names.items())
 
 
 class LinearQuery:
@@ -53,12 +84,8 @@ class LinearQuery:
 
     def __init__(self, schema: Schema, terms: Iterable[Term]) -> None:
         self.schema = schema
-        self.terms = _simplified(schema, terms)
-        if len(self.terms) > MAX_TERMS:
-            raise QueryError(
-                f"the question expands to {len(self.terms)} products, more than {MAX_TERMS}; "
-                "ask it in parts, or use IN lists instead of long chains of OR over several columns"
-            )
+        self.terms = _simplified(terms)
+        _refuse_large(len(self.terms))
 
     @classmethod
     def constant(cls, schema: Schema, value: float = 1.0) -> LinearQuery:
@@ -83,14 +110,15 @@ class LinearQuery:
     def __and__(self, other: LinearQuery) -> LinearQuery:
         """The product: for predicates, both hold."""
         self._same_universe(other)
-        return LinearQuery(self.schema, [_times(a, b) for a in self.terms for b in other.terms])
+        _refuse_large(len(self.terms) * len(other.terms))
+        return LinearQuery(self.schema, [a.times(b) for a in self.terms for b in other.terms])
 
     def __invert__(self) -> LinearQuery:
         """One minus the weight: for predicates, the complement (null levels included)."""
         if len(self.terms) == 1 and len(self.terms[0].factors) == 1 and self.terms[0].coefficient == 1.0:
             ((position, factor),) = self.terms[0].factors.items()
             return LinearQuery(self.schema, [Term(1.0, {position: 1.0 - factor})])
-        opposite = [Term(-term.coefficient, term.factors) for term in self.terms]
+        opposite = [term.scaled(-1.0) for term in self.terms]
         return LinearQuery(self.schema, [Term(1.0, {}), *opposite])
 
     def __or__(self, other: LinearQuery) -> LinearQuery:
@@ -180,7 +208,7 @@ class LinearQuery:
             gone = [factor[0] for position, factor in term.factors.items() if position not in relevant]
             kept = {position: factor for position, factor in term.factors.items() if position in relevant}
             fixed.append(Term(term.coefficient * float(np.prod(gone)), kept))
-        return _simplified(self.schema, fixed)
+        return _simplified(fixed)
 
     def sql(self) -> str:
         """The weight of a raw row as a SQL expression (DuckDB) over the table's own columns."""
@@ -192,49 +220,51 @@ class LinearQuery:
         return f"LinearQuery({' and '.join(self.columns) or 'every row'}, {self.key[:8]})"
 
 
-def _times(a: Term, b: Term) -> Term:
-    factors = dict(a.factors)
-    for position, factor in b.factors.items():
-        factors[position] = factors[position] * factor if position in factors else factor
-    return Term(a.coefficient * b.coefficient, factors)
+def _refuse_large(terms: int) -> None:
+    if terms > MAX_TERMS:
+        raise QueryError(
+            f"the question expands to {terms:,} products, more than {MAX_TERMS:,}; "
+            "ask it in parts, or use IN lists instead of long chains of OR over several columns"
+        )
 
 
-def _simplified(schema: Schema, terms: Iterable[Term]) -> tuple[Term, ...]:
-    """Drop empty products and factors of all ones, then add up terms that differ in one column at most."""
+def _simplified(terms: Iterable[Term]) -> tuple[Term, ...]:
+    """Drop empty products, then add up terms that differ in one column at most."""
     sums: dict[tuple[tuple[int, bytes], ...], Term] = {}
     for term in terms:
-        if term.coefficient == 0.0 or any(not factor.any() for factor in term.factors.values()):
-            continue
-        lean = Term(term.coefficient, {p: f for p, f in term.factors.items() if not (f == 1.0).all()})
-        known = sums.get(lean.key)
-        sums[lean.key] = lean if known is None else Term(known.coefficient + lean.coefficient, lean.factors)
+        if term.coefficient != 0.0:
+            known = sums.get(term.key)
+            total = term.coefficient + (0.0 if known is None else known.coefficient)
+            sums[term.key] = term if known is None else Term(total, term.factors, term.names)
     kept = [term for term in sums.values() if term.coefficient != 0.0]
     return tuple(sorted(_merged(kept), key=lambda term: (len(term.factors), term.key)))
 
 
 def _merged(terms: list[Term]) -> list[Term]:
     """Replace c*P*a + c*P*b by c*P*(a+b) when a and b are disjoint factors of one column."""
-    merged = True
-    while merged and len(terms) > 1:
-        merged = False
+    before = -1
+    while len(terms) != before:
+        before = len(terms)
         for position in sorted({p for term in terms for p in term.factors}):
-            groups: dict[Any, list[Term]] = {}
+            groups: dict[tuple[float, int], list[Term]] = {}
             for term in terms:
-                rest = tuple(part for part in term.key if part[0] != position)
-                groups.setdefault((term.coefficient, rest, position in term.factors), []).append(term)
-            terms = []
-            for (coefficient, _, touched), group in groups.items():
-                if not touched or len(group) == 1:
-                    terms += group
-                    continue
-                total = np.sum([term.factors[position] for term in group], axis=0)
-                if total.max() > 1.0:
-                    terms += group
-                    continue
-                merged = True
-                factors = {**group[0].factors, position: total}
-                terms.append(Term(coefficient, {p: f for p, f in factors.items() if not (f == 1.0).all()}))
+                if position in term.factors:
+                    groups.setdefault((term.coefficient, term.but(position)), []).append(term)
+            alike = [group for group in groups.values() if len(group) > 1]
+            if alike:
+                gone = {id(term) for group in alike for term in group}
+                terms = [term for term in terms if id(term) not in gone]
+                terms += [term for group in alike for term in _joined(group, position)]
     return terms
+
+
+def _joined(group: list[Term], position: int) -> list[Term]:
+    """One term for a group that differs in one column only, if its factors there are disjoint."""
+    rest = {p: name for p, name in group[0].names.items() if p != position}
+    total = np.sum([term.factors[position] for term in group], axis=0)
+    if total.max() > 1.0 or any({**term.names, position: b""} != {**rest, position: b""} for term in group):
+        return group
+    return [Term(group[0].coefficient, {**group[0].factors, position: total}, rest)]
 
 
 def _term_sql(schema: Schema, term: Term) -> str:

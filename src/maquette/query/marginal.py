@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -37,11 +37,13 @@ class Buckets:
             raise QueryError(f"buckets {self.name!r}: need one label per predicate, at least one")
         if not all(part.is_predicate for part in self.parts):
             raise QueryError(f"buckets {self.name!r}: every bucket must be a predicate")
-        seen = self.parts[0]
-        for part in self.parts[1:]:
-            if (seen & part).bounds[1] > 0:
-                raise QueryError(f"buckets {self.name!r} overlap; a row may fall into one bucket only")
-            seen = seen | part
+        schema, share = self.parts[0].schema, 1.0 / len(self.parts)
+        if any(part.schema != schema for part in self.parts):
+            raise QueryError(f"buckets {self.name!r} are over different schemas; build all from one schema")
+        # The sum of all parts, brought into [0, 1]: a row in two buckets would weigh two shares.
+        total = LinearQuery(schema, [term.scaled(share) for part in self.parts for term in part.terms])
+        if total.bounds[1] > 1.5 * share:
+            raise QueryError(f"buckets {self.name!r} overlap; a row may fall into one bucket only")
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -109,8 +111,10 @@ class Marginal:
     @cached_property
     def key(self) -> str:
         """The canonical digest of the question."""
-        parts = [a.encode() if isinstance(a, str) else b"\1".join(p.key.encode() for p in a.parts) for a in self.axes]
-        return hashlib.sha256(b"\0".join([*parts, self.weight.key.encode()])).hexdigest()
+        parts = [
+            f"column {a}" if isinstance(a, str) else " ".join(["buckets", *(p.key for p in a.parts)]) for a in self.axes
+        ]
+        return hashlib.sha256("\0".join([*parts, self.weight.key]).encode()).hexdigest()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Marginal) and self.schema == other.schema and self.key == other.key
@@ -118,13 +122,22 @@ class Marginal:
     def __hash__(self) -> int:
         return hash(self.key)
 
+    def queries(self) -> Iterator[tuple[tuple[int, ...], LinearQuery]]:
+        """Every cell with the linear query whose total it is."""
+        parts = [_levels(self.schema, axis) for axis in self.axes]
+        for cell in np.ndindex(self.shape):
+            query = self.weight
+            for axis, level in enumerate(cell):
+                query = query & parts[axis][level]
+            yield cell, query
+
     def tally(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """The exact value of every cell, in units of 1/grid, from the counts over `columns`."""
         index, weights = self._layout
         if index is None:
             kept = tuple(self.columns.index(a) for a in self.axes if isinstance(a, str))
             summed = (counts * weights).sum(axis=tuple(set(range(counts.ndim)) - set(kept)), dtype=np.int64)
-            return np.ascontiguousarray(np.transpose(summed, [sorted(kept).index(axis) for axis in kept]))
+            return np.array(np.transpose(summed, [sorted(kept).index(axis) for axis in kept]), order="C")
         flat = np.zeros(self.cells + 1, dtype=np.int64)
         np.add.at(flat, index.reshape(-1), (counts * weights).reshape(-1))
         return flat[:-1].reshape(self.shape)
@@ -137,19 +150,23 @@ class Marginal:
 
     def _locate(self, records: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
         """The flat cell of each record; one past the end where it falls into no bucket."""
-        index = np.zeros(len(records), dtype=np.int64)
-        outside = np.zeros(len(records), dtype=bool)
+        index = self._index(lambda name: records[:, self.schema.position(name)], lambda part: part.evaluate(records))
+        return np.broadcast_to(index, len(records))
+
+    def _index(
+        self, levels: Callable[[str], NDArray[np.integer[Any]]], weights: Callable[[LinearQuery], NDArray[np.float64]]
+    ) -> NDArray[np.int64]:
+        """The flat cell of each point, given its level in a column and its weight in a bucket."""
+        index = np.zeros((), dtype=np.int64)
+        outside = np.zeros((), dtype=np.bool_)
         for axis in self.axes:
             if isinstance(axis, str):
-                index = index * self.schema[axis].size + records[:, self.schema.position(axis)]
+                index = index * self.schema[axis].size + levels(axis).astype(np.int64)
                 continue
-            bucket = np.full(len(records), -1)
-            for i, part in enumerate(axis.parts):
-                bucket[part.evaluate(records) > 0] = i
-            outside |= bucket < 0
+            bucket = np.int64(-1) + sum((i + 1) * (weights(part) > 0.5) for i, part in enumerate(axis.parts))
+            outside = np.logical_or(outside, bucket < 0)
             index = index * len(axis.parts) + np.maximum(bucket, 0)
-        index[outside] = self.cells
-        return index
+        return np.where(outside, self.cells, index)
 
     @cached_property
     def _layout(self) -> tuple[NDArray[np.int64] | None, NDArray[np.int64]]:
@@ -157,15 +174,19 @@ class Marginal:
         weights = self.weight.fixed(self.weight.weights(self.columns))
         if all(isinstance(axis, str) for axis in self.axes):
             return None, weights
-        shape = self.schema.shape(self.columns)
-        records = np.zeros((math.prod(shape), len(self.schema)), dtype=np.int32)
-        for name, codes in zip(self.columns, np.indices(shape), strict=True):
-            records[:, self.schema.position(name)] = codes.reshape(-1)
-        return self._locate(records).reshape(shape), weights
+        codes = np.indices(weights.shape, sparse=True)
+        index = self._index(lambda name: codes[self.columns.index(name)], lambda part: part.weights(self.columns))
+        return np.broadcast_to(index, weights.shape), weights
 
     def __repr__(self) -> str:
         where = "" if self.weight == LinearQuery.constant(self.schema) else f" where {', '.join(self.weight.columns)}"
         return f"Marginal({' x '.join(self.names) or 'total'}{where}: {self.cells} cells)"
+
+
+def _levels(schema: Schema, axis: Axis) -> Sequence[LinearQuery]:
+    if isinstance(axis, Buckets):
+        return axis.parts
+    return [LinearQuery.product(schema, {axis: indicator}) for indicator in np.eye(schema[axis].size)]
 
 
 def marginal_of(schema: Schema, question: Sequence[str] | LinearQuery | Marginal) -> Marginal:

@@ -1,7 +1,8 @@
 """The public universe: column kinds and the schema they make."""
 
 from maquette.schema.columns import INVALID, Boolean, Category, Column, Comparison
-from maquette.schema.ordered import Date, Integer, Number
+from maquette.schema.dates import Date
+from maquette.schema.ordered import Integer, Number
 from maquette.schema.schema import Schema, as_arrow, refuse_invalid
 
 __all__ = [

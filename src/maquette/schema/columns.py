@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 INVALID = -1
 NULL_LABEL = "NULL"
+_LONG = 128  # up to so many levels a CASE is as fast as an ENUM, and far faster on values in neither
 
 Comparison = Literal["=", "<>", "<", "<=", ">", ">="]
 Selection = NDArray[np.bool_]
@@ -45,8 +46,10 @@ class Column(ABC):
     nullable: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name or "\x00" in self.name:
+        if not isinstance(self.name, str) or not self.name or not _writable(self.name):
             raise SchemaError(f"a column needs a name: expected non-empty text, got {self.name!r}")
+        if not isinstance(self.nullable, bool):
+            raise SchemaError(f"column {self.name!r}: nullable must be true or false, got {self.nullable!r}")
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -73,24 +76,34 @@ class Column(ABC):
 
     def code_sql(self, identifier: str) -> str:
         """A total SQL expression (DuckDB) that sends a raw value to its code."""
-        null = str(self.known) if self.nullable else str(INVALID)
-        return f"CASE WHEN {self._missing_sql(identifier)} THEN {null} ELSE {self._known_sql(identifier)} END"
+        null, unknown = self.known if self.nullable else INVALID, self._unknown
+        rest = str(unknown)
+        if null != unknown:
+            rest = f"CASE WHEN {self._missing_sql(identifier)} THEN {null} ELSE {unknown} END"
+        # Most rows are known, and coalesce stops there: the test for a missing value is left to the others.
+        return f"coalesce({self._known_sql(identifier)}, {rest})"
 
     def _missing_sql(self, identifier: str) -> str:
         return f"{identifier} IS NULL OR trim(CAST({identifier} AS VARCHAR)) = ''"
 
+    @property
+    def _unknown(self) -> int:
+        """The code of a value that is there but fits no level."""
+        return INVALID
+
     @abstractmethod
     def _known_sql(self, identifier: str) -> str:
-        """The code of a value that is not missing, or INVALID."""
+        """The code of a value that fits a level, NULL for any other."""
 
     def encode(self, values: object) -> NDArray[np.int32]:
         """The code of each value (numpy, Arrow, or a sequence); `INVALID` where no level fits."""
         import duckdb
         import pyarrow as pa
 
-        array = values if isinstance(values, pa.Array | pa.ChunkedArray) else _arrow(values)
+        array = values if isinstance(values, pa.Array | pa.ChunkedArray) else arrow_array(values)
         relation = pa.table({"v": array})  # noqa: F841 -- found by name in the query below
         with duckdb.connect() as engine:
+            engine.execute("SET TimeZone = 'UTC'")  # dates must not depend on the machine
             query = f"SELECT CAST({self.code_sql('v')} AS INTEGER) AS c FROM relation"
             codes: NDArray[np.int32] = engine.execute(query).fetchnumpy()["c"]
         return np.ascontiguousarray(codes, dtype=np.int32)
@@ -137,14 +150,19 @@ class Column(ABC):
         return QueryError(f"column {self.name!r} ({self.kind}): {problem}; {expected}")
 
 
-def _arrow(values: object) -> pa.Array:
+def _writable(text: str) -> bool:
+    """Whether text can stand in files and SQL: no NUL, no half of a surrogate pair."""
+    return "\x00" not in text and not any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
+def arrow_array(values: Any) -> pa.Array | pa.ChunkedArray:
+    """An Arrow array of a sequence, numpy array or frame column; mixed types become text."""
     import pyarrow as pa
 
     try:
-        return pa.array(values, from_pandas=True)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):  # mixed types: compare them as text
-        items: Iterable[Any] = values  # type: ignore[assignment]
-        return pa.array([None if v is None or v != v else str(v) for v in items], type=pa.string())  # noqa: PLR0124
+        return values.to_arrow() if hasattr(values, "to_arrow") else pa.array(values, from_pandas=True)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return pa.array([None if v is None or v != v else str(v) for v in values], type=pa.string())  # noqa: PLR0124
 
 
 @dataclass(frozen=True)
@@ -181,7 +199,10 @@ class Boolean(Column):
         return pa.bool_()
 
     def _known_sql(self, identifier: str) -> str:
-        return f"coalesce(CAST(TRY_CAST(CAST({identifier} AS VARCHAR) AS BOOLEAN) AS INTEGER), {INVALID})"
+        text = f"trim(CAST({identifier} AS VARCHAR))"
+        # Frames turn truth values into floats when some are missing.
+        number = f"CASE TRY_CAST({text} AS DOUBLE) WHEN 0 THEN 0 WHEN 1 THEN 1 END"
+        return f"coalesce(CAST(TRY_CAST({text} AS BOOLEAN) AS INTEGER), {number})"
 
     def compare(self, comparison: Comparison, literal: object) -> Selection:
         """Equality with true, false, 1 or 0."""
@@ -211,12 +232,16 @@ class Category(Column):
         if isinstance(self.levels, str) or not self.levels:
             raise SchemaError(f"column {self.name!r}: a category needs a list of levels, got {self.levels!r}")
         object.__setattr__(self, "levels", tuple(str(level).strip() for level in self.levels))
+        if self.other is not None:
+            object.__setattr__(self, "other", str(self.other).strip())
         named = [*self.levels, *([] if self.other is None else [self.other])]
         repeated = sorted({str(level) for level in named if named.count(level) > 1})
         if repeated:
             raise SchemaError(f"column {self.name!r}: levels must differ, repeated: {', '.join(repeated)}")
         if "" in named:
             raise SchemaError(f"column {self.name!r}: a level has no name; use nullable=True for missing values")
+        if not all(_writable(str(level)) for level in named):
+            raise SchemaError(f"column {self.name!r}: a level holds a NUL or half a surrogate pair; remove it")
 
     @property
     def known(self) -> int:
@@ -240,9 +265,14 @@ class Category(Column):
         text = f"trim(CAST({identifier} AS VARCHAR))"
         if all(level.lstrip("-").isdigit() for level in map(str, self.levels)):
             text = rf"regexp_replace({text}, '^(-?\d+)\.0$', '\1')"  # integers that arrive as floats
-        enum = f"ENUM({', '.join(quoted(str(level)) for level in self.levels)})"
-        unknown = INVALID if self.other is None else len(self.levels)
-        return f"coalesce(CAST(enum_code(TRY_CAST({text} AS {enum})) AS INTEGER), {unknown})"
+        levels = [quoted(str(level)) for level in self.levels]
+        if len(levels) > _LONG:
+            return f"CAST(enum_code(TRY_CAST({text} AS ENUM({', '.join(levels)}))) AS INTEGER)"
+        return f"CASE {text} {' '.join(f'WHEN {level} THEN {code}' for code, level in enumerate(levels))} END"
+
+    @property
+    def _unknown(self) -> int:
+        return INVALID if self.other is None else len(self.levels)
 
     def compare(self, comparison: Comparison, literal: object) -> Selection:
         """Equality with a declared level."""

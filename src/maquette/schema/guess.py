@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from maquette.errors import PrivacyWarning, SchemaError
 from maquette.schema.columns import Boolean, Category, Column
-from maquette.schema.ordered import Date, Integer, Number
+from maquette.schema.dates import Date
+from maquette.schema.ordered import Integer, Number
 from maquette.schema.schema import Schema, as_arrow
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import Any
 
 from maquette.errors import SchemaError
 from maquette.schema.columns import Boolean, Category, Column
-from maquette.schema.ordered import Date, Integer, Number
+from maquette.schema.dates import Date
+from maquette.schema.ordered import Integer, Number
 from maquette.schema.schema import Schema
 
 _BINS = 32  # a SmartNoise number has bounds but no bins

@@ -1,26 +1,27 @@
-"""Column kinds whose levels are consecutive intervals of a line: whole numbers, real numbers and dates."""
+"""Column kinds whose levels are consecutive intervals of a line: whole numbers and real numbers."""
 
 from __future__ import annotations
 
-import datetime as dt
 import itertools
 import math
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import SchemaError
-from maquette.schema.columns import INVALID, Column, Comparison, Selection
+from maquette.schema.columns import Column, Comparison, Selection
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 EXACT = 2**53  # integers beyond this are not exact in double precision, in which numbers are binned
+MAX_LEVELS = 2**31 - 2  # codes are 32-bit, and the null level needs one more
+_INFINITY = "'infinity'::DOUBLE"  # DuckDB sorts NaN above it: `number <= infinity` is false for NaN, null for NULL
 
 
 class Ordered(Column):
@@ -77,8 +78,19 @@ class Ordered(Column):
         """The largest declared value."""
 
 
+class Numeric(Ordered):
+    """Levels are intervals of numbers; NaN counts as missing, because frames use it for that."""
+
+    def _missing_sql(self, identifier: str) -> str:
+        return f"{super()._missing_sql(identifier)} OR isnan({_number(identifier)})"
+
+
+def _number(identifier: str) -> str:
+    return f"TRY_CAST({identifier} AS DOUBLE)"
+
+
 @dataclass(frozen=True)
-class Integer(Ordered):
+class Integer(Numeric):
     """Whole numbers from low to high, clamped, in bins of `width`.
 
     >>> Integer("age", 0, 99, width=10).encode([3, 25, 140])
@@ -101,6 +113,8 @@ class Integer(Ordered):
             raise SchemaError(
                 f"column {self.name!r}: need low <= high and width >= 1, got {self.low}..{self.high} by {self.width}"
             )
+        if self.known > MAX_LEVELS:
+            raise SchemaError(f"column {self.name!r}: {self.known} bins, at most {MAX_LEVELS}; use a larger width")
 
     @property
     def known(self) -> int:
@@ -130,10 +144,12 @@ class Integer(Ordered):
         return pa.int64()
 
     def _known_sql(self, identifier: str) -> str:
-        number = f"TRY_CAST({identifier} AS DOUBLE)"
-        clamped = f"CAST(greatest(least(floor({number}), {self.high}), {self.low}) AS BIGINT)"
-        code = f"CAST(({clamped} - ({self.low})) // {self.width} AS INTEGER)"
-        return f"CASE WHEN {number} IS NULL OR isnan({number}) THEN {INVALID} ELSE {code} END"
+        number = _number(identifier)
+        code = f"(CAST(floor({number}) AS BIGINT) - ({self.low}))" + (f" // {self.width}" if self.width > 1 else "")
+        return (
+            f"CASE WHEN {number} BETWEEN {self.low} AND {self.high} THEN CAST({code} AS INTEGER) "
+            f"WHEN {number} < {self.low} THEN 0 WHEN {number} <= {_INFINITY} THEN {self.known - 1} END"
+        )
 
     @property
     def _boundaries(self) -> NDArray[np.float64]:
@@ -162,7 +178,7 @@ class Integer(Ordered):
 
 
 @dataclass(frozen=True)
-class Number(Ordered):
+class Number(Numeric):
     """Real numbers, clamped, in bins: give `edges`, or `low`, `high` and `bins`.
 
     Each bin holds its lower edge, the last bin both; sums use bin midpoints.
@@ -183,10 +199,16 @@ class Number(Ordered):
         spaced = (self.low, self.high, self.bins)
         if (self.edges is None) == (None in spaced) or (self.edges is not None and any(s is not None for s in spaced)):
             raise SchemaError(f"column {self.name!r}: give either edges, or low, high and bins")
-        if self.edges is not None:
-            object.__setattr__(self, "edges", tuple(float(edge) for edge in self.edges))
-        elif not isinstance(self.bins, int) or self.bins < 1:
+        if self.edges is None and (type(self.bins) is not int or not 1 <= self.bins <= MAX_LEVELS):
             raise SchemaError(f"column {self.name!r}: bins must be a positive whole number, got {self.bins!r}")
+        try:
+            if self.edges is None:
+                object.__setattr__(self, "low", _float(self.low))
+                object.__setattr__(self, "high", _float(self.high))
+            else:
+                object.__setattr__(self, "edges", tuple(_float(edge) for edge in self.edges))
+        except (TypeError, ValueError, OverflowError):
+            raise SchemaError(f"column {self.name!r}: edges, low and high must be numbers") from None
         edges = self._boundaries
         if len(edges) < 2 or not np.isfinite(edges).all() or not (np.diff(edges) > 0).all():
             raise SchemaError(f"column {self.name!r}: edges must be finite and increase, at least two of them")
@@ -217,9 +239,10 @@ class Number(Ordered):
 
     @property
     def midpoints(self) -> NDArray[np.float64]:
-        """The midpoint of each bin."""
-        edges = self._boundaries
-        return (edges[:-1] + edges[1:]) / 2
+        """The midpoint of each bin, or its lower edge when no number lies between the two."""
+        low, high = self._boundaries[:-1], self._boundaries[1:]
+        middle = low / 2 + high / 2
+        return np.where((low <= middle) & (middle < high), middle, low)
 
     def _arrow_type(self) -> pa.DataType:
         import pyarrow as pa
@@ -227,9 +250,8 @@ class Number(Ordered):
         return pa.float64()
 
     def _known_sql(self, identifier: str) -> str:
-        number = f"TRY_CAST({identifier} AS DOUBLE)"
-        code = self._search_sql(number, 0, self.known - 1)
-        return f"CASE WHEN {number} IS NULL OR isnan({number}) THEN {INVALID} ELSE {code} END"
+        number = _number(identifier)
+        return f"CASE WHEN {number} <= {_INFINITY} THEN {self._search_sql(number, 0, self.known - 1)} END"
 
     def _search_sql(self, number: str, first: int, last: int) -> str:
         """Binary search for the bin, so that many bins stay cheap."""
@@ -237,7 +259,7 @@ class Number(Ordered):
             return str(first)
         middle = (first + last + 1) // 2
         below, above = self._search_sql(number, first, middle - 1), self._search_sql(number, middle, last)
-        return f"CASE WHEN {number} < {float(self._boundaries[middle])!r}::DOUBLE THEN {below} ELSE {above} END"
+        return f"CASE WHEN {number} < '{float(self._boundaries[middle])!r}'::DOUBLE THEN {below} ELSE {above} END"
 
     def _point(self, literal: object) -> float:
         if isinstance(literal, bool) or not isinstance(literal, int | float) or literal != literal:  # noqa: PLR0124
@@ -269,114 +291,7 @@ class Number(Ordered):
         return float(self._boundaries[-1])
 
 
-_EPOCH = dt.date(1970, 1, 1)
-_MONTHS = {"month": 1, "quarter": 3, "year": 12}
-_DAYS = {"day": 1, "week": 7}
-
-
-@dataclass(frozen=True)
-class Date(Ordered):
-    """Dates from low to high, clamped, in units of a day, week (from `low`), month, quarter or year.
-
-    >>> Date("seen", "2024-01-01", "2024-12-31", unit="month").encode(["2024-03-05", "2030-01-01"])
-    array([ 2, 11], dtype=int32)
-    """
-
-    kind: ClassVar[str] = "date"
-    low: dt.date | str
-    high: dt.date | str
-    _: KW_ONLY
-    unit: Literal["day", "week", "month", "quarter", "year"] = "day"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for what in ("low", "high"):
-            try:
-                object.__setattr__(self, what, _date(getattr(self, what)))
-            except (TypeError, ValueError):
-                raise SchemaError(
-                    f"column {self.name!r}: {what} must be a date as YYYY-MM-DD, got {getattr(self, what)!r}"
-                ) from None
-        if self.unit not in {**_DAYS, **_MONTHS}:
-            raise SchemaError(
-                f"column {self.name!r}: unit must be one of {', '.join({**_DAYS, **_MONTHS})}; got {self.unit!r}"
-            )
-        if _date(self.high) < _date(self.low):
-            raise SchemaError(f"column {self.name!r}: need low <= high, got {self.low} to {self.high}")
-
-    @property
-    def known(self) -> int:
-        """The number of units from low to high."""
-        return len(self._starts)
-
-    @cached_property
-    def _starts(self) -> tuple[dt.date, ...]:
-        low, high = _date(self.low), _date(self.high)
-        if self.unit in _DAYS:
-            step = _DAYS[self.unit]
-            return tuple(low + dt.timedelta(days=i) for i in range(0, (high - low).days + 1, step))
-        step = _MONTHS[self.unit]
-        first, last = ((d.year * 12 + d.month - 1) // step for d in (low, high))
-        months = (m * step for m in range(first, last + 1))
-        return tuple(max(low, dt.date(m // 12, m % 12 + 1, 1)) for m in months)
-
-    def _labels(self) -> Iterable[str]:
-        if self.unit == "year":
-            return (str(start.year) for start in self._starts)
-        if self.unit == "quarter":
-            return (f"{start.year}-Q{(start.month + 2) // 3}" for start in self._starts)
-        if self.unit == "month":
-            return (f"{start:%Y-%m}" for start in self._starts)
-        return (start.isoformat() for start in self._starts)
-
-    @property
-    def values(self) -> Sequence[dt.date]:
-        """The first day of each unit."""
-        return self._starts
-
-    def _arrow_type(self) -> pa.DataType:
-        import pyarrow as pa
-
-        return pa.date32()
-
-    def _known_sql(self, identifier: str) -> str:
-        day = f"TRY_CAST(TRY_CAST({identifier} AS TIMESTAMP) AS DATE)"
-        low, high = (f"DATE '{_date(d).isoformat()}'" for d in (self.low, self.high))
-        clamped = f"greatest(least({day}, {high}), {low})"
-        if self.unit in _DAYS:
-            code = f"datediff('day', {low}, {clamped}) // {_DAYS[self.unit]}"
-        else:
-            code = f"datediff('{self.unit}', {low}, {clamped})"
-        return f"CASE WHEN {day} IS NULL THEN {INVALID} ELSE CAST({code} AS INTEGER) END"
-
-    @cached_property
-    def _boundaries(self) -> NDArray[np.float64]:
-        ends = [*self._starts, _date(self.high) + dt.timedelta(days=1)]
-        return np.array([(end - _EPOCH).days for end in ends], dtype=np.float64)
-
-    def _point(self, literal: object) -> float:
-        try:
-            day = _date(literal)
-        except (TypeError, ValueError):
-            raise self._refuse(f"{literal!r} is not a date", "expected a date as 'YYYY-MM-DD'") from None
-        return float((day - _EPOCH).days)
-
-    def _after(self, comparison: Comparison, literal: object, point: float) -> float:
-        return point + 1
-
-    def _show(self, point: float) -> str:
-        return (_EPOCH + dt.timedelta(days=int(point))).isoformat()
-
-    @property
-    def _largest(self) -> float:
-        return float((_date(self.high) - _EPOCH).days)
-
-
-def _date(value: object) -> dt.date:
-    if isinstance(value, dt.datetime):
-        return value.date()
-    if isinstance(value, dt.date):
-        return value
-    if isinstance(value, str):
-        return dt.date.fromisoformat(value)
-    raise TypeError(value)
+def _float(number: float | None) -> float:
+    if number is None:
+        raise TypeError
+    return float(number) + 0.0  # -0.0 becomes 0.0: equal columns must have equal descriptions

@@ -6,7 +6,7 @@ import hashlib
 import html
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import OutOfDomain, QueryError, SchemaError
-from maquette.schema.columns import INVALID, Boolean, Category, Column
-from maquette.schema.ordered import Date, Integer, Number
+from maquette.schema.columns import INVALID, Boolean, Category, Column, arrow_array
+from maquette.schema.dates import Date
+from maquette.schema.ordered import Integer, Number
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -174,21 +175,28 @@ class Schema:
         return f"<table>{head}{rows}</table><p>universe: {_magnitude(self.size)} points</p>"
 
 
-def as_arrow(table: object) -> pa.Table:
-    """An Arrow table from Arrow, a data frame (pandas, polars, ...) or a mapping of columns."""
+def as_arrow(table: object, columns: Sequence[str] | None = None) -> pa.Table:
+    """An Arrow table from Arrow, a data frame (pandas, polars, ...) or a mapping of columns; `columns` if it has them.
+
+    Columns of mixed types become text.
+    """
     import narwhals as nw
     import pyarrow as pa
 
     if isinstance(table, pa.Table):
         return table
-    if isinstance(table, dict):
-        return pa.table(table)
-    try:
-        return nw.from_native(table, eager_only=True).to_arrow()  # type: ignore[call-overload]
-    except TypeError:
-        raise SchemaError(
-            f"expected an Arrow table, a data frame or a mapping of columns, got {type(table).__name__}"
-        ) from None
+    if isinstance(table, Mapping):
+        series = dict(table)
+    else:
+        try:
+            frame = nw.from_native(table, eager_only=True)  # type: ignore[call-overload]
+        except TypeError:
+            raise SchemaError(
+                f"expected an Arrow table, a data frame or a mapping of columns, got {type(table).__name__}"
+            ) from None
+        series = {name: frame.get_column(name) for name in frame.columns}
+    kept = [name for name in series if columns is None or name in columns]
+    return pa.table({str(name): arrow_array(series[name]) for name in kept})
 
 
 def refuse_invalid(invalid: dict[str, int]) -> None:

@@ -1,1 +1,23 @@
-"""temporary"""
+"""The durable account of a table's budget: reserve, evaluate, commit, release."""
+
+from maquette.privacy.ledger.api import (
+    Charge,
+    Ledger,
+    Receipt,
+    Recorded,
+    Request,
+    Terms,
+    Ticket,
+)
+from maquette.privacy.ledger.sqlite import SqliteLedger
+
+__all__ = [
+    "Charge",
+    "Ledger",
+    "Receipt",
+    "Recorded",
+    "Request",
+    "SqliteLedger",
+    "Terms",
+    "Ticket",
+]

@@ -1,0 +1,149 @@
+"""What all engines share: a bounded memory of tables already counted, and a plan to count many in few passes."""
+
+from __future__ import annotations
+
+import math
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.errors import QueryError
+from maquette.schema import Schema
+
+MAX_CELLS = 2**26
+_MEMORY = 2**28  # bytes of counted tables kept
+_PASS = 2**23  # cells counted in one pass
+_MANY = 2**18  # records from which planning joint tables pays
+_CACHE = 2**16  # cells of a joint table that stays in the second-level cache while it is counted
+
+Positions = tuple[int, ...]
+
+
+class CountingEngine(ABC):
+    """Exact counts over column sets, remembered by column set, which is public; lower orders are summed from higher.
+
+    An engine says how a few tables are counted (`_count`) and how records are read (`blocks`). Several threads may use
+    it. Memory: `memory` bytes of remembered tables, and the tables of one pass (2^23 cells or one set) while counting.
+    """
+
+    def __init__(self, schema: Schema, rows: int, fingerprint: str, memory: int = _MEMORY) -> None:
+        self.schema = schema
+        self.rows = rows
+        self.fingerprint = fingerprint
+        self._sizes = tuple(column.size for column in schema)
+        self._memory = memory
+        self._used = 0
+        self._tables: dict[int, NDArray[np.int64]] = {}  # by column set, as a bit mask; least recently used first
+        self._lock = threading.Lock()
+
+    @abstractmethod
+    def blocks(self) -> Iterator[NDArray[np.int32]]:
+        """The encoded records in chunks."""
+
+    @abstractmethod
+    def _count(self, sets: Sequence[Positions]) -> list[NDArray[np.int64]]:
+        """The flat histogram of every set of columns, in one pass."""
+
+    def counts(self, columns: Sequence[str]) -> NDArray[np.int64]:
+        """How many records fall in every cell of `columns`: axes in the order asked, read-only."""
+        asked = [self.schema.position(name) for name in columns]
+        positions = tuple(sorted(set(asked)))
+        if len(positions) < len(asked):
+            raise QueryError(f"a column is named twice in {', '.join(columns)}; name each once")
+        if self._cells(positions) > MAX_CELLS:
+            raise QueryError(
+                f"{self._cells(positions):,} cells over {len(asked)} columns are more than {MAX_CELLS:,}; "
+                "ask for fewer columns"
+            )
+        table = self._known(positions)
+        if table is None:
+            (flat,) = self._count([positions])
+            table = self._remember(positions, flat)
+        return table.transpose([positions.index(position) for position in asked])
+
+    def prefetch(self, column_sets: Iterable[Sequence[str]]) -> None:
+        """Count many column sets in few passes, as joint tables that hold several of them where that is cheaper.
+
+        Sets too large to count are left out, and so are those that no longer fit in the memory of counted tables.
+        """
+        wanted = {tuple(sorted({self.schema.position(name) for name in names})) for names in column_sets}
+        new = [s for s in sorted(wanted) if self._cells(s) <= MAX_CELLS and self._known(s) is None]
+        tables = joint_tables(new, self._sizes, _CACHE) if self.rows >= _MANY else new
+        batch: list[Positions] = []
+        room, cells = self._memory // 8, 0
+        for positions in tables:
+            size = self._cells(positions)
+            if size > room:
+                continue
+            if batch and cells + size > _PASS:
+                self._count_batch(batch)
+                batch, cells = [], 0
+            batch.append(positions)
+            room, cells = room - size, cells + size
+        if batch:
+            self._count_batch(batch)
+
+    def _count_batch(self, batch: Sequence[Positions]) -> None:
+        for positions, flat in zip(batch, self._count(batch), strict=True):
+            self._remember(positions, flat)
+
+    def _cells(self, positions: Positions) -> int:
+        return math.prod(self._sizes[position] for position in positions)
+
+    def _known(self, positions: Positions) -> NDArray[np.int64] | None:
+        """A remembered table, or the sum of the smallest remembered one that holds it, if that beats counting."""
+        mask = _mask(positions)
+        with self._lock:
+            exact = self._tables.pop(mask, None)
+            if exact is not None:
+                self._tables[mask] = exact
+                return exact
+            limit = max(self.rows, _CACHE)
+            holding = [(t.size, m) for m, t in self._tables.items() if m & mask == mask and t.size <= limit]
+            if not holding:
+                return None
+            source = min(holding)[1]
+            table = self._tables[source]
+        axes = [position for position in range(len(self._sizes)) if source >> position & 1]
+        gone = tuple(axis for axis, position in enumerate(axes) if position not in positions)
+        return self._remember(positions, table.sum(axis=gone, dtype=np.int64))
+
+    def _remember(self, positions: Positions, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        mask = _mask(positions)
+        table = np.asarray(counts).reshape([self._sizes[position] for position in positions])
+        table.flags.writeable = False
+        with self._lock:
+            if mask not in self._tables:
+                self._tables[mask] = table
+                self._used += table.nbytes
+            while self._used > self._memory:
+                self._used -= self._tables.pop(next(iter(self._tables))).nbytes
+        return table
+
+
+def _mask(positions: Positions) -> int:
+    return sum(1 << position for position in positions)
+
+
+def joint_tables(sets: Sequence[Positions], sizes: Sequence[int], limit: int) -> Iterator[Positions]:
+    """Few tables that together hold every set: each is a set, grown up to `limit` cells while that covers more sets."""
+    if not sets:
+        return
+    levels = np.array(sizes, dtype=np.float64)
+    largest_first = sorted(sets, key=lambda s: (-math.prod(sizes[i] for i in s), s))
+    wanted = np.zeros((len(sets), len(sizes)), dtype=bool)
+    for row, positions in zip(wanted, largest_first, strict=True):
+        row[list(positions)] = True
+    while len(wanted):
+        chosen = wanted[0].copy()
+        while True:
+            missing = wanted & ~chosen
+            gain = missing[missing.sum(axis=1) == 1].sum(axis=0) * (levels * levels[chosen].prod() <= limit)
+            if not gain.any():
+                break
+            chosen[int(np.argmax(gain / np.log2(levels + 1)))] = True
+        yield tuple(np.flatnonzero(chosen).tolist())
+        wanted = wanted[(wanted & ~chosen).any(axis=1)]

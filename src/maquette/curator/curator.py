@@ -1,0 +1,507 @@
+"""Curator: the doors in the wall, the only way anything about the rows gets out.
+
+Every door (a) checks its public input, (b) computes its sensitivity from the `Relation` and its noise from the budget
+share it was given, (c) charges the ledger durably, (d) reads exact integer counts, (e) draws exact discrete noise or
+makes an exact private selection, (f) records the result durably, (g) returns it. Scores and statistics are integers;
+public answers are rounded to the same grid before they meet a count. What is done with the results is
+post-processing, so the privacy of the whole system is the privacy of these doors plus composition by the ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from maquette.curator.guard import Guard
+from maquette.curator.noise import ExactNoise, NoiseSource, up
+from maquette.curator.passage import Arrays, Passage, digest
+from maquette.curator.results import Chosen, Errors, Measurement, NoiseEvent
+from maquette.curator.table import PrivateTable, engine_of, tally
+from maquette.errors import BudgetError, QueryError
+from maquette.privacy import (
+    Budget,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Event,
+    Loss,
+    Pure,
+    Relation,
+    Selection,
+)
+from maquette.privacy.ledger import Ledger, SqliteLedger, Terms
+from maquette.privacy.relation import Kind
+from maquette.query import LinearQuery, Marginal, marginal_of
+from maquette.schema import Schema
+
+Question = Marginal | LinearQuery | Sequence[str]
+Law = Literal["auto", "laplace", "gaussian"]
+
+CUSTODIAN = "custodian"
+WEIGHT = 2**12  # selection weights are rounded to multiples of 1/WEIGHT of the largest
+LARGEST = 2**62  # integer statistics stay below this
+
+
+class Curator:
+    """Keeps a private table and one budget; `ledger` is a file (default: in memory), `noise` is for tests.
+
+    >>> import maquette as mq
+    >>> schema = mq.Schema([mq.Boolean("smoker")])
+    >>> table = mq.open_table({"smoker": [True, False, True]}, schema)
+    >>> curator = mq.Curator(table, mq.Budget(epsilon=1.0))
+    >>> _ = curator.measure(["smoker"], epsilon=0.25)
+    >>> curator.spent.epsilon, curator.remaining.epsilon
+    (0.25, 0.75)
+    """
+
+    def __init__(
+        self,
+        table: PrivateTable,
+        budget: Budget,
+        *,
+        ledger: str | Path | None = None,
+        relation: Kind = "add-remove",
+        noise: NoiseSource | None = None,
+    ) -> None:
+        if not isinstance(table, PrivateTable):
+            raise QueryError(f"a curator keeps a table made by open_table, got {type(table).__name__}")
+        self._engine = engine_of(table)
+        self._noise: NoiseSource = ExactNoise() if noise is None else noise
+        self.schema: Schema = table.schema
+        self.budget = budget
+        self.relation = Relation(relation, table.max_contributions)
+        budget.check_rows(self._engine.rows)
+        unit = table.privacy_unit or "row"
+        terms = Terms(
+            table=self._engine.fingerprint,
+            schema=self.schema.digest,
+            relation=f"{relation}, unit={unit}, max_contributions={table.max_contributions}",
+            currency=budget.accounting,
+            limit=budget.limit,
+        )
+        self._passage = Passage(SqliteLedger(ledger, terms), budget)
+
+    @property
+    def ledger(self) -> Ledger:
+        """The account of everything charged."""
+        return self._passage.ledger
+
+    @property
+    def spent(self) -> Loss:
+        """What has been charged so far, at the budget's delta."""
+        return self._passage.loss(self.ledger.spent())
+
+    @property
+    def remaining(self) -> Loss:
+        """What a single further access may still cost."""
+        return self._passage.loss(self.budget.limit - self.ledger.spent())
+
+    def cost_of(self, measurements: Sequence[Measurement]) -> Loss:
+        """What several measurements cost together."""
+        return self._passage.loss(sum(measurement.cost.units for measurement in measurements))
+
+    def close(self) -> None:
+        """Close the ledger; the curator answers no more."""
+        self.ledger.close()
+
+    def __enter__(self) -> Curator:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Curator({len(self.schema)} columns, {self.relation}, spent {self.spent} of {self.budget!r})"
+
+    def measure(
+        self,
+        question: Question,
+        *,
+        epsilon: float | None = None,
+        rho: float | None = None,
+        noise: Law = "auto",
+        request: str | None = None,
+        analyst: str = CUSTODIAN,
+    ) -> Measurement:
+        """One noisy marginal (or number); see `measure_many`."""
+        (measurement,) = self.measure_many(
+            [question], epsilon=epsilon, rho=rho, noise=noise, request=request, analyst=analyst
+        )
+        return measurement
+
+    def measure_many(
+        self,
+        questions: Sequence[Question],
+        *,
+        epsilon: float | None = None,
+        rho: float | None = None,
+        shares: Sequence[float] | None = None,
+        noise: Law = "auto",
+        request: str | None = None,
+        analyst: str = CUSTODIAN,
+    ) -> tuple[Measurement, ...]:
+        """Noisy marginals for one charge of `epsilon` (at the budget's delta) or `rho`, split by `shares`.
+
+        Every cell gets independent discrete Laplace or Gaussian noise; "auto" is Laplace under a pure budget.
+        Privacy: marginal i is one Laplace or Gaussian mechanism at the L1 or L2 sensitivity that `Relation` states
+        (a row falls into one cell); the marginals compose. MECHANISMS §1.1-1.4.
+        """
+        marginals = self._marginals(questions)
+        parts = self._split(self._units(epsilon, rho), len(marginals), shares)
+        law = self._law(noise)
+        events = [self._noise_event(law, units, m) for units, m in zip(parts, marginals, strict=True)]
+
+        def evaluate() -> Arrays:
+            self._engine.prefetch([m.columns for m in marginals])
+            return [
+                tally(self._engine, m) + self._draw(event, m.cells).reshape(m.shape)
+                for m, event in zip(marginals, events, strict=True)
+            ]
+
+        arrays, _ = self._passage.through(
+            "measure",
+            events=events,
+            public={"questions": [m.key for m in marginals], "columns": [list(m.columns) for m in marginals]},
+            evaluate=evaluate,
+            request=request,
+            analyst=analyst,
+        )
+        accountant = self.budget.accountant
+        return tuple(
+            Measurement(m, array / m.grid, event, self._passage.loss(accountant.units(event)))
+            for m, array, event in zip(marginals, arrays, events, strict=True)
+        )
+
+    def measure_error(
+        self,
+        questions: Sequence[Question],
+        answers: Sequence[ArrayLike],
+        *,
+        epsilon: float | None = None,
+        rho: float | None = None,
+        noise: Law = "auto",
+        request: str | None = None,
+        analyst: str = CUSTODIAN,
+    ) -> Errors:
+        """Noisy L1 distances between private marginals and public `answers` (in counts), all at once.
+
+        Privacy: one unit moves the i-th distance by at most the L1 sensitivity of its marginal (triangle
+        inequality), so the vector of distances has L1 sensitivity sum_i l1_i and squared L2 sensitivity sum_i
+        l1_i^2; one vector Laplace or Gaussian mechanism.
+        """
+        marginals = self._marginals(questions)
+        grid = max(m.grid for m in marginals)
+        public = self._public(marginals, answers)
+        moves = [self.relation.l1(m) * (grid // m.grid) for m in marginals]
+        units, law = self._units(epsilon, rho), self._law(noise)
+        event = self._calibrated(law, units, sum(moves), sum(move**2 for move in moves))
+
+        def evaluate() -> Arrays:
+            self._engine.prefetch([m.columns for m in marginals])
+            distances = [
+                int(np.abs(tally(self._engine, m) - answer).sum()) * (grid // m.grid)
+                for m, answer in zip(marginals, public, strict=True)
+            ]
+            return [np.array(distances, dtype=np.int64) + self._draw(event, len(distances))]
+
+        (values,), cost = self._passage.through(
+            "measure_error",
+            events=[event],
+            public={"questions": [m.key for m in marginals], "answers": digest(public)},
+            evaluate=evaluate,
+            request=request,
+            analyst=analyst,
+        )
+        return Errors(values / grid, event, grid, cost)
+
+    def select_worst(
+        self,
+        questions: Sequence[Question],
+        answers: Sequence[ArrayLike],
+        *,
+        epsilon: float | None = None,
+        rho: float | None = None,
+        over: Literal["cells", "marginals"] = "cells",
+        signed: bool = False,
+        weights: Sequence[float] | None = None,
+        penalties: Sequence[float] | None = None,
+        request: str | None = None,
+        analyst: str = CUSTODIAN,
+    ) -> Chosen:
+        """Where public `answers` (in counts) are most wrong, privately.
+
+        over="cells": candidates are all cells, scored weight * (|count - answer| - penalty); with `signed`, the two
+        candidates (cell, +1) and (cell, -1) are scored by the signed error. over="marginals": candidates are whole
+        marginals, scored weight * (L1 error - penalty). Weights and penalties (one per marginal, in counts) are
+        public.
+
+        Privacy: one exponential mechanism (permute-and-flip under a pure budget) on integer scores, at sensitivity D
+        = max over marginals of weight * (`Relation.one_cell` or, for whole marginals, `Relation.l1`); scores are not
+        monotone under either relation, so the exponent is epsilon * score / (2 D). MECHANISMS §2.
+        """
+        if over not in ("cells", "marginals"):
+            raise QueryError(f'over is {over!r}; expected "cells" or "marginals"')
+        if signed and over == "marginals":
+            raise QueryError('a whole marginal has no single direction; use signed=True with over="cells"')
+        marginals = self._marginals(questions)
+        public = self._public(marginals, answers)
+        scorer = _Scorer(self.relation, marginals, weights, penalties, over)
+        sizes = [(2 if signed else 1) * m.cells if over == "cells" else 1 for m in marginals]
+
+        def scores() -> NDArray[np.int64]:
+            self._engine.prefetch([m.columns for m in marginals])
+            errors = [tally(self._engine, m) - answer for m, answer in zip(marginals, public, strict=True)]
+            return np.concatenate([scorer.scores(i, error, signed) for i, error in enumerate(errors)])
+
+        index, cost = self._select(
+            "select_worst",
+            scores,
+            scorer.sensitivity,
+            units=self._units(epsilon, rho),
+            public={
+                "questions": [m.key for m in marginals],
+                "answers": digest(public),
+                "score": [over, signed, scorer.weights, scorer.penalties],
+            },
+            request=request,
+            analyst=analyst,
+        )
+        which = int(np.searchsorted(np.cumsum(sizes), index, side="right"))
+        if over == "marginals":
+            return Chosen(which, None, None, cost)
+        inside = index - sum(sizes[:which])
+        sign = None
+        if signed:
+            sign, inside = (1, inside) if inside < marginals[which].cells else (-1, inside - marginals[which].cells)
+        cell = tuple(int(i) for i in np.unravel_index(inside, marginals[which].shape)) if marginals[which].shape else ()
+        return Chosen(which, cell, sign, cost)
+
+    def select_best(
+        self,
+        questions: Sequence[Question],
+        candidates: ArrayLike,
+        *,
+        epsilon: float | None = None,
+        rho: float | None = None,
+        request: str | None = None,
+        analyst: str = CUSTODIAN,
+    ) -> Chosen:
+        """The public candidate whose answers come closest to the table's, privately (the Net mechanism).
+
+        `candidates` has one row per candidate: its answers (in counts) to all cells of all questions, in order. The
+        score of a candidate is minus its largest error.
+
+        Privacy: a maximum of errors that each move by at most D = max `Relation.one_cell` moves by at most D; one
+        exponential mechanism (permute-and-flip under a pure budget) at sensitivity D. MECHANISMS §3.1.
+        """
+        marginals = self._marginals(questions)
+        grid = max(m.grid for m in marginals)
+        table = np.asarray(candidates, dtype=np.float64)
+        total = sum(m.cells for m in marginals)
+        if table.ndim != 2 or table.shape[1] != total or not len(table):
+            raise QueryError(f"expected candidates x {total} answers (all cells of all questions), got {table.shape}")
+        rounded = _rounded(table, grid)
+        sensitivity = max(self.relation.one_cell(m) * (grid // m.grid) for m in marginals)
+
+        def scores() -> NDArray[np.int64]:
+            truth = np.concatenate([tally(self._engine, m).reshape(-1) * (grid // m.grid) for m in marginals])
+            return np.array([-int(np.abs(row - truth).max()) for row in rounded], dtype=np.int64)
+
+        index, cost = self._select(
+            "select_best",
+            scores,
+            sensitivity,
+            units=self._units(epsilon, rho),
+            public={"questions": [m.key for m in marginals], "candidates": digest([rounded])},
+            request=request,
+            analyst=analyst,
+        )
+        return Chosen(index, None, None, cost)
+
+    def guard(
+        self,
+        threshold: float,
+        *,
+        hits: int = 1,
+        epsilon: float | None = None,
+        rho: float | None = None,
+        numeric: bool = True,
+        refreshed: bool | None = None,
+        analyst: str = CUSTODIAN,
+    ) -> Guard:
+        """A sparse-vector guard: tests public answers against the table until `hits` of them were off by `threshold`.
+
+        The whole guard is charged when it opens; its tests are free. Under a pure budget `refreshed=False` (default
+        from three hits on, where it needs less noise) keeps one noisy threshold for all hits. MECHANISMS §6.1-6.2;
+        the argument is in `Guard`.
+        """
+        return Guard.open(
+            self._passage,
+            self._engine,
+            self.relation,
+            self._noise,
+            threshold=threshold,
+            hits=hits,
+            units=self._units(epsilon, rho),
+            numeric=numeric,
+            refreshed=refreshed,
+            analyst=analyst,
+        )
+
+    def count_rows(
+        self,
+        *,
+        epsilon: float | None = None,
+        rho: float | None = None,
+        request: str | None = None,
+        analyst: str = CUSTODIAN,
+    ) -> float:
+        """The number of rows: exact and free where it is public, otherwise noisy for `epsilon` or `rho`.
+
+        Privacy: under "replace" with one row per unit all neighbours have the same number of rows. Otherwise it is
+        `measure` of the constant query.
+        """
+        if self.relation.rows_are_public:
+            return float(self._engine.rows)
+        measured = self.measure(Marginal(self.schema), epsilon=epsilon, rho=rho, request=request, analyst=analyst)
+        return float(measured.values)
+
+    def _select(
+        self,
+        door: str,
+        scores: object,
+        sensitivity: int,
+        *,
+        units: int,
+        public: dict[str, object],
+        request: str | None,
+        analyst: str,
+    ) -> tuple[int, Loss]:
+        accountant = self.budget.accountant
+        flip = accountant.currency == "pure"  # one-shot selection: permute-and-flip errs less at the same epsilon
+        strength = accountant.pure_epsilon(units) if flip else accountant.selection_epsilon(units)
+        event: Event = Pure(strength) if flip else Selection(strength)
+        choose = self._noise.permute_and_flip if flip else self._noise.exponential
+        scale = up(Fraction(2 * sensitivity) / Fraction(strength))
+        arrays, cost = self._passage.through(
+            door,
+            events=[event],
+            public={**public, "sensitivity": sensitivity, "scale": str(scale)},
+            evaluate=lambda: [np.array([choose(scores(), scale)], dtype=np.int64)],  # type: ignore[operator]
+            request=request,
+            analyst=analyst,
+        )
+        return int(arrays[0][0]), cost
+
+    def _marginals(self, questions: Sequence[Question]) -> list[Marginal]:
+        if isinstance(questions, Marginal | LinearQuery | str) or not len(questions):
+            raise QueryError("expected a non-empty list of questions (columns, linear queries or marginals)")
+        marginals = [marginal_of(self.schema, question) for question in questions]
+        if any(m.schema != self.schema for m in marginals):
+            raise QueryError("a question was built for another schema; build it from curator.schema")
+        return marginals
+
+    def _public(self, marginals: Sequence[Marginal], answers: Sequence[ArrayLike]) -> Arrays:
+        if len(answers) != len(marginals):
+            raise QueryError(
+                f"expected one public answer per question: {len(marginals)} questions, {len(answers)} answers"
+            )
+        rounded = []
+        for m, answer in zip(marginals, answers, strict=True):
+            values = np.asarray(answer, dtype=np.float64)
+            if values.shape != m.shape:
+                raise QueryError(f"the public answer to {m!r} has shape {values.shape}; expected {m.shape}, in counts")
+            rounded.append(_rounded(values, m.grid))
+        return rounded
+
+    def _units(self, epsilon: float | None, rho: float | None) -> int:
+        units = self.budget.accountant.share(epsilon=epsilon, rho=rho, delta=self.budget.delta)
+        if units < 1:
+            raise BudgetError(f"epsilon={epsilon}, rho={rho} is less than the ledger's smallest unit; ask for more")
+        return units
+
+    def _split(self, units: int, parts: int, shares: Sequence[float] | None) -> list[int]:
+        if shares is None:
+            weights = [Fraction(1)] * parts
+        elif len(shares) != parts or not all(0 < share < np.inf for share in shares):
+            raise BudgetError(f"expected {parts} positive shares, one per question, got {shares!r}")
+        else:
+            weights = [Fraction(share) for share in shares]
+        split = [int(units * weight / sum(weights)) for weight in weights]
+        if min(split) < 1:
+            raise BudgetError(f"the charge is too small to split over {parts} questions; ask for more or for fewer")
+        return split
+
+    def _law(self, noise: Law) -> Literal["laplace", "gaussian"]:
+        if noise not in ("auto", "laplace", "gaussian"):
+            raise QueryError(f'noise is {noise!r}; expected "laplace", "gaussian" or "auto"')
+        if noise != "auto":
+            return noise
+        return "laplace" if self.budget.accounting == "pure" else "gaussian"
+
+    def _noise_event(self, law: Literal["laplace", "gaussian"], units: int, m: Marginal) -> NoiseEvent:
+        return self._calibrated(law, units, self.relation.l1(m), self.relation.l2_squared(m))
+
+    def _calibrated(self, law: Literal["laplace", "gaussian"], units: int, l1: int, l2_squared: int) -> NoiseEvent:
+        accountant = self.budget.accountant
+        if law == "laplace":
+            return DiscreteLaplace(accountant.laplace_scale(units, Fraction(l1)), Fraction(l1))
+        squared = Fraction(l2_squared)
+        return DiscreteGaussian(accountant.gaussian_variance(units, squared), squared)
+
+    def _draw(self, event: NoiseEvent, size: int) -> NDArray[np.int64]:
+        if isinstance(event, DiscreteLaplace):
+            return self._noise.laplace(event.scale, size)
+        return self._noise.gaussian(event.variance, size)
+
+
+class _Scorer:
+    """Integer scores weight * (error - penalty) on one grid, and their sensitivity."""
+
+    def __init__(
+        self,
+        relation: Relation,
+        marginals: Sequence[Marginal],
+        weights: Sequence[float] | None,
+        penalties: Sequence[float] | None,
+        over: str,
+    ) -> None:
+        count = len(marginals)
+        raw = np.ones(count) if weights is None else np.asarray(weights, dtype=np.float64)
+        off = np.zeros(count) if penalties is None else np.asarray(penalties, dtype=np.float64)
+        if raw.shape != (count,) or not (np.isfinite(raw) & (raw > 0)).all():
+            raise QueryError(f"expected {count} positive weights, one per question")
+        if off.shape != (count,) or not np.isfinite(off).all():
+            raise QueryError(f"expected {count} finite penalties, one per question")
+        grid = max(m.grid for m in marginals)
+        unit = 1 if weights is None else WEIGHT
+        self.weights = [max(1, round(float(weight / raw.max()) * unit)) for weight in raw]
+        self.penalties = [round(float(penalty) * grid) for penalty in off]
+        self._lift = [grid // m.grid for m in marginals]
+        self._over = over
+        moves = [relation.one_cell(m) if over == "cells" else relation.l1(m) for m in marginals]
+        self.sensitivity = max(
+            weight * move * lift for weight, move, lift in zip(self.weights, moves, self._lift, strict=True)
+        )
+
+    def scores(self, i: int, error: NDArray[np.int64], signed: bool) -> NDArray[np.int64]:
+        flat = error.reshape(-1) * self._lift[i]
+        if self._over == "marginals":
+            raw = np.array([np.abs(flat).sum()], dtype=np.int64)
+        else:
+            raw = np.concatenate([flat, -flat]) if signed else np.abs(flat)
+        bound = self.weights[i] * (int(np.abs(raw).max()) + abs(self.penalties[i]))
+        if bound >= LARGEST:
+            # Saturation is monotone and 1-Lipschitz, so it keeps the sensitivity.
+            raw = np.clip(raw, -(LARGEST // self.weights[i] // 4), LARGEST // self.weights[i] // 4)
+        return self.weights[i] * (raw - self.penalties[i])
+
+
+def _rounded(values: NDArray[np.float64], grid: int) -> NDArray[np.int64]:
+    if not np.isfinite(values).all() or (np.abs(values) > LARGEST / grid / 4).any():
+        raise QueryError("public answers must be finite numbers of rows")
+    return np.rint(values * grid).astype(np.int64)

@@ -1,0 +1,150 @@
+"""Guard: a door that stays open — the sparse vector over many public answers, charged once."""
+
+from __future__ import annotations
+
+import math
+import threading
+import uuid
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from maquette.curator.noise import NoiseSource
+from maquette.curator.passage import Arrays, Passage, digest
+from maquette.curator.results import Tested
+from maquette.curator.sparse_vector import Settings, SparseVector, resampled, unresampled, zcdp
+from maquette.curator.table import Engine, tally
+from maquette.errors import BudgetError, QueryError
+from maquette.privacy import Loss, Relation
+from maquette.privacy.units import UNITS_PER_ONE
+from maquette.query import LinearQuery, Marginal, marginal_of
+
+GRID = 2**20  # every guarded statistic is in these units, whatever the question's own grid
+UNREFRESHED_FROM = 3  # from this many hits on, one threshold for all hits needs less query noise
+
+
+class Guard:
+    """Says whether a public answer is off by more than a threshold; easy answers cost nothing more.
+
+    Statistic: max over cells |private count - rounded public answer| * GRID, an integer. Sensitivity: each cell moves
+    by at most max_contributions rows of weight at most 1, and a maximum of absolute values moves no more than its
+    parts: D = max_contributions * GRID under both relations. Cost: that of `SparseVector` with this D, charged when
+    the guard opens, for any number of adaptive tests until its hits are used; numeric answers add the same D for the
+    count released. The noisy threshold lives in memory only, so a guard ends with its process.
+    """
+
+    def __init__(
+        self, passage: Passage, engine: Engine, vector: SparseVector, *, name: str, analyst: str, cost: Loss
+    ) -> None:
+        self._passage = passage
+        self._engine = engine
+        self._vector = vector
+        self._in_turn = threading.Lock()
+        self._name = name
+        self._analyst = analyst
+        self.cost = cost
+
+    @classmethod
+    def open(
+        cls,
+        passage: Passage,
+        engine: Engine,
+        relation: Relation,
+        noise: NoiseSource,
+        *,
+        threshold: float,
+        hits: int,
+        units: int,
+        numeric: bool,
+        refreshed: bool | None,
+        analyst: str,
+    ) -> Guard:
+        """Charge the whole guard, then draw its threshold."""
+        if not (math.isfinite(threshold) and threshold > 0):
+            raise QueryError(f"threshold is {threshold!r}; expected a positive number of rows")
+        settings = _calibrated(
+            passage, units, hits, relation.max_contributions * GRID, numeric=numeric, refreshed=refreshed
+        )
+        name = f"guard:{uuid.uuid4().hex}"
+        _, cost = passage.through(
+            "guard",
+            events=[settings.event],
+            public={"threshold": threshold, "hits": hits, "numeric": numeric, "refreshed": settings.refreshed},
+            evaluate=lambda: [],
+            request=name,
+            analyst=analyst,
+        )
+        passage.ledger.open_guard(name, hits=hits)
+        vector = SparseVector(settings, math.ceil(threshold * GRID), noise)
+        return cls(passage, engine, vector, name=name, analyst=analyst, cost=cost)
+
+    @property
+    def hits_left(self) -> int:
+        """How many more answers may be found wrong before the guard is sealed."""
+        return self._passage.ledger.hits_left(self._name)
+
+    @property
+    def sealed(self) -> bool:
+        """Whether all hits are used."""
+        return self.hits_left == 0
+
+    def test(self, question: LinearQuery | Marginal, answer: ArrayLike, *, request: str | None = None) -> Tested:
+        """Whether the public `answer` (in counts) is off; on a hit of a numeric guard, the noisy count too."""
+        m = marginal_of(self._engine.schema, question)
+        public = np.asarray(answer, dtype=np.float64)
+        if public.shape != m.shape or not np.isfinite(public).all() or (np.abs(public) > 2**40).any():
+            raise QueryError(f"the public answer to {m!r} must be finite, in counts, of shape {m.shape}")
+        numeric = self._vector.settings.answer is not None
+        if numeric and m.cells != 1:
+            raise QueryError(
+                "a numeric guard tests one number at a time; open it with numeric=False for whole marginals"
+            )
+        rounded = np.rint(public * GRID).astype(np.int64)
+
+        def evaluate() -> Arrays:
+            exact = tally(self._engine, m) * (GRID // m.grid)
+            private = int(np.abs(exact - rounded).max())
+            outcome = self._vector.test(private, answer_of=int(exact.reshape(-1)[0]) if numeric else None)
+            return [np.array([outcome.above, outcome.value or 0], dtype=np.int64)]
+
+        with self._in_turn:  # a test holds one hit while it runs; without turns, two tests could seem to be two hits
+            arrays, _ = self._passage.through(
+                "guard.test",
+                events=[],
+                public={"question": m.key, "answer": digest([rounded]), "guard": self._name},
+                evaluate=evaluate,
+                request=request,
+                analyst=self._analyst,
+                guard=self._name,
+                hit=lambda recorded: bool(recorded[0][0]),
+            )
+        above, value = (int(part) for part in arrays[0])
+        return Tested(bool(above), value / GRID if above and numeric else None)
+
+    def __repr__(self) -> str:
+        return f"Guard({self.hits_left} hits left, cost {self.cost})"
+
+
+def _calibrated(
+    passage: Passage, units: int, hits: int, sensitivity: int, *, numeric: bool, refreshed: bool | None
+) -> Settings:
+    """The least noise whose cost is at most `units`, by bisection on the size of the guard."""
+    accountant = passage.budget.accountant
+    if accountant.currency == "pure":
+        form = resampled if refreshed or (refreshed is None and hits < UNREFRESHED_FROM) else unresampled
+
+        def build(size: Fraction) -> Settings:
+            return form(epsilon=size, hits=hits, sensitivity=sensitivity, numeric=numeric)
+    elif refreshed is False:
+        raise BudgetError("one threshold for all hits needs a pure budget; leave `refreshed` out under delta > 0")
+    else:
+
+        def build(size: Fraction) -> Settings:
+            return zcdp(rho=size, hits=hits, sensitivity=sensitivity, numeric=numeric)
+
+    low, high = Fraction(0), Fraction(2 * units, UNITS_PER_ONE)
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if accountant.units(build(middle).event) <= units else (low, middle)
+    return build(low)

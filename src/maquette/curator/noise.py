@@ -1,0 +1,213 @@
+"""Every random number behind the wall: exact discrete noise and exact private selection.
+
+A float64 evaluation settles almost every draw; the rare draw that falls within its error bound is settled by exact
+arithmetic on further random bits (`exact.py`). So the laws are those of the theory, not approximations of them, at the
+speed of numpy. Randomness comes from the operating system, there is no seed and no state.
+
+Reference: Canonne, Kamath and Steinke, The Discrete Gaussian for Differential Privacy, algorithms 2 and 3.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from fractions import Fraction
+from math import ceil, inf, isqrt
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.curator.exact import Uniform, below, floor_log, words
+from maquette.errors import BudgetError
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+# Bounds the error of every float64 evaluation here: a handful of roundings at 2^-53 and an exp or log within 64 ulp.
+_SLACK = 2.0**-44
+_BLOCK = 1 << 16
+_LARGEST = 2**62 - 1
+
+
+class NoiseSource(Protocol):
+    """Everything random that a door may use."""
+
+    def laplace(self, scale: Fraction, size: int) -> Integers:
+        """Independent discrete Laplace values, P(z) proportional to exp(-|z| / scale)."""
+
+    def gaussian(self, variance: Fraction, size: int) -> Integers:
+        """Independent discrete Gaussian values, P(z) proportional to exp(-z^2 / (2 variance))."""
+
+    def exponential(self, scores: Integers, scale: Fraction) -> int:
+        """An index i with P(i) proportional to exp(scores[i] / scale)."""
+
+    def permute_and_flip(self, scores: Integers, scale: Fraction) -> int:
+        """The first index, in random order, whose coin of probability exp((scores[i] - max) / scale) shows heads."""
+
+
+class ExactNoise:
+    """The production source: exact laws, the operating system's randomness, no seed, nothing shared across a fork.
+
+    Privacy of an integer statistic of sensitivity D: `laplace(D/epsilon)` is epsilon-DP, `gaussian(D^2/(2 rho))` is
+    rho-zCDP, `exponential(2D/epsilon)` is epsilon-DP and epsilon^2/8-zCDP, `permute_and_flip(2D/epsilon)` is
+    epsilon-DP (D/epsilon suffices for both selections when scores are monotone). Values saturate at 2^62 - 1, which at
+    the largest scale accepted, 2^50, has probability below exp(-4000).
+    """
+
+    def laplace(self, scale: Fraction, size: int) -> Integers:
+        """See `NoiseSource.laplace`."""
+        _check("Laplace scale", scale, 30, 50)
+        return _fill(size, lambda count: _laplace(scale, count))
+
+    def gaussian(self, variance: Fraction, size: int) -> Integers:
+        """See `NoiseSource.gaussian`."""
+        _check("Gaussian variance", variance, 60, 100)
+        return _fill(size, lambda count: _gaussian(variance, count))
+
+    def exponential(self, scores: Integers, scale: Fraction) -> int:
+        """See `NoiseSource.exponential`; O(n) for n candidates.
+
+        Rejection from integer weights slightly above the true ones: they are summed without rounding, an index is
+        drawn in proportion to them, and accepted with the exact ratio of its true weight to its integer one.
+        """
+        _check("selection scale", scale, 30, 50)
+        bits = min(40, 62 - len(scores).bit_length())
+        best, cumulative = _best(scores), np.empty(len(scores), dtype=np.int64)
+        for start, deficits in _deficits(scores, best):
+            weights = np.ldexp(np.exp(-_ratio(deficits, scale)), bits)
+            # 2^bits * _SLACK < 1, so adding two after truncation covers the true weight whatever the float error.
+            cumulative[start : start + len(deficits)] = weights.astype(np.int64) + 2
+        np.cumsum(cumulative, out=cumulative)
+        while True:
+            ticket = secrets.randbelow(int(cumulative[-1]))
+            index = int(np.searchsorted(cumulative, ticket, side="right"))
+            cover = int(cumulative[index]) - (int(cumulative[index - 1]) if index else 0)
+            if below(Uniform.draw(), Fraction(2**bits, cover), (best - int(scores[index])) / scale):
+                return index
+
+    def permute_and_flip(self, scores: Integers, scale: Fraction) -> int:
+        """See `NoiseSource.permute_and_flip`; O(n) for n candidates.
+
+        Every coin is flipped at most once, so all may be flipped beforehand: the first heads in a random order is then
+        a uniform choice among all heads.
+        """
+        _check("selection scale", scale, 30, 50)
+        best = _best(scores)
+        heads = [
+            start + np.flatnonzero(_coins(_ratio(deficits, scale), lambda i: (best - int(scores[i])) / scale, start))
+            for start, deficits in _deficits(scores, best)
+        ]
+        candidates = np.concatenate(heads)
+        return int(candidates[secrets.randbelow(len(candidates))])
+
+
+def up(scale: float | Fraction) -> Fraction:
+    """Round a noise scale or variance up to 21 significant bits, by at most one part in 2^20.
+
+    More noise never costs privacy, and a short dyadic number is one that a ledger can print and an auditor retype.
+    Pass a Fraction when the scale is a ratio: a float quotient may already have been rounded down.
+    """
+    if not 0 < scale < inf:
+        raise BudgetError(f"a noise scale of {scale} is not usable; expected a positive finite number")
+    exact = Fraction(scale)
+    unit = Fraction(2) ** (exact.numerator.bit_length() - exact.denominator.bit_length() - 21)
+    return ceil(exact / unit) * unit
+
+
+def _laplace(scale: Fraction, count: int) -> Integers:
+    """At most `count` discrete Laplace values: those of `count` proposals that were accepted.
+
+    The magnitude is step * G + R with G geometric and R uniform below step, accepted with probability exp(-R / scale);
+    a minus sign before zero is refused. The power of two `step` keeps G small enough for floats to decide it.
+    """
+    step = 1 << max(0, int(scale).bit_length() - 17)
+    draws = words(count, np.uint64)
+    negative = (draws & np.uint64(1)).astype(bool)
+    magnitude = _geometric(draws >> np.uint64(1), scale / step, _LARGEST // step)
+    kept = np.ones(count, dtype=np.bool_)
+    if step > 1:
+        rest = (words(count, np.uint64) & np.uint64(step - 1)).astype(np.int64)
+        magnitude = magnitude * step + rest
+        kept = _coins(_ratio(rest, scale), lambda i: int(rest[i]) / scale)
+    kept &= ~negative | (magnitude > 0)
+    signed: Integers = np.where(negative, -magnitude, magnitude)
+    return signed[kept]
+
+
+def _geometric(draws: NDArray[np.uint64], scale: Fraction, largest: int) -> Integers:
+    """floor(-scale * ln U) for the uniform numbers that begin with these 63-bit draws, scale below 2^17."""
+    factor = float(scale)
+    value = -factor * np.log((draws.astype(np.float64) + 0.5) * 2.0**-63)
+    result = np.floor(value)
+    fraction = value - result
+    slack = (value + factor) * _SLACK
+    # A draw below 2^46 is a cell too wide, relative to its place, for the slack to cover.
+    unsure = (fraction < slack) | (fraction > 1 - slack) | (draws < np.uint64(2**46))
+    integers = result.astype(np.int64)
+    for i in np.flatnonzero(unsure):
+        integers[i] = min(floor_log(Uniform(int(draws[i]), 63), scale), largest)
+    return integers
+
+
+def _gaussian(variance: Fraction, count: int) -> Integers:
+    """The accepted ones of `count` Laplace proposals of scale floor(sigma) + 1."""
+    scale = Fraction(isqrt(int(variance)) + 1)
+    proposals = _laplace(scale, count)
+    centre = variance / scale
+    distance = np.abs(proposals) - float(centre)
+    accepted = _coins(
+        distance * distance / float(2 * variance),
+        lambda i: (abs(int(proposals[i])) - centre) ** 2 / (2 * variance),
+    )
+    return proposals[accepted]
+
+
+def _coins(exponents: Floats, exact: Callable[[int], Fraction], start: int = 0) -> NDArray[np.bool_]:
+    """Independent coins: the i-th shows heads with probability exp(-exact(start + i)), about exp(-exponents[i])."""
+    draws = words(len(exponents), np.uint32)
+    margin = np.exp(-exponents) * 2.0**32 - draws
+    slack = 2.0**32 * _SLACK
+    heads: NDArray[np.bool_] = margin >= 1 + slack
+    for i in np.flatnonzero((margin > -slack) & ~heads):
+        heads[i] = below(Uniform(int(draws[i]), 32), Fraction(1), exact(start + int(i)))
+    return heads
+
+
+def _fill(size: int, propose: Callable[[int], Integers]) -> Integers:
+    values = np.empty(size, dtype=np.int64)
+    filled = 0
+    while filled < size:
+        missing = size - filled
+        batch = propose(min(_BLOCK, missing + missing // 4 + 8))[:missing]
+        values[filled : filled + len(batch)] = batch
+        filled += len(batch)
+    return values
+
+
+def _best(scores: Integers) -> int:
+    if scores.dtype != np.int64 or scores.ndim != 1 or len(scores) == 0:
+        raise TypeError(f"scores are {scores.dtype} of shape {scores.shape}; expected a non-empty vector of int64")
+    return int(scores.max())
+
+
+def _deficits(scores: Integers, best: int) -> Iterator[tuple[int, NDArray[np.uint64]]]:
+    """Blocks of best - scores, each with its first index."""
+    for start in range(0, len(scores), _BLOCK):
+        # Unsigned arithmetic wraps to the true difference even when it exceeds the int64 range.
+        yield start, np.uint64(best % 2**64) - scores[start : start + _BLOCK].astype(np.uint64)
+
+
+def _ratio(numerators: NDArray[np.int64] | NDArray[np.uint64], scale: Fraction) -> Floats:
+    ratio: Floats = numerators.astype(np.float64) / float(scale)
+    return ratio
+
+
+def _check(name: str, value: Fraction, low: int, high: int) -> None:
+    if not Fraction(1, 2**low) <= value <= 2**high:
+        raise BudgetError(
+            f"a {name} of {Decimal(value.numerator) / value.denominator:.3g} is out of range; "
+            f"expected between 2^-{low} and 2^{high}: "
+            "change epsilon or rho, or count in other units"
+        )

@@ -1,0 +1,114 @@
+"""open_table: raw rows in, an opaque handle out."""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from maquette.curator.contributions import bounded, unit_sql
+from maquette.curator.duckdb import DuckDBEngine
+from maquette.curator.encoding import Fingerprint, code_batches, codes_sql, invalid_counts, planes_of
+from maquette.curator.kernels import Planes
+from maquette.curator.memory import MemoryEngine
+from maquette.curator.sources import read_source, unreadable
+from maquette.curator.table import Engine, PrivateTable, private_table
+from maquette.errors import EmptyTable, PrivacyWarning, SchemaError
+from maquette.schema import Schema, refuse_invalid
+
+if TYPE_CHECKING:
+    import duckdb
+
+_GIGABYTE = 2**30
+
+
+def open_table(
+    source: object,
+    schema: Schema,
+    *,
+    privacy_unit: str | None = None,
+    max_contributions: int = 1,
+    query: str | None = None,
+    delimiter: str | None = None,
+    memory_limit: int = 8 * _GIGABYTE,
+) -> PrivateTable:
+    """Read, encode and check a private table once; what comes back gives no access to its rows.
+
+    `source` is a CSV (with a header; `delimiter` defaults to a comma, or a tab for .tsv) or Parquet path or glob, an
+    Arrow table or dataset, a pandas or polars frame, `duckdb://file.db?table=name`, `duckdb:///abs/file.db` or a
+    DuckDB connection with `query`, or a DuckDB relation. Columns the schema does not name are ignored. Tables whose
+    codes take more than `memory_limit` bytes (about one per record and column) are counted where they are, by DuckDB.
+
+    Privacy: bounds and levels come from the schema alone; numbers are clamped and unknown categories go to `other`.
+    With `privacy_unit`, a column that need not be in the schema, at most `max_contributions` rows of every unit are
+    kept, so that removing one unit changes the table by at most so many rows (see `contributions`).
+    Errors raised here speak to the custodian, before any budget exists.
+    """
+    _check_declared(schema, privacy_unit, max_contributions)
+    import duckdb
+    import pyarrow as pa
+
+    needed = [*schema.names, *([] if privacy_unit is None or privacy_unit in schema else [privacy_unit])]
+    with ExitStack() as stack:
+        engine = stack.enter_context(duckdb.connect())
+        engine.execute("SET TimeZone = 'UTC'")  # dates must not depend on the machine
+        try:
+            rows = read_source(engine, source, needed, query, delimiter)
+            identifiers = rows.identifiers(needed)
+            items = codes_sql(schema, identifiers)
+            if privacy_unit is not None:
+                items += f", {unit_sql(identifiers[privacy_unit])}"
+            relation = rows.relation.project(items)
+            if privacy_unit is not None:
+                relation = bounded(relation, schema, privacy_unit, max_contributions)
+            loaded = _load(relation, schema, (schema.digest, privacy_unit, max_contributions), memory_limit)
+        except (duckdb.Error, pa.ArrowException, OSError) as error:
+            raise unreadable(error, "cannot read the rows") from None
+        if isinstance(loaded, DuckDBEngine):
+            stack.pop_all()  # it goes on reading through this connection
+    return private_table(loaded, privacy_unit, max_contributions)
+
+
+def _check_declared(schema: Schema, privacy_unit: str | None, max_contributions: int) -> None:
+    if not isinstance(schema, Schema):
+        raise SchemaError(f"expected a Schema, got {type(schema).__name__}; load one with Schema.load(path)")
+    if type(max_contributions) is not int or max_contributions < 1:
+        raise SchemaError(f"max_contributions must be a whole number from 1 on, got {max_contributions!r}")
+    if privacy_unit is None and max_contributions != 1:
+        raise SchemaError(
+            f"max_contributions is {max_contributions} but there is no privacy_unit, so each row is its own unit; name "
+            "the column that says whose row it is, or leave max_contributions at 1"
+        )
+    if schema.guessed:
+        warnings.warn(
+            "this schema was drafted by reading data: its bounds and levels are not private. Review them, then delete "
+            "`guessed = true`",
+            PrivacyWarning,
+            stacklevel=3,
+        )
+
+
+def _load(relation: duckdb.DuckDBPyRelation, schema: Schema, declared: tuple[object, ...], memory_limit: int) -> Engine:
+    """One pass over the codes: check, fingerprint, and keep them unless they outgrow the limit."""
+    fingerprint = Fingerprint()
+    invalid = np.zeros(len(schema), dtype=np.int64)
+    chunks: list[Planes] = []
+    size = 0
+    for codes in code_batches(relation):
+        invalid += invalid_counts(codes)
+        planes = planes_of(schema, codes)
+        fingerprint.update(planes)
+        size += planes.nbytes
+        if size <= memory_limit:
+            chunks.append(planes)
+        else:
+            chunks.clear()
+    refuse_invalid({name: int(count) for name, count in zip(schema.names, invalid, strict=True)})
+    if not fingerprint.rows:
+        raise EmptyTable("the source holds no rows; expected at least one. Check the path, or the query")
+    digest = fingerprint.digest(*declared)
+    if size <= memory_limit:
+        return MemoryEngine(schema, fingerprint.rows, digest, chunks)
+    return DuckDBEngine(schema, fingerprint.rows, digest, relation)

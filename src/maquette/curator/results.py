@@ -1,0 +1,66 @@
+"""What the doors return: released numbers with the noise they carry, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.privacy import DiscreteGaussian, DiscreteLaplace, Loss
+from maquette.privacy.interval import deviation, half_width
+from maquette.query import Marginal
+
+NoiseEvent = DiscreteLaplace | DiscreteGaussian
+
+
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """A noisy marginal, in counts; every cell carries independent noise of the same law."""
+
+    marginal: Marginal
+    values: NDArray[np.float64] = field(repr=False)
+    event: NoiseEvent
+    cost: Loss
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the noise of one cell, in counts."""
+        return deviation(self.event) / self.marginal.grid
+
+    def half_width(self, confidence: float) -> float:
+        """How far the noise can have moved one cell at this confidence, in counts."""
+        return half_width(self.event, confidence) / self.marginal.grid
+
+
+@dataclass(frozen=True, eq=False)
+class Errors:
+    """Noisy L1 distances between private marginals and public answers, in counts."""
+
+    values: NDArray[np.float64] = field(repr=False)
+    event: NoiseEvent
+    grid: int
+    cost: Loss
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the noise of one distance, in counts."""
+        return deviation(self.event) / self.grid
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What a selection chose: a marginal (or candidate) by `index`, and for single cells which one and which way."""
+
+    index: int
+    cell: tuple[int, ...] | None
+    sign: int | None
+    cost: Loss
+
+
+@dataclass(frozen=True)
+class Tested:
+    """What one guard test releases: whether the public answer is off, and a fresh noisy count on a numeric hit."""
+
+    above: bool
+    count: float | None

@@ -1,0 +1,212 @@
+"""Where rows come from: files, frames and databases, all as a DuckDB relation whose columns have known names.
+
+Nothing is inferred from the data: CSV is read as text with a declared delimiter, and turning text into codes is left
+to the schema. Messages never quote a row, so the engine's own errors, which do, are not passed on.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import glob
+import gzip
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from maquette.errors import SchemaError, UnreadableSource
+from maquette.schema import as_arrow
+
+if TYPE_CHECKING:
+    import duckdb
+
+_CSV = (".csv", ".tsv", ".txt")
+_PARQUET = (".parquet", ".pq")
+_KINDS = (
+    "a CSV (.csv, .tsv, .txt, also .gz) or Parquet path, an Arrow table or dataset, a pandas or polars frame, "
+    "duckdb://file.db?table=name, a DuckDB relation, or a DuckDB connection with query="
+)
+
+
+@dataclass(frozen=True)
+class Source:
+    """Rows that can be read again: a relation, and the names its columns have in the source, in order."""
+
+    relation: duckdb.DuckDBPyRelation
+    names: Sequence[str]
+
+    def identifiers(self, needed: Sequence[str]) -> dict[str, str]:
+        """The SQL identifier of each needed column; DuckDB may rename columns that differ in case only."""
+        check_columns(needed, self.names)
+        engine_names = dict(zip(self.names, self.relation.columns, strict=True))
+        return {name: _identifier(engine_names[name]) for name in needed}
+
+
+def read_source(
+    engine: duckdb.DuckDBPyConnection, source: Any, needed: Sequence[str], query: str | None, delimiter: str | None
+) -> Source:
+    """Open any supported source; `engine` is our own connection, for sources that do not bring theirs."""
+    import duckdb
+
+    if isinstance(source, str) and source.startswith("duckdb://"):
+        return _database(engine, source, query)
+    if isinstance(source, duckdb.DuckDBPyConnection):
+        return _query(source, query)
+    if query is not None:
+        raise UnreadableSource("query= is for DuckDB sources only; give duckdb://file.db or a DuckDB connection")
+    if isinstance(source, duckdb.DuckDBPyRelation):
+        return Source(source, source.columns)
+    if isinstance(source, str | Path):
+        return _files(engine, str(source), needed, delimiter)
+    return _frame(engine, source, needed)
+
+
+def check_columns(needed: Sequence[str], present: Sequence[str]) -> None:
+    """Refuse a source that lacks a needed column or has it twice, naming the nearest ones it has."""
+    twice = [name for name in needed if list(present).count(name) > 1]
+    if twice:
+        raise UnreadableSource(f"the source has several columns named {', '.join(twice)}; rename all but one")
+    missing = [name for name in needed if name not in present]
+    if missing:
+        hints = [(name, difflib.get_close_matches(name, present, n=1)) for name in missing]
+        nearest = "; ".join(f"{name!r} is near {close[0]!r}" for name, close in hints if close)
+        raise UnreadableSource(
+            f"the source lacks {', '.join(map(repr, missing))}; it has {', '.join(map(repr, present)) or 'no columns'}"
+            + (f" ({nearest})" if nearest else "")
+            + ". Rename columns in the schema or in the source"
+        )
+
+
+def unreadable(error: Exception, what: str) -> UnreadableSource:
+    """An engine's complaint without what it quotes from the rows: at most the line where a CSV file is broken."""
+    line = re.search(r"CSV Error on Line: (\d+)", str(error))
+    where = f" at line {line[1]}" if line else ""
+    why = "it is not UTF-8 text" if "unicode" in str(error).lower() else "it is not well-formed, or cannot be read"
+    return UnreadableSource(f"{what}{where}: {why}. Check the source with the tool that wrote it")
+
+
+def _identifier(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _files(engine: duckdb.DuckDBPyConnection, pattern: str, needed: Sequence[str], delimiter: str | None) -> Source:
+    paths = [pattern] if Path(pattern).is_file() else sorted(glob.glob(pattern, recursive=True))
+    paths = [path for path in paths if Path(path).is_file()]
+    if not paths:
+        raise UnreadableSource(f"no file matches {pattern!r}; expected {_KINDS}")
+    suffixes = {Path(path.removesuffix(".gz")).suffix.lower() for path in paths}
+    if suffixes <= set(_PARQUET):
+        return _parquet(engine, paths)
+    if suffixes <= set(_CSV):
+        return _csv(engine, paths, needed, delimiter)
+    raise UnreadableSource(f"{pattern!r} is neither CSV nor Parquet by its name; expected {_KINDS}")
+
+
+def _parquet(engine: duckdb.DuckDBPyConnection, paths: list[str]) -> Source:
+    import duckdb
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        names = pq.read_schema(paths[0]).names
+        return Source(engine.read_parquet(paths, hive_partitioning=False), names)
+    except (duckdb.Error, pa.ArrowException, OSError) as error:
+        raise unreadable(error, f"cannot read {paths[0]!r} as Parquet") from None
+
+
+def _csv(engine: duckdb.DuckDBPyConnection, paths: list[str], needed: Sequence[str], delimiter: str | None) -> Source:
+    """Files are grouped by header and each group is read by its own, so that column order may differ."""
+    groups: dict[tuple[tuple[str, ...], str], list[str]] = {}
+    for path in paths:
+        tabs = Path(path.removesuffix(".gz")).suffix.lower() == ".tsv"
+        separator = delimiter or ("\t" if tabs else ",")
+        groups.setdefault((_header(path, separator), separator), []).append(path)
+    relation = None
+    for (header, separator), files in groups.items():
+        check_columns(needed, header)
+        part = engine.read_csv(
+            files,
+            header=True,
+            auto_detect=False,
+            columns={f"c{i}": "VARCHAR" for i in range(len(header))},
+            delimiter=separator,
+            quotechar='"',
+            escapechar='"',
+        ).project(", ".join(f"c{header.index(name)} AS c{i}" for i, name in enumerate(needed)))
+        relation = part if relation is None else relation.union(part)
+    assert relation is not None
+    return Source(relation, needed)
+
+
+def _header(path: str, delimiter: str) -> tuple[str, ...]:
+    opened = gzip.open if path.endswith(".gz") else open
+    try:
+        with opened(path, "rt", encoding="utf-8-sig", newline="") as lines:
+            header = next(csv.reader(lines, delimiter=delimiter), None)
+    except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
+        raise unreadable(error, f"cannot read the header of {path!r}") from None
+    if not header:
+        raise UnreadableSource(f"{path!r} is empty; expected a header line with the column names")
+    return tuple(name.strip() for name in header)
+
+
+def _frame(engine: duckdb.DuckDBPyConnection, source: Any, needed: Sequence[str]) -> Source:
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    if isinstance(source, pa.RecordBatch):
+        source = pa.Table.from_batches([source])
+    if isinstance(source, ds.Dataset):
+        return Source(engine.from_arrow(source), source.schema.names)
+    if not isinstance(source, pa.Table):
+        try:
+            source = as_arrow(source, needed)
+        except SchemaError:
+            raise UnreadableSource(f"cannot read rows from {type(source).__name__}; expected {_KINDS}") from None
+    check_columns(needed, source.column_names)
+    chosen = source.select(list(needed)).rename_columns([f"c{i}" for i in range(len(needed))])
+    return Source(engine.from_arrow(chosen), needed)
+
+
+def _database(engine: duckdb.DuckDBPyConnection, url: str, query: str | None) -> Source:
+    import duckdb
+
+    parts = urlsplit(url)
+    path = unquote(parts.netloc + parts.path)
+    if not Path(path).is_file():
+        raise UnreadableSource(
+            f"there is no database file {path!r}; expected duckdb://file.db or duckdb:///abs/file.db"
+        )
+    try:
+        engine.execute(f"ATTACH '{path.replace(chr(39), 2 * chr(39))}' AS source (READ_ONLY)")
+        engine.execute("USE source")
+    except duckdb.Error:
+        raise UnreadableSource(
+            f"cannot open {path!r} as a DuckDB database; close other connections that write to it"
+        ) from None
+    table = parse_qs(parts.query).get("table", [None])[0]
+    if (table is None) == (query is None):
+        raise UnreadableSource("name one thing to read: duckdb://file.db?table=name, or query='SELECT ...'")
+    if table is not None:
+        tables = [row[0] for row in engine.execute("SELECT table_name FROM information_schema.tables").fetchall()]
+        if table not in tables:
+            raise UnreadableSource(f"{path!r} has no table {table!r}; it has {', '.join(sorted(tables)) or 'none'}")
+        query = f"SELECT * FROM {_identifier(table)}"
+    return _query(engine, query)
+
+
+def _query(engine: duckdb.DuckDBPyConnection, query: str | None) -> Source:
+    import duckdb
+
+    if query is None:
+        raise UnreadableSource("a DuckDB connection needs query='SELECT ...' to say which rows")
+    try:
+        relation = engine.sql(query)
+    except duckdb.Error as error:
+        raise UnreadableSource(f"DuckDB refuses the query: {str(error).splitlines()[0]}") from None
+    if relation is None:
+        raise UnreadableSource("the query returns no rows; expected one SELECT statement")
+    return Source(relation, relation.columns)

@@ -1,0 +1,100 @@
+"""Budget: how much privacy a table may spend in all."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from maquette.errors import BudgetError
+from maquette.privacy.accountant import Accountant
+from maquette.privacy.gdp import GdpAccountant
+from maquette.privacy.loss import Loss
+from maquette.privacy.pure import PureAccountant
+from maquette.privacy.units import MAX_UNITS, UNITS_PER_ONE
+from maquette.privacy.zcdp import ZcdpAccountant
+
+__all__ = ["ACCOUNTANTS", "Budget", "Loss"]
+
+ACCOUNTANTS: dict[str, Accountant] = {
+    accountant.currency: accountant for accountant in (PureAccountant(), ZcdpAccountant(), GdpAccountant())
+}
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Budget:
+    """The total that may be spent: (epsilon, delta) or rho, under the neighbouring relation of the table.
+
+    Everything released within `limit` units of `accounting` is (epsilon, delta)-DP together. By default a budget with
+    delta 0 adds epsilons ("pure") and any other adds rho ("zcdp"); "gdp" adds mu squared and needs less Gaussian
+    noise for the same promise. A delta beside rho only says at which delta `epsilon` is reported (infinite at 0).
+
+    >>> Budget(epsilon=1.0, delta=1e-9)
+    Budget(epsilon=1.0, delta=1e-09, accounting='zcdp')
+    >>> Budget(epsilon=1.0).limit
+    1000000000000000
+    """
+
+    epsilon: float
+    delta: float
+    rho: float | None
+    accounting: str
+    limit: int
+
+    def __init__(
+        self,
+        *,
+        epsilon: float | None = None,
+        delta: float = 0.0,
+        rho: float | None = None,
+        accounting: str | None = None,
+    ) -> None:
+        automatic = "pure" if rho is None and delta == 0 else "zcdp"
+        name = automatic if accounting is None else accounting
+        if name not in ACCOUNTANTS:
+            raise BudgetError(f"accounting is {name!r}; expected one of {', '.join(ACCOUNTANTS)}, or None to choose.")
+        accountant = ACCOUNTANTS[name]
+        limit = accountant.share(epsilon=epsilon, rho=rho, delta=delta)
+        if name == "pure" and delta > 0:
+            raise BudgetError(
+                f"delta is {delta:g} under pure accounting, which never uses one: set delta=0, or choose "
+                'accounting="zcdp" to answer more questions with it.'
+            )
+        if not 0 < limit <= MAX_UNITS:
+            raise BudgetError(
+                f"This budget is {limit} units of 1e-15; expected 1 to {MAX_UNITS} (at most "
+                f"{MAX_UNITS // UNITS_PER_ONE:,} of epsilon, rho or mu squared): choose a value people use."
+            )
+        reported = accountant.loss(limit, delta).epsilon if epsilon is None else float(epsilon)
+        values = {"epsilon": reported, "delta": float(delta), "rho": None if rho is None else float(rho)}
+        for key, value in {**values, "accounting": name, "limit": limit}.items():
+            object.__setattr__(self, key, value)
+
+    @property
+    def accountant(self) -> Accountant:
+        """The accountant that counts in this budget's currency."""
+        return ACCOUNTANTS[self.accounting]
+
+    def check_rows(self, rows: int) -> None:
+        """Refuse a delta of 1 / rows or more; `rows` is a public count or the custodian's declared scale.
+
+        Publishing one row picked at random is (0, 1 / rows)-DP, so such a delta promises nothing. MECHANISMS §12, 23.
+        """
+        if rows < 1:
+            raise BudgetError(f"The row count is {rows}; expected at least 1.")
+        if self.delta > 0 and Fraction(self.delta) * rows >= 1:
+            raise BudgetError(
+                f"delta {self.delta:g} is not below 1 / rows = {1 / rows:.3g}: publishing a random row would satisfy "
+                f"it. Choose delta well below, such as {10.0 ** math.floor(math.log10(1 / rows) - 3):g}, or 0."
+            )
+
+    def __repr__(self) -> str:
+        amount = f"epsilon={self.epsilon!r}" if self.rho is None else f"rho={self.rho!r}"
+        delta = f", delta={self.delta!r}" if self.delta else ""
+        return f"Budget({amount}{delta}, accounting={self.accounting!r})"
+
+    def _repr_html_(self) -> str:
+        total = self.accountant.loss(self.limit, self.delta)
+        rows = {"total": repr(total), "accounting": self.accounting}
+        cells = "".join(f"<tr><th>{name}</th><td>{value}</td></tr>" for name, value in rows.items())
+        return f"<table><caption>Privacy budget</caption>{cells}</table>"

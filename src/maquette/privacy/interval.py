@@ -1,0 +1,66 @@
+"""Noise intervals: how far exact discrete noise can have moved a value, at a stated confidence.
+
+A noise interval speaks of the noise that was added and of nothing else; it is not a sampling interval.
+"""
+
+from __future__ import annotations
+
+import math
+
+from maquette.errors import QueryError
+from maquette.privacy.cost import DiscreteGaussian, DiscreteLaplace
+
+
+def half_width(event: DiscreteLaplace | DiscreteGaussian, confidence: float) -> int:
+    """The least whole number k with Pr[|noise| > k] <= 1 - confidence (an upper bound for the Gaussian).
+
+    Laplace: Pr[|Z| > k] = 2 p^(k+1) / (1 + p), p = exp(-1 / scale). Gaussian: the discrete tail at k + 1 is at most the
+    continuous tail at k (Canonne, Kamath and Steinke 2020, proposition 25). MECHANISMS §1.2.
+    """
+    check_confidence(confidence)
+    doubt = 1.0 - confidence
+    if isinstance(event, DiscreteLaplace):
+        scale = float(event.scale)
+        decay = math.exp(-1.0 / scale)
+        return max(0, math.ceil(-scale * math.log(doubt * (1.0 + decay) / 2.0)) - 1)
+    from scipy.special import ndtri
+
+    return math.ceil(math.sqrt(event.variance) * float(ndtri(1.0 - doubt / 2.0)))
+
+
+def sum_half_width(event: DiscreteLaplace | DiscreteGaussian, norm: float, largest: float, confidence: float) -> float:
+    """The same for a weighted sum of independent noises, given the L2 norm and the largest of its weights.
+
+    Laplace: the moment generating function of weight w is at most exp(w^2 b^2 s^2 / (1 - w^2 b^2 s^2)) for the
+    continuous law of scale b, which is wider than the discrete one; Chernoff with s minimised on a grid. Gaussian:
+    the quantile of the normal law of deviation norm * sigma, plus one step of the largest weight for the grid.
+    """
+    check_confidence(confidence)
+    if norm == 0.0:
+        return 0.0
+    if isinstance(event, DiscreteLaplace):
+        if norm == largest:
+            return largest * half_width(event, confidence)
+        scale = float(event.scale)
+        ratios = (i / 64 for i in range(1, 64))  # s * b * largest
+        return min(
+            (norm**2 * r / (largest * (1 - r**2)) + largest * math.log(2 / (1 - confidence)) / r) * scale
+            for r in ratios
+        )
+    from scipy.special import ndtri
+
+    return math.sqrt(event.variance) * norm * float(ndtri((1.0 + confidence) / 2.0)) + largest
+
+
+def deviation(event: DiscreteLaplace | DiscreteGaussian) -> float:
+    """The standard deviation of the noise (for the Gaussian, the bound sqrt(variance))."""
+    if isinstance(event, DiscreteGaussian):
+        return math.sqrt(event.variance)
+    decay = math.exp(-1.0 / float(event.scale))
+    return math.sqrt(2.0 * decay) / -math.expm1(-1.0 / float(event.scale))
+
+
+def check_confidence(confidence: float) -> None:
+    """Refuse a confidence outside (0, 1)."""
+    if not 0.0 < confidence < 1.0:
+        raise QueryError(f"confidence is {confidence!r}; expected a number between 0 and 1, often 0.95")

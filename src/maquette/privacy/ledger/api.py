@@ -1,0 +1,141 @@
+"""The ledger's contract: every access to rows is charged here before it happens and recorded before it is told.
+
+A door of the curator does `reserve` (durable charge), evaluates, draws noise, does `commit` (durable answer), and
+only then returns the answer. A crash can waste a charge; it cannot leak, and a repeated request gets the recorded
+bytes. Amounts are integers, so no floating-point sum ever decides whether a budget holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from maquette.errors import BudgetError
+from maquette.privacy.units import MAX_UNITS, UNITS_PER_ONE
+
+State = Literal["reserved", "answered", "lost"]
+
+
+def check_units(what: str, units: int) -> None:
+    """Refuse an amount that is not an integer in 0..MAX_UNITS."""
+    if type(units) is not int or not 0 <= units <= MAX_UNITS:
+        raise BudgetError(
+            f"the {what} is {units!r} units; expected an integer from 0 to {MAX_UNITS} "
+            f"(1 of epsilon, rho or mu squared is {UNITS_PER_ONE} units). Choose an amount in that range."
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """What a ledger is bound to when it is created; every later opening must bring the same terms.
+
+    `table` is a hex digest of the data. It is stored only under the ledger's key: a plain digest of a small table
+    could be guessed, so it is also kept out of `repr`.
+    """
+
+    table: str = field(repr=False)
+    schema: str
+    relation: str
+    currency: str
+    limit: int
+
+    def __post_init__(self) -> None:
+        check_units("limit", self.limit)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """One access to be charged: who asks what, for how many units.
+
+    `digest` identifies the canonical question, `description` is public JSON text for people and certificates. With
+    `guard`, the id of an open guard, the request also takes one of that guard's hits.
+    """
+
+    id: str
+    analyst: str
+    digest: str
+    units: int
+    description: str
+    guard: str | None = None
+
+    def __post_init__(self) -> None:
+        check_units("charge", self.units)
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """A place in the chain: the event's number and its MAC, which pins down every event up to it."""
+
+    seq: int
+    head: str
+
+
+@dataclass(frozen=True)
+class Ticket:
+    """A durable reservation: its holder may evaluate the request once, and then commits the answer."""
+
+    request: Request
+    seq: int
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The answer this very request already got: the same bytes, free."""
+
+    answer: bytes = field(repr=False)
+    receipt: Receipt
+
+
+@dataclass(frozen=True)
+class Charge:
+    """One line of the account: what was charged, to whom, and what became of it."""
+
+    seq: int
+    id: str
+    analyst: str
+    digest: str
+    units: int
+    state: State
+    description: str
+
+
+class Ledger(Protocol):
+    """A durable account of one table's budget. All methods may be called from many threads."""
+
+    @property
+    def terms(self) -> Terms:
+        """What this ledger is bound to."""
+
+    def reserve(self, request: Request) -> Ticket | Recorded:
+        """Charge the request durably, or return what it was answered before.
+
+        Raises BudgetExceeded, GuardSealed (nothing is charged), RequestConflict, RequestBusy or RequestLost.
+        """
+
+    def commit(self, ticket: Ticket, answer: bytes, *, hit: bool = True) -> Receipt:
+        """Record the answer durably; only then may it be released. `hit=False` gives the guard's hit back."""
+
+    def open_guard(self, id: str, *, hits: int) -> None:  # noqa: A002
+        """Open a guard with so many hits. It closes for ever when the ledger next boots."""
+
+    def hits_left(self, guard: str) -> int:
+        """Hits this guard can still take: none once it is closed."""
+
+    def limit_analyst(self, analyst: str, units: int) -> None:
+        """Give one analyst a limit of their own, under the table's."""
+
+    def spent(self, analyst: str | None = None) -> int:
+        """Units charged to the table, or to one analyst; reserved and lost requests count."""
+
+    def charges(self) -> Iterator[Charge]:
+        """Every charge, oldest first."""
+
+    def lookup(self, id: str) -> Recorded | None:  # noqa: A002
+        """The recorded answer of a request, if it has one."""
+
+    def verify(self) -> Receipt:
+        """Check the whole chain and recompute every sum and state from it; return its head."""
+
+    def close(self) -> None:
+        """Release the ledger; pending requests are finished first."""

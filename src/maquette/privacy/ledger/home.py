@@ -1,0 +1,193 @@
+"""Where a ledger lives: opening, verifying and booting it, and the durable transaction that all its writes share."""
+
+from __future__ import annotations
+
+import secrets
+import sqlite3
+import weakref
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from maquette.errors import LedgerCorrupted, LedgerError, LedgerLocked, LedgerMismatch
+from maquette.privacy.ledger import store
+from maquette.privacy.ledger.api import Receipt, Terms
+from maquette.privacy.ledger.chain import KEY_BYTES, Chain
+from maquette.privacy.ledger.replay import Replay, verify
+
+if TYPE_CHECKING:
+    from maquette.privacy.ledger.files import Anchor, Lock
+
+FORMAT = 1
+
+
+class Home:
+    """An open database with its chain, and on disk its lock and anchor."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, chain: Chain, *, lock: Lock | None = None, anchor: Anchor | None = None
+    ) -> None:
+        self.connection = connection
+        self.chain = chain
+        self.boot_seq = 0
+        self._lock = lock
+        self._anchor = anchor
+        self._version: int | None = None
+
+    def admit(self, terms: Terms, anchored: Receipt | None) -> None:
+        """Verify what is stored and compare its terms with these; refuse with a reason."""
+        self.connection.execute("BEGIN")
+        try:
+            replay = verify(self.connection, self.chain, anchored)
+        finally:
+            self.connection.execute("ROLLBACK")
+        _compare(replay, _bound(terms, self.chain))
+        self.boot_seq = replay.boot
+
+    def boot(self, *, sole: bool) -> None:
+        """Start a new life: every request reserved before this event is lost, every guard opened before it closed."""
+        with self._durably() as connection:
+            self.boot_seq = store.append(connection, self.chain, "boot", []).seq
+        self._version = self._data_version() if sole else None
+
+    def verify(self, connection: sqlite3.Connection) -> Receipt:
+        """Check everything again, inside a transaction."""
+        return verify(connection, self.chain, self._anchor.read() if self._anchor else None).receipt
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Everything inside becomes durable, and anchored, or the caller hears that it did not."""
+        with self._lock.turn() if self._lock else nullcontext(), self._durably() as connection:
+            yield connection
+
+    def close(self) -> None:
+        """Close the database, then let others in."""
+        with suppress(sqlite3.Error):
+            self.connection.close()
+        if self._lock:
+            self._lock.close()
+
+    def leave(self) -> None:
+        """In a forked child: drop the inherited lock without touching the parent's database."""
+        if self._lock:
+            self._lock.close()
+
+    @contextmanager
+    def _durably(self) -> Iterator[sqlite3.Connection]:
+        self._begin()
+        try:
+            if self._version not in (None, self._data_version()):
+                raise LedgerError("another process wrote to the ledger although this one holds its lock.")
+            yield self.connection
+            self.connection.execute("COMMIT")
+        except BaseException:
+            with suppress(sqlite3.Error):
+                self.connection.execute("ROLLBACK")
+            raise
+        if self._anchor:
+            seq, mac = store.head(self.connection)
+            self._anchor.advance(Receipt(seq, mac.hex()))
+
+    def _begin(self) -> None:
+        try:
+            self.connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorname != "SQLITE_BUSY":
+                raise
+            raise LedgerLocked(
+                f"another program kept the ledger locked for {store.BUSY_SECONDS:.0f} s; nothing was charged. "
+                "Close whatever else has the file open, then ask again."
+            ) from None
+
+    def _data_version(self) -> int:
+        """A number that changes only when another connection commits."""
+        version: int = self.connection.execute("PRAGMA data_version").fetchone()[0]
+        return version
+
+
+def in_memory(terms: Terms, key: bytes | None) -> Home:
+    """A ledger that lives as long as somebody holds it; nobody has to close it."""
+    home = Home(store.connect(None), Chain(_checked(secrets.token_bytes(KEY_BYTES) if key is None else key)))
+    weakref.finalize(home, home.connection.close)
+    _found(home.connection, home.chain, terms)
+    home.boot(sole=True)
+    return home
+
+
+def on_disk(
+    path: Path, terms: Terms, *, key: bytes | None, key_path: Path | None, anchor: Path | None, shared: bool
+) -> Home:
+    """Open or create the ledger at `path`; whoever comes first boots it."""
+    from maquette.privacy.ledger.files import Anchor, Lock, beside, load_key
+
+    path = path.resolve()
+    with ExitStack() as undo:
+        lock = Lock(path, shared=shared)
+        undo.callback(lock.close)
+        anchoring = Anchor(anchor) if anchor else None
+        with lock.arrival() as alone:
+            is_new = alone and not path.exists()
+            if key is None:
+                key = load_key(key_path or beside(path, ".key"), may_create=is_new)
+            chain = Chain(_checked(key))
+            if is_new:
+                _create(path, chain, terms, anchoring)
+            home = Home(store.connect(path), chain, lock=lock, anchor=anchoring)
+            undo.callback(home.close)
+            anchored = anchoring.read() if anchoring else None
+            if alone:
+                home.admit(terms, anchored)
+                home.boot(sole=not shared)
+        if not alone:  # outside the turn: those who are already here need not wait
+            home.admit(terms, anchored)
+        undo.pop_all()
+    return home
+
+
+def _create(path: Path, chain: Chain, terms: Terms, anchor: Anchor | None) -> None:
+    """Build the first database in memory and move it into place whole: a file at `path` is always a ledger."""
+    from maquette.privacy.ledger.files import write_new
+
+    if anchor:
+        anchor.begin()
+    connection = store.connect(None)
+    _found(connection, chain, terms)
+    write_new(path, connection.serialize())
+    connection.close()
+
+
+def _found(connection: sqlite3.Connection, chain: Chain, terms: Terms) -> None:
+    store.create(connection)
+    # The random name keeps two ledgers under one key apart: no event of one fits into the other.
+    facts = {**_bound(terms, chain), "name": secrets.token_hex(16)}
+    store.append(connection, chain, "terms", facts)
+    connection.execute("INSERT INTO budget VALUES (?, ?, 0)", (store.TABLE_SCOPE, terms.limit))
+
+
+def _bound(terms: Terms, chain: Chain) -> dict[str, Any]:
+    return {"format": FORMAT, **asdict(terms), "table": chain.fingerprint(terms.table)}
+
+
+def _compare(replay: Replay, bound: dict[str, Any]) -> None:
+    different = [name for name, value in bound.items() if replay.terms.get(name) != value]
+    if not different:
+        return
+    details = [
+        "the data (its fingerprint differs)" if name == "table" else
+        f"the {name} (the ledger has {replay.terms.get(name)}, this opening {bound[name]})"
+        for name in different
+    ]  # fmt: skip
+    raise LedgerMismatch(
+        f"the ledger was made for something else: {'; '.join(details)}. Open it with what it was made for, or start "
+        "a new ledger if this is a new release; the same rows under two ledgers spend two budgets."
+    )
+
+
+def _checked(key: bytes) -> bytes:
+    if len(key) != KEY_BYTES:
+        raise LedgerCorrupted(
+            f"the ledger's key has {len(key)} bytes; expected {KEY_BYTES}. Pass the whole key, or restore its file."
+        )
+    return key

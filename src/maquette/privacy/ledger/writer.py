@@ -1,0 +1,134 @@
+"""Group commit: operations that wait at the same time share one durable transaction."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import AbstractContextManager
+from queue import Empty, SimpleQueue
+from typing import Any, NamedTuple, TypeVar
+
+from maquette.errors import LedgerCorrupted, LedgerError, LedgerLocked
+from maquette.privacy.ledger.store import BROKEN, explain
+
+T = TypeVar("T")
+Operation = Callable[[sqlite3.Connection], T]
+
+
+class _Job(NamedTuple):
+    operation: Operation[Any]
+    future: Future[Any]
+
+
+class Writer:
+    """Runs operations one after the other, each undone alone if it refuses, all committed together.
+
+    Nobody learns an outcome before the transaction that holds it is durable. If that transaction fails, nobody learns
+    anything and the writer stops for good: after a failed write or sync, what the disk holds is unknown until the
+    ledger is opened and verified again.
+    """
+
+    def __init__(
+        self, transaction: Callable[[], AbstractContextManager[sqlite3.Connection]], *, threaded: bool
+    ) -> None:
+        self._transaction = transaction
+        self._pid = os.getpid()
+        self._mutex = threading.Lock()
+        self._closed = False
+        self._failure: LedgerError | None = None
+        self._queue: SimpleQueue[_Job | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._serve, name="maquette-ledger", daemon=True) if threaded else None
+        if self._thread is not None:
+            self._thread.start()
+
+    @property
+    def inherited(self) -> bool:
+        """Whether this process is a fork of the one that opened the ledger."""
+        return os.getpid() != self._pid
+
+    def run(self, operation: Operation[T]) -> T:
+        """Run the operation inside a transaction; return, or raise, once its outcome is durable."""
+        if self.inherited:
+            raise LedgerError(
+                f"the ledger was opened by process {self._pid} and is used by its fork {os.getpid()}; SQLite "
+                "connections do not survive a fork. Open the ledger after forking, with shared=True."
+            )
+        job = _Job(operation, Future())
+        with self._mutex:
+            if self._closed:
+                raise LedgerError("the ledger is closed. Open it again.")
+            if self._thread is None:
+                self._commit([job])
+            else:
+                self._queue.put(job)
+        result: T = job.future.result()
+        return result
+
+    def close(self) -> None:
+        """Finish what waits, then refuse everything."""
+        if self.inherited:  # a fork has the mutex, perhaps locked, but not the thread
+            return
+        with self._mutex:
+            self._closed = True
+            self._queue.put(None)
+        if self._thread is not None:
+            self._thread.join()
+
+    def _serve(self) -> None:
+        job = self._queue.get()
+        while job is not None:
+            group = [job]
+            try:
+                while (job := self._queue.get_nowait()) is not None:
+                    group.append(job)
+            except Empty:
+                self._commit(group)
+                job = self._queue.get()
+            else:
+                self._commit(group)
+
+    def _commit(self, group: list[_Job]) -> None:
+        outcomes: list[tuple[Any, Exception | None]]
+        try:
+            if self._failure is not None:
+                raise self._failure
+            with self._transaction() as connection:
+                outcomes = [_attempt(connection, job.operation) for job in group]
+        except LedgerLocked as refusal:
+            outcomes = [(None, LedgerLocked(*refusal.args)) for _ in group]
+        except Exception as failure:
+            self._failure = self._failure or _fatal(failure)
+            outcomes = [(None, type(self._failure)(*self._failure.args)) for _ in group]
+        for job, (result, refused) in zip(group, outcomes, strict=True):
+            if refused is None:
+                job.future.set_result(result)
+            else:
+                job.future.set_exception(refused)
+
+
+def _attempt(connection: sqlite3.Connection, operation: Operation[T]) -> tuple[T | None, Exception | None]:
+    """Run one operation: a refusal undoes it and leaves its neighbours alone; a broken database is everybody's."""
+    connection.execute("SAVEPOINT operation")
+    refused: Exception | None = None
+    result: T | None = None
+    try:
+        result = operation(connection)
+    except (*BROKEN, LedgerCorrupted):
+        raise
+    except Exception as refusal:
+        connection.execute("ROLLBACK TO operation")
+        refused = refusal
+    connection.execute("RELEASE operation")
+    return result, refused
+
+
+def _fatal(failure: Exception) -> LedgerError:
+    """The refusal that every later call gets."""
+    cause = explain(failure)
+    return type(cause)(
+        f"the ledger stopped: {cause} Nothing was released; what was being charged may stay charged. Open the ledger "
+        "again when the cause is mended: it is verified then."
+    )

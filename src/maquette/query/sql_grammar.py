@@ -1,0 +1,223 @@
+"""The closed grammar of questions: sqlglot reads a text, and only what is listed here passes.
+
+Three walls, each public and quick: the length and nesting of the text; words that begin something unsupported, refused
+with their place and what to do instead; and a list of every node and every part of a node that may occur, so that
+whatever else sqlglot understands, now or in a later version, is refused.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn, cast
+
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import ParseError
+from sqlglot.tokens import Token, TokenType
+
+from maquette.errors import QueryError
+from maquette.query.expression import Place
+from maquette.schema import Comparison
+
+MAX_TEXT = 10_000
+MAX_WORDS = 2_500
+MAX_NESTING = 24
+
+SELECTS = "SELECT columns, count(*), count(x), sum(x), avg(x) FROM table [WHERE condition] [GROUP BY columns]"
+CONDITIONS = "=, <>, <, <=, >, >=, IN, BETWEEN, IS NULL, AND, OR, NOT between a column and literals"
+
+_DIALECT = Dialect.get_or_raise("duckdb")
+_AFTERWARDS = "every declared group is always returned; do it with the answer"
+_ALONE = "compare a column alone with a literal, computed beforehand"
+_LEVELS = "use = or IN with declared levels"
+_WRITE = "write the value into the text"
+_REFUSED = {
+    "JOIN": "ask about one table",
+    "WITH": "write one SELECT about one table",
+    "UNION": "ask each SELECT by itself",
+    "EXCEPT": "ask each SELECT by itself",
+    "INTERSECT": "ask each SELECT by itself",
+    "DISTINCT": "use GROUP BY: each group is returned once",
+    "HAVING": _AFTERWARDS,
+    "ORDER_BY": _AFTERWARDS,
+    "LIMIT": _AFTERWARDS,
+    "OFFSET": _AFTERWARDS,
+    "FETCH": _AFTERWARDS,
+    "QUALIFY": _AFTERWARDS,
+    "OVER": "use GROUP BY",
+    "LIKE": _LEVELS,
+    "ILIKE": _LEVELS,
+    "RLIKE": _LEVELS,
+    "SIMILAR_TO": _LEVELS,
+    "GLOB": _LEVELS,
+    "DPIPE": _ALONE,
+    "PLUS": _ALONE,
+    "SLASH": _ALONE,
+    "MOD": _ALONE,
+    "PLACEHOLDER": _WRITE,
+    "PARAMETER": _WRITE,
+    "COLON": "write values into the text and names after AS",
+    "ALL": "name the columns",
+}
+_HINTS = {kind: _REFUSED[kind.name] for kind in TokenType if kind.name in _REFUSED}
+
+_PARTS = {
+    "joins": ("a second table is", "ask about one table"),
+    "table": ("a table before a column is", "write the name of the column alone"),
+    "db": ("a schema before the table is", "write the name of the table alone"),
+    "alias": ("another name for the table is", "leave it out"),
+}
+
+_OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
+_CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
+_PREFIX = {TokenType.NOT, TokenType.DASH, TokenType.TILDE}
+
+COMPARISONS: dict[type[Any], Comparison] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
+_BINARY = {"this", "expression"}
+_CONDITION: dict[type[Any], set[str]] = {
+    **dict.fromkeys(COMPARISONS, _BINARY),
+    exp.And: _BINARY,
+    exp.Or: _BINARY,
+    exp.Is: _BINARY,
+    exp.Not: {"this"},
+    exp.Neg: {"this"},
+    exp.Paren: {"this"},
+    exp.In: {"this", "expressions"},
+    exp.Between: {"this", "low", "high"},
+    exp.Column: {"this"},
+    exp.Identifier: {"this", "quoted"},
+    exp.Literal: {"this", "is_string"},
+    exp.Boolean: {"this"},
+    exp.Null: set(),
+    exp.Cast: {"this", "to"},
+    exp.DataType: {"this"},
+}
+_STATEMENT: dict[type[Any], set[str]] = {
+    **_CONDITION,
+    exp.Select: {"expressions", "from_", "where", "group"},
+    exp.From: {"this"},
+    exp.Table: {"this"},
+    exp.Where: {"this"},
+    exp.Group: {"expressions"},
+    exp.Alias: {"this", "alias"},
+    exp.Count: {"this", "big_int"},
+    exp.Sum: {"this"},
+    exp.Avg: {"this"},
+    exp.Star: set(),
+    exp.Filter: _BINARY,
+    exp.Case: {"ifs", "default"},
+    exp.If: {"this", "true"},
+}
+
+
+class Source:
+    """A text and sqlglot's tree of it, every node of which is in the grammar."""
+
+    def __init__(self, text: str, *, statement: bool) -> None:
+        self.text = text
+        self.expected = f"expected {SELECTS if statement else CONDITIONS}"
+        self.tree = self._parsed(
+            _checked(text, int(statement), self.expected), exp.Select if statement else exp.Condition
+        )
+        self._close(_STATEMENT if statement else _CONDITION)
+
+    def _parsed(self, tokens: list[Token], root: type[Any]) -> Any:
+        try:
+            trees = _DIALECT.parser().parse_into(root, tokens, self.text)
+        except ParseError as error:
+            detail = error.errors[0] if error.errors else {}
+            near = str(detail.get("highlight") or "")
+            line, column = detail.get("line") or 1, (detail.get("col") or 1) - len(near) + 1
+            raise QueryError(
+                f"cannot be read at {near[:40]!r}; {self.expected}", line=line, column=max(column, 1)
+            ) from None
+        except Exception:  # a deep or odd text may break the parser itself, which must not show
+            raise QueryError(f"cannot be read; {self.expected}", line=1, column=1) from None
+        if len(trees) != 1 or trees[0] is None:
+            raise QueryError(f"more than one statement; {self.expected}", line=1, column=1)
+        return trees[0]
+
+    def _close(self, grammar: dict[type[Any], set[str]]) -> None:
+        for node in self.tree.walk(bfs=False):
+            allowed = grammar.get(type(node))
+            if allowed is None:
+                self.refuse(node, f"{named(node)} is")
+            for part, value in node.args.items():
+                if part not in allowed and value not in (None, False, [], ()):
+                    self.refuse(node, *_PARTS.get(part, (f"{part.strip('_')} in {named(node)} is", None)))
+
+    def at(self, node: Any) -> Place:
+        """Where a node begins, as far as sqlglot remembers: the first place inside it, or around it."""
+        while node is not None:
+            starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
+            if starts:
+                return _place(self.text, min(starts))
+            node = node.parent
+        return 1, 1
+
+    def refuse(self, node: Any, what: str, instead: str | None = None) -> NoReturn:
+        """Say that something is not supported, where it is and what to write instead."""
+        raise _refusal(what, instead or self.expected, self.at(node))
+
+
+def tokens_of(text: str) -> list[Token]:
+    """The words of a text that is not too long."""
+    if len(text) > MAX_TEXT:
+        raise QueryError(f"the text has {len(text):,} characters, more than {MAX_TEXT:,}; ask it in parts")
+    try:
+        tokens = cast(list[Token], _DIALECT.tokenize(text))
+    except Exception:  # sqlglot promises no particular one on hostile text
+        raise QueryError("the text cannot be read: a quote or a comment is not closed", line=1, column=1) from None
+    if len(tokens) > MAX_WORDS:
+        raise QueryError(f"the text has {len(tokens):,} words and signs, more than {MAX_WORDS:,}; ask it in parts")
+    return tokens
+
+
+def _checked(text: str, selects: int, expected: str) -> list[Token]:
+    """The tokens of one statement, refused if it nests too deeply or holds a word of something unsupported."""
+    tokens = tokens_of(text)
+    while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
+        tokens.pop()
+    if not tokens:
+        raise QueryError(f"the text is empty; {expected}", line=1, column=1)
+    depth = run = 0
+    for index, token in enumerate(tokens):
+        kind = token.token_type
+        depth += (kind in _OPENING) - (kind in _CLOSING)
+        run = run + 1 if kind in _PREFIX else 0
+        if kind == TokenType.SEMICOLON:
+            problem = ("more than one statement is", "ask one at a time")
+        elif kind == TokenType.SELECT and index >= selects:
+            problem = ("SELECT here is", expected)
+        elif kind in _HINTS:
+            problem = (f"{token.text.upper()} is", _HINTS[kind])
+        elif index < selects and kind != TokenType.SELECT:
+            problem = (f"{token.text[:20]!r} at the start is", expected)
+        elif depth + run > MAX_NESTING:
+            problem = (f"nesting more than {MAX_NESTING} deep is", "ask it in parts")
+        else:
+            continue
+        raise _refusal(*problem, _place(text, token.start))
+    return tokens
+
+
+def _refusal(what: str, instead: str, place: Place) -> QueryError:
+    return QueryError(f"{what} not supported; {instead}", line=place[0], column=place[1])
+
+
+def _place(text: str, offset: int) -> Place:
+    return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
+
+
+def named(node: Any) -> str:
+    """What to call a node of sqlglot in a message."""
+    if isinstance(node, exp.Func):
+        name = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
+        return f"the function {str(name)[:30].lower()}"
+    return "a literal" if isinstance(node, exp.Literal) else type(node).__name__.upper()

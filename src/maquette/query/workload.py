@@ -1,0 +1,290 @@
+"""Workloads: families of linear queries, counted exactly and never listed unless asked to.
+
+A family knows its size, any member by its index, and the marginals whose cells answer it: this is what makes a million
+conjunctions a few hundred questions.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from maquette.errors import QueryError
+from maquette.query.expression import Expression, where
+from maquette.query.linear import LinearQuery
+from maquette.query.marginal import MAX_OUTPUT, Marginal
+from maquette.schema import Schema
+from maquette.schema.ordered import Ordered
+
+
+class Workload(ABC):
+    """A family of linear queries over one schema."""
+
+    schema: Schema
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """The number of queries, exactly; it may not fit a machine word."""
+
+    @property
+    @abstractmethod
+    def marginals(self) -> Iterator[Marginal]:
+        """Marginals whose cells answer every query, one at a time."""
+
+    @abstractmethod
+    def _query(self, index: int) -> LinearQuery: ...
+
+    @abstractmethod
+    def _title(self) -> str: ...
+
+    def __getitem__(self, index: int) -> LinearQuery:
+        index = operator.index(index)
+        if not -self.size <= index < self.size:
+            raise IndexError(f"there is no query {index:,} among {self.size:,}")
+        return self._query(index % self.size)
+
+    def __iter__(self) -> Iterator[LinearQuery]:
+        index = 0
+        while index < self.size:
+            yield self._query(index)
+            index += 1
+
+    def sample(self, count: int, rng: np.random.Generator) -> list[LinearQuery]:
+        """Members drawn uniformly and independently."""
+        return [self._query(_below(self.size, rng)) for _ in range(count)]
+
+    def __repr__(self) -> str:
+        return f"{self._title()}: {self.size:,} queries"
+
+
+def marginals(
+    schema: Schema, k: int | None = None, *, columns: Iterable[Sequence[str]] | None = None, up_to: bool = False
+) -> Workload:
+    """Every cell of every k-way marginal (`up_to`: of 1 to k columns), k = 3 unless told; or of the listed ones.
+
+    >>> from maquette import Boolean, Integer, Schema
+    >>> schema = Schema([Integer("age", 0, 99), Boolean("smoker"), Boolean("married")])
+    >>> marginals(schema, 2)
+    2-way marginals of 3 columns: 404 queries
+    """
+    if columns is None:
+        k = 3 if k is None else k
+        return _Cells(schema, _choices(schema, schema.names, k, up_to), f"{'up to ' * up_to}{k}-way marginals")
+    if k is not None or up_to:
+        raise QueryError("give either k or a list of columns for each marginal, not both")
+    listed = [_names(schema, names) for names in columns]
+    if not listed:
+        raise QueryError("the list of marginals is empty; expected at least one tuple of columns")
+    return _Cells(schema, [_Choice(schema, names, len(names)) for names in listed], f"{len(listed)} marginals")
+
+
+def conjunctions(schema: Schema, k: int, columns: Sequence[str] | None = None) -> Workload:
+    """Every `a AND b AND ...` of k literals column = level on different columns (null levels included)."""
+    return _Cells(schema, _choices(schema, columns, k), f"conjunctions of {k}")
+
+
+def disjunctions(schema: Schema, k: int, columns: Sequence[str] | None = None) -> Workload:
+    """Every `a OR b OR ...` of k literals column = level on different columns (null levels included)."""
+    return _Disjunctions(schema, _choices(schema, columns, k), f"disjunctions of {k}")
+
+
+def ranges(schema: Schema, column: str) -> Workload:
+    """Every run of consecutive levels of an ordered column."""
+    return _Ranges(schema, column)
+
+
+def prefixes(schema: Schema, column: str) -> Workload:
+    """Every run of levels of an ordered column that begins at the lowest."""
+    return _Prefixes(schema, column)
+
+
+def queries(schema: Schema, questions: Iterable[Expression | str | LinearQuery]) -> Workload:
+    """The listed questions, in order."""
+    return _Listed(schema, questions)
+
+
+class _Choice:
+    """All k-subsets of some columns, in lexicographic order, and the cells of each.
+
+    rest[i][j] is the number of cells over all j-subsets of the columns from i on (an elementary symmetric polynomial of
+    their sizes), which locates a cell without listing the subsets before it.
+    """
+
+    def __init__(self, schema: Schema, names: tuple[str, ...], k: int) -> None:
+        self.names = names
+        self.k = k
+        self.sizes = schema.shape(names)
+        rest = [[1, *[0] * k]]
+        for size in reversed(self.sizes):
+            after = rest[-1]
+            rest.append([1, *(after[j] + size * after[j - 1] for j in range(1, k + 1))])
+        self.rest = rest[::-1]
+
+    @property
+    def cells(self) -> int:
+        return self.rest[0][self.k]
+
+    def __iter__(self) -> Iterator[tuple[str, ...]]:
+        return itertools.combinations(self.names, self.k)
+
+    def locate(self, index: int) -> dict[str, int]:
+        """The columns of a cell and its level in each."""
+        chosen: list[int] = []
+        scale = 1
+        for i, size in enumerate(self.sizes):
+            if len(chosen) == self.k:
+                break
+            block = scale * size * self.rest[i + 1][self.k - len(chosen) - 1]
+            if index < block:
+                chosen.append(i)
+                scale *= size
+            else:
+                index -= block
+        levels: dict[str, int] = {}
+        for i in reversed(chosen):
+            index, levels[self.names[i]] = divmod(index, self.sizes[i])
+        return levels
+
+
+class _Cells(Workload):
+    """Cells of marginals: each is a conjunction of literals."""
+
+    def __init__(self, schema: Schema, choices: Sequence[_Choice], title: str) -> None:
+        self.schema = schema
+        self._choices = choices
+        self._ends = list(itertools.accumulate(choice.cells for choice in choices))
+        self._named = title
+
+    @property
+    def size(self) -> int:
+        return self._ends[-1]
+
+    @property
+    def marginals(self) -> Iterator[Marginal]:
+        return (Marginal(self.schema, names) for choice in self._choices for names in choice)
+
+    def _query(self, index: int) -> LinearQuery:
+        return LinearQuery.product(self.schema, self._literals(index))
+
+    def _literals(self, index: int) -> dict[str, np.ndarray]:
+        which = bisect.bisect_right(self._ends, index)
+        levels = self._choices[which].locate(index - (self._ends[which - 1] if which else 0))
+        return {name: np.arange(self.schema[name].size) == level for name, level in levels.items()}
+
+    def _title(self) -> str:
+        return f"{self._named} of {len({name for choice in self._choices for name in choice.names})} columns"
+
+
+class _Disjunctions(_Cells):
+    def _query(self, index: int) -> LinearQuery:
+        opposites = {name: ~holds for name, holds in self._literals(index).items()}
+        return ~LinearQuery.product(self.schema, opposites)
+
+
+class _Intervals(Workload):
+    """Runs of levels of one ordered column."""
+
+    def __init__(self, schema: Schema, column: str) -> None:
+        self.schema = schema
+        self._column = schema[column]
+        if not isinstance(self._column, Ordered):
+            raise QueryError(
+                f"column {column!r} ({self._column.kind}) has no order; expected an integer, number or date column"
+            )
+
+    @property
+    def marginals(self) -> Iterator[Marginal]:
+        yield Marginal(self.schema, [self._column.name])
+
+    def _run(self, first: int, last: int) -> LinearQuery:
+        levels = np.arange(self._column.size)
+        return LinearQuery.product(self.schema, {self._column.name: (first <= levels) & (levels <= last)})
+
+
+class _Ranges(_Intervals):
+    @property
+    def size(self) -> int:
+        return math.comb(self._column.known + 1, 2)
+
+    def _query(self, index: int) -> LinearQuery:
+        # By last level: the runs that end before level b number b (b + 1) / 2.
+        last = (math.isqrt(8 * index + 1) - 1) // 2
+        return self._run(index - math.comb(last + 1, 2), last)
+
+    def _title(self) -> str:
+        return f"ranges of {self._column.name}"
+
+
+class _Prefixes(_Intervals):
+    @property
+    def size(self) -> int:
+        return self._column.known
+
+    def _query(self, index: int) -> LinearQuery:
+        return self._run(0, index)
+
+    def _title(self) -> str:
+        return f"prefixes of {self._column.name}"
+
+
+class _Listed(Workload):
+    def __init__(self, schema: Schema, questions: Iterable[Expression | str | LinearQuery]) -> None:
+        if isinstance(questions, str | Expression | LinearQuery):
+            raise QueryError("expected a list of questions, got one; put it in a list")
+        self.schema = schema
+        self._queries = [where(schema, question) for question in questions]
+        if not self._queries:
+            raise QueryError("the list of questions is empty; expected at least one")
+
+    @property
+    def size(self) -> int:
+        return len(self._queries)
+
+    @property
+    def marginals(self) -> Iterator[Marginal]:
+        """One over the columns of each query, or the query itself where that table would be too large."""
+        return iter(dict.fromkeys(self._table(query) for query in self._queries))
+
+    def _table(self, query: LinearQuery) -> Marginal:
+        fits = self.schema.cells(query.columns) <= MAX_OUTPUT
+        return Marginal(self.schema, query.columns) if fits else Marginal(self.schema, (), query)
+
+    def _query(self, index: int) -> LinearQuery:
+        return self._queries[index]
+
+    def _title(self) -> str:
+        return "listed questions"
+
+
+def _choices(schema: Schema, columns: Sequence[str] | None, k: int, up_to: bool = False) -> list[_Choice]:
+    names = schema.names if columns is None else _names(schema, columns)
+    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= len(names):
+        raise QueryError(f"k must be a whole number from 1 to the number of columns, {len(names)}; got {k!r}")
+    return [_Choice(schema, names, j) for j in range(1 if up_to else k, k + 1)]
+
+
+def _names(schema: Schema, columns: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(columns, str):
+        raise QueryError(f"expected a list of column names, got the text {columns!r}; write [{columns!r}]")
+    names = tuple(columns)
+    for name in names:
+        schema.position(name)
+    if not names or len(set(names)) < len(names):
+        raise QueryError(f"expected different columns, at least one; got {', '.join(names) or 'none'}")
+    return names
+
+
+def _below(bound: int, rng: np.random.Generator) -> int:
+    """A uniform whole number in 0..bound-1 of any size."""
+    bits = (bound - 1).bit_length()
+    while True:
+        drawn = int.from_bytes(rng.bytes((bits + 7) // 8), "little") & ((1 << bits) - 1)
+        if drawn < bound:
+            return drawn

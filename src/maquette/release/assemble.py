@@ -1,0 +1,118 @@
+"""From estimated marginals to the answer of a statement: sums, averages, groups and their intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.privacy import Loss
+from maquette.query import Marginal, Measure, Output, Statement
+from maquette.release.answer import Answer, AnswerTable, Row, Source
+
+Values = NDArray[np.float64]
+
+
+class Estimated(Protocol):
+    """An estimate of every cell of a marginal, in counts."""
+
+    @property
+    def values(self) -> Values:
+        """The estimates."""
+
+    def half_width(self, confidence: float) -> Values | float:
+        """How far each can be off at this confidence, cell by cell."""
+
+
+def assemble(
+    statement: Statement, estimates: Mapping[str, Estimated], confidence: float, cost: Loss, source: Source
+) -> Answer | AnswerTable:
+    """The answer to a statement from an estimate of each of its marginals (by key)."""
+    shape = tuple(len(labels) for labels in _labels(statement))
+    columns = {}
+    for output in statement.outputs:
+        if output.kind != "group":
+            columns[output.title] = _column(output, estimates, confidence)
+    if not shape and len(columns) == 1:
+        ((kind, estimate),) = ((o.kind, columns[o.title]) for o in statement.outputs if o.kind != "group")
+        return estimate.answer((), kind, confidence, cost, source)
+    kinds = {output.title: output.kind for output in statement.outputs}
+    rows = []
+    for cell in np.ndindex(shape):
+        labels = tuple(_labels(statement)[axis][i] for axis, i in enumerate(cell))
+        answers = {t: e.answer(cell, kinds[t], confidence, cost, source) for t, e in columns.items()}
+        rows.append(Row(labels, answers))
+    return AnswerTable(_group_titles(statement), tuple(columns), tuple(rows), cost)
+
+
+def _labels(statement: Statement) -> tuple[tuple[str, ...], ...]:
+    return Marginal(statement.schema, statement.axes).labels
+
+
+def _group_titles(statement: Statement) -> tuple[str, ...]:
+    named = {output.axis: output.title for output in statement.outputs if output.kind == "group"}
+    names = Marginal(statement.schema, statement.axes).names
+    return tuple(named.get(axis, name) for axis, name in enumerate(names))
+
+
+@dataclass(frozen=True)
+class _Estimate:
+    """A value and an interval for every group."""
+
+    value: Values
+    low: Values
+    high: Values
+
+    def answer(self, cell: tuple[int, ...], kind: str, confidence: float, cost: Loss, source: Source) -> Answer:
+        value = float(self.value[cell])
+        return Answer(
+            value=value,
+            low=float(self.low[cell]),
+            high=float(self.high[cell]),
+            confidence=confidence,
+            count=value if kind == "count" else None,
+            source=source,
+            cost=cost,
+        )
+
+
+def _column(output: Output, estimates: Mapping[str, Estimated], confidence: float) -> _Estimate:
+    assert output.measure is not None
+    if output.per is None:
+        total, width = _total(output.measure, estimates, confidence)
+        floor = 0.0 if not output.measure.signed else -math.inf
+        return _Estimate(total, np.maximum(total - width, floor), np.maximum(total + width, floor))
+    return _average(output.measure, output.per, estimates, confidence)
+
+
+def _total(measure: Measure, estimates: Mapping[str, Estimated], confidence: float) -> tuple[Values, Values | float]:
+    """Scaled values of every group and how far the noise can have moved them."""
+    estimate = estimates[measure.marginal.key]
+    if not measure.signed:
+        return measure.scale * estimate.values, measure.scale * estimate.half_width(confidence)
+    difference = estimate.values[..., 1] - estimate.values[..., 0]
+    return measure.scale * difference, 2 * measure.scale * estimate.half_width((1 + confidence) / 2)
+
+
+def _average(measure: Measure, per: Marginal, estimates: Mapping[str, Estimated], confidence: float) -> _Estimate:
+    """Sum over count: the interval is the range of the ratio while both stay within their own intervals.
+
+    Each holds with half the doubt, so both do together at `confidence`. Where the count may be zero nothing is known,
+    and the interval is the declared range.
+    """
+    each = (1 + confidence) / 2
+    total, total_width = _total(measure, estimates, each)
+    rows = estimates[per.key].values
+    rows_width = estimates[per.key].half_width(each)
+    lowest, highest = -measure.scale if measure.signed else 0.0, measure.scale
+    known = rows - rows_width > 0
+    fewest = np.where(known, rows - rows_width, 1.0)
+    corners = [(total + s * total_width) / n for s in (-1, 1) for n in (fewest, fewest + 2 * rows_width)]
+    low = np.where(known, np.min(corners, axis=0), lowest)
+    high = np.where(known, np.max(corners, axis=0), highest)
+    value = np.clip(total / np.maximum(rows, 1.0), lowest, highest)
+    return _Estimate(value, np.clip(low, lowest, highest), np.clip(high, lowest, highest))

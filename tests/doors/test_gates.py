@@ -1,0 +1,7 @@
+import pytest
+from door_checks import GATES
+
+
+@pytest.mark.parametrize("gate", GATES)
+def test_doors_pass(gate: str) -> None:
+    GATES[gate]()

@@ -1,0 +1,244 @@
+"""Broken doors: each must be caught by the gate named beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from door_checks import GATES, patched
+
+from maquette.curator import curator as doors
+from maquette.curator import guard as guards
+from maquette.curator.passage import Passage
+from maquette.curator.sparse_vector import Outcome
+from maquette.privacy import DiscreteGaussian, DiscreteLaplace, Relation
+
+Curator = doors.Curator
+
+
+def _shrunk(event: Any, factor: int) -> Any:
+    if isinstance(event, DiscreteLaplace):
+        return DiscreteLaplace(event.scale / factor, event.sensitivity / factor)
+    return DiscreteGaussian(event.variance / factor**2, event.sensitivity_squared / factor**2)
+
+
+_calibrated, _draw, _through = Curator._calibrated, Curator._draw, Passage.through
+_one_cell = Relation.one_cell
+
+
+def _half_noise() -> Any:
+    return patched(Curator, "_calibrated", lambda self, *args: _shrunk(_calibrated(self, *args), 2))
+
+
+def _relation_ignored() -> Any:
+    return patched(Relation, "l1", _one_cell)
+
+
+def _relation_ignored_in_l2() -> Any:
+    return patched(Relation, "l2_squared", lambda self, m: _one_cell(self, m) ** 2)
+
+
+def _contributions_ignored() -> Any:
+    return patched(Relation, "one_cell", lambda self, m: _one_cell(replace(self, max_contributions=1), m))
+
+
+def _root_of_contributions() -> Any:
+    def l2(self: Relation, m: Any) -> int:
+        return self.max_contributions * _one_cell(replace(self, max_contributions=1), m) ** 2
+
+    return patched(Relation, "l2_squared", l2)
+
+
+def _l2_for_laplace() -> Any:
+    def calibrated(self: Any, law: str, units: int, l1: int, l2_squared: int) -> Any:
+        return _calibrated(self, law, units, max(1, int(l2_squared**0.5)), l2_squared)
+
+    return patched(Curator, "_calibrated", calibrated)
+
+
+def _shared_noise() -> Any:
+    return patched(Curator, "_draw", lambda self, event, size: np.repeat(_draw(self, event, 1), size))
+
+
+def _float_noise() -> Any:
+    return patched(Curator, "_draw", lambda self, event, size: _draw(self, event, size) + 0.25)
+
+
+def _scale_from_the_rows() -> Any:
+    def calibrated(self: Any, law: str, units: int, l1: int, l2_squared: int) -> Any:
+        return _shrunk(_calibrated(self, law, units, l1, l2_squared), self._engine.rows)
+
+    return patched(Curator, "_calibrated", calibrated)
+
+
+def _errors_not_summed() -> Any:
+    def calibrated(self: Any, law: str, units: int, l1: int, l2_squared: int) -> Any:
+        return _calibrated(self, law, units, max(1, l1 // 3), max(1, l2_squared // 9))
+
+    return patched(Curator, "_calibrated", calibrated)
+
+
+def _selection_without_the_factor_two() -> Any:
+    return patched(doors, "up", lambda scale: scale / 2)
+
+
+def _weights_not_in_the_sensitivity() -> Any:
+    original = doors._Scorer.__init__
+
+    def init(self: Any, *args: Any) -> None:
+        original(self, *args)
+        self.sensitivity //= max(self.weights)
+
+    return patched(doors._Scorer, "__init__", init)
+
+
+def _public_answers_not_rounded() -> Any:
+    return patched(doors, "_rounded", lambda values, grid: values * grid)
+
+
+def _error_shortcut() -> Any:
+    original = guards.SparseVector.test
+
+    def test(self: Any, private: int, *, answer_of: int | None = None) -> Any:
+        return original(self, private, answer_of=answer_of) if private else Outcome(False, None)
+
+    return patched(guards.SparseVector, "test", test)
+
+
+def _exact_numeric_answer() -> Any:
+    return patched(guards.SparseVector, "_answer", lambda self, exact: exact if self.settings.answer else None)
+
+
+def _guard_contributions_ignored() -> Any:
+    original = guards._calibrated
+
+    def calibrated(passage: Any, units: int, hits: int, sensitivity: int, *rest: Any, **named: Any) -> Any:
+        return original(passage, units, hits, guards.GRID, *rest, **named)
+
+    return patched(guards, "_calibrated", calibrated)
+
+
+def _guard_pays_for_one_hit() -> Any:
+    original = guards._calibrated
+
+    def calibrated(passage: Any, units: int, hits: int, *rest: Any, **named: Any) -> Any:
+        return replace(original(passage, units, 1, *rest, **named), hits=hits)
+
+    return patched(guards, "_calibrated", calibrated)
+
+
+def _hits_never_counted() -> Any:
+    def through(self: Passage, door: str, **named: Any) -> Any:
+        if door == "guard.test":
+            named["hit"] = lambda _: False
+        return _through(self, door, **named)
+
+    original = guards.SparseVector.test
+
+    def test(self: Any, private: int, *, answer_of: int | None = None) -> Any:
+        self.hits = 0
+        return original(self, private, answer_of=answer_of)
+
+    @contextmanager
+    def both() -> Iterator[None]:
+        with patched(Passage, "through", through), patched(guards.SparseVector, "test", test):
+            yield
+
+    return both()
+
+
+def _draw_before_the_charge() -> Any:
+    def through(self: Passage, door: str, **named: Any) -> Any:
+        arrays = named["evaluate"]()
+        return _through(self, door, **{**named, "evaluate": lambda: arrays})
+
+    return patched(Passage, "through", through)
+
+
+def _never_charged() -> Any:
+    return patched(Passage, "through", lambda self, door, **named: (named["evaluate"](), self.loss(0)))
+
+
+def _answer_before_the_record() -> Any:
+    def through(self: Passage, door: str, **named: Any) -> Any:
+        commit, self.ledger.commit = self.ledger.commit, lambda *_, **__: None  # type: ignore[method-assign]
+        try:
+            return _through(self, door, **named)
+        finally:
+            self.ledger.commit = commit  # type: ignore[method-assign]
+
+    return patched(Passage, "through", through)
+
+
+def _fresh_noise_on_retry() -> Any:
+    def through(self: Passage, door: str, **named: Any) -> Any:
+        arrays, cost = _through(self, door, **named)
+        return (named["evaluate"]() if self.ledger.lookup(named["request"] or "") else arrays), cost
+
+    return patched(Passage, "through", through)
+
+
+def _charged_at_half_price() -> Any:
+    def through(self: Passage, door: str, **named: Any) -> Any:
+        wider = [
+            DiscreteLaplace(e.scale * 2, e.sensitivity) if isinstance(e, DiscreteLaplace) else e
+            for e in named["events"]
+        ]
+        return _through(self, door, **{**named, "events": wider})
+
+    return patched(Passage, "through", through)
+
+
+def _exact_row_count() -> Any:
+    return patched(Relation, "rows_are_public", property(lambda self: True))
+
+
+def _one_sided_scores() -> Any:
+    original = doors._Scorer.scores
+
+    def scores(self: Any, i: int, error: Any, signed: bool) -> Any:
+        return original(self, i, np.maximum(error, 0), signed)
+
+    return patched(doors._Scorer, "scores", scores)
+
+
+MUTANTS: dict[str, tuple[Callable[[], AbstractContextManager[Any]], str]] = {
+    "half the noise": (_half_noise, "measure"),
+    "replace counted as add-remove (L1)": (_relation_ignored, "measure"),
+    "replace counted as add-remove (L2)": (_relation_ignored_in_l2, "measure"),
+    "contribution bound ignored": (_contributions_ignored, "measure"),
+    "square root of the contribution bound": (_root_of_contributions, "measure"),
+    "L2 sensitivity for Laplace noise": (_l2_for_laplace, "measure"),
+    "one noise value for all cells": (_shared_noise, "exhaustive_noise"),
+    "float noise": (_float_noise, "exhaustive_noise"),
+    "scale computed from the rows": (_scale_from_the_rows, "measure"),
+    "charged at half price": (_charged_at_half_price, "measure"),
+    "distances as if each had the budget alone": (_errors_not_summed, "measure_error"),
+    "distances under the wrong relation": (_relation_ignored, "measure_error"),
+    "selection without the factor two": (_selection_without_the_factor_two, "select_worst"),
+    "selection weights not in the sensitivity": (_weights_not_in_the_sensitivity, "select_worst"),
+    "selection ignores contributions": (_contributions_ignored, "select_best"),
+    "public answers not rounded": (_public_answers_not_rounded, "select_worst"),
+    "only one direction scored": (_one_sided_scores, "selection_scores"),
+    "zero-error shortcut": (_error_shortcut, "guard"),
+    "exact numeric answer on a hit": (_exact_numeric_answer, "guard"),
+    "guard never stops": (_hits_never_counted, "guard"),
+    "guard pays for one hit": (_guard_pays_for_one_hit, "guard"),
+    "guard ignores contributions": (_guard_contributions_ignored, "guard_cost"),
+    "draw before the charge": (_draw_before_the_charge, "order"),
+    "never charged": (_never_charged, "order"),
+    "answer before the record": (_answer_before_the_record, "order"),
+    "fresh noise on a retry": (_fresh_noise_on_retry, "replay"),
+    "exact row count under add-remove": (_exact_row_count, "rows"),
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_mutant_is_killed(mutant: str) -> None:
+    breaking, killer = MUTANTS[mutant]
+    with breaking(), pytest.raises((AssertionError, TypeError, ValueError)):
+        GATES[killer]()

@@ -1,0 +1,44 @@
+"""What the ledger's tests share: terms, requests, and everything a reader can see in a ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from maquette.privacy.ledger import Request, SqliteLedger, Terms, Ticket
+
+TERMS = Terms(
+    table="5ca1ab1e" * 8,
+    schema="ab" * 32,
+    relation="add-remove, unit=row, max_contributions=1",
+    currency="zcdp",
+    limit=1_000,
+)
+
+
+def request(id: str = "r", *, units: int = 10, analyst: str = "ann", digest: str = "d", **more: Any) -> Request:  # noqa: A002
+    return Request(id=id, analyst=analyst, digest=digest, units=units, description='{"door": "measure"}', **more)
+
+
+def ask(ledger: SqliteLedger, id: str, answer: bytes = b"42", **more: Any) -> None:  # noqa: A002
+    ticket = ledger.reserve(request(id, **more))
+    assert isinstance(ticket, Ticket)
+    ledger.commit(ticket, answer)
+
+
+@contextmanager
+def opened(path: Path | None, terms: Terms = TERMS, **settings: Any) -> Iterator[SqliteLedger]:
+    ledger = SqliteLedger(path, terms, **settings)
+    try:
+        yield ledger
+    finally:
+        ledger.close()
+
+
+def contents(ledger: SqliteLedger) -> object:
+    charges = list(ledger.charges())
+    analysts = sorted({charge.analyst for charge in charges})
+    answers = [recorded and (recorded.answer, recorded.receipt) for recorded in (ledger.lookup(c.id) for c in charges)]
+    return charges, answers, ledger.spent(), [(name, ledger.spent(name)) for name in analysts]

@@ -1,0 +1,238 @@
+"""Changed, cut, forged and rolled-back ledgers are refused when they are opened."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+from ledger_checks import TERMS, ask, contents, opened, request
+
+from maquette.errors import LedgerCorrupted, LedgerError
+from maquette.privacy.ledger import Receipt, SqliteLedger
+from maquette.privacy.ledger.chain import GENESIS, Chain
+
+FLIPS = 300
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with a ledger of every kind of event, over several boots."""
+    path = tmp_path_factory.mktemp("original") / "ledger"
+    rng = random.Random(7)
+    for boot in range(3):
+        with opened(path) as ledger:
+            ledger.limit_analyst(f"ann{boot}", 200)
+            ledger.open_guard(f"g{boot}", hits=5)
+            for number in range(12):
+                ask(ledger, f"r{boot}.{number}", rng.randbytes(40), analyst=f"ann{number % 3}")
+            ledger.commit(ledger.reserve(request(f"e{boot}", guard=f"g{boot}")), b"easy", hit=False)  # type: ignore[arg-type]
+            ledger.reserve(request(f"lost{boot}", guard=f"g{boot}"))
+    return path.parent
+
+
+@pytest.fixture
+def path(original: Path, tmp_path: Path) -> Path:
+    shutil.copytree(original, tmp_path, dirs_exist_ok=True)
+    return tmp_path / "ledger"
+
+
+def edit(path: Path, statement: str) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA writable_schema = ON")
+    connection.execute("PRAGMA ignore_check_constraints = ON")
+    with connection:
+        assert connection.execute(statement).rowcount != 0
+    connection.close()
+
+
+def flip(data: bytes, rng: random.Random) -> bytes:
+    flipped = bytearray(data)
+    flipped[rng.randrange(len(data))] ^= rng.randrange(1, 256)
+    return bytes(flipped)
+
+
+def test_a_flipped_byte_is_refused_or_changes_nothing(path: Path) -> None:
+    image = path.read_bytes()
+    with opened(path) as ledger:
+        expected = contents(ledger)
+    rng = random.Random(13)
+    refused = 0
+    for _ in range(FLIPS):
+        path.write_bytes(flip(image, rng))
+        try:
+            with opened(path) as ledger:
+                assert contents(ledger) == expected
+        except LedgerError:
+            refused += 1
+    assert refused > FLIPS // 10
+
+
+def test_a_flipped_byte_of_the_log_after_a_crash_is_refused_by_the_anchor(tmp_path: Path) -> None:
+    path, anchor = tmp_path / "ledger", tmp_path / "anchor"
+    with opened(path, anchor=anchor) as ledger:
+        for number in range(5):
+            ask(ledger, f"r{number}")
+        expected = contents(ledger)
+        crashed = {file: file.read_bytes() for file in tmp_path.iterdir() if not file.name.endswith("-shm")}
+    rng = random.Random(17)
+    refused = 0
+    for _ in range(60):
+        for file, data in crashed.items():
+            file.write_bytes(flip(data, rng) if file.name.endswith("-wal") else data)
+        try:
+            with opened(path, anchor=anchor) as ledger:
+                assert contents(ledger) == expected
+        except LedgerError:
+            refused += 1
+    assert refused > 30
+
+
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        ("UPDATE budget SET spent = spent - 10 WHERE scope = 'table'", "budget table differs"),
+        ("UPDATE budget SET \"limit\" = 5000 WHERE scope = 'table'", "budget table differs"),
+        ("UPDATE budget SET spent = 0, \"limit\" = 99 WHERE scope = 'analyst ann1'", "budget table differs"),
+        ("DELETE FROM budget WHERE scope = 'analyst ann1'", "budget table differs"),
+        ("UPDATE guard SET used = 0", "guard table differs"),
+        ("UPDATE guard SET opened = 1000000", "guard table differs"),
+        ("UPDATE request SET answered = NULL WHERE id = 'r1.1'", "request table differs"),
+        ("UPDATE request SET answered = (SELECT answered FROM request WHERE id = 'r1.2') WHERE id = 'r1.1'", "request"),
+        ("UPDATE request SET charged = 1000000 WHERE id = 'lost1'", "request table differs"),
+        ("DELETE FROM request WHERE id = 'r1.1'", "request table differs"),
+        ("UPDATE event SET content = x'00' WHERE kind = 'answer' AND seq = 8", "chain does not verify at event 8"),
+        ("UPDATE event SET facts = replace(facts, ',10,', ',1,') WHERE seq = 7", "chain does not verify at event 7"),
+        ("UPDATE event SET mac = zeroblob(32) WHERE seq = 9", "chain does not verify at event 9"),
+        ("DELETE FROM event WHERE seq = 9", "chain does not verify at event 9"),
+        ("DELETE FROM event WHERE seq > 60", "table differs"),
+        ("DELETE FROM event WHERE seq > 1", "table differs"),
+        ("DELETE FROM event", "chain does not verify at event 1"),
+        ("UPDATE event SET seq = seq + 1 WHERE seq = (SELECT max(seq) FROM event)", "chain does not verify"),
+        ("CREATE TRIGGER free AFTER UPDATE ON budget BEGIN UPDATE budget SET spent = 0; END", "exactly the ledger's"),
+        ("UPDATE sqlite_master SET sql = replace(sql, 'spent <=', 'spent >=')", "exactly the ledger's"),
+        ("DROP TABLE guard", "exactly the ledger's"),
+    ],
+)
+def test_an_edited_table_is_refused(path: Path, statement: str, reason: str) -> None:
+    edit(path, statement)
+    with pytest.raises(LedgerCorrupted, match=reason):
+        SqliteLedger(path, TERMS)
+
+
+def test_a_running_ledger_that_fails_verification_stops(tmp_path: Path) -> None:
+    with opened(tmp_path / "ledger", shared=True) as ledger:
+        ask(ledger, "a")
+        edit(tmp_path / "ledger", "UPDATE budget SET spent = 0")
+        with pytest.raises(LedgerCorrupted, match="budget table differs"):
+            ledger.verify()
+        with pytest.raises(LedgerCorrupted, match="stopped"):
+            ledger.reserve(request("b"))
+
+
+def test_a_wrong_key_is_refused(path: Path) -> None:
+    with pytest.raises(LedgerCorrupted, match="not the ledger's key"):
+        SqliteLedger(path, TERMS, key=bytes(32))
+    with pytest.raises(LedgerCorrupted, match="7 bytes; expected 32"):
+        SqliteLedger(path, TERMS, key=b"too few")
+
+
+def test_an_event_of_another_ledger_under_the_same_key_does_not_fit(tmp_path: Path) -> None:
+    key = bytes(range(32))
+    for name in ("one", "two"):
+        with opened(tmp_path / name, key=key) as ledger:
+            ask(ledger, "a", b"42" if name == "one" else b"43")
+    connection = sqlite3.connect(tmp_path / "one")
+    connection.execute("ATTACH ? AS two", (str(tmp_path / "two"),))
+    with connection:
+        connection.execute("DELETE FROM event WHERE seq = 4")
+        connection.execute("INSERT INTO event SELECT * FROM two.event WHERE seq = 4")
+    connection.close()
+    with pytest.raises(LedgerCorrupted, match="event 4"):
+        SqliteLedger(tmp_path / "one", TERMS, key=key)
+
+
+def test_an_old_copy_is_refused_by_the_anchor_and_only_by_it(tmp_path: Path) -> None:
+    path, anchor = tmp_path / "ledger", tmp_path / "anchor"
+    with opened(path, anchor=anchor) as ledger:
+        ask(ledger, "a", units=900)
+    old = path.read_bytes()
+    with opened(path, anchor=anchor) as ledger:
+        ask(ledger, "b", units=100)
+        head = ledger.verify()
+    assert anchor.read_text() == f"{head.seq:020d} {head.head}\n"
+    path.write_bytes(old)
+    with pytest.raises(LedgerCorrupted, match=r"old or a different copy.*twice"):
+        SqliteLedger(path, TERMS, anchor=anchor)
+    with opened(path) as ledger:
+        assert ledger.spent() == 900
+
+
+def test_a_fork_of_the_same_length_is_refused_by_the_anchor(tmp_path: Path) -> None:
+    path, anchor = tmp_path / "ledger", tmp_path / "anchor"
+    with opened(path, anchor=anchor) as ledger:
+        ask(ledger, "a")
+    old = path.read_bytes()
+    with opened(path, anchor=anchor) as ledger:
+        ask(ledger, "b")
+    path.write_bytes(old)
+    with opened(path) as ledger:
+        for number in range(5):
+            ask(ledger, f"c{number}")
+    with pytest.raises(LedgerCorrupted, match="different copy"):
+        SqliteLedger(path, TERMS, anchor=anchor)
+
+
+def test_an_anchor_notices_that_the_ledger_is_gone_and_the_ledger_that_the_anchor_is(tmp_path: Path) -> None:
+    path, anchor = tmp_path / "ledger", tmp_path / "anchor"
+    with opened(path, anchor=anchor) as ledger:
+        ask(ledger, "a")
+    ledger_bytes, anchor_bytes = path.read_bytes(), anchor.read_bytes()
+    path.unlink()
+    with pytest.raises(LedgerCorrupted, match="would forget what was spent"):
+        SqliteLedger(path, TERMS, anchor=anchor)
+    path.write_bytes(ledger_bytes)
+    anchor.unlink()
+    with pytest.raises(LedgerCorrupted, match=r"anchor .* is missing"):
+        SqliteLedger(path, TERMS, anchor=anchor)
+    anchor.write_bytes(anchor_bytes[:-9].replace(b" ", b"x"))
+    with pytest.raises(LedgerCorrupted, match="does not hold an event number"):
+        SqliteLedger(path, TERMS, anchor=anchor)
+    anchor.write_bytes(b"")
+    with opened(path, anchor=anchor) as ledger:
+        assert ledger.spent() == 10
+    assert anchor.read_bytes()
+
+
+@pytest.mark.parametrize("data", [b"", b"not a database, but long enough to look at" * 200, b"SQLite format 3\x00"])
+def test_a_file_that_is_no_ledger_is_refused(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "ledger").write_bytes(data)
+    (tmp_path / "ledger.key").write_bytes(bytes(32))
+    with pytest.raises(LedgerCorrupted):
+        SqliteLedger(tmp_path / "ledger", TERMS)
+
+
+def test_every_part_of_an_event_is_under_its_mac() -> None:
+    chain = Chain(bytes(32))
+    macs = {
+        chain.link(GENESIS, 1, "boot", "[]", b""),
+        chain.link(bytes(31) + b"\x01", 1, "boot", "[]", b""),
+        chain.link(GENESIS, 2, "boot", "[]", b""),
+        chain.link(GENESIS, 1, "boo", "t[]", b""),
+        chain.link(GENESIS, 1, "boot", "[", b"]"),
+        chain.link(GENESIS, 1, "boot", "[]", b"\x00"),
+        Chain(bytes(31) + b"\x01").link(GENESIS, 1, "boot", "[]", b""),
+    }
+    assert len(macs) == 7
+
+
+def test_a_receipt_names_its_place_in_the_stored_chain(tmp_path: Path) -> None:
+    with opened(tmp_path / "ledger") as ledger:
+        ask(ledger, "a")
+        receipt = ledger.verify()
+    connection = sqlite3.connect(tmp_path / "ledger")
+    seq, mac = connection.execute("SELECT seq, mac FROM event ORDER BY seq DESC").fetchone()
+    connection.close()
+    assert receipt == Receipt(seq, mac.hex())

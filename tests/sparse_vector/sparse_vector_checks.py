@@ -1,0 +1,140 @@
+"""The audits a sparse vector must pass and its mutants must fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+
+from maquette.audit import (
+    Guard,
+    ScriptedNoise,
+    grid,
+    pattern_loss,
+    pattern_probabilities,
+    patterns,
+    reference_scales,
+    reference_transcript,
+)
+from maquette.curator.sparse_vector import Settings, SparseVector, resampled, unresampled, zcdp
+from maquette.errors import GuardSealed
+
+FORMS = ("resampled", "zcdp", "unresampled")
+THRESHOLD = 10
+STREAMS = [
+    [(10, 50), (10, 51), (10, 52)],
+    [(9, 9), (11, 11), (10, 10)],
+    [(10, 3), (8, 4), (11, 5)],
+    [(11, -7), (9, -8), (9, -9)],
+]
+
+
+def settings_of(form: str, total: float | Fraction, **terms: object) -> Settings:
+    if form == "zcdp":
+        return zcdp(rho=total, **terms)
+    return (resampled if form == "resampled" else unresampled)(epsilon=total, **terms)
+
+
+class Subject(NamedTuple):
+    """A sparse vector under audit: how its settings are made, and its machine."""
+
+    settings: Callable[..., Settings] = settings_of
+    machine: type[SparseVector] = SparseVector
+
+
+def run(machine: SparseVector, stream: list[tuple[int, int]]) -> list[tuple[bool, int | None]]:
+    """Every test until the guard says that it is sealed."""
+    outcomes = []
+    for compared, released in stream:
+        if machine.sealed:
+            break
+        outcomes.append(tuple(machine.test(compared, answer_of=released)))
+    return outcomes
+
+
+def matches_the_reference_on_every_noise(subject: Subject, hits: int = 2, support: tuple[int, ...] = (-2, 0, 2)) -> int:
+    """L1: transcript and requested scales equal the reference's for every noise vector; returns the number of runs."""
+    runs = 0
+    for form, numeric, stream in product(FORMS, (False, True), STREAMS):
+        terms = {"hits": hits, "sensitivity": 3, "numeric": numeric}
+        settings = subject.settings(form, 0.7, **terms)
+        ideal = reference_scales(form, 0.7, hits, 3, numeric=numeric)
+        draws = 1 + len(stream) + hits * ((form != "unresampled") + numeric)
+        # Indistinguishable noise vectors differ only in draws never made: one run stands for all of them.
+        seen = set()
+        for script in grid(support, draws):
+            expected, asked = reference_transcript(form, hits, THRESHOLD, stream, script, numeric=numeric)
+            if script[: len(asked)] in seen:
+                continue
+            seen.add(script[: len(asked)])
+            noise = ScriptedNoise(script)
+            machine = subject.machine(settings, THRESHOLD, noise)
+            assert run(machine, stream) == expected, (form, stream, script)
+            assert [call.kind for call in noise.calls] == [kind for kind, _ in asked]
+            for call, (_, role) in zip(noise.calls, asked, strict=True):
+                excess = float(call.scale) / ideal[role] - 1
+                assert -1e-12 <= excess <= 2**-20, (form, role, excess)
+                assert call.size == 1
+            assert machine.sealed == (sum(above for above, _ in expected) == hits)
+            if machine.sealed:
+                refuses_when_sealed(machine)
+            runs += 1
+    return runs
+
+
+def refuses_when_sealed(machine: SparseVector) -> None:
+    try:
+        machine.test(10**6)
+    except GuardSealed:
+        return
+    raise AssertionError(f"the guard answered after {machine.hits} hits")
+
+
+def guard_of(settings: Settings) -> Guard:
+    return Guard(settings.hits, float(settings.threshold_scale), float(settings.query_scale), settings.refreshed)
+
+
+def exact_epsilon(guard: Guard, answer_epsilon: float, length: int, values: tuple[int, ...], sensitivity: int) -> float:
+    """L2: the largest loss over all patterns, streams and perturbations; each hit's answer adds its own full loss."""
+    return max(
+        pattern_loss(guard, pattern, values, sensitivity) + sum(pattern) * answer_epsilon
+        for pattern in patterns(length, guard.hits)
+    )
+
+
+def keeps_its_epsilon(
+    subject: Subject, form: str, *, hits: int, sensitivity: int = 1, numeric: bool = False, length: int = 5,
+    values: tuple[int, ...] = (-8, 0, 9),
+) -> float:  # fmt: skip
+    settings = subject.settings(form, 1, hits=hits, sensitivity=sensitivity, numeric=numeric)
+    answer = sensitivity / float(settings.answer.scale) if settings.answer else 0.0
+    guard = guard_of(settings)._replace(hits=hits)
+    epsilon = exact_epsilon(guard, answer, length, values, sensitivity)
+    assert epsilon <= 1 + 1e-9, f"{form}, {hits} hits: exact epsilon {epsilon:.4f} > 1"
+    return epsilon
+
+
+def keeps_its_rho(subject: Subject, *, hits: int = 2, numeric: bool = True, length: int = 3) -> float:
+    """L2 for zCDP: every Rényi divergence of the whole transcript, answers included, is at most order * rho."""
+    rho, worst = 0.5, 0.0
+    settings = subject.settings("zcdp", rho, hits=hits, sensitivity=1, numeric=numeric)
+    values, changes = (-6, 0, 6), (0, -1, 1)
+    choices = [[v + c for v in values for c in changes]] * length
+    orders = np.array([1.01, 1.5, 2, 4, 8, 32])
+    sums = 0.0
+    for pattern in patterns(length, hits):
+        p = pattern_probabilities(guard_of(settings), pattern, choices[: len(pattern)])
+        p = p.reshape((3, 3) * len(pattern) + (1, 1) * (length - len(pattern)))
+        base = p[tuple(slice(None) if axis % 2 == 0 else slice(0, 1) for axis in range(2 * length))]
+        # An answer is an independent discrete Gaussian, whose divergence at distance one is order / (2 variance).
+        answers = sum(pattern) * orders / (2 * float(settings.answer.scale)) if settings.answer else 0 * orders
+        o = orders.reshape((-1,) + (1,) * (2 * length))
+        factor = np.exp((orders - 1) * answers).reshape(o.shape)
+        sums = sums + np.exp(o * np.log(base) + (1 - o) * np.log(p)) * factor
+    divergence = np.log(sums) / (o - 1)
+    worst = float((divergence / o).max())
+    assert worst <= rho * (1 + 1e-9), f"exact rho {worst:.4f} > {rho}"
+    return worst

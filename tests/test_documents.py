@@ -1,0 +1,40 @@
+"""Documents run: README and the documentation pages, snippet after snippet, and every docstring example."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+
+import maquette
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+SNIPPET = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_snippets_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "__page__"}
+    for snippet in SNIPPET.findall(page.read_text(encoding="utf-8")):
+        exec(compile(snippet, str(page), "exec"), names)
+
+
+def _modules() -> list[str]:
+    found = [m.name for m in pkgutil.walk_packages(maquette.__path__, "maquette.")]
+    return ["maquette", *found]
+
+
+@pytest.mark.parametrize("name", _modules())
+def test_docstring_examples_run(name: str) -> None:
+    results = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
+    assert results.failed == 0
+
+
+def test_readme_says_how_to_test() -> None:
+    assert "make test" in (ROOT / "README.md").read_text(encoding="utf-8")
