@@ -30,7 +30,7 @@ from maquette.audit import (
 from maquette.curator import Curator
 from maquette.curator import guard as guard_module
 from maquette.errors import GuardSealed
-from maquette.query import Buckets, LinearQuery, Marginal
+from maquette.query import Buckets, Contrasts, LinearQuery, Marginal
 from maquette.schema import Boolean, Category, Schema
 
 SCHEMA = Schema([Boolean("a"), Category("b", ["x", "y", "z"])])
@@ -46,7 +46,7 @@ def where(text: str) -> LinearQuery:
 
 
 THIRDS = LinearQuery.product(SCHEMA, {"b": [0.25, 1 / 3, 0.9]})
-QUESTIONS: tuple[Marginal, ...] = (
+QUESTIONS: tuple[Marginal | Contrasts, ...] = (
     Marginal(SCHEMA),
     Marginal(SCHEMA, (), where("a AND b = 'x'")),
     Marginal(SCHEMA, ["b", "a"]),
@@ -54,6 +54,8 @@ QUESTIONS: tuple[Marginal, ...] = (
     Marginal(SCHEMA, (), THIRDS),
     Marginal(SCHEMA, [Buckets("k", ("one", "two"), (where("a"), where("NOT a AND b IN ('x', 'y')")))]),
     Marginal(SCHEMA, [Buckets("k", ("one",), (where("a"),))]),
+    Contrasts(Marginal(SCHEMA, ["a", "b"]), [np.array([[1, -1]]), np.array([[2, -1, -1], [0, 3, -3]])]),
+    Contrasts(Marginal(SCHEMA, ["b"], THIRDS), [np.array([[-2, 1, 2]])]),
 )
 ASKED = (QUESTIONS[2], QUESTIONS[1], QUESTIONS[3])
 PUBLIC = (np.full((3, 2), 0.4), 1.0, np.array([0.3, 0.6]))
@@ -185,7 +187,7 @@ def _loss(law: str, released: Sequence[np.ndarray], moved: Sequence[np.ndarray],
 
 
 def integers(measured: Sequence[Any]) -> list[np.ndarray]:
-    return [np.asarray(m.values) * m.marginal.grid for m in measured]
+    return [np.asarray(m.values) * m.question.grid for m in measured]
 
 
 def gate_measure() -> None:

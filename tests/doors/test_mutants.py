@@ -16,6 +16,7 @@ from maquette.curator import guard as guards
 from maquette.curator.passage import Passage
 from maquette.curator.sparse_vector import Outcome
 from maquette.privacy import DiscreteGaussian, DiscreteLaplace, Relation
+from maquette.query import Contrasts
 
 Curator = doors.Curator
 
@@ -27,7 +28,7 @@ def _shrunk(event: Any, factor: int) -> Any:
 
 
 _calibrated, _draw, _through = Curator._calibrated, Curator._draw, Passage.through
-_one_cell = Relation.one_cell
+_one_cell, _rows = Relation.one_cell, Relation._rows
 
 
 def _half_noise() -> Any:
@@ -43,12 +44,16 @@ def _relation_ignored_in_l2() -> Any:
 
 
 def _contributions_ignored() -> Any:
-    return patched(Relation, "one_cell", lambda self, m: _one_cell(replace(self, max_contributions=1), m))
+    return patched(Relation, "_rows", lambda self, m: _rows(replace(self, max_contributions=1), m))
+
+
+def _norms_ignored() -> Any:
+    return patched(Contrasts, "gains", property(lambda self: (1, 1, 1)))
 
 
 def _root_of_contributions() -> Any:
     def l2(self: Relation, m: Any) -> int:
-        return self.max_contributions * _one_cell(replace(self, max_contributions=1), m) ** 2
+        return self._ends * self.max_contributions * _one_cell(replace(self, max_contributions=1), m) ** 2
 
     return patched(Relation, "l2_squared", l2)
 
@@ -211,6 +216,7 @@ MUTANTS: dict[str, tuple[Callable[[], AbstractContextManager[Any]], str]] = {
     "replace counted as add-remove (L1)": (_relation_ignored, "measure"),
     "replace counted as add-remove (L2)": (_relation_ignored_in_l2, "measure"),
     "contribution bound ignored": (_contributions_ignored, "measure"),
+    "norms of contrasts ignored": (_norms_ignored, "measure"),
     "square root of the contribution bound": (_root_of_contributions, "measure"),
     "L2 sensitivity for Laplace noise": (_l2_for_laplace, "measure"),
     "one noise value for all cells": (_shared_noise, "exhaustive_noise"),

@@ -19,7 +19,7 @@ from maquette.schema import Boolean, Category, Column, Date, Integer, Number, Sc
 ENGINE = duckdb.connect()
 atexit.register(ENGINE.close)
 NAMES = ("a", "B c", 'd"q', "select", "été")
-LEVELS = ("x", "it's", "two words", "NULL", "ü")
+LEVELS = ("x", "it's", "two words", "n/a", "ü")
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,9 @@ def test_every_function_of_a_small_universe_has_its_own_key() -> None:
     cells = [LinearQuery.product(schema, {"p": np.eye(2)[i], "q": np.eye(3)[j]}) for i in range(2) for j in range(3)]
     keys = {}
     for chosen in itertools.product([0, 1], repeat=6):
-        query = LinearQuery(schema, [term for cell, keep in zip(cells, chosen, strict=True) if keep for term in cell.terms])
+        query = LinearQuery(
+            schema, [term for cell, keep in zip(cells, chosen, strict=True) if keep for term in cell.terms]
+        )
         assert query.weights(schema.names).reshape(-1).tolist() == list(chosen)
         keys[query.key] = chosen
     assert len(keys) == 64
@@ -104,7 +106,8 @@ def test_operators_on_weights_are_arithmetic(data: st.DataObject) -> None:
     }.items():
         assert np.allclose(query.weights(schema.names), weights, rtol=0, atol=1e-12)
         assert query.bounds == pytest.approx((weights.min(), weights.max()), abs=1e-9)
-    assert ((one & two) == (two & one)) and ((one | two) == (two | one))
+    assert (one & two) == (two & one)
+    assert (one | two) == (two | one)
 
 
 def test_a_weight_outside_the_unit_interval_is_refused() -> None:

@@ -31,13 +31,10 @@ def with_terms(**changed: object) -> Callable[..., Settings]:
     return settings
 
 
-def answers_scaled(power: int, form: str, total: float, **terms: object) -> Settings:
-    """Numeric answers with too little noise: half the scale, or a standard deviation for a variance."""
+def answers_divided(by: int, form: str, total: float, **terms: object) -> Settings:
+    """Numeric answers with too little noise."""
     sound = settings_of(form, total, **terms)
-    if sound.answer is None:
-        return sound
-    scale = sound.answer.scale / 2 if power == 1 else sound.answer.scale / 4
-    return replace(sound, answer=AnswerNoise(law=sound.answer.law, scale=scale))
+    return replace(sound, answer=AnswerNoise(law=sound.answer.law, scale=sound.answer.scale / by))
 
 
 class StopsOneHitLate(SparseVector):
@@ -131,8 +128,9 @@ THREE_HITS = partial(checks.keeps_its_epsilon, form="resampled", hits=3)
 ONE_THRESHOLD = partial(checks.keeps_its_epsilon, form="unresampled", hits=3)
 WIDE = partial(checks.keeps_its_epsilon, form="resampled", hits=1, sensitivity=2, length=4, values=(-16, 0, 18))
 NUMERIC = partial(checks.keeps_its_epsilon, form="resampled", hits=1, numeric=True)
+RHO = checks.keeps_its_rho
 AUDITS = {"L1": L1, "ONE_HIT": ONE_HIT, "THREE_HITS": THREE_HITS, "ONE_THRESHOLD": ONE_THRESHOLD, "WIDE": WIDE,
-          "NUMERIC": NUMERIC}  # fmt: skip
+          "NUMERIC": NUMERIC, "RHO": RHO}  # fmt: skip
 
 MUTANTS = {
     "half query noise": ("ONE_HIT", Subject(settings=scaled(query_scale=0.5))),
@@ -140,8 +138,10 @@ MUTANTS = {
     "noise not scaled by hits": ("THREE_HITS", Subject(settings=with_terms(hits=1))),
     "query noise of one hit under one threshold": ("ONE_THRESHOLD", Subject(settings=with_terms(hits=1))),
     "sensitivity ignored": ("WIDE", Subject(settings=with_terms(sensitivity=1))),
-    "half answer noise": ("NUMERIC", Subject(settings=partial(answers_scaled, 1))),
-    "a quarter of the answer variance": ("L1", Subject(settings=partial(answers_scaled, 2))),
+    "half answer noise": ("NUMERIC", Subject(settings=partial(answers_divided, 2))),
+    "half query noise under zCDP": ("RHO", Subject(settings=scaled(query_scale=0.5))),
+    "noise not scaled by hits under zCDP": ("RHO", Subject(settings=with_terms(hits=1))),
+    "a quarter of the answer variance": ("RHO", Subject(settings=partial(answers_divided, 4))),
     "half threshold noise, by its scale": ("L1", Subject(settings=scaled(threshold_scale=0.5))),
     "no threshold noise": ("L1", Subject(machine=NoThresholdNoise)),
     "no query noise": ("L1", Subject(machine=NoQueryNoise)),

@@ -16,6 +16,7 @@ from maquette.schema import Schema
 MAX_CELLS = 2**26
 _MEMORY = 2**28  # bytes of counted tables kept
 _PASS = 2**23  # cells counted in one pass
+_SUMMED = 2**20  # cells that are summed rather than counted again, or as many as there are records
 _MANY = 2**18  # records from which planning joint tables pays
 _CACHE = 2**16  # cells of a joint table that stays in the second-level cache while it is counted
 
@@ -101,7 +102,7 @@ class CountingEngine(ABC):
             if exact is not None:
                 self._tables[mask] = exact
                 return exact
-            limit = max(self.rows, _CACHE)
+            limit = max(self.rows, _SUMMED)
             holding = [(t.size, m) for m, t in self._tables.items() if m & mask == mask and t.size <= limit]
             if not holding:
                 return None

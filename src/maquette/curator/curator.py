@@ -35,10 +35,10 @@ from maquette.privacy import (
 )
 from maquette.privacy.ledger import Ledger, SqliteLedger, Terms
 from maquette.privacy.relation import Kind
-from maquette.query import LinearQuery, Marginal, marginal_of
+from maquette.query import Contrasts, LinearQuery, Marginal, marginal_of
 from maquette.schema import Schema
 
-Question = Marginal | LinearQuery | Sequence[str]
+Question = Marginal | Contrasts | LinearQuery | Sequence[str]
 Law = Literal["auto", "laplace", "gaussian"]
 
 CUSTODIAN = "custodian"
@@ -47,7 +47,10 @@ LARGEST = 2**62  # integer statistics stay below this
 
 
 class Curator:
-    """Keeps a private table and one budget; `ledger` is a file (default: in memory), `noise` is for tests.
+    """Keeps a private table and one budget.
+
+    `ledger` is a file (default: in memory), `anchor` a second small file, best kept elsewhere, that betrays a ledger
+    set back to an older copy; `noise` is for tests.
 
     >>> import maquette as mq
     >>> schema = mq.Schema([mq.Boolean("smoker")])
@@ -64,6 +67,7 @@ class Curator:
         budget: Budget,
         *,
         ledger: str | Path | None = None,
+        anchor: str | Path | None = None,
         relation: Kind = "add-remove",
         noise: NoiseSource | None = None,
     ) -> None:
@@ -83,7 +87,7 @@ class Curator:
             currency=budget.accounting,
             limit=budget.limit,
         )
-        self._passage = Passage(SqliteLedger(ledger, terms), budget)
+        self._passage = Passage(SqliteLedger(ledger, terms, anchor=None if anchor is None else Path(anchor)), budget)
 
     @property
     def ledger(self) -> Ledger:
@@ -397,15 +401,15 @@ class Curator:
         )
         return int(arrays[0][0]), cost
 
-    def _marginals(self, questions: Sequence[Question]) -> list[Marginal]:
-        if isinstance(questions, Marginal | LinearQuery | str) or not len(questions):
+    def _marginals(self, questions: Sequence[Question]) -> list[Marginal | Contrasts]:
+        if isinstance(questions, Marginal | Contrasts | LinearQuery | str) or not len(questions):
             raise QueryError("expected a non-empty list of questions (columns, linear queries or marginals)")
-        marginals = [marginal_of(self.schema, question) for question in questions]
+        marginals = [q if isinstance(q, Contrasts) else marginal_of(self.schema, q) for q in questions]
         if any(m.schema != self.schema for m in marginals):
             raise QueryError("a question was built for another schema; build it from curator.schema")
         return marginals
 
-    def _public(self, marginals: Sequence[Marginal], answers: Sequence[ArrayLike]) -> Arrays:
+    def _public(self, marginals: Sequence[Marginal | Contrasts], answers: Sequence[ArrayLike]) -> Arrays:
         if len(answers) != len(marginals):
             raise QueryError(
                 f"expected one public answer per question: {len(marginals)} questions, {len(answers)} answers"
@@ -443,7 +447,7 @@ class Curator:
             return noise
         return "laplace" if self.budget.accounting == "pure" else "gaussian"
 
-    def _noise_event(self, law: Literal["laplace", "gaussian"], units: int, m: Marginal) -> NoiseEvent:
+    def _noise_event(self, law: Literal["laplace", "gaussian"], units: int, m: Marginal | Contrasts) -> NoiseEvent:
         return self._calibrated(law, units, self.relation.l1(m), self.relation.l2_squared(m))
 
     def _calibrated(self, law: Literal["laplace", "gaussian"], units: int, l1: int, l2_squared: int) -> NoiseEvent:
@@ -465,7 +469,7 @@ class _Scorer:
     def __init__(
         self,
         relation: Relation,
-        marginals: Sequence[Marginal],
+        marginals: Sequence[Marginal | Contrasts],
         weights: Sequence[float] | None,
         penalties: Sequence[float] | None,
         over: str,

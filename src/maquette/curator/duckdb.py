@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from maquette.curator.counting import CountingEngine, Positions
 from maquette.curator.encoding import code_batches
+from maquette.curator.sources import reading
 from maquette.errors import UnreadableSource
 from maquette.schema import Schema
 
@@ -22,7 +23,8 @@ class DuckDBEngine(CountingEngine):
     """Every count reads the source again, through the same expressions that encoded it when it was opened.
 
     `codes` is a relation of code columns k0, k1, ..., already bounded in contributions. A source that no longer holds
-    the rows that were fingerprinted is refused: noise would be added to counts of another table.
+    the rows that were fingerprinted is refused: noise would be added to counts of another table. `blocks` occupies the
+    connection until it is exhausted.
     """
 
     def __init__(self, schema: Schema, rows: int, fingerprint: str, codes: duckdb.DuckDBPyRelation) -> None:
@@ -33,7 +35,7 @@ class DuckDBEngine(CountingEngine):
     def blocks(self) -> Iterator[NDArray[np.int32]]:
         """The encoded records in chunks."""
         seen = 0
-        with self._turn:
+        with self._turn, reading("the rows again"):
             for codes in code_batches(self._codes):
                 seen += len(codes[0])
                 yield np.stack(codes, axis=1).astype(np.int32)
@@ -44,10 +46,10 @@ class DuckDBEngine(CountingEngine):
         """One pass: a flat cell per set and record, grouped by each of them in turn."""
         cells = [_cell_sql(self.schema, positions) for positions in sets]
         keys = ", ".join(f"g{i}" for i in range(len(sets)))
-        flat = self._codes.project(", ".join(f"{cell} AS g{i}" for i, cell in enumerate(cells)))
         grouping = ", ".join(f"(g{i})" for i in range(len(sets)))
         totals = [np.zeros(self._cells(positions), dtype=np.int64) for positions in sets]
-        with self._turn:
+        with self._turn, reading("the rows again"):
+            flat = self._codes.project(", ".join(f"{cell} AS g{i}" for i, cell in enumerate(cells)))
             counted = flat.aggregate(f"{keys}, count(*) AS n", f"GROUPING SETS ({grouping})")
             for batch in counted.to_arrow_reader():
                 *groups, n = batch.columns

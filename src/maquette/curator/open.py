@@ -13,7 +13,7 @@ from maquette.curator.duckdb import DuckDBEngine
 from maquette.curator.encoding import Fingerprint, code_batches, codes_sql, invalid_counts, planes_of
 from maquette.curator.kernels import Planes
 from maquette.curator.memory import MemoryEngine
-from maquette.curator.sources import read_source, unreadable
+from maquette.curator.sources import read_source, reading
 from maquette.curator.table import Engine, PrivateTable, private_table
 from maquette.errors import EmptyTable, PrivacyWarning, SchemaError
 from maquette.schema import Schema, refuse_invalid
@@ -48,13 +48,12 @@ def open_table(
     """
     _check_declared(schema, privacy_unit, max_contributions)
     import duckdb
-    import pyarrow as pa
 
     needed = [*schema.names, *([] if privacy_unit is None or privacy_unit in schema else [privacy_unit])]
     with ExitStack() as stack:
         engine = stack.enter_context(duckdb.connect())
         engine.execute("SET TimeZone = 'UTC'")  # dates must not depend on the machine
-        try:
+        with reading("the rows"):
             rows = read_source(engine, source, needed, query, delimiter)
             identifiers = rows.identifiers(needed)
             items = codes_sql(schema, identifiers)
@@ -64,8 +63,6 @@ def open_table(
             if privacy_unit is not None:
                 relation = bounded(relation, schema, privacy_unit, max_contributions)
             loaded = _load(relation, schema, (schema.digest, privacy_unit, max_contributions), memory_limit)
-        except (duckdb.Error, pa.ArrowException, OSError) as error:
-            raise unreadable(error, "cannot read the rows") from None
         if isinstance(loaded, DuckDBEngine):
             stack.pop_all()  # it goes on reading through this connection
     return private_table(loaded, privacy_unit, max_contributions)

@@ -7,30 +7,38 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.errors import QueryError
 from maquette.privacy import DiscreteGaussian, DiscreteLaplace, Loss
 from maquette.privacy.interval import deviation, half_width
-from maquette.query import Marginal
+from maquette.query import Contrasts, Marginal
 
 NoiseEvent = DiscreteLaplace | DiscreteGaussian
 
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """A noisy marginal, in counts; every cell carries independent noise of the same law."""
+    """Noisy values of a question, in counts; every value carries independent noise of the same law."""
 
-    marginal: Marginal
+    question: Marginal | Contrasts
     values: NDArray[np.float64] = field(repr=False)
     event: NoiseEvent
     cost: Loss
 
     @property
+    def marginal(self) -> Marginal:
+        """The question, where it is a marginal."""
+        if not isinstance(self.question, Marginal):
+            raise QueryError(f"{self.question!r} is not a marginal")
+        return self.question
+
+    @property
     def deviation(self) -> float:
-        """The standard deviation of the noise of one cell, in counts."""
-        return deviation(self.event) / self.marginal.grid
+        """The standard deviation of the noise of one value, in counts."""
+        return deviation(self.event) / self.question.grid
 
     def half_width(self, confidence: float) -> float:
-        """How far the noise can have moved one cell at this confidence, in counts."""
-        return half_width(self.event, confidence) / self.marginal.grid
+        """How far the noise can have moved one value at this confidence, in counts."""
+        return half_width(self.event, confidence) / self.question.grid
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,8 @@ import difflib
 import glob
 import gzip
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -80,12 +81,19 @@ def check_columns(needed: Sequence[str], present: Sequence[str]) -> None:
         )
 
 
-def unreadable(error: Exception, what: str) -> UnreadableSource:
-    """An engine's complaint without what it quotes from the rows: at most the line where a CSV file is broken."""
-    line = re.search(r"CSV Error on Line: (\d+)", str(error))
-    where = f" at line {line[1]}" if line else ""
-    why = "it is not UTF-8 text" if "unicode" in str(error).lower() else "it is not well-formed, or cannot be read"
-    return UnreadableSource(f"{what}{where}: {why}. Check the source with the tool that wrote it")
+@contextmanager
+def reading(what: str) -> Iterator[None]:
+    """Turn an engine's complaint into ours, without what it quotes from the rows: at most a line number of a CSV."""
+    import duckdb
+    import pyarrow as pa
+
+    try:
+        yield
+    except (duckdb.Error, pa.ArrowException, OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
+        line = re.search(r"CSV Error on Line: (\d+)", str(error))
+        where = f" at line {line[1]}" if line else ""
+        why = "it is not UTF-8 text" if "unicode" in str(error).lower() else "it is not well-formed, or cannot be read"
+        raise UnreadableSource(f"cannot read {what}{where}: {why}. Check it with the tool that wrote it") from None
 
 
 def _identifier(name: str) -> str:
@@ -106,15 +114,10 @@ def _files(engine: duckdb.DuckDBPyConnection, pattern: str, needed: Sequence[str
 
 
 def _parquet(engine: duckdb.DuckDBPyConnection, paths: list[str]) -> Source:
-    import duckdb
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
-        names = pq.read_schema(paths[0]).names
-        return Source(engine.read_parquet(paths, hive_partitioning=False), names)
-    except (duckdb.Error, pa.ArrowException, OSError) as error:
-        raise unreadable(error, f"cannot read {paths[0]!r} as Parquet") from None
+    with reading(f"{paths[0]!r} as Parquet"):
+        return Source(engine.read_parquet(paths, hive_partitioning=False), pq.read_schema(paths[0]).names)
 
 
 def _csv(engine: duckdb.DuckDBPyConnection, paths: list[str], needed: Sequence[str], delimiter: str | None) -> Source:
@@ -143,11 +146,8 @@ def _csv(engine: duckdb.DuckDBPyConnection, paths: list[str], needed: Sequence[s
 
 def _header(path: str, delimiter: str) -> tuple[str, ...]:
     opened = gzip.open if path.endswith(".gz") else open
-    try:
-        with opened(path, "rt", encoding="utf-8-sig", newline="") as lines:
-            header = next(csv.reader(lines, delimiter=delimiter), None)
-    except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
-        raise unreadable(error, f"cannot read the header of {path!r}") from None
+    with reading(f"the header of {path!r}"), opened(path, "rt", encoding="utf-8-sig", newline="") as lines:
+        header = next(csv.reader(lines, delimiter=delimiter), None)
     if not header:
         raise UnreadableSource(f"{path!r} is empty; expected a header line with the column names")
     return tuple(name.strip() for name in header)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import DataError
-from maquette.query.marginal import Marginal
+from maquette.query import Contrasts, Marginal
 from maquette.schema import Schema
 
 _FEW_CELLS = 2**22  # a public bound: whether cells or records are visited never depends on the data
@@ -92,15 +92,15 @@ def engine_of(table: PrivateTable) -> Engine:
     return engine
 
 
-def tally(engine: Engine, marginal: Marginal) -> NDArray[np.int64]:
-    """The exact value of every cell of a marginal, in units of 1/grid.
+def tally(engine: Engine, question: Marginal | Contrasts) -> NDArray[np.int64]:
+    """The exact value of every cell of a marginal (or of contrasts of one), in units of 1/grid.
 
     Sensitivity: one record moves one cell by at most `grid`, so one unit moves the tally by at most
     `max_contributions * grid` in L1 under add-remove.
     """
-    if engine.schema.cells(marginal.columns) <= _FEW_CELLS:
-        return marginal.tally(engine.counts(marginal.columns))
-    total = np.zeros(marginal.shape, dtype=np.int64)
+    if engine.schema.cells(question.columns) <= _FEW_CELLS:
+        return question.tally(engine.counts(question.columns))
+    total = np.zeros(question.shape, dtype=np.int64)
     for records in engine.blocks():
-        total += marginal.tally_records(records)
+        total += question.tally_records(records)
     return total

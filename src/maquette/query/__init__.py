@@ -1,5 +1,6 @@
 """What can be asked: linear queries, the marginals made of them, and the ways to write them down."""
 
+from maquette.query.contrasts import Contrasts
 from maquette.query.expression import Expression, col, where
 from maquette.query.linear import LinearQuery
 from maquette.query.marginal import Axis, Buckets, Marginal, marginal_of
@@ -17,6 +18,7 @@ from maquette.query.workload import (
 __all__ = [
     "Axis",
     "Buckets",
+    "Contrasts",
     "Expression",
     "LinearQuery",
     "Marginal",

@@ -18,7 +18,7 @@ from maquette.errors import QueryError
 from maquette.query.expression import Place
 from maquette.schema import Comparison
 
-MAX_TEXT = 10_000
+MAX_TEXT = 6_000
 MAX_WORDS = 2_500
 MAX_NESTING = 24
 
@@ -57,6 +57,7 @@ _REFUSED = {
     "PARAMETER": _WRITE,
     "COLON": "write values into the text and names after AS",
     "ALL": "name the columns",
+    "UNKNOWN": "use IS NULL",
 }
 _HINTS = {kind: _REFUSED[kind.name] for kind in TokenType if kind.name in _REFUSED}
 
@@ -70,6 +71,13 @@ _PARTS = {
 _OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
 _PREFIX = {TokenType.NOT, TokenType.DASH, TokenType.TILDE}
+_COMMA = TokenType.COMMA
+# sqlglot forgives these; a text with something missing may not say what was meant.
+_GAPS = {
+    *((before, _COMMA) for before in (TokenType.SELECT, TokenType.L_PAREN, TokenType.GROUP_BY, _COMMA)),
+    *((_COMMA, after) for after in (TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.R_PAREN, None)),
+    (TokenType.GROUP_BY, None),
+}
 
 COMPARISONS: dict[type[Any], Comparison] = {
     exp.EQ: "=",
@@ -187,6 +195,7 @@ def _checked(text: str, selects: int, expected: str) -> list[Token]:
     if not tokens:
         raise QueryError(f"the text is empty; {expected}", line=1, column=1)
     depth = run = 0
+    following = [*(token.token_type for token in tokens[1:]), None]
     for index, token in enumerate(tokens):
         kind = token.token_type
         depth += (kind in _OPENING) - (kind in _CLOSING)
@@ -197,6 +206,10 @@ def _checked(text: str, selects: int, expected: str) -> list[Token]:
             problem = ("SELECT here is", expected)
         elif kind in _HINTS:
             problem = (f"{token.text.upper()} is", _HINTS[kind])
+        elif (kind, following[index]) in _GAPS:
+            problem = (f"{token.text.upper()!r} with nothing on one side is", expected)
+        elif kind == TokenType.NOT and token.text == "!":
+            problem = ("! is", "write NOT")
         elif index < selects and kind != TokenType.SELECT:
             problem = (f"{token.text[:20]!r} at the start is", expected)
         elif depth + run > MAX_NESTING:

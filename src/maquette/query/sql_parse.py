@@ -11,6 +11,7 @@ from sqlglot.tokens import TokenType
 
 from maquette.errors import QueryError
 from maquette.query.expression import (
+    LARGEST,
     Always,
     And,
     Between,
@@ -196,7 +197,7 @@ class _Reader:
                 case exp.Literal():
                     return str(node.this) if node.is_string else _number(node.this)
                 case exp.Neg(this=exp.Literal(is_string=False)):
-                    return plain(-_number(node.this.this))
+                    return -_number(node.this.this)
                 case exp.Boolean():
                     return bool(node.this)
                 case exp.Cast(this=exp.Literal(is_string=True)) if node.to.this == exp.DType.DATE:
@@ -210,13 +211,13 @@ class _Reader:
 
 
 def _number(text: str) -> int | float:
-    number = float(text)
-    if text.isdecimal() and number < 2**64:
-        number = int(text)
-    elif not math.isfinite(number):
-        raise QueryError(f"{text[:20]} is too large to compare")
-    plain(number)
-    return number
+    try:
+        number = float(text) if text.isascii() else math.nan
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise QueryError(f"{text[:20]!r} is not a number that can be compared; write it as 12, 12.5 or 1.25e1")
+    return int(text) if text.isdecimal() and number < LARGEST else number
 
 
 def _date(text: str) -> dt.date:

@@ -97,16 +97,7 @@ class Column(ABC):
 
     def encode(self, values: object) -> NDArray[np.int32]:
         """The code of each value (numpy, Arrow, or a sequence); `INVALID` where no level fits."""
-        import duckdb
-        import pyarrow as pa
-
-        array = values if isinstance(values, pa.Array | pa.ChunkedArray) else arrow_array(values)
-        relation = pa.table({"v": array})  # noqa: F841 -- found by name in the query below
-        with duckdb.connect() as engine:
-            engine.execute("SET TimeZone = 'UTC'")  # dates must not depend on the machine
-            query = f"SELECT CAST({self.code_sql('v')} AS INTEGER) AS c FROM relation"
-            codes: NDArray[np.int32] = engine.execute(query).fetchnumpy()["c"]
-        return np.ascontiguousarray(codes, dtype=np.int32)
+        return encode_columns([self], [values])[0]
 
     def decode(self, codes: NDArray[np.integer[Any]]) -> pa.Array:
         """One representative raw value per code (the null level becomes null)."""
@@ -148,6 +139,20 @@ class Column(ABC):
 
     def _refuse(self, problem: str, expected: str) -> QueryError:
         return QueryError(f"column {self.name!r} ({self.kind}): {problem}; {expected}")
+
+
+def encode_columns(columns: Sequence[Column], values: Sequence[object]) -> list[NDArray[np.int32]]:
+    """The codes of several columns of equal length, in one query."""
+    import duckdb
+    import pyarrow as pa
+
+    arrays = [v if isinstance(v, pa.Array | pa.ChunkedArray) else arrow_array(v) for v in values]
+    codes = [f"CAST({column.code_sql(f'v{i}')} AS INTEGER) AS c{i}" for i, column in enumerate(columns)]
+    with duckdb.connect() as engine:
+        engine.execute("SET TimeZone = 'UTC'")  # dates must not depend on the machine
+        relation = engine.from_arrow(pa.table(arrays, names=[f"v{i}" for i in range(len(columns))]))
+        encoded = relation.project(", ".join(codes)).fetchnumpy()
+    return [np.ascontiguousarray(encoded[f"c{i}"], dtype=np.int32) for i in range(len(columns))]
 
 
 def _writable(text: str) -> bool:

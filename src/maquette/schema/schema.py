@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import OutOfDomain, QueryError, SchemaError
-from maquette.schema.columns import INVALID, Boolean, Category, Column, arrow_array
+from maquette.schema.columns import INVALID, Boolean, Category, Column, arrow_array, encode_columns
 from maquette.schema.dates import Date
 from maquette.schema.ordered import Integer, Number
 
@@ -108,9 +108,7 @@ class Schema:
         missing = [name for name in self.names if name not in arrow.column_names]
         if missing:
             raise SchemaError(f"the table lacks {', '.join(missing)}; it has {', '.join(arrow.column_names)}")
-        records = np.empty((arrow.num_rows, len(self)), dtype=np.int32)
-        for i, column in enumerate(self.columns):
-            records[:, i] = column.encode(arrow[column.name])
+        records = np.stack(encode_columns(self.columns, [arrow[name] for name in self.names]), axis=1)
         invalid = {c.name: int((records[:, i] == INVALID).sum()) for i, c in enumerate(self.columns)}
         refuse_invalid(invalid)
         return records

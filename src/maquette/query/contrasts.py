@@ -1,0 +1,99 @@
+"""Contrasts: whole-number combinations of the cells of a marginal, one small public matrix per axis.
+
+Cell k of the result is the sum over cells c of the marginal of prod_i matrix_i[k_i, c_i] * count(c). Rows that
+compare levels (parities, deviations from the mean) learn what is *new* in a marginal, without paying again for what
+its subsets already say.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.errors import QueryError
+from maquette.query.marginal import Marginal
+from maquette.schema import Schema
+
+LARGEST = 2**30  # weights of a row times a table of 2^32 rows stay within 64 bits
+
+Matrix = NDArray[np.int64]
+
+
+class Contrasts:
+    """A marginal seen through one whole-number matrix per axis."""
+
+    def __init__(self, marginal: Marginal, matrices: Sequence[NDArray[Any]]) -> None:
+        self.marginal = marginal
+        self.matrices: tuple[Matrix, ...] = tuple(np.array(matrix, dtype=np.int64) for matrix in matrices)
+        if [m.ndim for m in self.matrices] != [2] * len(marginal.axes) or any(
+            matrix.shape[1] != size or not np.array_equal(matrix, given)
+            for matrix, given, size in zip(self.matrices, matrices, marginal.shape, strict=True)
+        ):
+            raise QueryError(f"expected a whole-number matrix with one column per level for each axis of {marginal!r}")
+        if math.prod(int(np.abs(matrix).max()) for matrix in self.matrices) * marginal.grid > LARGEST:
+            raise QueryError(f"the weights of these contrasts exceed {LARGEST:,}; use coarser matrices")
+
+    @property
+    def schema(self) -> Schema:
+        """The universe."""
+        return self.marginal.schema
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Every column they depend on."""
+        return self.marginal.columns
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of combinations along each axis."""
+        return tuple(len(matrix) for matrix in self.matrices)
+
+    @property
+    def cells(self) -> int:
+        """The number of combinations."""
+        return math.prod(self.shape)
+
+    @property
+    def grid(self) -> int:
+        """Values are whole multiples of 1/grid at the wall."""
+        return self.marginal.grid
+
+    @cached_property
+    def key(self) -> str:
+        """The canonical digest of the question."""
+        state = hashlib.sha256(f"contrasts {self.marginal.key} {self.shape}".encode())
+        for matrix in self.matrices:
+            state.update(matrix.tobytes())
+        return state.hexdigest()
+
+    @cached_property
+    def gains(self) -> tuple[int, int, int]:
+        """How far one row of weight 1 moves one value, all values in L1, and all in squared L2, at most."""
+        sizes = [np.abs(matrix) for matrix in self.matrices]
+        largest = math.prod(int(size.max()) for size in sizes)
+        l1 = math.prod(int(size.sum(axis=0).max()) for size in sizes)
+        l2_squared = math.prod(int((size**2).sum(axis=0).max()) for size in sizes)
+        return largest, l1, l2_squared
+
+    def tally(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The exact values, in units of 1/grid, from the counts over `columns`."""
+        return self.combine(self.marginal.tally(counts))
+
+    def tally_records(self, records: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+        """The same from encoded records."""
+        return self.combine(self.marginal.tally_records(records))
+
+    def combine(self, cells: NDArray[Any]) -> NDArray[Any]:
+        """Apply the matrices to a table of the marginal's shape."""
+        for axis, matrix in enumerate(self.matrices):
+            cells = np.moveaxis(np.tensordot(matrix, cells, axes=(1, axis)), 0, axis)
+        return cells
+
+    def __repr__(self) -> str:
+        return f"Contrasts({self.cells} of {self.marginal!r})"
