@@ -27,6 +27,7 @@ _HOMES = {
         "where",
     ),
     "maquette.release": ("Answer", "AnswerTable", "Release", "answer", "release"),
+    "maquette.theory": ("Plan", "plan"),
     "maquette.schema": ("Boolean", "Category", "Date", "Integer", "Number", "Schema"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     )
     from maquette.release import Answer, AnswerTable, Release, answer, release
     from maquette.schema import Boolean, Category, Date, Integer, Number, Schema
+    from maquette.theory import Plan, plan
 
 __all__ = [
     "UNITS_PER_ONE",
@@ -69,6 +71,7 @@ __all__ = [
     "Marginal",
     "Measurement",
     "Number",
+    "Plan",
     "PrivateTable",
     "QueryError",
     "Release",
@@ -80,6 +83,7 @@ __all__ = [
     "disjunctions",
     "marginals",
     "open_table",
+    "plan",
     "prefixes",
     "queries",
     "ranges",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import atexit
 import datetime as dt
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +16,6 @@ from maquette.errors import QueryError
 from maquette.query.expression import Always, And, Between, Compare, Expression, In, IsNull, Not, Or, Truth
 from maquette.schema import Boolean, Category, Column, Date, Integer, Number, Schema
 
-ENGINE = duckdb.connect()
-atexit.register(ENGINE.close)
 NAMES = ("a", "B c", 'd"q', "select", "été")
 LEVELS = ("x", "it's", "two words", "n/a", "ü")
 
@@ -190,12 +188,17 @@ def _marked(c: Condition) -> Condition:
     return Condition(c.expression, c.text, loose=c.loose or isinstance(c.expression, And))
 
 
+@functools.cache
+def engine() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect()
+
+
 def engine_rows(table: pa.Table, query: str) -> list[tuple[Any, ...]]:
-    ENGINE.register("raw", table)
+    engine().register("raw", table)
     try:
-        return ENGINE.execute(query).fetchall()
+        return engine().execute(query).fetchall()
     finally:
-        ENGINE.unregister("raw")
+        engine().unregister("raw")
 
 
 def encoded(schema: Schema, table: pa.Table) -> np.ndarray:

@@ -54,7 +54,7 @@ def random_numbers(rows: int, seed: int = 0) -> tuple[pa.Table, list[tuple[int, 
 
 
 @given(rows_of_dirt)
-@settings(max_examples=25)
+@settings(max_examples=12)
 def test_engines_agree_with_a_plain_loop_on_dirty_rows(rows: Rows) -> None:
     memory, duck = engines(pa.table({k: pa.array(v, pa.string()) for k, v in raw(rows).items()}), DIRTY)
     assert isinstance(memory, MemoryEngine)

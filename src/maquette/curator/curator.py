@@ -435,7 +435,8 @@ class Curator:
             raise BudgetError(f"expected {parts} positive shares, one per question, got {shares!r}")
         else:
             weights = [Fraction(share) for share in shares]
-        split = [int(units * weight / sum(weights)) for weight in weights]
+        total = sum(weights)
+        split = [int(units * weight / total) for weight in weights]
         if min(split) < 1:
             raise BudgetError(f"the charge is too small to split over {parts} questions; ask for more or for fewer")
         return split

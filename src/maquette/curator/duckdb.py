@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.curator.counting import CountingEngine, Positions
-from maquette.curator.encoding import code_batches
+from maquette.curator.encoding import Codes, as_numpy, code_batches
 from maquette.curator.sources import reading
 from maquette.errors import UnreadableSource
 from maquette.schema import Schema
@@ -55,7 +55,7 @@ class DuckDBEngine(CountingEngine):
                 *groups, n = batch.columns
                 for total, group in zip(totals, groups, strict=True):
                     here = group.is_valid()
-                    _fill(total, group.filter(here).to_numpy(), n.filter(here).to_numpy())
+                    _fill(total, as_numpy(group.filter(here)), as_numpy(n.filter(here)))
         if any(total.sum() != self.rows for total in totals):
             raise _changed()
         return totals
@@ -68,7 +68,7 @@ def _cell_sql(schema: Schema, positions: Positions) -> str:
     return cell
 
 
-def _fill(total: NDArray[np.int64], cells: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
+def _fill(total: NDArray[np.int64], cells: Codes, counts: Codes) -> None:
     if cells.size and not (cells.min() >= 0 and cells.max() < total.size):
         raise _changed()
     total[cells] += counts

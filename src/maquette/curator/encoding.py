@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,9 @@ from maquette.schema import INVALID, Column, Schema
 
 if TYPE_CHECKING:
     import duckdb
+    import pyarrow as pa
 
+Codes = NDArray[np.signedinteger[Any]]
 BATCH = 2**20
 _HASHED = 2**13  # records hashed together: their state stays in the first-level caches
 _SEEDS = (0x243F6A8885A308D3, 0x13198A2E03707344)  # digits of pi, as are the odd multipliers
@@ -42,14 +44,19 @@ def _sql_type(column: Column) -> str:
     return "SMALLINT" if column.size <= 2**15 else "INTEGER"
 
 
-def code_batches(relation: duckdb.DuckDBPyRelation) -> Iterator[list[NDArray[np.signedinteger]]]:
+def code_batches(relation: duckdb.DuckDBPyRelation) -> Iterator[list[Codes]]:
     """The codes of a relation k0, k1, ..., in batches: one array per column."""
     for batch in relation.to_arrow_reader(BATCH):
         if batch.num_rows:
-            yield [column.to_numpy(zero_copy_only=False) for column in batch.columns]
+            yield [as_numpy(column) for column in batch.columns]
 
 
-def invalid_counts(codes: Sequence[NDArray[np.signedinteger]]) -> NDArray[np.int64]:
+def as_numpy(array: pa.Array) -> Codes:
+    """Whole numbers without nulls, not copied; `to_numpy` would import pandas."""
+    return cast(Codes, np.from_dlpack(array))
+
+
+def invalid_counts(codes: Sequence[Codes]) -> NDArray[np.int64]:
     """How many codes of every column fit no level."""
     return np.array([np.count_nonzero(column == INVALID) for column in codes], dtype=np.int64)
 
@@ -58,7 +65,7 @@ def _bytes(column: Column) -> int:
     return max(1, math.ceil((column.size - 1).bit_length() / 8))
 
 
-def planes_of(schema: Schema, codes: Sequence[NDArray[np.signedinteger]]) -> Planes:
+def planes_of(schema: Schema, codes: Sequence[Codes]) -> Planes:
     """Codes as byte planes, low bytes first."""
     planes = np.empty((sum(map(_bytes, schema)), len(codes[0])), dtype=np.uint8)
     plane = 0

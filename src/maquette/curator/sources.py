@@ -11,6 +11,7 @@ import difflib
 import glob
 import gzip
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from maquette.errors import SchemaError, UnreadableSource
-from maquette.schema import as_arrow
+from maquette.schema import as_arrow, column_names
 
 if TYPE_CHECKING:
     import duckdb
@@ -92,7 +93,8 @@ def reading(what: str) -> Iterator[None]:
     except (duckdb.Error, pa.ArrowException, OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
         line = re.search(r"CSV Error on Line: (\d+)", str(error))
         where = f" at line {line[1]}" if line else ""
-        why = "it is not UTF-8 text" if "unicode" in str(error).lower() else "it is not well-formed, or cannot be read"
+        encoding = isinstance(error, UnicodeDecodeError) or "unicode" in str(error).lower()
+        why = "it is not UTF-8 text" if encoding else "it is not well-formed, or cannot be read"
         raise UnreadableSource(f"cannot read {what}{where}: {why}. Check it with the tool that wrote it") from None
 
 
@@ -146,7 +148,8 @@ def _csv(engine: duckdb.DuckDBPyConnection, paths: list[str], needed: Sequence[s
 
 def _header(path: str, delimiter: str) -> tuple[str, ...]:
     opened = gzip.open if path.endswith(".gz") else open
-    with reading(f"the header of {path!r}"), opened(path, "rt", encoding="utf-8-sig", newline="") as lines:
+    with reading(f"the header of {path!r}"), opened(path, "rb") as file:
+        lines = (line.decode("utf-8-sig") for line in file)  # by line: a fault further down is not the header's
         header = next(csv.reader(lines, delimiter=delimiter), None)
     if not header:
         raise UnreadableSource(f"{path!r} is empty; expected a header line with the column names")
@@ -155,19 +158,18 @@ def _header(path: str, delimiter: str) -> tuple[str, ...]:
 
 def _frame(engine: duckdb.DuckDBPyConnection, source: Any, needed: Sequence[str]) -> Source:
     import pyarrow as pa
-    import pyarrow.dataset as ds
 
+    datasets = sys.modules.get("pyarrow.dataset")  # importing it would import pandas; who has a dataset has imported it
+    if datasets is not None and isinstance(source, datasets.Dataset):
+        return Source(engine.from_arrow(source), source.schema.names)
     if isinstance(source, pa.RecordBatch):
         source = pa.Table.from_batches([source])
-    if isinstance(source, ds.Dataset):
-        return Source(engine.from_arrow(source), source.schema.names)
-    if not isinstance(source, pa.Table):
-        try:
-            source = as_arrow(source, needed)
-        except SchemaError:
-            raise UnreadableSource(f"cannot read rows from {type(source).__name__}; expected {_KINDS}") from None
-    check_columns(needed, source.column_names)
-    chosen = source.select(list(needed)).rename_columns([f"c{i}" for i in range(len(needed))])
+    try:
+        check_columns(needed, column_names(source))
+        table = as_arrow(source, needed)
+    except SchemaError:
+        raise UnreadableSource(f"cannot read rows from {type(source).__name__}; expected {_KINDS}") from None
+    chosen = table.select(list(needed)).rename_columns([f"c{i}" for i in range(len(needed))])
     return Source(engine.from_arrow(chosen), needed)
 
 

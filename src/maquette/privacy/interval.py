@@ -28,28 +28,24 @@ def half_width(event: DiscreteLaplace | DiscreteGaussian, confidence: float) -> 
     return math.ceil(math.sqrt(event.variance) * float(ndtri(1.0 - doubt / 2.0)))
 
 
-def sum_half_width(event: DiscreteLaplace | DiscreteGaussian, norm: float, largest: float, confidence: float) -> float:
-    """The same for a weighted sum of independent noises, given the L2 norm and the largest of its weights.
+def sum_half_width(deviation: float, largest: float, confidence: float, *, gaussian: bool) -> float:
+    """The same for a sum of independent noises, given its deviation and the largest deviation among its parts.
 
-    Laplace: the moment generating function of weight w is at most exp(w^2 b^2 s^2 / (1 - w^2 b^2 s^2)) for the
-    continuous law of scale b, which is wider than the discrete one; Chernoff with s minimised on a grid. Gaussian:
-    the quantile of the normal law of deviation norm * sigma, plus one step of the largest weight for the grid.
+    Gaussian: the normal quantile. Otherwise parts are Laplace of scale b_i = deviation_i / sqrt(2); the moment
+    generating function of each is at most exp(b_i^2 s^2 / (1 - b_i^2 s^2)), also for the discrete law of that scale,
+    so Chernoff's bound holds at every s below 1 / max b_i; the least of a grid is taken.
     """
     check_confidence(confidence)
-    if norm == 0.0:
+    if deviation == 0.0:
         return 0.0
-    if isinstance(event, DiscreteLaplace):
-        if norm == largest:
-            return largest * half_width(event, confidence)
-        scale = float(event.scale)
-        ratios = (i / 64 for i in range(1, 64))  # s * b * largest
-        return min(
-            (norm**2 * r / (largest * (1 - r**2)) + largest * math.log(2 / (1 - confidence)) / r) * scale
-            for r in ratios
-        )
-    from scipy.special import ndtri
+    if gaussian:
+        from scipy.special import ndtri
 
-    return math.sqrt(event.variance) * norm * float(ndtri((1.0 + confidence) / 2.0)) + largest
+        return deviation * float(ndtri((1.0 + confidence) / 2.0))
+    square, scale = deviation**2 / 2.0, largest / math.sqrt(2.0)
+    doubt = math.log(2.0 / (1.0 - confidence))
+    ratios = (i / 64 for i in range(1, 64))  # s * max b_i
+    return min(square * r / (scale * (1 - r**2)) + doubt * scale / r for r in ratios)
 
 
 def deviation(event: DiscreteLaplace | DiscreteGaussian) -> float:

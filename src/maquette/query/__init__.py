@@ -1,6 +1,6 @@
 """What can be asked: linear queries, the marginals made of them, and the ways to write them down."""
 
-from maquette.query.contrasts import Contrasts
+from maquette.query.contrasts import Contrasts, orthonormal, residual
 from maquette.query.expression import Expression, col, where
 from maquette.query.linear import LinearQuery
 from maquette.query.marginal import Axis, Buckets, Marginal, marginal_of
@@ -31,10 +31,12 @@ __all__ = [
     "disjunctions",
     "marginal_of",
     "marginals",
+    "orthonormal",
     "parse",
     "prefixes",
     "queries",
     "question",
     "ranges",
+    "residual",
     "where",
 ]

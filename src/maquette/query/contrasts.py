@@ -97,3 +97,32 @@ class Contrasts:
 
     def __repr__(self) -> str:
         return f"Contrasts({self.cells} of {self.marginal!r})"
+
+
+def residual(schema: Schema, columns: Sequence[str]) -> Contrasts:
+    """What a marginal says beyond its subsets, as orthogonal contrasts of nearly equal norm.
+
+    Rows are Helmert contrasts (the first k levels against the next), scaled to whole numbers; they sum to zero along
+    every axis, so they are blind to all smaller marginals. Under add-remove one row moves them by the same squared L2
+    norm in every cell, up to rounding: prod (size - 1) / size of what it moves the whole marginal, in equal units.
+    Reference: the residual basis of Xiao, He, Zhang and Kifer, ResidualPlanner (2023).
+    """
+    sizes = schema.shape(columns)
+    scale = 1 if set(sizes) <= {2} else 2 ** min(12, 30 // len(sizes))
+    return Contrasts(Marginal(schema, columns), [helmert(size, scale) for size in sizes])
+
+
+def helmert(size: int, scale: int) -> Matrix:
+    """size - 1 mutually orthogonal whole-number rows that sum to zero, each of norm about `scale`."""
+    rows = np.zeros((size - 1, size), dtype=np.int64)
+    for k in range(1, size):
+        rows[k - 1, :k] = 1
+        rows[k - 1, k] = -k
+        rows[k - 1] *= max(1, round(scale / math.sqrt(k * (k + 1))))
+    return rows
+
+
+def orthonormal(size: int) -> NDArray[np.float64]:
+    """The constant row and the Helmert rows, each of norm one."""
+    rows = np.vstack([np.ones(size), helmert(size, 1)]).astype(np.float64)
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)

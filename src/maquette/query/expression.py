@@ -237,17 +237,18 @@ def _refuse_huge(expression: Expression) -> None:
     """Count nodes as a tree, shared ones each time, without recursion."""
     size, pending = 0, [expression]
     while pending:
+        if size + len(pending) > MAX_NODES:
+            raise QueryError(f"the condition has more than {MAX_NODES:,} parts; ask it in parts")
+        size += 1
         match pending.pop():
             case And(parts) | Or(parts):
-                size += len(parts)
-                pending += parts if size <= MAX_NODES else ()
+                pending += parts
             case Not(part):
                 pending.append(part)
             case In(_, literals):
                 size += len(literals)
-        size += 1
-        if size > MAX_NODES:
-            raise QueryError(f"the condition has more than {MAX_NODES:,} parts; ask it in parts")
+    if size > MAX_NODES:
+        raise QueryError(f"a list has more than {MAX_NODES:,} values; ask it in parts")
 
 
 @dataclass(frozen=True)

@@ -86,6 +86,10 @@ def parse(schema: Schema, text: str, table: str | None = None) -> Statement:
     axes = tuple(_axis(schema, tree.items[key] if isinstance(key, int) else key) for key in tree.group)
     keep = where(schema, tree.where)
     outputs = tuple(_output(schema, item, axes, keep) for item in tree.items)
+    titles = [output.title for output in outputs]
+    repeated = sorted({title for title in titles if titles.count(title) > 1})
+    if repeated:
+        raise QueryError(f"two columns of the answer would be called {', '.join(repeated)}; name them apart with AS")
     if all(output.kind == "group" for output in outputs):
         raise QueryError("nothing is asked of the rows; select at least one of count(*), count(x), sum(x), avg(x)")
     return Statement(schema, text, tree.table, axes, outputs)

@@ -200,7 +200,7 @@ class _Reader:
                     return -_number(node.this.this)
                 case exp.Boolean():
                     return bool(node.this)
-                case exp.Cast(this=exp.Literal(is_string=True)) if node.to.this == exp.DType.DATE:
+                case exp.Cast(this=exp.Literal(is_string=True)) if node.to.this == exp.DataType.Type.DATE:
                     return _date(node.this.this)
                 case exp.Null():
                     return plain(None)

@@ -1,25 +1,42 @@
-"""Release: what a custodian publishes — answers, marginals and a certificate, with no way back to the rows."""
+"""Release: what a custodian publishes — answers, marginals, synthetic rows and a certificate, no way back to rows."""
 
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.curator import Measurement
-from maquette.errors import QueryError
+from maquette.curator import Curator
 from maquette.privacy import Loss
-from maquette.privacy.interval import sum_half_width
 from maquette.query import Expression, LinearQuery, Marginal, Statement, question
-from maquette.release.answer import Answer, AnswerTable
+from maquette.release.answer import NOISE_ONLY, Answer, AnswerTable
 from maquette.release.assemble import assemble
+from maquette.release.evidence import Evidence
 from maquette.schema import Schema
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 Values = NDArray[np.float64]
+
+
+class Model(Protocol):
+    """What a release needs of a hypothesis: to answer and to sample."""
+
+    def answer(self, query: LinearQuery) -> float:
+        """A fraction of rows."""
+
+    def marginal(self, columns: Sequence[str]) -> Values:
+        """Probabilities over the cells of these columns."""
+
+    def sample(self, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
+        """Encoded records."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,110 +46,128 @@ class Certificate:
     epsilon: float
     delta: float
     rho: float | None
+    currency: str
+    units: int
     relation: str
     method: str
     schema: str
     charges: tuple[str, ...]
     version: str
 
+    @property
+    def cost(self) -> Loss:
+        """The price as a loss."""
+        return Loss(epsilon=self.epsilon, delta=self.delta, rho=self.rho, units=self.units, currency=self.currency)
 
-@dataclass(frozen=True)
-class _Derived:
-    """Cells that are weighted sums of measured cells, each with the bound of its own noise."""
 
-    values: Values
-    measurement: Measurement
-    norms: Values
-    largest: Values
-
-    def half_width(self, confidence: float) -> Values:
-        event, grid = self.measurement.event, self.measurement.marginal.grid
-        widths = [
-            sum_half_width(event, float(norm), float(largest), confidence) / grid
-            for norm, largest in zip(self.norms.reshape(-1), self.largest.reshape(-1), strict=True)
-        ]
-        return np.reshape(widths, self.values.shape)
+def certified(curator: Curator, method: str, units: int) -> Certificate:
+    """The certificate of a release that spent so many units of the curator's budget."""
+    cost = curator.budget.accountant.loss(units, curator.budget.delta)
+    return Certificate(
+        epsilon=cost.epsilon,
+        delta=cost.delta,
+        rho=cost.rho,
+        currency=cost.currency,
+        units=units,
+        relation=str(curator.relation),
+        method=method,
+        schema=curator.schema.digest,
+        charges=tuple(charge.description for charge in curator.ledger.charges()),
+        version=version("maquette"),
+    )
 
 
 class Release:
-    """Noisy marginals over given column sets; a question is answered from the narrowest one that covers it.
+    """A model of the table, the evidence behind it, and a certificate. Asking it costs nothing.
 
-    Everything here is post-processing of the measurements: asking costs nothing.
+    Values come from the model. Intervals come from the evidence: an unbiased estimate and the exact law of its noise,
+    widened to hold the model's value. A query that the evidence does not cover is answered by the model alone, with
+    the trivial interval and `guarantee=None`.
     """
 
-    def __init__(
-        self, schema: Schema, measurements: Iterable[Measurement], certificate: Certificate, cost: Loss
-    ) -> None:
+    def __init__(self, schema: Schema, model: Model, evidence: Evidence, certificate: Certificate) -> None:
         self.schema = schema
+        self.model = model
+        self.evidence = evidence
         self.certificate = certificate
-        self.cost = cost
-        self._tables = sorted(measurements, key=lambda measured: measured.marginal.cells)
 
-    @cached_property
+    @property
+    def cost(self) -> Loss:
+        """What the release cost."""
+        return self.certificate.cost
+
+    @property
     def rows(self) -> float:
-        """The estimated number of rows: the total of the marginal with the least noise in it."""
-        best = min(self._tables, key=lambda table: table.deviation**2 * table.marginal.cells)
-        return max(1.0, float(best.values.sum()))
+        """The estimated number of rows."""
+        return self.evidence.rows
 
     def marginal(self, *columns: str) -> Values:
-        """Estimated probabilities over the cells of these columns, axes in the order asked; cells sum to one."""
-        table = self._covering(columns)
-        names = table.marginal.names
-        summed = table.values.sum(axis=tuple(i for i, name in enumerate(names) if name not in columns))
-        kept = [name for name in names if name in columns]
-        counts = np.maximum(np.transpose(summed, [kept.index(name) for name in columns]), 0.0)
-        total = counts.sum()
-        return counts / total if total > 0 else np.full(counts.shape, 1.0 / counts.size)
+        """Probabilities over the cells of these columns, in schema order of levels, axes in the order asked."""
+        for name in columns:
+            self.schema.position(name)
+        return self.model.marginal(columns)
 
     def answer(self, asked: str | Expression | LinearQuery, *, confidence: float = 0.95) -> Answer | AnswerTable:
-        """Answer SQL or a predicate from the release, free of charge."""
+        """Answer SQL or a predicate, free of charge."""
         parsed = question(self.schema, asked)
+        free = Loss(
+            epsilon=0.0, delta=0.0, rho=None if self.cost.rho is None else 0.0, units=0, currency=self.cost.currency
+        )
         if isinstance(parsed, Statement):
-            estimates = {m.key: self._estimate(m) for m in parsed.marginals}
-            return assemble(parsed, estimates, confidence, _nothing(self.cost), "derived")
-        derived = self._estimate(Marginal(self.schema, (), parsed))
-        count, width = float(derived.values), float(derived.half_width(confidence))
-        low, high = (min(1.0, max(0.0, bound / self.rows)) for bound in (count - width, count + width))
+            estimates = {m.key: _Cells(self, m) for m in parsed.marginals}
+            return assemble(parsed, estimates, confidence, free, "hypothesis")
+        value = min(1.0, max(0.0, self.model.answer(parsed)))
+        low, high, guarantee = self._interval(parsed, value, confidence)
         return Answer(
-            value=count / self.rows,
+            value=value,
             low=low,
             high=high,
             confidence=confidence,
-            count=count,
-            source="derived",
-            cost=_nothing(self.cost),
+            count=value * self.rows,
+            source="hypothesis",
+            cost=free,
+            guarantee=guarantee,
         )
 
-    def _covering(self, columns: Sequence[str]) -> Measurement:
-        for name in columns:
-            self.schema.position(name)
-        for table in self._tables:
-            if set(columns) <= set(table.marginal.names):
-                return table
-        measured = ", ".join(" x ".join(table.marginal.names) for table in self._tables[:5])
-        raise QueryError(
-            f"this release has no marginal over {', '.join(columns)} together; it measured {measured}"
-            f"{', ...' if len(self._tables) > 5 else ''}. Release a workload that covers these columns"
-        )
+    def _interval(self, query: LinearQuery, value: float, confidence: float) -> tuple[float, float, str | None]:
+        """Bounds on a fraction: the count and the rows each within their own interval, at half the doubt."""
+        if not self.evidence.covers(query.columns):
+            return 0.0, 1.0, None
+        each = (1.0 + confidence) / 2.0
+        columns = query.columns
+        estimate = self.evidence.estimate(query.weights(columns), columns)
+        width = estimate.half_width(each)
+        rows = self.evidence.estimate(np.ones(()), ())
+        slack = rows.half_width(each)
+        most, fewest = self.rows + slack, max(1.0, self.rows - slack)
+        low, high = (estimate.total - width) / most, (estimate.total + width) / fewest
+        return max(0.0, min(value, low)), min(1.0, max(value, high)), NOISE_ONLY
 
-    def _estimate(self, wanted: Marginal) -> _Derived:
-        """Cells of a marginal as weighted sums of one measured table."""
-        table = self._covering(wanted.columns)
-        values, norms, largest = (np.zeros(wanted.shape) for _ in range(3))
-        for cell, query in wanted.queries():
-            weights = query.weights(table.marginal.names)
-            values[cell] = (weights * table.values).sum()
-            norms[cell] = np.sqrt((weights**2).sum())
-            largest[cell] = weights.max()
-        return _Derived(values, table, norms, largest)
+    def sample(self, rows: int, *, rng: np.random.Generator | None = None) -> pa.Table:
+        """Synthetic rows (an Arrow table); small samples keep the model's marginals."""
+        records = self.model.sample(rows, rng or np.random.default_rng())
+        return self.schema.decode(records)
+
+    def save(self, path: str | Path) -> str:
+        """Write one file that `Release.load` reads; returns the digest to publish beside it."""
+        from maquette.release.storage import save
+
+        return save(self, Path(path))
+
+    @classmethod
+    def load(cls, path: str | Path, *, digest: str | None = None) -> Release:
+        """Read a saved release; with `digest`, refuse any file that is not the one published under it."""
+        from maquette.release.storage import load
+
+        return load(Path(path), digest)
 
     def __repr__(self) -> str:
-        return f"Release({self.certificate.method}, {len(self._tables)} marginals, cost {self.cost})"
+        return f"Release({self.certificate.method}, {len(self.schema)} columns, cost {self.cost})"
 
     def _repr_html_(self) -> str:
         facts = {
             "method": self.certificate.method,
-            "marginals": str(len(self._tables)),
+            "columns": str(len(self.schema)),
             "protects": self.certificate.relation,
             "cost": str(self.cost),
         }
@@ -140,6 +175,24 @@ class Release:
         return f"<table><caption>Release</caption>{rows}</table>"
 
 
-def _nothing(cost: Loss) -> Loss:
-    """A loss of zero in the same currency."""
-    return Loss(epsilon=0.0, delta=0.0, rho=None if cost.rho is None else 0.0, units=0, currency=cost.currency)
+class _Cells:
+    """Every cell of a marginal: the model's value, and how far the truth can be from it."""
+
+    def __init__(self, release: Release, marginal: Marginal) -> None:
+        self._release = release
+        self._marginal = marginal
+        self._queries = list(marginal.queries())
+        self.values = np.zeros(marginal.shape)
+        for cell, query in self._queries:
+            self.values[cell] = release.model.answer(query) * release.rows
+
+    def half_width(self, confidence: float) -> Values:
+        widths = np.zeros(self._marginal.shape)
+        evidence = self._release.evidence
+        for cell, query in self._queries:
+            if not evidence.covers(query.columns):
+                widths[cell] = self._release.rows
+                continue
+            estimate = evidence.estimate(query.weights(query.columns), query.columns)
+            widths[cell] = estimate.half_width(confidence) + abs(estimate.total - self.values[cell])
+        return widths

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
+from typing import Literal
 
 from maquette.curator import Curator
-from maquette.query import Workload
-from maquette.release.artifact import Certificate, Release
+from maquette.query import Marginal, Workload
+from maquette.release.artifact import Release, certified
+from maquette.release.shares import price, tables_of, units_for
+from maquette.release.tables import Tables
 
 
 def laplace(curator: Curator, workload: Workload, *, epsilon: float | None = None, rho: float | None = None) -> Release:
@@ -15,7 +17,7 @@ def laplace(curator: Curator, workload: Workload, *, epsilon: float | None = Non
     Privacy: one `Curator.measure_many`. Accuracy: with m marginals under add-remove each cell has noise of scale
     m / epsilon under a pure budget. MECHANISMS §1.1.
     """
-    return _independent(curator, workload, "laplace", epsilon, rho)
+    return _independent(curator, workload, "laplace", units_for(curator, epsilon, rho))
 
 
 def gaussian(
@@ -26,24 +28,12 @@ def gaussian(
     Privacy: one `Curator.measure_many`. Accuracy: with m marginals under add-remove each cell has deviation
     sqrt(m / (2 rho)). MECHANISMS §1.2.
     """
-    return _independent(curator, workload, "gaussian", epsilon, rho)
+    return _independent(curator, workload, "gaussian", units_for(curator, epsilon, rho))
 
 
-def _independent(curator: Curator, workload: Workload, law: str, epsilon: float | None, rho: float | None) -> Release:
-    if epsilon is None and rho is None:
-        epsilon = curator.remaining.epsilon
-    measured = curator.measure_many(
-        list(workload.marginals), epsilon=epsilon, rho=rho, noise="laplace" if law == "laplace" else "gaussian"
-    )
-    cost = curator.cost_of(measured)
-    certificate = Certificate(
-        epsilon=cost.epsilon,
-        delta=cost.delta,
-        rho=cost.rho,
-        relation=str(curator.relation),
-        method=law,
-        schema=curator.schema.digest,
-        charges=tuple(charge.description for charge in curator.ledger.charges()),
-        version=version("maquette"),
-    )
-    return Release(curator.schema, measured, certificate, cost)
+def _independent(curator: Curator, workload: Workload, law: Literal["laplace", "gaussian"], units: int) -> Release:
+    tables = [Marginal(curator.schema, columns) for columns in tables_of(curator.schema, list(workload.marginals))]
+    measured = curator.measure_many(tables, **price(curator, units), noise=law)
+    certificate = certified(curator, law, curator.cost_of(measured).units)
+    model = Tables(curator.schema, measured)
+    return Release(curator.schema, model, model, certificate)

@@ -3,7 +3,7 @@
 from maquette.schema.columns import INVALID, Boolean, Category, Column, Comparison
 from maquette.schema.dates import Date
 from maquette.schema.ordered import Integer, Number
-from maquette.schema.schema import Schema, as_arrow, refuse_invalid
+from maquette.schema.schema import Schema, as_arrow, column_names, refuse_invalid
 
 __all__ = [
     "INVALID",
@@ -16,5 +16,6 @@ __all__ = [
     "Number",
     "Schema",
     "as_arrow",
+    "column_names",
     "refuse_invalid",
 ]

@@ -178,23 +178,34 @@ def as_arrow(table: object, columns: Sequence[str] | None = None) -> pa.Table:
 
     Columns of mixed types become text.
     """
-    import narwhals as nw
     import pyarrow as pa
 
     if isinstance(table, pa.Table):
         return table
-    if isinstance(table, Mapping):
-        series = dict(table)
-    else:
-        try:
-            frame = nw.from_native(table, eager_only=True)  # type: ignore[call-overload]
-        except TypeError:
-            raise SchemaError(
-                f"expected an Arrow table, a data frame or a mapping of columns, got {type(table).__name__}"
-            ) from None
-        series = {name: frame.get_column(name) for name in frame.columns}
+    series = _series(table)
     kept = [name for name in series if columns is None or name in columns]
     return pa.table({str(name): arrow_array(series[name]) for name in kept})
+
+
+def column_names(table: object) -> list[str]:
+    """The names of the columns of whatever `as_arrow` takes."""
+    import pyarrow as pa
+
+    return list(table.column_names) if isinstance(table, pa.Table) else list(map(str, _series(table)))
+
+
+def _series(table: object) -> dict[str, Any]:
+    import narwhals as nw
+
+    if isinstance(table, Mapping):
+        return dict(table)
+    try:
+        frame = nw.from_native(table, eager_only=True)  # type: ignore[call-overload]
+    except TypeError:
+        raise SchemaError(
+            f"expected an Arrow table, a data frame or a mapping of columns, got {type(table).__name__}"
+        ) from None
+    return {name: frame.get_column(name) for name in frame.columns}
 
 
 def refuse_invalid(invalid: dict[str, int]) -> None:

@@ -1,0 +1,29 @@
+"""Public models with an update rule, one per file, all of the same shape.
+
+A new rule is a new file and a line in `HYPOTHESES`; the protocol tests pick it up.
+"""
+
+from maquette.hypothesis.api import Hypothesis
+from maquette.hypothesis.median import Median
+from maquette.hypothesis.mirror_descent import MirrorDescent
+from maquette.hypothesis.multiplicative_weights import MultiplicativeWeights
+from maquette.hypothesis.perceptron import Perceptron
+from maquette.hypothesis.weighted_records import WeightedRecords
+
+HYPOTHESES: dict[str, type[Hypothesis]] = {
+    "median": Median,
+    "mirror-descent": MirrorDescent,
+    "multiplicative-weights": MultiplicativeWeights,
+    "perceptron": Perceptron,
+    "weighted-records": WeightedRecords,
+}
+
+__all__ = [
+    "HYPOTHESES",
+    "Hypothesis",
+    "Median",
+    "MirrorDescent",
+    "MultiplicativeWeights",
+    "Perceptron",
+    "WeightedRecords",
+]

@@ -1,0 +1,340 @@
+"""Dense kernels: one pass over memory multiplies the cells of a universe, adds them up and answers the next question.
+
+The cells are held as a matrix of *runs*: a row for every combination of the leading columns, some thousand contiguous
+cells of the trailing columns in each. A run has its own scale and sum, so a factor that is the same for a whole run
+touches one number, a weight that is the same reads one number, and normalising touches the scales only.
+
+Weights are kept, not their logarithms. A cell never falls under FLOOR of its run, nor a run under FLOOR of the whole:
+lifting it there costs a KL potential less than N * FLOOR, so the update theorems hold, nothing is ever lost to
+underflow, and a cell can always come back. Runs are brought back into range by powers of two, which are exact.
+
+Results do not depend on the number of threads: every run is summed by one thread, and the runs by numpy.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache, cached_property, partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.errors import QueryError
+from maquette.query import LinearQuery
+from maquette.schema import Schema
+
+Values = NDArray[np.float64]
+Codes = NDArray[np.int32]
+
+FLOOR = 2.0**-500
+REACH = 2.0**400  # the largest factor of one step: FLOOR / REACH and its inverse are ordinary numbers
+_RUN = 1024  # cells of a run, about: it stays in the first-level cache
+_PLAIN = 2**17  # cells up to which numpy is used: loading the compiled kernels would take longer
+_FEW = 2**20  # cells below which threads do not pay
+_SPREAD = 2**20  # numbers of a pattern that are written out before the pass
+_STATES = 2**24  # numbers that a question may need to be told apart
+_WANDER = 64  # a run whose sum leaves 2^-64 .. 2^64 is rescaled
+
+
+@dataclass(frozen=True, eq=False)
+class Pattern:
+    """A number for every cell: `table[rows[run], index[place in the run]]`."""
+
+    rows: Codes
+    index: Codes
+    table: Values
+
+    @cached_property
+    def varies(self) -> NDArray[np.bool_]:
+        """For each row of the table, whether it differs within a run."""
+        return np.asarray(self.table.min(axis=1) != self.table.max(axis=1))
+
+    @cached_property
+    def written(self) -> Values:
+        """The table with a number for every place in a run, where that is small; otherwise the table as it is."""
+        places = len(self.index)
+        small = len(self.table) * places <= _SPREAD or self.table.shape[1] == places
+        return np.ascontiguousarray(self.table[:, self.index] if small else self.table)
+
+    def mapped(self, function: Callable[[Values], Values]) -> Pattern:
+        """The same pattern of other numbers."""
+        return Pattern(self.rows, self.index, function(self.table))
+
+
+class Grid:
+    """The universe of a schema cut into runs: leading columns choose a run, trailing columns a place in it."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self.sizes = schema.shape(schema.names)
+        lengths = [math.prod(self.sizes[cut:]) for cut in range(len(self.sizes) + 1)]
+        cut = min(range(len(lengths)), key=lambda i: abs(math.log2(lengths[i]) - math.log2(_RUN)))
+        self.sides = (range(cut), range(cut, len(self.sizes)))
+        self.shape = (schema.size // lengths[cut], lengths[cut])
+
+    def pattern(self, query: LinearQuery) -> Pattern:
+        """The weights of a query. Prefixes of cells with the same remaining weights share a row of the table."""
+        check_schema(query, self.schema)
+        rows, left = self._classes(query, self.sides[0])
+        index, right = self._classes(query, self.sides[1])
+        if len(left) * len(right) > _STATES:
+            raise QueryError(
+                f"the question has {len(left) * len(right):,} different combinations of weights, more than "
+                f"{_STATES:,}; ask it in parts"
+            )
+        coefficients = np.array([term.coefficient for term in query.terms])
+        return Pattern(rows, index, np.clip((left * coefficients) @ right.T, 0.0, 1.0))
+
+    def table(self, columns: Sequence[str], values: Values) -> Pattern:
+        """The pattern of a table with one axis for each of these columns."""
+        positions = positions_of(self.schema, columns)
+        ordered = np.transpose(values, np.argsort(positions))
+        (rows, cells), (index, places) = (self._codes(positions, side) for side in self.sides)
+        return Pattern(rows, index, np.ascontiguousarray(ordered).reshape(cells, places))
+
+    def marginal(self, columns: Sequence[str], tally: Callable[[Pattern], Values]) -> Values:
+        """The totals of `tally` over the cells of these columns, axes in the order asked."""
+        order = np.argsort(positions_of(self.schema, columns))
+        shape = self.schema.shape(columns)
+        tallied = tally(self.table(columns, np.broadcast_to(0.0, shape)))
+        return np.asarray(np.transpose(tallied.reshape([shape[i] for i in order]), np.argsort(order)), order="C")
+
+    def _codes(self, positions: Iterable[int], side: range) -> tuple[Codes, int]:
+        """Which cell of these columns each combination of one side's columns falls in, and how many there are."""
+        codes, cells = np.zeros(1, dtype=np.int32), 1
+        for position in side:
+            size = self.sizes[position]
+            if position in positions:
+                codes = np.add.outer(codes * size, np.arange(size, dtype=np.int32)).reshape(-1)
+                cells *= size
+            else:
+                codes = np.repeat(codes, size)
+        return codes, cells
+
+    def _classes(self, query: LinearQuery, side: range) -> tuple[Codes, Values]:
+        """Each combination of one side's columns, as the class of those that every term weighs alike; their weights."""
+        codes, weights = np.zeros(1, dtype=np.int32), np.ones((1, len(query.terms)))
+        for position in side:
+            size = self.sizes[position]
+            if not any(position in term.factors for term in query.terms):
+                codes = np.repeat(codes, size)
+                continue
+            if weights.size * size > _STATES:
+                raise QueryError(f"the question needs more than {_STATES:,} weights to be told apart; ask it in parts")
+            ones = np.ones(size)
+            factors = np.array([term.factors.get(position, ones) for term in query.terms])
+            longer = (weights[:, None, :] * factors.T).reshape(-1, len(query.terms))
+            weights, inverse = np.unique(longer, axis=0, return_inverse=True)
+            codes = inverse.reshape(-1, size).astype(np.int32)[codes].reshape(-1)
+        return codes, weights
+
+
+class Cells:
+    """A distribution over the cells of a grid: run o holds `scale[o] * weights[o]`, whose total is `scale * sums`."""
+
+    def __init__(self, grid: Grid) -> None:
+        self.grid = grid
+        self.weights = np.ones(grid.shape)
+        self.sums = np.full(grid.shape[0], float(grid.shape[1]))
+        self.scale = np.full(grid.shape[0], 1.0 / self.weights.size)
+
+    @classmethod
+    def of(cls, grid: Grid, masses: Values) -> Cells:
+        """The distribution with these masses, zeros included."""
+        cells = cls(grid)
+        cells.weights = masses.reshape(grid.shape)
+        cells.sums, cells.scale = cells.weights.sum(axis=1), np.ones(grid.shape[0])
+        return cells
+
+    def sweep(self, factors: Pattern | None, asked: Pattern | None) -> float:
+        """Multiply by the factors, normalise, and answer: one pass over the runs that either varies in.
+
+        What is asked leaves no trace: the same factors give the same bits, whatever was asked between them.
+        """
+        factors, asked, changes = factors or self._same(1.0), asked or self._same(0.0), factors is not None
+        dots = np.zeros(len(self.sums))
+        if changes:
+            self.scale *= np.where(factors.varies, 1.0, factors.table[:, 0])[factors.rows]
+        busy = np.flatnonzero(factors.varies[factors.rows] | asked.varies[asked.rows])
+        if self.weights.size <= _PLAIN:
+            self._plain_sweep(factors, asked, dots)
+        elif len(busy):
+            parts = (self.weights, self.scale, self.sums, dots, busy)
+            patterns = [a for p in (factors, asked) for a in (p.rows, p.index, p.written, p.varies)]
+            _shared(len(busy) * self.weights.shape[1], len(busy), partial(_compiled(_sweep), *parts, *patterns))
+        if changes:
+            np.maximum(self.scale, FLOOR, out=self.scale)
+            self.scale /= (self.scale * self.sums).sum()
+        even = asked.table[:, 0][asked.rows] * self.sums
+        return float((self.scale * np.where(asked.varies[asked.rows], dots, even)).sum())
+
+    def tally(self, pattern: Pattern) -> Values:
+        """The mass of every entry of a pattern's table."""
+        cells, places = pattern.table.shape
+        if places == 1:
+            return totals(pattern.rows, self.scale * self.sums, cells)[:, None]
+        if self.weights.size <= _PLAIN:
+            entries = pattern.rows[:, None] * np.int64(places) + pattern.index
+            return totals(entries.reshape(-1), self.masses().reshape(-1), cells * places).reshape(cells, places)
+        # The blocks depend on the table alone, so that the order of addition does not depend on the machine.
+        blocks = max(1, min(16, 2**22 // (cells * places)))
+        cuts = [len(self.sums) * i // blocks for i in range(blocks + 1)]
+        parts = np.zeros((blocks, cells, places))
+
+        def work(first: int, last: int) -> None:
+            for block in range(first, last):
+                bounds = cuts[block], cuts[block + 1]
+                _compiled(_tally)(self.weights, self.scale, parts[block], pattern.rows, pattern.index, *bounds)
+
+        _shared(self.weights.size, blocks, work)
+        return np.asarray(parts.sum(axis=0))
+
+    def masses(self, runs: slice | NDArray[np.integer[Any]] = slice(None)) -> Values:
+        """The probabilities of the cells of some runs."""
+        return np.asarray(self.weights[runs] * self.scale[runs, None])
+
+    def _same(self, value: float) -> Pattern:
+        runs, places = self.grid.shape
+        return Pattern(np.zeros(runs, np.int32), np.zeros(places, np.int32), np.full((1, 1), value))
+
+    def _plain_sweep(self, factors: Pattern, asked: Pattern, dots: Values) -> None:
+        moved = np.flatnonzero(factors.varies[factors.rows])
+        if len(moved):
+            block = self.weights[moved] * factors.table[factors.rows[moved, None], factors.index]
+            exponents = np.frexp(block.sum(axis=1))[1]
+            block = np.maximum(np.ldexp(block, -exponents[:, None]), FLOOR)
+            self.weights[moved], self.sums[moved] = block, block.sum(axis=1)
+            self.scale[moved] = np.ldexp(self.scale[moved], exponents)
+        read = np.flatnonzero(asked.varies[asked.rows])
+        dots[read] = (self.weights[read] * asked.table[asked.rows[read, None], asked.index]).sum(axis=1)
+
+
+def positions_of(schema: Schema, columns: Sequence[str]) -> list[int]:
+    """Where these columns stand; a column named twice is refused."""
+    positions = [schema.position(name) for name in columns]
+    if len(set(positions)) < len(positions):
+        raise QueryError(f"a column is named twice in {', '.join(columns)}; name each once")
+    return positions
+
+
+def check_schema(query: LinearQuery, schema: Schema) -> None:
+    """Refuse a query over another universe."""
+    if query.schema != schema:
+        raise QueryError("the query is over another schema; build it from this one")
+
+
+def totals(entries: NDArray[np.integer[Any]], masses: Values, size: int) -> Values:
+    """The sum of the masses of each entry."""
+    return np.asarray(np.bincount(entries, masses, size), dtype=np.float64)
+
+
+def _shared(cells: int, items: int, work: Callable[[int, int], None]) -> None:
+    """Split items 0..items-1 between the processors."""
+    threads = min(os.cpu_count() or 1, items) if cells >= _FEW else 1
+    cuts = [items * i // threads for i in range(threads + 1)]
+    if threads == 1:
+        work(0, items)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        for future in [pool.submit(work, first, last) for first, last in pairwise(cuts)]:
+            future.result()
+
+
+@cache
+def _compiled(function: Callable[..., None]) -> Callable[..., None]:
+    """A kernel compiled on first use, kept in numba's disk cache where one can be written.
+
+    Additions may be reordered to fit vector registers: bits are the same on machines of one kind.
+    """
+    import numba
+
+    options = {"nogil": True, "fastmath": {"reassoc", "nsz", "nnan", "ninf"}}
+    try:
+        compiled = numba.njit(cache=True, **options)(function)
+    except RuntimeError:  # no writable place for the cache
+        compiled = numba.njit(**options)(function)
+    return compiled  # type: ignore[no-any-return]
+
+
+def _sweep(  # noqa: PLR0912, PLR0917 -- one loop over runs; numba takes positional arguments only
+    weights: Any,
+    scale: Any,
+    sums: Any,
+    dots: Any,
+    busy: Any,
+    factor_rows: Any,
+    factor_index: Any,
+    factor_table: Any,
+    factor_varies: Any,
+    asked_rows: Any,
+    asked_index: Any,
+    asked_table: Any,
+    asked_varies: Any,
+    first: Any,
+    last: Any,
+) -> None:
+    """Multiply, add up and answer the runs busy[first] .. busy[last - 1]."""
+    places = weights.shape[1]
+    factor, asked = np.empty(places), np.empty(places)
+    held_factor, held_asked = -1, -1
+    for i in range(first, last):
+        o = busy[i]
+        run, f, a = weights[o], factor_rows[o], asked_rows[o]
+        if factor_varies[f] and f != held_factor:
+            held_factor = f
+            if factor_table.shape[1] == places:
+                factor = factor_table[f]
+            else:
+                for j in range(places):
+                    factor[j] = factor_table[f, factor_index[j]]
+        if asked_varies[a] and a != held_asked:
+            held_asked = a
+            if asked_table.shape[1] == places:
+                asked = asked_table[a]
+            else:
+                for j in range(places):
+                    asked[j] = asked_table[a, asked_index[j]]
+        # The run stays in the cache between these loops. The first does not know what is asked: neither do its bits.
+        if factor_varies[f]:
+            total = 0.0
+            for j in range(places):
+                weight = max(run[j] * factor[j], FLOOR)
+                run[j] = weight
+                total += weight
+            exponent = math.frexp(total)[1]
+            if abs(exponent) > _WANDER:
+                power = math.ldexp(1.0, -exponent)
+                total = 0.0
+                for j in range(places):
+                    weight = max(run[j] * power, FLOOR)
+                    run[j] = weight
+                    total += weight
+                scale[o] = math.ldexp(scale[o], exponent)
+            sums[o] = total
+        if asked_varies[a]:
+            dot = 0.0
+            for j in range(places):
+                dot += run[j] * asked[j]
+            dots[o] = dot
+
+
+def _tally(  # noqa: PLR0917 -- numba takes positional arguments only
+    weights: Any, scale: Any, totals: Any, rows: Any, index: Any, first: Any, last: Any
+) -> None:
+    """Add the masses of runs first <= o < last to `totals[rows[o], index[place]]`."""
+    places = weights.shape[1]
+    together = np.zeros(places)
+    for o in range(first, last):
+        run, mass = weights[o], scale[o]
+        for j in range(places):
+            together[j] += mass * run[j]
+        if o == last - 1 or rows[o + 1] != rows[o]:
+            for j in range(places):
+                totals[rows[o], index[j]] += together[j]
+                together[j] = 0.0

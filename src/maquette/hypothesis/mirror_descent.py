@@ -1,0 +1,147 @@
+"""Mirror descent: one update rule for every strongly convex potential, over vectors with a number for each cell."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.errors import QueryError
+from maquette.hypothesis.kernels import Cells, Grid, check_schema, positions_of
+from maquette.hypothesis.multiplicative_weights import check_alpha, gap
+from maquette.hypothesis.sampling import sample_cells
+from maquette.query import LinearQuery
+from maquette.schema import Schema
+
+MAX_CELLS = 2**26
+
+Potential = Literal["norm", "entropy"]
+Vector = NDArray[np.float64]
+
+
+class VectorModel(ABC):
+    """A model that is a number for every cell, of either sign; the answer is its inner product with the query."""
+
+    def __init__(self, schema: Schema) -> None:
+        if schema.size > MAX_CELLS:
+            raise QueryError(
+                f"{schema!r} has more cells than the {MAX_CELLS:,} that this model can list; use "
+                "MultiplicativeWeights up to 2^28 cells, or WeightedRecords beyond"
+            )
+        self.schema = schema
+        self._vector = np.zeros(schema.shape(schema.names))
+
+    @abstractmethod
+    def _step(self, weights: Vector, gap: float) -> None:
+        """Move `_vector` along a query's weights, given how far the value lies above the answer."""
+
+    def answer(self, query: LinearQuery) -> float:
+        """The model's answer, as a fraction of rows; outside [0, 1] where the vector is no distribution."""
+        check_schema(query, self.schema)
+        return float((self.marginal(query.columns) * query.weights()).sum())
+
+    def update(self, query: LinearQuery, value: float) -> None:
+        """One step towards a released value."""
+        distance = gap(value, self.answer(query))
+        weights = query.weights(self.schema.names)
+        if distance != 0.0 and weights.any():
+            self._step(weights, distance)
+
+    def marginal(self, columns: Sequence[str]) -> NDArray[np.float64]:
+        """The model's answers to all cells of these columns, axes in the order asked."""
+        positions = positions_of(self.schema, columns)
+        summed = self._vector.sum(axis=tuple(i for i in range(len(self.schema)) if i not in positions))
+        return np.asarray(np.transpose(summed, np.argsort(np.argsort(positions))), order="C")
+
+    def sample(self, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
+        """Encoded records from the nearest distribution, every cell as often as its share, rounded down or up."""
+        return sample_cells(Cells.of(Grid(self.schema), on_simplex(self._vector)), rows, rng)
+
+
+class MirrorDescent(VectorModel):
+    """Steps in the dual of a potential, by the sign of the gap only.
+
+    norm: half the squared p-norm, 1 < p <= 2, from zero; p = 2 is the Perceptron, p near 1 acts as multiplicative
+    weights do (default p = 1 + 1/ln N). entropy: on the simplex from uniform, which is multiplicative weights itself.
+
+    Privacy: post-processing of released values. Accuracy: with q = p/(p-1), T(alpha) = N^(2/q) / ((p-1) alpha^2) for
+    norm, at most e^2 ln N / alpha^2 at the default p; ln N / (2 alpha^2) for entropy (MECHANISMS §4.2).
+    """
+
+    def __init__(self, schema: Schema, *, alpha: float, p: float | None = None, psi: Potential = "norm") -> None:
+        super().__init__(schema)
+        self.alpha = check_alpha(alpha)
+        self.p = _default_p(schema) if p is None else p
+        if psi not in get_args(Potential):
+            raise QueryError(f"there is no potential {psi!r}; expected one of {', '.join(get_args(Potential))}")
+        if not 1.0 < self.p <= 2.0:
+            raise QueryError(f"p must lie in (1, 2], got {p}; 2 is the Perceptron, near 1 is multiplicative weights")
+        self._psi = psi
+        self._dual = np.zeros(schema.shape(schema.names))
+        self._vector = self._mirror()
+
+    @classmethod
+    def max_updates(cls, schema: Schema, alpha: float) -> float:
+        """T(alpha) at the default p."""
+        return _norm_bound(schema, _default_p(schema), check_alpha(alpha))
+
+    @property
+    def update_bound(self) -> float:
+        """T at this model's own alpha and potential."""
+        if self._psi == "entropy":
+            return math.log(self.schema.size) / (2.0 * self.alpha**2)
+        return _norm_bound(self.schema, self.p, self.alpha)
+
+    def _step(self, weights: Vector, gap: float) -> None:
+        if self._psi == "entropy":
+            eta = 4.0 * self.alpha
+        else:
+            eta = self.alpha * (self.p - 1.0) / squared_norm(weights, self.p / (self.p - 1.0))
+        self._dual += math.copysign(eta, gap) * weights
+        self._vector = self._mirror()
+
+    def _mirror(self) -> Vector:
+        """The primal point of the dual one: the gradient of the conjugate potential."""
+        q = self.p / (self.p - 1.0)
+        largest = np.abs(self._dual).max()
+        if self._psi == "entropy":
+            self._dual -= self._dual.max()
+            weights = np.exp(self._dual)
+            return np.asarray(weights / weights.sum())
+        if q == 2.0 or largest == 0.0:
+            return self._dual.copy()
+        # Half the squared q-norm has gradient sign(t) |t|^(q-1) / ||t||_q^(q-2); scaled so that no power overflows.
+        size = np.abs(self._dual) / largest
+        return np.asarray(
+            np.sign(self._dual) * size ** (q - 1.0) * (largest / squared_norm(size, q) ** (q / 2.0 - 1.0))
+        )
+
+    def __repr__(self) -> str:
+        kind = "entropy" if self._psi == "entropy" else f"p = {self.p:g}"
+        return f"MirrorDescent({self.schema.size:,} cells, {kind})"
+
+
+def squared_norm(vector: Vector, q: float) -> float:
+    """The squared q-norm of a vector without negative entries."""
+    return float((vector * vector).sum()) if q == 2.0 else float((vector**q).sum() ** (2.0 / q))
+
+
+def on_simplex(vector: Vector) -> Vector:
+    """The nearest distribution in Euclidean distance: shift by a constant and cut at zero."""
+    ordered = np.sort(vector, axis=None)[::-1]
+    shifts = (np.cumsum(ordered) - 1.0) / np.arange(1, vector.size + 1)
+    shift = shifts[np.flatnonzero(ordered > shifts)[-1]]
+    return np.asarray(np.maximum(vector - shift, 0.0))
+
+
+def _default_p(schema: Schema) -> float:
+    return 1.0 + 1.0 / max(1.0, math.log(schema.size))
+
+
+def _norm_bound(schema: Schema, p: float, alpha: float) -> float:
+    """||x||_p <= 1 for a distribution, and ||f||_q^2 <= N^(2/q) for weights in [0, 1]."""
+    return math.exp(math.log(schema.size) * 2.0 * (p - 1.0) / p) / ((p - 1.0) * alpha**2)

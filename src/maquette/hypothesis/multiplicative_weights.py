@@ -1,0 +1,216 @@
+"""Multiplicative weights: a distribution over the whole universe, multiplied up or down where it was wrong.
+
+Also the step rule and the small checks that the other update rules share with it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.errors import QueryError
+from maquette.hypothesis.kernels import REACH, Cells, Grid, Pattern, Values
+from maquette.hypothesis.sampling import sample_cells
+from maquette.query import LinearQuery
+from maquette.schema import Schema
+
+MAX_CELLS = 2**28
+
+Step = Literal["theory", "book", "exact"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepRule:
+    """How far a step goes: the exponent eta in `weight *= exp(eta * query)`.
+
+    theory: 4 alpha by the sign of the gap, T = K / (2 alpha^2) updates, where K bounds KL(table || start).
+    book: alpha / 2 by the sign of the gap, T = 4 K / alpha^2 (Dwork-Roth, section 5.2).
+    exact: the Bregman projection, after which the answer is the value itself; it has no bound on updates, since a noisy
+    value may overshoot. Values are moved inside the weights' range by the share `floor` of it: 1/(2n) for about n rows.
+    """
+
+    step: Step = "theory"
+    alpha: float | None = None
+    floor: float = 1e-6
+
+    def __post_init__(self) -> None:
+        if self.step not in get_args(Step):
+            raise QueryError(f"there is no step {self.step!r}; expected one of {', '.join(get_args(Step))}")
+        if self.alpha is not None:
+            check_alpha(self.alpha)
+        if not 0 < self.floor < 0.5:
+            raise QueryError(f"floor must lie between 0 and 1/2, got {self.floor}; 1/(2n) suits about n rows")
+
+    def eta(self, value: float, answer: float, spread: Callable[[], tuple[Values, Values]]) -> float:
+        """The exponent for a released value; `spread` gives the query's weights and the mass on each."""
+        sign = float(np.sign(gap(value, answer)))
+        if self.step == "exact":
+            return bregman_step(*spread(), value, self.floor)
+        if self.alpha is None:
+            raise QueryError(f"the step {self.step!r} needs alpha, the error it is to correct; or take step='exact'")
+        return sign * (4.0 * self.alpha if self.step == "theory" else self.alpha / 2.0)
+
+    def max_updates(self, potential: float) -> float:
+        """T(alpha) from a bound on the potential at the start."""
+        if self.alpha is None or self.step == "exact":
+            return math.inf
+        return potential / (2.0 * self.alpha**2) if self.step == "theory" else 4.0 * potential / self.alpha**2
+
+
+class MultiplicativeWeights:
+    """A distribution over every cell of the universe, updated multiplicatively.
+
+    Privacy: post-processing of released values; it never sees a row. Accuracy: among queries off by alpha or more with
+    values off by less, at most T(alpha) = ln N / (2 alpha^2) make an update, N the number of cells (MECHANISMS §4.2);
+    `prior` (public) replaces ln N by max ln(1 / prior). Memory: eight bytes a cell. Time: an update waits for the next
+    answer and is done in the same pass over memory, which skips runs of cells that neither changes nor weighs.
+    Without alpha a model can be asked and sampled; only exact steps update it. Between updates several threads may ask.
+
+    >>> from maquette import Boolean, Integer, Schema, where
+    >>> schema = Schema([Integer("age", 0, 99, width=10), Boolean("smoker")])
+    >>> model = MultiplicativeWeights(schema, step="exact")
+    >>> model.update(where(schema, "smoker"), 0.2)
+    >>> round(model.answer(where(schema, "age < 50 AND smoker")), 6)
+    0.1
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        *,
+        alpha: float | None = None,
+        step: Step = "theory",
+        prior: NDArray[np.float64] | None = None,
+        floor: float = 1e-6,
+    ) -> None:
+        if schema.size > MAX_CELLS:
+            raise QueryError(
+                f"{schema!r} has more cells than the {MAX_CELLS:,} that can be listed; use "
+                "WeightedRecords on a public list of records, or a schema with fewer columns or wider bins"
+            )
+        self.schema = schema
+        self._rule = StepRule(step=step, alpha=alpha, floor=floor)
+        self._grid = Grid(schema)
+        self._cells = Cells(self._grid)
+        self._waiting: Pattern | None = None  # the factors of the last update, until the next pass
+        self._asked: tuple[LinearQuery, Pattern, float] | None = None
+        self._potential = math.log(schema.size)
+        if prior is not None:
+            start = check_masses(prior, schema.shape(schema.names))
+            self._potential = -math.log(start.min()) if start.min() > 0.0 else math.inf
+            self.scale_marginal(schema.names, start)
+            self._settle()
+
+    @classmethod
+    def max_updates(cls, schema: Schema, alpha: float) -> float:
+        """ln N / (2 alpha^2)."""
+        return StepRule(alpha=alpha).max_updates(math.log(schema.size))
+
+    @property
+    def update_bound(self) -> float:
+        """T at this model's own alpha, step and prior."""
+        return self._rule.max_updates(self._potential)
+
+    def answer(self, query: LinearQuery) -> float:
+        """The model's answer, as a fraction of rows."""
+        return self._ask(query)[1]
+
+    def update(self, query: LinearQuery, value: float) -> None:
+        """One step towards a released value; theory and book use only on which side of the answer it lies."""
+        pattern, answer = self._ask(query)
+        eta = self._rule.eta(value, answer, lambda: self._spread(pattern, answer))
+        if eta != 0.0:
+            self._wait(pattern.mapped(lambda weights: np.exp(eta * weights)))
+
+    def scale_marginal(self, columns: Sequence[str], factors: NDArray[np.float64]) -> None:
+        """Multiply every cell by the factor of its cell of `columns`: with measured / model marginal, an exact step."""
+        # A constant changes nothing, so factors are masses; zero is as near to it as one step can reach.
+        relative = check_masses(factors, self.schema.shape(columns))
+        self._wait(self._grid.table(columns, np.maximum(relative / relative.max(), 1.0 / REACH)))
+
+    def marginal(self, columns: Sequence[str]) -> NDArray[np.float64]:
+        """The model's answers to all cells of these columns, axes in the order asked."""
+        self._settle()
+        return self._grid.marginal(columns, self._cells.tally)
+
+    def sample(self, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
+        """Encoded records, every cell as often as its share of `rows`, rounded down or up."""
+        self._settle()
+        return sample_cells(self._cells, rows, rng)
+
+    def _ask(self, query: LinearQuery) -> tuple[Pattern, float]:
+        asked = self._asked
+        if asked is None or asked[0] != query:
+            pattern = self._grid.pattern(query)
+            answer = self._cells.sweep(self._waiting, pattern)
+            self._waiting, self._asked = None, (asked := (query, pattern, answer))
+        return asked[1:]
+
+    def _wait(self, factors: Pattern) -> None:
+        self._settle()
+        self._waiting, self._asked = factors, None
+
+    def _settle(self) -> None:
+        if self._waiting is not None:
+            self._cells.sweep(self._waiting, None)
+            self._waiting = None
+
+    def _spread(self, pattern: Pattern, answer: float) -> tuple[Values, Values]:
+        """The query's weights and the mass on each; for a predicate the answer is all there is to know."""
+        if np.isin(pattern.table, (0.0, 1.0)).all():
+            return np.unique(pattern.table), np.array([1.0 - answer, answer])[np.unique(pattern.table).astype(int)]
+        return pattern.table.reshape(-1), self._cells.tally(pattern).reshape(-1)
+
+    def __repr__(self) -> str:
+        return f"MultiplicativeWeights({self.schema.size:,} cells, step {self._rule.step})"
+
+
+def bregman_step(weights: Values, masses: Values, value: float, floor: float) -> float:
+    """The exponent that moves the mean weight under `masses` to `value`, kept `floor` away from the extremes."""
+    low, high = float(weights.min()), float(weights.max())
+    limit = math.log(REACH)
+    if low == high:
+        return 0.0
+    target = min(max(value, low + floor * (high - low)), high - floor * (high - low))
+
+    def excess(eta: float) -> float:
+        exponents = eta * weights
+        tilted = masses * np.exp(exponents - exponents.max())
+        return float((weights * tilted).sum() / tilted.sum()) - target
+
+    if excess(limit) <= 0.0:
+        return limit
+    if excess(-limit) >= 0.0:
+        return -limit
+    from scipy.optimize import brentq
+
+    return float(brentq(excess, -limit, limit, xtol=1e-15, rtol=8.9e-16))
+
+
+def gap(value: float, answer: float) -> float:
+    """How far a released value lies above an answer; a value that is no number is refused."""
+    if not math.isfinite(value):
+        raise QueryError(f"the value of an update must be a finite fraction of rows, got {value}")
+    return value - answer
+
+
+def check_alpha(alpha: float) -> float:
+    """An error to correct, as a fraction of rows."""
+    if not 0.0 < alpha <= 1.0:
+        raise QueryError(f"alpha must lie in (0, 1], a fraction of rows; got {alpha}")
+    return alpha
+
+
+def check_masses(masses: NDArray[np.float64], shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """Masses of this shape, normalised."""
+    masses = np.asarray(masses, dtype=np.float64)
+    if masses.shape != shape:
+        raise QueryError(f"expected one mass for each of {shape}, got shape {masses.shape}")
+    if not (np.isfinite(masses).all() and masses.min() >= 0.0 < masses.max()):
+        raise QueryError("masses must be finite, not negative and not all zero")
+    return np.asarray(masses / masses.sum())

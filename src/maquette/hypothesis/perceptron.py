@@ -1,0 +1,65 @@
+"""Perceptron: a signed vector, moved along the query that it got wrong; and its practical form, Kaczmarz."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, get_args
+
+from maquette.errors import QueryError
+from maquette.hypothesis.mirror_descent import Vector, VectorModel, on_simplex, squared_norm
+from maquette.hypothesis.multiplicative_weights import check_alpha
+from maquette.schema import Schema
+
+PerceptronStep = Literal["theory", "book", "kaczmarz"]
+
+
+class Perceptron(VectorModel):
+    """Additive steps: `vector += step * query`, from zero.
+
+    theory: alpha / ||f||_2^2 by the sign of the gap; book: alpha / N by the sign. kaczmarz: the whole gap / ||f||_2^2,
+    after which the answer is the value, then the nearest distribution (from uniform); it has no bound on updates with
+    noisy values.
+
+    Privacy: post-processing of released values. Accuracy: T(alpha) = norm^2 N / alpha^2, where `norm` is a public bound
+    on ||x||_2 / ||x||_1 of the table's histogram x; never compute it from the rows. It is at most 1, m^(-1/2) for a
+    simple graph of m edges. Values are fractions of rows: in counts the step is alpha n / N (MECHANISMS §4.5, A9).
+    """
+
+    def __init__(self, schema: Schema, *, alpha: float, step: PerceptronStep = "theory", norm: float = 1.0) -> None:
+        super().__init__(schema)
+        self.alpha = check_alpha(alpha)
+        if step not in get_args(PerceptronStep):
+            raise QueryError(f"there is no step {step!r}; expected one of {', '.join(get_args(PerceptronStep))}")
+        if not 0.0 < norm <= 1.0:
+            raise QueryError(f"norm bounds ||x||_2 / ||x||_1 of the table: expected a number in (0, 1], got {norm}")
+        self.step = step
+        self.norm = norm
+        if step == "kaczmarz":
+            self._vector = on_simplex(self._vector)
+
+    @classmethod
+    def max_updates(cls, schema: Schema, alpha: float) -> float:
+        """N / alpha^2, for tables of which nothing is known; `update_bound` uses `norm`."""
+        return _bound(schema, alpha, 1.0)
+
+    @property
+    def update_bound(self) -> float:
+        """T at this model's own alpha, step and norm."""
+        return math.inf if self.step == "kaczmarz" else _bound(self.schema, self.alpha, self.norm)
+
+    def _step(self, weights: Vector, gap: float) -> None:
+        if self.step == "kaczmarz":
+            self._vector = on_simplex(self._vector + (gap / squared_norm(weights, 2.0)) * weights)
+            return
+        size = self.alpha / (self.schema.size if self.step == "book" else squared_norm(weights, 2.0))
+        self._vector += math.copysign(size, gap) * weights
+
+    def __repr__(self) -> str:
+        return f"Perceptron({self.schema.size:,} cells, step {self.step})"
+
+
+def _bound(schema: Schema, alpha: float, norm: float) -> float:
+    try:
+        return norm**2 * schema.size / check_alpha(alpha) ** 2
+    except OverflowError:  # a universe of more points than a float can say
+        return math.inf

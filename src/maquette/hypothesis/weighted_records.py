@@ -1,0 +1,113 @@
+"""Weighted records: multiplicative weights over a public list of records instead of the whole universe."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.errors import QueryError
+from maquette.hypothesis.kernels import check_schema, positions_of, totals
+from maquette.hypothesis.multiplicative_weights import Step, StepRule, check_masses
+from maquette.hypothesis.sampling import snake, systematic
+from maquette.query import LinearQuery
+from maquette.query.marginal import MAX_OUTPUT
+from maquette.schema import Schema
+
+
+class WeightedRecords:
+    """A distribution over public encoded records, such as a sample of an earlier release; the universe may be any size.
+
+    Privacy: post-processing of released values and public records. Accuracy: T(alpha) = ln(m) / (2 alpha^2) for m
+    records, if the table's own records are among them (MECHANISMS §4.2 on the universe of the listed records); for
+    another table it is as close as weights on these records can come, without a bound. `weights` (public) start it
+    elsewhere than at equal weights. Memory: the records, and a few numbers for each.
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        records: NDArray[np.integer[Any]],
+        *,
+        weights: NDArray[np.float64] | None = None,
+        alpha: float | None = None,
+        step: Step = "theory",
+        floor: float = 1e-6,
+    ) -> None:
+        self.schema = schema
+        self.records = _checked(schema, np.asarray(records))
+        self._rule = StepRule(step=step, alpha=alpha, floor=floor)
+        count = len(self.records)
+        start = np.full(count, 1.0 / count) if weights is None else check_masses(weights, (count,))
+        with np.errstate(divide="ignore"):
+            self._logs = np.log(start)
+        self._potential = -float(self._logs.min())
+        self._weights = start
+
+    @classmethod
+    def max_updates(cls, schema: Schema, alpha: float) -> float:
+        """ln N / (2 alpha^2), which holds for any list of different records; `update_bound` knows the list."""
+        return StepRule(alpha=alpha).max_updates(math.log(schema.size))
+
+    @property
+    def update_bound(self) -> float:
+        """T at this model's own alpha, step, and records."""
+        return self._rule.max_updates(self._potential)
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """The probability of each record."""
+        return self._weights.copy()
+
+    def answer(self, query: LinearQuery) -> float:
+        """The model's answer, as a fraction of rows."""
+        return float((self._weights * self._evaluate(query)).sum())
+
+    def update(self, query: LinearQuery, value: float) -> None:
+        """One step towards a released value; theory and book use only on which side of the answer it lies."""
+        values = self._evaluate(query)
+        answer = float((self._weights * values).sum())
+        self._logs += self._rule.eta(value, answer, lambda: (values, self._weights)) * values
+        self._logs -= self._logs.max()
+        self._weights = np.exp(self._logs)
+        self._weights /= self._weights.sum()
+
+    def marginal(self, columns: Sequence[str]) -> NDArray[np.float64]:
+        """The model's answers to all cells of these columns, axes in the order asked."""
+        if self.schema.cells(columns) > MAX_OUTPUT:
+            raise QueryError(
+                f"{self.schema.cells(columns):,} cells over {len(columns)} columns are more than {MAX_OUTPUT:,}; "
+                "ask for fewer columns"
+            )
+        entries = np.zeros(len(self.records), dtype=np.int64)
+        for position in positions_of(self.schema, columns):
+            entries = entries * self.schema.columns[position].size + self.records[:, position]
+        shape = self.schema.shape(columns)
+        return totals(entries, self._weights, math.prod(shape)).reshape(shape)
+
+    def sample(self, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
+        """Encoded records, each as often as its share of `rows`, rounded down or up."""
+        order = snake(self.records, self.schema.shape(self.schema.names))
+        return self.records[order[systematic(self._weights[order], rows, rng)]]
+
+    def _evaluate(self, query: LinearQuery) -> NDArray[np.float64]:
+        check_schema(query, self.schema)
+        return query.evaluate(self.records)
+
+    def __repr__(self) -> str:
+        return f"WeightedRecords({len(self.records):,} records, step {self._rule.step})"
+
+
+def _checked(schema: Schema, records: NDArray[np.integer[Any]]) -> NDArray[np.int32]:
+    sizes = np.array(schema.shape(schema.names))
+    if records.ndim != 2 or records.shape[1] != len(sizes) or not len(records):
+        raise QueryError(
+            f"expected at least one encoded record with {len(sizes)} columns, got an array of shape {records.shape}; "
+            "encode rows with schema.encode"
+        )
+    if not ((records >= 0) & (records < sizes)).all():
+        raise QueryError("a record has a code outside its column's levels; encode rows with schema.encode")
+    return records.astype(np.int32)

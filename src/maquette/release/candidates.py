@@ -1,0 +1,229 @@
+"""Net: public candidate datasets, fixed without looking at the rows, and the model that one of them makes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from maquette.errors import QueryError
+from maquette.privacy import Loss
+from maquette.query import LinearQuery, Marginal
+from maquette.schema import Schema
+
+MAX_CANDIDATES = 10**6
+MAX_ENTRIES = 2**26  # rows of all candidates together, and answers of all candidates together
+
+Records = NDArray[np.int32]
+Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NetModel:
+    """The chosen candidate: records with probabilities, an estimated number of rows, and what choosing it cost.
+
+    Everything here is post-processing of the choice: asking costs nothing.
+    """
+
+    schema: Schema
+    records: Records
+    probabilities: Values
+    rows: float
+    method: str
+    cost: Loss
+
+    def answer(self, query: LinearQuery) -> float:
+        """The model's answer, as a fraction of rows."""
+        if query.schema != self.schema:
+            raise QueryError("the query was built for another schema; build it from the model's schema")
+        return float(self.probabilities @ query.evaluate(self.records))
+
+    def marginal(self, columns: Sequence[str]) -> Values:
+        """Probabilities over the cells of these columns, axes in the order asked."""
+        shape = Marginal(self.schema, columns).shape
+        cells = np.zeros(len(self.records), dtype=np.int64)
+        for name, size in zip(columns, shape, strict=True):
+            cells = cells * size + self.records[:, self.schema.position(name)]
+        table = np.zeros(math.prod(shape))
+        np.add.at(table, cells, self.probabilities)
+        return table.reshape(shape)
+
+    def sample(self, rows: int, rng: np.random.Generator) -> Records:
+        """Encoded records in random order; each record appears its expected number of times, rounded up or down."""
+        ends = np.cumsum(self.probabilities)
+        drawn = np.searchsorted(ends / ends[-1], (rng.random() + np.arange(rows)) / rows, side="right")
+        chosen: Records = self.records[rng.permutation(np.minimum(drawn, len(ends) - 1))]
+        return chosen
+
+    def __repr__(self) -> str:
+        return f"NetModel({self.method}, about {self.rows:,.0f} rows, cost {self.cost})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Net:
+    """Public candidate datasets: row i of `weights` says which share of candidate i each of `points` has.
+
+    `covers` is m when every multiset of m rows is a candidate, which bounds OPT, the error of the best candidate; None
+    when OPT is unknown.
+
+    >>> from maquette import Boolean, Schema
+    >>> net = Net.small_databases(Schema([Boolean("a"), Boolean("b")]), rows=3)
+    >>> net, round(net.opt(queries=4), 3)
+    (Net(20 candidates: all multisets of 3 rows over 4 points), 0.589)
+    """
+
+    schema: Schema
+    points: Records
+    weights: sparse.csr_array[np.float64]
+    made: str
+    covers: int | None = None
+
+    @classmethod
+    def small_databases(cls, schema: Schema, rows: int) -> Net:
+        """Every multiset of `rows` points of the universe; refused, with their number, beyond a million."""
+        refuse_large(schema, rows)
+        size = multisets(schema, rows)
+        members = itertools.combinations_with_replacement(range(schema.size), rows)
+        flat = np.fromiter(itertools.chain.from_iterable(members), dtype=np.int32, count=size * rows)
+        made = f"all multisets of {rows} rows over {schema.size:,} points"
+        return cls(schema, universe(schema), _even(flat.reshape(size, rows), schema.size), made, covers=rows)
+
+    @classmethod
+    def random(cls, schema: Schema, rows: int, size: int, rng: np.random.Generator) -> Net:
+        """`size` candidates of `rows` uniform points each, by public coins: `rng` must owe nothing to the data."""
+        check_counts(rows=rows, size=size)
+        refuse_entries(size, rows, "rows")
+        members = np.arange(size * rows, dtype=np.int32).reshape(size, rows)
+        records = random_records(schema, size * rows, rng)
+        return cls(schema, records, _even(members, size * rows), f"random draws of {rows} rows")
+
+    @classmethod
+    def of(cls, schema: Schema, datasets: Sequence[NDArray[np.integer[Any]]]) -> Net:
+        """Public datasets of encoded records (`Schema.encode`), such as an earlier census, of any length each.
+
+        None of them may come from the rows.
+        """
+        if not len(datasets):
+            raise QueryError("the net is empty; expected at least one public dataset of encoded records")
+        checked = [check_records(schema, records) for records in datasets]
+        lengths = np.array([len(records) for records in checked])
+        refuse_entries(1, int(lengths.sum()), "rows")
+        ends = np.concatenate([[0], np.cumsum(lengths)])
+        shares = np.repeat(1 / lengths, lengths)
+        weights = sparse.csr_array((shares, np.arange(ends[-1]), ends), shape=(len(checked), int(ends[-1])))
+        return cls(schema, np.concatenate(checked), weights, "given datasets")
+
+    @classmethod
+    def histograms(cls, schema: Schema, tables: ArrayLike) -> Net:
+        """Public distributions over the whole universe: one candidate per row, one cell per point in schema order."""
+        table = np.asarray(tables, dtype=np.float64)
+        if table.ndim != 2 or not len(table) or table.shape[1] != schema.size:
+            raise QueryError(f"expected candidates x {schema.size:,} cells, one per point, got shape {table.shape}")
+        totals = table.sum(axis=1, keepdims=True)
+        if not (table >= 0).all() or not (np.abs(totals - 1) < 1e-6).all():
+            raise QueryError("every histogram must hold probabilities that sum to 1; divide each by its total")
+        refuse_entries(len(table), schema.size, "cells")
+        return cls(schema, universe(schema), sparse.csr_array(table / totals), "given histograms")
+
+    def __len__(self) -> int:
+        return int(self.weights.shape[0])
+
+    def opt(self, queries: int) -> float | None:
+        """A bound on OPT for any table and any so many linear queries; None when the net promises none.
+
+        m rows drawn from the table miss one query by a or more with probability at most 2 exp(-2 m a^2), so some
+        multiset of m rows is within sqrt(ln(2 queries) / (2 m)) on all of them. MECHANISMS §3.2.
+        """
+        return None if self.covers is None else math.sqrt(math.log(2 * queries) / (2 * self.covers))
+
+    def answers(self, asked: Sequence[LinearQuery]) -> Values:
+        """Every candidate's answer to every query, as fractions of rows."""
+        refuse_entries(len(self), len(asked), "answers")
+        table = np.empty((len(self), len(asked)))
+        for column, query in enumerate(asked):
+            table[:, column] = np.asarray(self.weights @ query.evaluate(self.points))
+        return table
+
+    def __getitem__(self, index: int) -> tuple[Records, Values]:
+        """The records of one candidate and their probabilities."""
+        start, end = self.weights.indptr[index : index + 2]
+        return self.points[self.weights.indices[start:end]], self.weights.data[start:end]
+
+    def __repr__(self) -> str:
+        return f"Net({len(self):,} candidates: {self.made})"
+
+
+def universe(schema: Schema) -> Records:
+    """Every point as an encoded record, in schema order."""
+    return np.stack(np.unravel_index(np.arange(schema.size), schema.shape(schema.names)), axis=1).astype(np.int32)
+
+
+def random_records(schema: Schema, count: int, rng: np.random.Generator) -> Records:
+    """Uniform points by public coins."""
+    return rng.integers(schema.shape(schema.names), size=(count, len(schema)), dtype=np.int32)
+
+
+def multisets(schema: Schema, rows: int) -> int:
+    """How many multisets of so many points there are; of numbers beyond 10^600 only a lower bound."""
+    return math.comb(schema.size + rows - 1, min(rows, schema.size - 1, 1000))
+
+
+def enumerable(schema: Schema, rows: int, queries: int = 1) -> bool:
+    """Whether all multisets of so many rows, and their answers to so many queries, can be listed."""
+    size = multisets(schema, rows)
+    return size <= MAX_CANDIDATES and size * max(rows, queries) <= MAX_ENTRIES
+
+
+def refuse_large(schema: Schema, rows: int, queries: int = 1) -> None:
+    """Refuse what is not `enumerable`, saying how many multisets there are."""
+    check_counts(rows=rows)
+    if not enumerable(schema, rows, queries):
+        size = multisets(schema, rows)
+        shown = f"{size:,}" if size < 10**12 else f"about 10^{math.log10(size):.0f}"
+        raise QueryError(
+            f"there are {shown} multisets of {rows:,} rows over {schema!r}, each with {queries:,} answers; at most "
+            f"{MAX_CANDIDATES:,} candidates and {MAX_ENTRIES:,} rows or answers can be listed. Ask for fewer rows, "
+            "draw a Net.random, or use local_search"
+        )
+
+
+def refuse_entries(size: int, each: int, what: str) -> None:
+    """Refuse a table of more than `MAX_ENTRIES` numbers."""
+    if size * each > MAX_ENTRIES:
+        raise QueryError(
+            f"{size:,} candidates x {each:,} {what} are {size * each:,} numbers, more than {MAX_ENTRIES:,}; "
+            "use a smaller net or a smaller workload"
+        )
+
+
+def check_counts(**counts: int) -> None:
+    """Refuse anything but whole numbers from 1 on."""
+    for name, count in counts.items():
+        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
+            raise QueryError(f"{name} is {count!r}; expected a whole number, at least 1")
+
+
+def check_records(schema: Schema, records: NDArray[np.integer[Any]]) -> Records:
+    """Encoded records, refused when they are none of this schema's."""
+    array = np.asarray(records)
+    if array.ndim != 2 or not len(array) or array.shape[1] != len(schema) or array.dtype.kind not in "iu":
+        raise QueryError(
+            f"expected encoded records, rows x {len(schema)} columns of whole numbers (`Schema.encode` makes them); "
+            f"got {array.dtype} of shape {array.shape}"
+        )
+    if (array < 0).any() or (array >= np.array(schema.shape(schema.names))).any():
+        raise QueryError("a record has a level outside its column; encode public rows with `Schema.encode`")
+    return array.astype(np.int32)
+
+
+def _even(members: NDArray[np.int32], points: int) -> sparse.csr_array[np.float64]:
+    """Candidates whose listed points all have the same share."""
+    size, rows = members.shape
+    shares = np.full(size * rows, 1 / rows)
+    return sparse.csr_array((shares, members.reshape(-1), np.arange(size + 1) * rows), shape=(size, points))

@@ -1,0 +1,42 @@
+"""Evidence: unbiased estimates with known noise, from which a release takes its intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.privacy.interval import sum_half_width
+
+Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A total in counts, the deviation of its noise, and the largest part of it that one noise value makes up."""
+
+    total: float
+    deviation: float
+    largest: float
+    gaussian: bool
+
+    def half_width(self, confidence: float) -> float:
+        """How far the noise can have moved the total."""
+        return sum_half_width(self.deviation, self.largest, confidence, gaussian=self.gaussian)
+
+
+class Evidence(Protocol):
+    """What was measured, as far as it says something about a query by itself."""
+
+    @property
+    def rows(self) -> float:
+        """The estimated number of rows."""
+
+    def covers(self, columns: Sequence[str]) -> bool:
+        """Whether a query over these columns can be estimated without a model."""
+
+    def estimate(self, weights: Values, columns: tuple[str, ...]) -> Estimate:
+        """The unbiased total of a query with these weights over the cells of `columns` (in schema order)."""

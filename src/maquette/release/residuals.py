@@ -1,0 +1,139 @@
+"""Residuals: everything measured, in one orthogonal basis where each number has independent noise.
+
+The counts over columns S are the sum, over subsets A of S, of what A says beyond its own subsets. In orthonormal
+Helmert coordinates these parts are orthogonal and iid noise stays iid, so any collection of measured marginals and
+contrasts becomes one table of coefficients with a precision each, repeats combine by inverse variance, and an
+unbiased estimate of any covered query with its exact noise variance is a sum. All of it is post-processing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.curator import Measurement
+from maquette.privacy import DiscreteGaussian
+from maquette.query import Contrasts, orthonormal
+from maquette.release.evidence import Estimate
+from maquette.schema import Schema
+
+Values = NDArray[np.float64]
+Columns = tuple[str, ...]  # in schema order
+
+
+class Residuals:
+    """Estimates (in counts) and precisions of the coefficients of every measured set of columns."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self._sums: dict[Columns, Values] = {}
+        self._precisions: dict[Columns, Values] = {}
+        self.gaussian = True
+
+    def add(self, measurement: Measurement) -> None:
+        """Take in a measured marginal of plain columns, or the contrasts made by `residual`."""
+        question = measurement.question
+        variance = measurement.deviation**2
+        self.gaussian &= isinstance(measurement.event, DiscreteGaussian)
+        if isinstance(question, Contrasts):
+            norms = np.ones(())
+            for matrix in question.matrices:
+                norms = np.multiply.outer(norms, np.linalg.norm(matrix, axis=1))
+            self.combine(question.columns, measurement.values / norms, variance / norms**2)
+            return
+        names = question.names
+        order = sorted(range(len(names)), key=lambda axis: self.schema.position(names[axis]))
+        columns = tuple(names[axis] for axis in order)
+        coefficients = forward(np.transpose(measurement.values, order))
+        for part in subsets(columns):
+            lift = math.prod(self.schema[name].size for name in columns if name not in part)
+            block = coefficients[_block(columns, part)] * math.sqrt(lift)
+            self.combine(part, block, np.full(block.shape, variance * lift))
+
+    def combine(self, columns: Columns, values: Values, variance: Values) -> None:
+        """Take in coefficients of one set of columns, by inverse variance."""
+        precision = 1.0 / variance
+        self._sums[columns] = self._sums.get(columns, 0.0) + values * precision
+        self._precisions[columns] = self._precisions.get(columns, 0.0) + precision
+
+    def __iter__(self) -> Iterator[tuple[Columns, Values, Values]]:
+        """Every measured set with its coefficients and their variances."""
+        for columns, sums in self._sums.items():
+            variance = 1.0 / self._precisions[columns]
+            yield columns, sums * variance, variance
+
+    def __contains__(self, columns: Columns) -> bool:
+        return columns in self._sums
+
+    @property
+    def rows(self) -> float:
+        """The estimated number of rows, at least one."""
+        if () not in self._sums:
+            return 1.0
+        return max(1.0, float(self._sums[()] / self._precisions[()]))
+
+    def covers(self, columns: Sequence[str]) -> bool:
+        """Whether every subset of these columns was measured."""
+        ordered = tuple(sorted(columns, key=self.schema.position))
+        return all(part in self._sums for part in subsets(ordered))
+
+    def estimate(self, weights: Values, columns: Columns) -> Estimate:
+        """The unbiased total (in counts) of a query with these weights over the cells of `columns`."""
+        spread = forward(weights)
+        total = variance = largest = 0.0
+        for part in subsets(columns):
+            lift = math.prod(self.schema[name].size for name in columns if name not in part)
+            share = spread[_block(columns, part)] / math.sqrt(lift)
+            precision = self._precisions[part]
+            total += float((share * self._sums[part] / precision).sum())
+            variance += float((share**2 / precision).sum())
+            largest = max(largest, float((share**2 / precision).max(initial=0.0)))
+        return Estimate(total, math.sqrt(variance), math.sqrt(largest), self.gaussian)
+
+    def marginal(self, columns: Columns) -> tuple[Values, Values]:
+        """Unbiased counts of every cell, and the variance of each."""
+        sizes = self.schema.shape(columns)
+        coefficients, variances = np.zeros(sizes), np.zeros(sizes)
+        for part in subsets(columns):
+            lift = math.prod(self.schema[name].size for name in columns if name not in part)
+            precision = self._precisions[part]
+            coefficients[_block(columns, part)] = self._sums[part] / precision / math.sqrt(lift)
+            variances[_block(columns, part)] = 1.0 / precision / lift
+        return backward(coefficients), backward(variances, power=2)
+
+
+def subsets(columns: Columns) -> Iterator[Columns]:
+    """Every subset, the empty one and the whole included."""
+    for size in range(len(columns) + 1):
+        yield from itertools.combinations(columns, size)
+
+
+def forward(cells: Values) -> Values:
+    """Orthonormal coefficients of a table; index 0 along an axis is the constant."""
+    return _along_axes(cells, [_basis(size) for size in cells.shape])
+
+
+def backward(coefficients: Values, *, power: int = 1) -> Values:
+    """The table of these coefficients; with power 2, cell variances from coefficient variances."""
+    return _along_axes(coefficients, [_basis(size).T ** power for size in coefficients.shape])
+
+
+def _along_axes(cells: Values, matrices: Sequence[Values]) -> Values:
+    for axis, matrix in enumerate(matrices):
+        cells = np.moveaxis(np.tensordot(matrix, cells, axes=(1, axis)), 0, axis)
+    return np.asarray(cells)
+
+
+@cache
+def _basis(size: int) -> Values:
+    return orthonormal(size)
+
+
+def _block(columns: Columns, part: Columns) -> tuple[slice | int, ...]:
+    """Where the coefficients of a subset stand: past the constant along its own axes, at it along the others."""
+    return tuple(slice(1, None) if name in part else 0 for name in columns)

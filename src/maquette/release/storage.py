@@ -1,0 +1,159 @@
+"""Saved releases: one zip file of plain arrays and a JSON manifest; nothing in it is ever executed.
+
+The manifest lists the SHA-256 of every part, and the digest of the manifest names the whole release: publish it
+beside the file, and any change to either is found at loading.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from maquette.curator import Measurement
+from maquette.errors import DataError, MaquetteError, UnreadableSource
+from maquette.hypothesis import MultiplicativeWeights, WeightedRecords
+from maquette.privacy import DiscreteGaussian, DiscreteLaplace, Loss, from_dict
+from maquette.query import Marginal
+from maquette.release.artifact import Certificate, Release
+from maquette.release.residuals import Residuals
+from maquette.release.tables import Tables
+from maquette.schema import Schema
+
+FORMAT = "maquette release 1"
+MANIFEST = "manifest.json"
+LARGEST = 2**34
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def save(release: Release, path: Path) -> str:
+    """Write the release and return its digest."""
+    arrays: Arrays = {}
+    model, evidence = _describe("model", release.model, arrays), _describe("evidence", release.evidence, arrays)
+    parts = {f"{name}.npy": _bytes(array) for name, array in arrays.items()}
+    manifest = {
+        "format": FORMAT,
+        "schema": release.schema.dumps(),
+        "certificate": asdict(release.certificate),
+        "model": model,
+        "evidence": evidence,
+        "parts": {name: hashlib.sha256(part).hexdigest() for name, part in parts.items()},
+    }
+    text = json.dumps(manifest, sort_keys=True, indent=1).encode()
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, part in {MANIFEST: text, **parts}.items():
+            file.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), part, zipfile.ZIP_DEFLATED)
+    return hashlib.sha256(text).hexdigest()
+
+
+def load(path: Path, digest: str | None) -> Release:
+    """Read a release, refusing anything that is not exactly what `save` wrote."""
+    try:
+        text, parts = _read(path)
+        if digest is not None and hashlib.sha256(text).hexdigest() != digest:
+            raise DataError(f"{str(path)!r} is not the release published under this digest; get the original file")
+        manifest = json.loads(text)
+        if manifest["format"] != FORMAT:
+            raise DataError(f"{str(path)!r} has format {manifest['format']!r}; this version reads {FORMAT!r}")
+        if {name: hashlib.sha256(part).hexdigest() for name, part in parts.items()} != manifest["parts"]:
+            raise DataError(f"{str(path)!r} was changed after it was saved: a part does not match its digest")
+        return _rebuild(manifest, {name.removesuffix(".npy"): _array(part) for name, part in parts.items()})
+    except FileNotFoundError:
+        raise UnreadableSource(f"there is no file {str(path)!r}") from None
+    except MaquetteError:
+        raise
+    except (zipfile.BadZipFile, OSError, ValueError, KeyError, TypeError, EOFError, IndexError) as error:
+        raise UnreadableSource(f"{str(path)!r} is not a saved release ({type(error).__name__})") from None
+
+
+def _read(path: Path) -> tuple[bytes, dict[str, bytes]]:
+    with zipfile.ZipFile(path) as file:
+        if sum(info.file_size for info in file.infolist()) > LARGEST:
+            raise DataError(f"{str(path)!r} claims to unpack to more than {LARGEST:,} bytes")
+        parts = {info.filename: file.read(info) for info in file.infolist()}
+    return parts.pop(MANIFEST), parts
+
+
+def _describe(role: str, thing: object, arrays: Arrays) -> dict[str, Any]:
+    """A plain description of a model or evidence; its numbers go to `arrays`."""
+    match thing:
+        case MultiplicativeWeights():
+            arrays[f"{role}-cells"] = thing.marginal(thing.schema.names)
+            return {"kind": "dense"}
+        case WeightedRecords():
+            arrays[f"{role}-records"], arrays[f"{role}-weights"] = thing.records, thing.weights
+            return {"kind": "records"}
+        case Residuals():
+            entries = list(thing)
+            for i, (_, values, variance) in enumerate(entries):
+                arrays[f"{role}-{i}-values"], arrays[f"{role}-{i}-variance"] = values, variance
+            return {
+                "kind": "residuals",
+                "gaussian": thing.gaussian,
+                "sets": [list(columns) for columns, _, _ in entries],
+            }
+        case Tables():
+            for i, table in enumerate(thing.measurements):
+                arrays[f"{role}-{i}"] = table.values
+            listed = [{"columns": list(t.marginal.names), "event": t.event.as_dict()} for t in thing.measurements]
+            return {"kind": "tables", "tables": listed}
+        case _:
+            raise DataError(f"a {type(thing).__name__} cannot be saved; sample rows from the release instead")
+
+
+def _rebuild(manifest: Mapping[str, Any], arrays: Arrays) -> Release:
+    schema = Schema.loads(manifest["schema"])
+    facts = dict(manifest["certificate"])
+    certificate = Certificate(**{**facts, "charges": tuple(facts["charges"])})
+    model, evidence = (
+        _restore(role, manifest[role], schema, arrays, certificate.cost) for role in ("model", "evidence")
+    )
+    return Release(schema, model, evidence, certificate)
+
+
+def _restore(role: str, facts: Mapping[str, Any], schema: Schema, arrays: Arrays, cost: Loss) -> Any:
+    match facts["kind"]:
+        case "dense":
+            return MultiplicativeWeights(schema, prior=arrays[f"{role}-cells"])
+        case "records":
+            return WeightedRecords(schema, arrays[f"{role}-records"], weights=arrays[f"{role}-weights"])
+        case "residuals":
+            residuals = Residuals(schema)
+            residuals.gaussian = bool(facts["gaussian"])
+            for i, columns in enumerate(facts["sets"]):
+                residuals.combine(tuple(columns), arrays[f"{role}-{i}-values"], arrays[f"{role}-{i}-variance"])
+            return residuals
+        case "tables":
+            return Tables(
+                schema, [_table(schema, arrays[f"{role}-{i}"], t, cost) for i, t in enumerate(facts["tables"])]
+            )
+        case kind:
+            raise DataError(f"unknown {role} {kind!r}; it was saved by a newer version")
+
+
+def _table(schema: Schema, values: NDArray[Any], facts: Mapping[str, Any], cost: Loss) -> Measurement:
+    event = from_dict(facts["event"])
+    if not isinstance(event, DiscreteLaplace | DiscreteGaussian):
+        raise DataError("a saved table has noise of an unknown law")
+    return Measurement(Marginal(schema, facts["columns"]), values, event, cost)
+
+
+def _bytes(array: NDArray[Any]) -> bytes:
+    stream = io.BytesIO()
+    npy.write_array(stream, np.asarray(array), allow_pickle=False)
+    return stream.getvalue()
+
+
+def _array(part: bytes) -> NDArray[Any]:
+    array: NDArray[Any] = npy.read_array(io.BytesIO(part), allow_pickle=False)
+    return array

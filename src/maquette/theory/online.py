@@ -1,0 +1,206 @@
+"""Sparse vector noise and the error of the online iterative construction.
+
+A guard tests any number of adaptive queries and pays for its hits alone, at most c = T(a'). Scales are in units of
+the sensitivity (1/rows for fractions). Errors hold with probability 1 - beta for `queries` tests; privacy does not
+depend on how many are asked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.privacy.conversion import zcdp_rho
+from maquette.theory.offline import Construction
+from maquette.theory.solve import fixed_point
+from maquette.theory.updates import Updates
+
+_ROOT_512 = math.sqrt(512)
+_TEST_SHARES = (0.5, 0.7, 0.8, 0.9, 0.95)
+_DESCENDING: list[float] = np.geomspace(1.0, 1e-6, 350).tolist()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scales:
+    """Noise of a numeric sparse vector: Laplace on threshold and tests; `answer` is Laplace, or a deviation in zCDP."""
+
+    threshold: float
+    query: float
+    answer: float
+
+
+def resampled(*, hits: int, epsilon: float) -> Scales:
+    """Pure, a fresh threshold after every hit: 2c, 4c at 8/9 epsilon, answers c at epsilon/9.
+
+    Dwork and Roth, NumericSparse, theorem 3.25. Corrected: the printed answers at 2 epsilon/9 with scale 2c are the
+    same thing. MECHANISMS §6.2.
+    """
+    tests, answers = epsilon * 8 / 9, epsilon / 9
+    return Scales(threshold=2 * hits / tests, query=4 * hits / tests, answer=hits / answers)
+
+
+def unresampled(*, hits: int, epsilon: float) -> Scales:
+    """Pure, one threshold noise for all hits: 1/e1, 2c/e2, with e1 : e2 = 1 : (2c)^(2/3) of 8/9 epsilon.
+
+    Lyu, Su and Li 2017, algorithm 1. MECHANISMS §6.2.
+    """
+    ratio = (2 * hits) ** (2 / 3)
+    tests = epsilon * 8 / 9
+    query = 2 * hits * (1 + ratio) / (tests * ratio)
+    return Scales(threshold=(1 + ratio) / tests, query=query, answer=9 * hits / epsilon)
+
+
+def resampled_approximate(*, hits: int, epsilon: float, delta: float) -> Scales:
+    """(epsilon, delta), strong composition: s, 2s with s = sqrt(32 c ln(2/delta)) / e1, e1 : epsilon = r : r + 1.
+
+    r = sqrt(512); answers sqrt(8 c ln(2/delta)) (r + 1) / epsilon. Dwork and Roth, theorem 3.28. Corrected: a dropped
+    epsilon and a share 1/r that should be 1/(r + 1) (A11). An epsilon above 1 is used as 1.
+    """
+    epsilon = min(epsilon, 1.0)
+    unit = math.sqrt(32 * hits * math.log(2 / delta)) * (_ROOT_512 + 1) / (_ROOT_512 * epsilon)
+    answer = math.sqrt(8 * hits * math.log(2 / delta)) * (_ROOT_512 + 1) / epsilon
+    return Scales(threshold=unit, query=2 * unit, answer=answer)
+
+
+def concentrated(*, hits: int, rho: float, test_share: float = 0.9) -> Scales:
+    """rho-zCDP: c fresh AboveThresholds of e' = sqrt(2 share rho / c), 2/e' and 4/e'; Gaussian answers. §6.2."""
+    each = math.sqrt(2 * test_share * rho / hits)
+    return Scales(threshold=2 / each, query=4 / each, answer=math.sqrt(hits / (2 * (1 - test_share) * rho)))
+
+
+def lazy_epsilon(*, hits: int, rate: float, delta: float) -> float:
+    """Experimental. Epsilon at delta of a guard without threshold noise that releases the compared value on a hit.
+
+    Noise Lap(sensitivity / rate), sealed after c hits. For every s, theta and d1 + d2 = delta: (1 + C) rate^2 S
+    (s psi(s rate) + psi(rate)) + ln(1/d2)/s, with S = (theta c + ln(1/d1)) / (1 - e^-theta), psi(u) = (e^u - 1 - u)/u^2
+    and C = e^rate (e^rate - 1)/rate; the least over a grid. Corrected: the lecture claims epsilon with delta 0 (D2),
+    and does not seal (D4). MECHANISMS §6.3; derived there, not in the literature.
+    """
+    spread = 1 + math.exp(rate) * math.expm1(rate) / rate
+    drift = rate * float(_psi(np.array([rate]))[0])
+    visits, slack = _visits(hits, delta)
+    # s = _ORDERS / rate, so that nothing below depends on the rate but two scalars.
+    loss = rate * (spread * visits * (_ORDERS * _PSI_ORDERS + drift) + slack / _ORDERS)
+    return float(loss.min())
+
+
+@lru_cache(maxsize=4096)
+def lazy_rate(*, hits: int, epsilon: float, delta: float) -> float:
+    """Experimental. The largest rate whose `lazy_epsilon` at delta is at most epsilon, 0.5 at most.
+
+    The loss over the rate never falls as the rate grows. So scaling a rate that costs too little by epsilon / loss
+    gives one that costs enough, and the reverse: the two close in on the root. Above 0.5 nothing was checked.
+    """
+    low, high = 0.0, 0.5
+    while high > low * (1 + 1e-12):
+        loss = lazy_epsilon(hits=hits, rate=high, delta=delta)
+        if loss <= epsilon:
+            return high
+        low = max(low, high * epsilon / loss)
+        high = min(high, low * epsilon / lazy_epsilon(hits=hits, rate=low, delta=delta))
+    return low
+
+
+def numeric_sparse_accuracy(
+    *, hits: float, queries: int, epsilon: float, delta: float, rows: int, beta: float
+) -> float:
+    """Error of the book's NumericSparse, on tests and answers, with probability 1 - beta.
+
+    Pure: 9c (ln k + ln(4c/beta)) / (epsilon n), theorem 3.26. Otherwise (sqrt(512) + 1) sqrt(c ln(2/delta)) /
+    (epsilon n) max(ln k + ln(4c/beta), sqrt(8) ln(2c/beta)), theorem 3.28. Corrected: the printed statement lacks the
+    second term of the maximum, which the numeric answers need (A11).
+    """
+    tests = math.log(queries) + math.log(4 * hits / beta)
+    if delta == 0:
+        return 9 * hits * tests / (epsilon * rows)
+    answers = math.sqrt(8) * math.log(2 * hits / beta)
+    unit = (_ROOT_512 + 1) * math.sqrt(hits * math.log(2 / delta)) / (min(epsilon, 1.0) * rows)
+    return unit * max(tests, answers)
+
+
+def book(*, updates: Updates, queries: int, epsilon: float, delta: float, rows: int, beta: float) -> float:
+    """OnlineIC with the book's parameters: error 3 alpha, alpha the accuracy of NumericSparse with T(alpha) hits.
+
+    Dwork and Roth, theorems 5.14 and 5.15: threshold 2 alpha, two tests for each query, hence 2k. Corrected: the
+    numeric answers (A11), noise scaled by 1/n, sealed instead of halted after c hits (A10).
+    """
+
+    def requirement(alpha: float) -> float:
+        hits = max(1.0, updates(alpha))
+        return numeric_sparse_accuracy(
+            hits=hits, queries=2 * queries, epsilon=epsilon, delta=delta, rows=rows, beta=beta
+        )
+
+    return 3 * fixed_point(requirement)
+
+
+def tight(*, updates: Updates, queries: int, epsilon: float, delta: float, rows: int, beta: float) -> Construction:
+    """OnlineIC on AboveThreshold and Gaussian answers under zCDP: alpha = a' + 2W, minimised over a' and the share.
+
+    One test |f(x) - f(D)| for each query; W = (4 / (n e')) ln(2k/beta) + (2 / (n e')) ln(4c/beta) bounds its noise, and
+    the answers stay within a'. Needs delta > 0. MECHANISMS §6.4.
+    """
+    rho = zcdp_rho(epsilon, delta)
+
+    def error(resolution: float, hits: int, share: float) -> float:
+        scales = concentrated(hits=hits, rho=rho, test_share=share)
+        if scales.answer * math.sqrt(2 * math.log(8 * hits / beta)) >= resolution * rows:
+            return math.inf
+        width = scales.query * math.log(2 * queries / beta) + scales.threshold * math.log(4 * hits / beta)
+        return resolution + 2 * width / rows
+
+    return _best(updates, error, _TEST_SHARES)
+
+
+def lazy(*, updates: Updates, queries: int, epsilon: float, delta: float, rows: int, beta: float) -> Construction:
+    """Experimental. OnlineIC without threshold noise: alpha = a' + 2 Nb, Nb = ln(k/beta) / (rate n) < a'.
+
+    Privacy (epsilon, delta) from `lazy_epsilon`; needs delta > 0. Hardt and Rothblum's private multiplicative weights,
+    with the parameters of MECHANISMS §6.5.
+    """
+
+    def error(resolution: float, hits: int, share: float) -> float:
+        noise = math.log(queries / beta) / (lazy_rate(hits=hits, epsilon=epsilon, delta=delta) * rows)
+        return resolution + 2 * noise if noise < resolution else math.inf
+
+    return _best(updates, error, (1.0,))
+
+
+def _best(updates: Updates, error: Callable[[float, int, float], float], shares: tuple[float, ...]) -> Construction:
+    """The least error over resolutions and shares for tests; coarse resolutions first."""
+    found = [Construction(alpha=math.inf, resolution=1.0, rounds=1, share=shares[0])]
+    for resolution in _DESCENDING:
+        hits = max(1, math.floor(updates(resolution)))
+        tried = [
+            Construction(alpha=error(resolution, hits, share), resolution=resolution, rounds=hits, share=share)
+            for share in shares
+        ]
+        best = min(tried, key=lambda choice: choice.alpha)
+        if math.isinf(best.alpha):
+            break  # a finer resolution takes more hits, hence more noise: it does not fit either
+        found.append(best)
+    return min(found, key=lambda choice: choice.alpha)
+
+
+def _psi(u: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(e^u - 1 - u) / u^2, whose two first terms cancel near 0."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        value: NDArray[np.float64] = np.where(u < 1e-4, 0.5 + u / 6, (np.expm1(u) - u) / u**2)
+    return value
+
+
+_ORDERS: NDArray[np.float64] = np.geomspace(1e-5, 20, 200)
+_PSI_ORDERS = _psi(_ORDERS)
+_THETAS = np.array([0.1, 0.2, 0.4, 0.7, 1.0, 1.5])[:, None, None]
+_DELTA_SHARES = np.array([0.2, 0.5, 0.8])[None, :, None]
+
+
+def _visits(hits: int, delta: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """S and ln(1/d2) for every theta and split of delta: c hits bound the sum of hit probabilities by S, but for d1."""
+    visits = (_THETAS * hits - np.log(_DELTA_SHARES * delta)) / -np.expm1(-_THETAS)
+    return visits, -np.log((1 - _DELTA_SHARES) * delta)

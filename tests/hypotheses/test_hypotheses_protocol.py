@@ -1,0 +1,125 @@
+"""Every registered update rule keeps the same contract."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis_checks import ALPHA, SMALL, VARIANTS, Variant, random_query
+
+from maquette.hypothesis import HYPOTHESES, Hypothesis
+from maquette.query import LinearQuery, Marginal
+
+CASES = [pytest.param(variant, id=f"{name} {variant}") for name, made in VARIANTS.items() for variant in made]
+EVERY_VARIANT = pytest.mark.parametrize("variant", CASES)
+
+
+def trained(variant: Variant, steps: int = 12, seed: int = 3) -> Hypothesis:
+    model, rng = variant.build(), np.random.default_rng(seed)
+    for _ in range(steps):
+        model.update(random_query(SMALL, rng), float(rng.uniform(0.2, 0.8)))
+    return model
+
+
+def bits(model: Hypothesis) -> bytes:
+    return model.marginal(SMALL.names).tobytes()
+
+
+def test_every_registered_class_is_tested() -> None:
+    assert set(VARIANTS) == set(HYPOTHESES)
+    for name, variants in VARIANTS.items():
+        assert all(type(variant.build()) is HYPOTHESES[name] for variant in variants)
+
+
+@EVERY_VARIANT
+def test_the_answer_to_a_cell_is_the_cell_of_the_marginal(variant: Variant) -> None:
+    model = trained(variant)
+    for columns in ((), ("b",), ("c", "a"), ("b", "c", "a")):
+        table = model.marginal(columns)
+        assert table.shape == SMALL.shape(columns)
+        answers = {cell: model.answer(query) for cell, query in Marginal(SMALL, columns).queries()}
+        assert all(abs(table[cell] - answer) < 1e-12 for cell, answer in answers.items())
+
+
+@EVERY_VARIANT
+def test_a_distribution_answers_a_complement_with_the_rest(variant: Variant) -> None:
+    model, rng = trained(variant), np.random.default_rng(4)
+    if not variant.distribution:
+        assert variant.name in {"theory", "book", "norm", "random net"}
+        return
+    assert model.marginal(SMALL.names).min() >= 0.0
+    assert abs(model.answer(LinearQuery.constant(SMALL)) - 1.0) < 1e-12
+    for _ in range(20):
+        query = random_query(SMALL, rng)
+        assert abs(model.answer(query) + model.answer(~query) - 1.0) < 1e-9
+
+
+@EVERY_VARIANT
+def test_an_update_moves_the_answer_towards_the_value(variant: Variant) -> None:
+    rng = np.random.default_rng(6)
+    for _ in range(20):
+        model, query = variant.build(), random_query(SMALL, rng)
+        before = model.answer(query)
+        low, high = query.bounds
+        value = low if before - low > high - before else high
+        if abs(value - before) >= ALPHA:
+            model.update(query, value)
+            assert (model.answer(query) - before) * (value - before) > 0
+
+
+@EVERY_VARIANT
+def test_replaying_a_transcript_gives_identical_bits_whatever_was_asked_between(variant: Variant) -> None:
+    rng = np.random.default_rng(8)
+    transcript = [(random_query(SMALL, rng), float(rng.uniform(0.2, 0.8))) for _ in range(15)]
+    plain, curious = variant.build(), variant.build()
+    for query, value in transcript:
+        plain.update(query, value)
+        curious.answer(random_query(SMALL, rng))
+        curious.marginal(["a", "c"])
+        curious.update(query, value)
+        curious.sample(5, rng)
+    assert bits(plain) == bits(curious)
+
+
+@EVERY_VARIANT
+def test_only_the_side_of_the_value_matters_to_a_theory_step(variant: Variant) -> None:
+    rng = np.random.default_rng(9)
+    near, far = variant.build(), variant.build()
+    for _ in range(10):
+        query = random_query(SMALL, rng)
+        side = rng.choice([-1.0, 1.0])
+        answer = near.answer(query)
+        near.update(query, answer + 0.01 * side)
+        far.update(query, answer + 0.7 * side)
+    assert (bits(near) == bits(far)) == variant.signs_only
+
+
+@EVERY_VARIANT
+def test_a_value_equal_to_the_answer_changes_nothing(variant: Variant) -> None:
+    model, query = trained(variant), random_query(SMALL, np.random.default_rng(2))
+    before = model.marginal(SMALL.names)
+    model.update(query, model.answer(query))
+    assert np.allclose(model.marginal(SMALL.names), before, rtol=0, atol=1e-12)
+
+
+@EVERY_VARIANT
+def test_sampled_marginals_are_within_one_row_per_cell(variant: Variant) -> None:
+    model, rows = trained(variant), 5000
+    records = model.sample(rows, np.random.default_rng(7))
+    assert records.shape == (rows, 3)
+    assert records.dtype == np.int32
+    assert ((records >= 0) & (records < SMALL.shape(SMALL.names))).all()
+    if variant.distribution:
+        counts = np.zeros(SMALL.shape(SMALL.names))
+        np.add.at(counts, tuple(records.T), 1)
+        assert np.abs(counts - rows * model.marginal(SMALL.names)).max() < 1 + 1e-6
+    assert model.sample(0, np.random.default_rng(7)).shape == (0, 3)
+    assert np.array_equal(records, model.sample(rows, np.random.default_rng(7)))
+
+
+@pytest.mark.parametrize("name", HYPOTHESES)
+def test_a_finer_goal_allows_more_updates(name: str) -> None:
+    bounds = [HYPOTHESES[name].max_updates(SMALL, alpha) for alpha in (0.4, 0.2, 0.1, 0.05)]
+    assert all(math.isfinite(bound) and bound > 0 for bound in bounds)
+    assert bounds == sorted(bounds)

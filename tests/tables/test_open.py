@@ -1,0 +1,291 @@
+"""open_table: every kind of source gives the same table; every fault is named without quoting a row."""
+
+from __future__ import annotations
+
+import gzip
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from table_checks import DIRTY, POOLS, codes, counted, raw, subsets, typed
+
+from maquette.curator.open import open_table
+from maquette.curator.table import PrivateTable, engine_of
+from maquette.errors import EmptyTable, OutOfDomain, PrivacyWarning, SchemaError, UnreadableSource
+from maquette.schema import Boolean, Category, Integer, Schema
+
+ROWS = [
+    tuple(POOLS[name][(i * step) % len(POOLS[name])] for step, name in enumerate(DIRTY.names, 1)) for i in range(60)
+]
+TEXT = pa.table({name: pa.array(values, pa.string()) for name, values in raw(ROWS).items()} | {"ignored": range(60)})
+TYPED = pa.table(typed(ROWS))
+SIMPLE = Schema([Category("sex", ["f", "m"]), Integer("age", 0, 99)])
+
+
+def csv(path: Path, table: pa.Table = TEXT) -> str:
+    pyarrow.csv.write_csv(table, path)
+    return str(path)
+
+
+def parquet(path: Path, table: pa.Table = TYPED) -> str:
+    pq.write_table(table, path, row_group_size=7)
+    return str(path)
+
+
+def two_csv_files(folder: Path) -> str:
+    csv(folder / "part-1.csv", TEXT.slice(0, 25))
+    shuffled = TEXT.slice(25).select([*reversed(DIRTY.names), "ignored"])  # other column order in the second file
+    csv(folder / "part-2.csv", shuffled)
+    return str(folder / "part-*.csv")
+
+
+def two_parquet_files(folder: Path) -> str:
+    parquet(folder / "part-1.parquet", TYPED.slice(0, 25))
+    parquet(folder / "part-2.parquet", TYPED.slice(25))
+    return str(folder / "*.parquet")
+
+
+def zipped(folder: Path) -> str:
+    with gzip.open(folder / "t.csv.gz", "wb") as file:
+        pyarrow.csv.write_csv(TEXT, file)
+    return str(folder / "t.csv.gz")
+
+
+def tabs(folder: Path) -> str:
+    pyarrow.csv.write_csv(TEXT, folder / "t.tsv", pyarrow.csv.WriteOptions(delimiter="\t"))
+    return str(folder / "t.tsv")
+
+
+def database(folder: Path) -> str:
+    with duckdb.connect(str(folder / "t.db")) as engine:
+        engine.from_arrow(TYPED).create("people")
+    return f"duckdb://{folder}/t.db?table=people"
+
+
+def relation(_: Path) -> duckdb.DuckDBPyRelation:
+    return duckdb.connect().from_arrow(TEXT)
+
+
+SOURCES: dict[str, Callable[[Path], object]] = {
+    "csv": lambda folder: csv(folder / "t.csv"),
+    "csv path": lambda folder: Path(csv(folder / "t.csv")),
+    "csv gz": zipped,
+    "tsv": tabs,
+    "csv glob": two_csv_files,
+    "parquet": lambda folder: parquet(folder / "t.parquet"),
+    "parquet of text": lambda folder: parquet(folder / "t.pq", TEXT),
+    "parquet glob": two_parquet_files,
+    "arrow": lambda _: TYPED,
+    "record batch": lambda _: TEXT.combine_chunks().to_batches()[0],
+    "dataset": lambda folder: ds.dataset(parquet(folder / "t.parquet")),
+    "pandas": lambda _: pd.DataFrame(typed(ROWS), index=range(100, 160)),
+    "pandas text": lambda _: pd.DataFrame(raw(ROWS)),
+    "polars": lambda _: pl.from_arrow(TYPED),
+    "mapping": lambda _: raw(ROWS),
+    "duckdb": database,
+    "relation": relation,
+    "rows in another order": lambda _: TEXT.take(np.random.default_rng(5).permutation(60)),
+}
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_every_source_gives_the_same_table(kind: str, tmp_path: Path) -> None:
+    table = open_table(SOURCES[kind](tmp_path), DIRTY)
+    reference = open_table(TEXT, DIRTY)
+    assert engine_of(table).fingerprint == engine_of(reference).fingerprint
+    for columns in subsets(DIRTY.names, 1):
+        assert np.array_equal(engine_of(table).counts(columns), counted(codes(ROWS), DIRTY, columns))
+
+
+def test_queries_choose_rows_from_a_database(tmp_path: Path) -> None:
+    path = database(tmp_path).removesuffix("?table=people")
+    women = open_table(path, DIRTY, query="SELECT * FROM people WHERE sex = 'f'")
+    assert engine_of(women).rows == sum(row[1][0] == "f" for row in ROWS)
+    engine = duckdb.connect()
+    engine.from_arrow(TEXT).create("people")
+    again = open_table(engine, DIRTY, query="SELECT * FROM people WHERE sex = 'f'")
+    assert engine_of(again).fingerprint == engine_of(women).fingerprint
+    assert engine.execute("SELECT count(*) FROM people").fetchall() == [(60,)]  # the caller's connection stays open
+
+
+def test_a_database_file_is_free_again_after_loading(tmp_path: Path) -> None:
+    source = database(tmp_path)
+    table = open_table(source, DIRTY)
+    with duckdb.connect(str(tmp_path / "t.db")) as engine:
+        engine.execute("DELETE FROM people")
+    assert engine_of(table).rows == 60
+
+
+def test_names_that_differ_in_case_only_are_told_apart(tmp_path: Path) -> None:
+    schema = Schema([Integer("a", 0, 9), Integer("A", 0, 9)])
+    table = pa.table([[1, 1, 2], [5, 6, 7]], names=["A", "a"])
+    for source in (table, csv(tmp_path / "t.csv", table), parquet(tmp_path / "t.parquet", table)):
+        assert engine_of(open_table(source, schema)).counts(["A"])[[1, 2]].tolist() == [2, 1]
+
+
+@pytest.mark.parametrize("cell", [("sex", "m"), ("age", "4.9"), ('seen "at"', "2024-08-01"), ("place", "place 7")])
+@pytest.mark.parametrize("row", [0, 31, 59])
+def test_one_changed_cell_changes_the_fingerprint(cell: tuple[str, str], row: int) -> None:
+    name, value = cell
+    changed = {k: list(v) for k, v in raw(ROWS).items()}
+    while DIRTY[name].encode([changed[name][row]]) == DIRTY[name].encode([value]):
+        value = {"m": "f", "4.9": "9", "2024-08-01": "2024-01-01", "place 7": "place 8"}[value]
+    changed[name][row] = value
+    before = engine_of(open_table(raw(ROWS), DIRTY)).fingerprint
+    assert engine_of(open_table(changed, DIRTY)).fingerprint != before
+    assert engine_of(open_table(changed, DIRTY, memory_limit=0)).fingerprint != before
+
+
+def test_the_fingerprint_covers_rows_schema_and_bound() -> None:
+    people = {"sex": ["f", "m", "m"], "age": [1, 2, 2], "id": [1, 2, 3]}
+    swapped = {"sex": ["m", "f", "m"], "age": [1, 2, 2], "id": [1, 2, 3]}
+    tables = [
+        open_table(people, SIMPLE),
+        open_table(swapped, SIMPLE),
+        open_table({k: v[:2] for k, v in people.items()}, SIMPLE),
+        open_table({k: [*v, v[0]] for k, v in people.items()}, SIMPLE),
+        open_table(people, Schema(SIMPLE.columns[::-1])),
+        open_table(people, Schema([SIMPLE["sex"], Integer("age", 0, 98)])),
+        open_table(people, SIMPLE, privacy_unit="id"),
+        open_table(people, SIMPLE, privacy_unit="id", max_contributions=2),
+        open_table(people, SIMPLE, privacy_unit="age", max_contributions=2),
+    ]
+    assert len({engine_of(table).fingerprint for table in tables}) == len(tables)
+
+
+def test_an_edited_file_is_another_table(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("sex,age\nf,30\nm,40\n")
+    before = engine_of(open_table(path, SIMPLE)).fingerprint
+    assert engine_of(open_table(path, SIMPLE)).fingerprint == before
+    path.write_text("sex,age\nf,30\nm,41\n")
+    assert engine_of(open_table(path, SIMPLE)).fingerprint != before
+
+
+def test_undeclared_values_are_counted_per_column_in_one_pass() -> None:
+    rows = {"sex": ["f", "x", "y", None], "age": ["1", "old", "3", ""]}
+    for limit in (2**20, 0):
+        with pytest.raises(OutOfDomain, match="sex: 3, age: 2") as caught:
+            open_table(rows, SIMPLE, memory_limit=limit)
+        assert caught.value.counts == {"sex": 3, "age": 2}
+    with pytest.raises(OutOfDomain, match="sex: 3, age: 2"):
+        open_table({**rows, "id": [1, 1, 1, 1]}, SIMPLE, privacy_unit="id")
+
+
+def test_an_undeclared_level_changes_no_shape_and_no_status() -> None:
+    schema = Schema([Category("sex", ["f", "m"], other="other")])
+    for rows in (["f", "m"], ["f", "m", "x"], ["f", "m", "🦊" * 10_000]):
+        table = open_table({"sex": rows}, schema)
+        assert engine_of(table).counts(["sex"]).tolist() == [1, 1, len(rows) - 2]
+        assert repr(table) == "PrivateTable(1 columns, privacy unit: row)"
+
+
+def test_missing_columns_are_named_with_the_nearest(tmp_path: Path) -> None:
+    rows = pa.table({"Sex": ["f"], "agee": [1], "town": ["x"]})
+    for source in (rows, csv(tmp_path / "t.csv", rows), parquet(tmp_path / "t.parquet", rows), rows.to_pandas()):
+        with pytest.raises(UnreadableSource, match=r"lacks 'sex', 'age'; it has .*'town'.*'age' is near 'agee'"):
+            open_table(source, SIMPLE)
+    with pytest.raises(UnreadableSource, match="several columns named age"):
+        open_table(pa.table([["f"], [1], [2]], names=["sex", "age", "age"]), SIMPLE)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "complaint"),
+    [
+        ("t.csv", b"", "is empty"),
+        ("t.csv", b"\xff\xfe\xff", "not UTF-8"),
+        ("t.csv", b"sex,age\nf,1\n\xff\xfe,2\n", "line 3: it is not UTF-8"),
+        ("t.csv", b"sex,age\nf,1\nf,SECRET,3\n", "line 3: it is not well-formed"),
+        ("t.csv", b"sex,age\n" + b"f,1\n" * 300_000 + b"f,SECRET,3\n", "line 300002"),
+        ("t.csv.gz", b"SECRET not gzip", "cannot read the header"),
+        ("t.parquet", b"SECRET not parquet", "as Parquet"),
+        ("t.xlsx", b"SECRET", "neither CSV nor Parquet"),
+        ("t.db", b"SECRET", "neither CSV nor Parquet"),
+    ],
+)
+def test_broken_files_are_refused_without_quoting_them(
+    name: str, content: bytes, complaint: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UnreadableSource, match=complaint) as caught:
+        open_table(tmp_path / name, SIMPLE)
+    assert "SECRET" not in str(caught.value)
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "complaint"),
+    [
+        ("nowhere.csv", {}, "no file matches 'nowhere.csv'"),
+        ("nowhere/*.parquet", {}, "no file matches"),
+        (42, {}, "cannot read rows from int"),
+        (pl.LazyFrame({"sex": ["f"], "age": [1]}), {}, "LazyFrame"),
+        ("duckdb://nowhere.db?table=t", {}, "no database file 'nowhere.db'"),
+        ({"sex": ["f"], "age": [1]}, {"query": "SELECT 1"}, "query= is for DuckDB"),
+    ],
+)
+def test_wrong_sources_say_what_was_expected(source: object, options: dict[str, str], complaint: str) -> None:
+    with pytest.raises(UnreadableSource, match=complaint):
+        open_table(source, SIMPLE, **options)  # type: ignore[arg-type]
+
+
+def test_a_connection_needs_a_query_it_understands() -> None:
+    with duckdb.connect() as engine:
+        with pytest.raises(UnreadableSource, match="needs query="):
+            open_table(engine, SIMPLE)
+        with pytest.raises(UnreadableSource, match="DuckDB refuses the query"):
+            open_table(engine, SIMPLE, query="SELECT * FROM nothing")
+
+
+def test_a_database_says_which_tables_it_has(tmp_path: Path) -> None:
+    source = database(tmp_path)
+    with pytest.raises(UnreadableSource, match="no table 'persons'; it has people"):
+        open_table(source.replace("=people", "=persons"), DIRTY)
+    with pytest.raises(UnreadableSource, match="name one thing to read"):
+        open_table(source, DIRTY, query="SELECT 1")
+
+
+def test_empty_tables_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("sex,age\n")
+    for source in (tmp_path / "t.csv", pa.table({"sex": pa.array([], pa.string()), "age": pa.array([], pa.int64())})):
+        with pytest.raises(EmptyTable, match="no rows"):
+            open_table(source, SIMPLE)
+
+
+@pytest.mark.parametrize("options", [{"max_contributions": 2}, {"max_contributions": 0, "privacy_unit": "id"}])
+def test_a_bound_needs_a_unit_and_at_least_one_row(options: dict[str, int | str]) -> None:
+    with pytest.raises(SchemaError, match="max_contributions"):
+        open_table({"sex": ["f"], "age": [1], "id": [1]}, SIMPLE, **options)  # type: ignore[arg-type]
+
+
+def test_a_guessed_schema_is_warned_about() -> None:
+    with pytest.warns(PrivacyWarning, match="drafted by reading data"):
+        open_table({"a": [True]}, Schema([Boolean("a")], guessed=True))
+
+
+def test_frames_and_numba_are_not_imported_for_a_small_file(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("sex,age\nf,30\n")
+    script = (
+        "import sys\n"
+        "from maquette.curator.open import open_table\n"
+        "from maquette.curator.table import engine_of\n"
+        "from maquette.schema import Category, Integer, Schema\n"
+        "table = open_table(sys.argv[1], Schema([Category('sex', ['f', 'm']), Integer('age', 0, 99)]))\n"
+        "assert engine_of(table).counts(['sex']).tolist() == [1, 0]\n"
+        "assert not {'pandas', 'polars', 'numba'} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", script, str(tmp_path / "t.csv")], check=True)
+
+
+def test_the_handle_is_what_open_table_returns() -> None:
+    assert isinstance(open_table({"a": [True]}, Schema([Boolean("a")])), PrivateTable)
