@@ -41,14 +41,18 @@ def test_mirror_descent_near_p_one_needs_logarithmically_many_updates() -> None:
     for cells in (32, 2**10, 2**20):
         bound = MirrorDescent.max_updates(Schema([Integer("x", 0, cells - 1)]), 0.1)
         assert bound <= math.e**2 * math.log(cells) / 0.01 * (1 + 1e-9)
-    rng, schema = np.random.default_rng(2), line(CELLS)
-    table, queries = instance(CELLS, "sets", rng)
-    made = {
-        model: sum(1 for _ in updates(model, table, queries, 0.2, "max-gap", rng, 10**4))
-        for model in (MirrorDescent(schema, alpha=0.2), MirrorDescent(schema, alpha=0.2, p=2.0))
-    }
-    near_one, two = made.values()
-    assert near_one < two
+    rng, schema = np.random.default_rng(2), line(256)
+    _, queries = instance(256, "sets", rng)
+    table = np.eye(256)[3]
+    near_one, two, weights = (
+        sum(1 for _ in updates(model, table, queries, 0.2, "random", rng, 10**4))
+        for model in (
+            MirrorDescent(schema, alpha=0.2),
+            MirrorDescent(schema, alpha=0.2, p=2.0),
+            MultiplicativeWeights(schema, alpha=0.2),
+        )
+    )
+    assert weights < near_one < two / 2
 
 
 def test_weighted_records_over_every_cell_are_multiplicative_weights() -> None:

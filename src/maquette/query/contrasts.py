@@ -124,5 +124,6 @@ def helmert(size: int, scale: int) -> Matrix:
 
 def orthonormal(size: int) -> NDArray[np.float64]:
     """The constant row and the Helmert rows, each of norm one."""
-    rows = np.vstack([np.ones(size), helmert(size, 1)]).astype(np.float64)
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    rows: NDArray[np.float64] = np.vstack([np.ones(size), helmert(size, 1)]).astype(np.float64)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows

@@ -122,14 +122,16 @@ class Marginal:
     def __hash__(self) -> int:
         return hash(self.key)
 
+    def query(self, cell: Sequence[int]) -> LinearQuery:
+        """The linear query whose total is one cell."""
+        query = self.weight
+        for axis, level in zip(self.axes, cell, strict=True):
+            query = query & _level(self.schema, axis, level)
+        return query
+
     def queries(self) -> Iterator[tuple[tuple[int, ...], LinearQuery]]:
         """Every cell with the linear query whose total it is."""
-        parts = [_levels(self.schema, axis) for axis in self.axes]
-        for cell in np.ndindex(self.shape):
-            query = self.weight
-            for axis, level in enumerate(cell):
-                query = query & parts[axis][level]
-            yield cell, query
+        return ((cell, self.query(cell)) for cell in np.ndindex(self.shape))
 
     def tally(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """The exact value of every cell, in units of 1/grid, from the counts over `columns`."""
@@ -183,10 +185,10 @@ class Marginal:
         return f"Marginal({' x '.join(self.names) or 'total'}{where}: {self.cells} cells)"
 
 
-def _levels(schema: Schema, axis: Axis) -> Sequence[LinearQuery]:
+def _level(schema: Schema, axis: Axis, level: int) -> LinearQuery:
     if isinstance(axis, Buckets):
-        return axis.parts
-    return [LinearQuery.product(schema, {axis: indicator}) for indicator in np.eye(schema[axis].size)]
+        return axis.parts[level]
+    return LinearQuery.product(schema, {axis: np.arange(schema[axis].size) == level})
 
 
 def marginal_of(schema: Schema, question: Sequence[str] | LinearQuery | Marginal) -> Marginal:

@@ -96,7 +96,8 @@ class _Run:
 
     def _model(self, marginal: Marginal) -> NDArray[np.float64]:
         gone = tuple(i for i, name in enumerate(self.schema.names) if name not in marginal.columns)
-        return self.fitted.probabilities.sum(axis=gone) * self.residuals.rows
+        counts: NDArray[np.float64] = self.fitted.probabilities.sum(axis=gone) * self.residuals.rows
+        return counts
 
     def round(self) -> bool:
         """One selection, one measurement, one refit; False when the budget is gone."""

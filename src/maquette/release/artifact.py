@@ -53,6 +53,7 @@ class Certificate:
     schema: str
     charges: tuple[str, ...]
     version: str
+    accuracy: str | None = None
 
     @property
     def cost(self) -> Loss:
@@ -60,8 +61,8 @@ class Certificate:
         return Loss(epsilon=self.epsilon, delta=self.delta, rho=self.rho, units=self.units, currency=self.currency)
 
 
-def certified(curator: Curator, method: str, units: int) -> Certificate:
-    """The certificate of a release that spent so many units of the curator's budget."""
+def certified(curator: Curator, method: str, units: int, *, accuracy: str | None = None) -> Certificate:
+    """The certificate of a release that spent so many units; `accuracy` states a theorem, where one holds."""
     cost = curator.budget.accountant.loss(units, curator.budget.delta)
     return Certificate(
         epsilon=cost.epsilon,
@@ -74,6 +75,7 @@ def certified(curator: Curator, method: str, units: int) -> Certificate:
         schema=curator.schema.digest,
         charges=tuple(charge.description for charge in curator.ledger.charges()),
         version=version("maquette"),
+        accuracy=accuracy,
     )
 
 

@@ -40,3 +40,18 @@ class Evidence(Protocol):
 
     def estimate(self, weights: Values, columns: tuple[str, ...]) -> Estimate:
         """The unbiased total of a query with these weights over the cells of `columns` (in schema order)."""
+
+
+@dataclass(frozen=True)
+class NoEvidence:
+    """For models that stand on a theorem alone: no query can be estimated beside them."""
+
+    rows: float
+
+    def covers(self, columns: Sequence[str]) -> bool:
+        """Nothing is covered."""
+        return False
+
+    def estimate(self, weights: Values, columns: tuple[str, ...]) -> Estimate:
+        """Never asked, since nothing is covered."""
+        raise LookupError("there is no evidence beside the model")

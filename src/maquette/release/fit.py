@@ -155,10 +155,10 @@ class _Descent:
 
 def _grouped(shape: tuple[int, ...]) -> list[Values]:
     """One orthonormal matrix per run of neighbouring axes."""
-    groups = [np.ones((1, 1))]
+    groups: list[Values] = [np.ones((1, 1))]
     for size in shape:
         if len(groups[-1]) * size <= GROUP or len(groups[-1]) == 1:
-            groups[-1] = np.kron(groups[-1], orthonormal(size))
+            groups[-1] = np.asarray(np.kron(groups[-1], orthonormal(size)), dtype=np.float64)
         else:
             groups.append(orthonormal(size))
     return groups

@@ -14,11 +14,14 @@ from maquette.release.artifact import Release
 from maquette.release.baseline import gaussian, laplace
 from maquette.release.dense import MAX_CELLS
 from maquette.release.everything import everything
+from maquette.release.iterative import averaged_construction, iterative_construction
 from maquette.release.shares import Allocation, price, tables_of, units_for
 
 METHODS: dict[str, Callable[..., Release]] = {
     "everything": everything,
     "adaptive": adaptive,
+    "iterative-construction": iterative_construction,
+    "averaged-construction": averaged_construction,
     "laplace": laplace,
     "gaussian": gaussian,
 }

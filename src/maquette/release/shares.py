@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,14 @@ REWEIGHTINGS = 8
 Array = NDArray[np.float64]
 
 
-def price(curator: Curator, units: float) -> dict[str, float]:
+class Price(TypedDict, total=False):
+    """What a door may spend, as its keyword."""
+
+    epsilon: float
+    rho: float
+
+
+def price(curator: Curator, units: float) -> Price:
     """So many ledger units as the keyword a door takes."""
     amount = units / UNITS_PER_ONE
     match curator.budget.accounting:

@@ -25,6 +25,7 @@ from maquette.hypothesis import MultiplicativeWeights, WeightedRecords
 from maquette.privacy import DiscreteGaussian, DiscreteLaplace, Loss, from_dict
 from maquette.query import Marginal
 from maquette.release.artifact import Certificate, Release
+from maquette.release.evidence import NoEvidence
 from maquette.release.residuals import Residuals
 from maquette.release.tables import Tables
 from maquette.schema import Schema
@@ -102,6 +103,8 @@ def _describe(role: str, thing: object, arrays: Arrays) -> dict[str, Any]:
                 "gaussian": thing.gaussian,
                 "sets": [list(columns) for columns, _, _ in entries],
             }
+        case NoEvidence():
+            return {"kind": "none", "rows": thing.rows}
         case Tables():
             for i, table in enumerate(thing.measurements):
                 arrays[f"{role}-{i}"] = table.values
@@ -137,6 +140,8 @@ def _restore(role: str, facts: Mapping[str, Any], schema: Schema, arrays: Arrays
             return Tables(
                 schema, [_table(schema, arrays[f"{role}-{i}"], t, cost) for i, t in enumerate(facts["tables"])]
             )
+        case "none":
+            return NoEvidence(float(facts["rows"]))
         case kind:
             raise DataError(f"unknown {role} {kind!r}; it was saved by a newer version")
 

@@ -243,6 +243,10 @@ class Category(Column):
         repeated = sorted({str(level) for level in named if named.count(level) > 1})
         if repeated:
             raise SchemaError(f"column {self.name!r}: levels must differ, repeated: {', '.join(repeated)}")
+        if self.nullable and NULL_LABEL in named:
+            raise SchemaError(
+                f"column {self.name!r}: {NULL_LABEL!r} is what the missing level is called; rename that level"
+            )
         if "" in named:
             raise SchemaError(f"column {self.name!r}: a level has no name; use nullable=True for missing values")
         if not all(_writable(str(level)) for level in named):

@@ -151,7 +151,7 @@ class Integer(Numeric):
             f"WHEN {number} < {self.low} THEN 0 WHEN {number} <= {_INFINITY} THEN {self.known - 1} END"
         )
 
-    @property
+    @cached_property
     def _boundaries(self) -> NDArray[np.float64]:
         return np.append(np.arange(self.low, self.high + 1, self.width, dtype=np.float64), self.high + 1)
 
@@ -280,6 +280,10 @@ class Number(Numeric):
         if comparison in ("=", "<>"):
             raise self._refuse(
                 f"{comparison} {literal} asks for a single point of a bin", "use >= and < with declared edges"
+            )
+        if comparison in ("<", ">=") and literal == self._largest:
+            raise self._refuse(
+                f"{comparison} {literal} splits the upper edge off the last bin, which holds it", "use <= or >"
             )
         return super().compare(comparison, literal)
 
