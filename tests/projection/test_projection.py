@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import maquette as mq
-from maquette.audit import Call, ScriptedNoise
+from maquette.audit import ScriptedNoise
 from maquette.errors import QueryError
 from maquette.release.projection import ParityModel, projection
 from maquette.schema import Boolean, Category, Schema
@@ -48,7 +48,7 @@ def exact(records: np.ndarray, *columns: str) -> np.ndarray:
 def test_without_noise_it_returns_the_exact_marginals() -> None:
     records = codes()
     for relation, columns in itertools.product(("add-remove", "replace"), (["a", "b", "c"], ["c", "a", "b"])):
-        noise = ScriptedNoise([0] * 12)
+        noise = ScriptedNoise([0] * 7)
         with mq.Curator(opened(SCHEMA, records), ZCDP, relation=relation, noise=noise) as curator:  # type: ignore[arg-type]
             model = projection(curator, columns, rho=0.5)
         assert model.rows == 40
@@ -59,35 +59,37 @@ def test_without_noise_it_returns_the_exact_marginals() -> None:
         assert model.answer(mq.where(SCHEMA, "a AND b = 'no'")) == pytest.approx(exact(records, "a", "b")[1, 0])
 
 
-def test_one_measurement_is_charged_with_two_cells_for_every_mean_and_parity() -> None:
-    noise = ScriptedNoise([0] * 12)
-    with mq.Curator(opened(BINARY, codes()), ZCDP, noise=noise) as curator:
+@pytest.mark.parametrize(("relation", "moved"), [("add-remove", 1), ("replace", 2)])
+def test_one_measurement_is_charged_with_one_number_for_every_mean_and_parity(relation: Any, moved: int) -> None:
+    noise = ScriptedNoise([0] * 7)
+    with mq.Curator(opened(BINARY, codes()), ZCDP, relation=relation, noise=noise) as curator:
         model = projection(curator, rho=0.5)
         charges = [charge.units / mq.UNITS_PER_ONE for charge in curator.ledger.charges()]
     assert charges == pytest.approx([0.5])
     assert model.cost.rho == pytest.approx(0.5)
-    assert {call._replace(scale=None) for call in noise.calls} == {Call("gaussian", None, 2)}  # type: ignore[arg-type]
-    assert len(noise.calls) == 6
-    assert float(noise.calls[0].scale) == pytest.approx(6 / (2 * 0.5))
+    assert {(call.kind, call.size) for call in noise.calls} == {("gaussian", 1)}
+    variances = [float(call.scale) for call in noise.calls]
+    if relation == "add-remove":
+        assert variances.pop(0) == pytest.approx(1 / (2 * 0.05))  # a tenth for the number of rows
+    share = 0.45 / 6 if relation == "add-remove" else 0.5 / 6
+    assert variances == pytest.approx([moved**2 / (2 * share)] * 6)
 
 
-def test_noise_enters_means_parities_and_rows_as_differences_and_sums() -> None:
+def test_noise_enters_rows_means_and_parities() -> None:
     """Around a uniform table, whose moment matrix lies inside the elliptope, the projection changes nothing."""
     every = np.array([*itertools.product((0, 1), repeat=3)] * 50)
-    script = [3, 1, 0, 0, 0, 0, 2, 4, 0, 0, 0, 0]  # of a, b, c, then of (a, b), (a, c), (b, c): differ, agree
+    script = [5, -2, 0, 0, 7, 0, 3]  # of the rows, of a, b, c, of (a, b), (a, c), (b, c)
     with mq.Curator(opened(BINARY, every), ZCDP, noise=ScriptedNoise(script)) as curator:
         model = projection(curator, rho=0.5)
-    assert model.rows == pytest.approx(400 + (4 + 6) / 6)
-    expected = np.eye(4)
-    expected[0, 1] = expected[1, 0] = -2 / model.rows
-    expected[1, 2] = expected[2, 1] = 2 / model.rows
+    assert model.rows == 405
+    expected = np.array([[405, -2, 0, 0], [-2, 405, 7, 0], [0, 7, 405, 3], [0, 0, 3, 405]]) / 405
     assert model.moments == pytest.approx(expected)
 
 
 def test_marginals_are_consistent_probabilities_whatever_the_noise() -> None:
     rng = np.random.default_rng(9)
     for _ in range(12):
-        noise = ScriptedNoise(rng.integers(-300, 300, size=12).tolist())
+        noise = ScriptedNoise(rng.integers(-300, 300, size=7).tolist())
         with mq.Curator(opened(BINARY, codes()), ZCDP, noise=noise) as curator:
             model = projection(curator)
         for pair in PAIRS:
@@ -137,7 +139,7 @@ def test_bad_columns_are_refused_before_any_charge(columns: list[str] | None, me
 
 
 def test_questions_beyond_two_measured_columns_are_refused() -> None:
-    with mq.Curator(opened(SCHEMA, codes()), ZCDP, noise=ScriptedNoise([0] * 6)) as curator:
+    with mq.Curator(opened(SCHEMA, codes()), ZCDP, noise=ScriptedNoise([0] * 4)) as curator:
         model = projection(curator, ["a", "b"], rho=0.5)
     with pytest.raises(QueryError, match="'c' was not measured"):
         model.marginal(["a", "c"])

@@ -51,8 +51,9 @@ def answers(statement: Statement, records: np.ndarray) -> dict[tuple[str, ...], 
     for output in statement.outputs:
         if output.measure is not None:
             values = value_of(output.measure, records)
-            tables.append((values, np.ones(groups.shape) if output.per is None else totals(output.per, records)))
-            assert values.shape == tables[-1][1].shape == groups.shape
+            number = np.ones(groups.shape) if output.per is None else totals(output.per, records)
+            assert values.shape == number.shape == groups.shape
+            tables.append((values + output.measure.centre * number, number))
     return {
         tuple(names[i] for names, i in zip(groups.labels, cell, strict=True)): [
             float(values[cell] / number[cell]) if number[cell] else None for values, number in tables
@@ -131,7 +132,7 @@ def test_outputs_describe_the_select_list() -> None:
 
 
 def test_a_count_and_an_average_of_a_known_column_share_a_marginal() -> None:
-    shared = parse(PEOPLE, "SELECT count(*), avg(age), sum(age), count(age) FROM t GROUP BY sex")
+    shared = parse(PEOPLE, "SELECT count(*), avg(age), count(age) FROM t GROUP BY sex")
     assert len(shared.marginals) == 2
     apart = parse(PEOPLE, "SELECT count(*), avg(balance), count(balance) FROM t GROUP BY sex")
     assert len(apart.marginals) == 3
@@ -148,6 +149,12 @@ def test_a_signed_sum_adds_an_axis_of_signs_last() -> None:
     (unsigned,) = parse(PEOPLE, "SELECT sum(age) FROM t GROUP BY sex").outputs
     assert unsigned.measure is not None
     assert (unsigned.measure.signed, unsigned.measure.scale) == (False, 9.0)
+
+
+def test_an_average_is_measured_from_the_middle_of_the_range() -> None:
+    (output,) = parse(PEOPLE, "SELECT avg(age) FROM t").outputs
+    assert output.measure is not None
+    assert (output.measure.centre, output.measure.scale, output.measure.signed) == (4.5, 4.5, True)
 
 
 def test_a_sum_of_nothing_but_zeros_is_zero() -> None:

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 from table_checks import DIRTY, POOLS, codes, counted, raw, subsets, typed
 
+from maquette.curator.encoding import Fingerprint, planes_of
 from maquette.curator.open import open_table
 from maquette.curator.table import PrivateTable, engine_of
 from maquette.errors import EmptyTable, OutOfDomain, PrivacyWarning, SchemaError, UnreadableSource
@@ -161,6 +162,19 @@ def test_the_fingerprint_covers_rows_schema_and_bound() -> None:
         open_table(people, SIMPLE, privacy_unit="age", max_contributions=2),
     ]
     assert len({engine_of(table).fingerprint for table in tables}) == len(tables)
+
+
+@pytest.mark.parametrize("changed", range(20))
+def test_every_column_of_a_wide_table_is_in_the_fingerprint(changed: int) -> None:
+    schema = Schema([Boolean(f"c{i}") for i in range(20)])
+    rows = {name: [i % 2, 1] for i, name in enumerate(schema.names)}
+    edited = rows | {f"c{changed}": [1 - changed % 2, 1]}
+    fingerprints = []
+    for table in (rows, edited):
+        fingerprint = Fingerprint()
+        fingerprint.update(planes_of(schema, [np.array(table[name]) for name in schema.names]))
+        fingerprints.append(fingerprint.digest())
+    assert fingerprints[0] != fingerprints[1]
 
 
 def test_an_edited_file_is_another_table(tmp_path: Path) -> None:

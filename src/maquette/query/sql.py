@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from maquette.errors import QueryError
 from maquette.query.expression import Expression, located, where
@@ -28,19 +29,22 @@ class Measure:
     """A marginal and how to read it: the value of a group is scale * cell.
 
     When signed, the last axis of the marginal is (negative, positive) and the value is
-    scale * (cell[..., 1] - cell[..., 0]).
+    scale * (cell[..., 1] - cell[..., 0]). Values are taken from `centre`: their sum is this value plus centre times
+    the count.
     """
 
     marginal: Marginal
     scale: float
     signed: bool
+    centre: float = 0.0
 
 
 @dataclass(frozen=True)
 class Output:
     """One column of the result: the labels of a group axis, or a measure of each group.
 
-    An average is its measure divided by `per`, the count of rows where the averaged column is known.
+    An average is its measure's centre plus the measure divided by `per`, the count of rows where the averaged column
+    is known: measured from the middle of its range, a column has half the sensitivity.
     """
 
     title: str
@@ -148,8 +152,11 @@ def _output(schema: Schema, item: Item, axes: tuple[Axis, ...], keep: LinearQuer
         counted = Marginal(schema, axes, known)
         if function == "count" or column is None:
             return Output(item.title, "count", measure=Measure(counted, 1.0, False))
-        per = counted if function == "avg" else None
-        return Output(item.title, function, measure=_total(schema, column, axes, keep), per=per)
+        if function == "sum":
+            return Output(item.title, "sum", measure=_total(schema, column, axes, keep))
+        values = _midpoints(schema, column)
+        centre = float(values.min() + values.max()) / 2
+        return Output(item.title, "avg", measure=_total(schema, column, axes, keep, centre), per=counted)
 
 
 def _position(axis: Axis, axes: Sequence[Axis]) -> int:
@@ -169,14 +176,20 @@ def _known(schema: Schema, column: str) -> LinearQuery:
     return LinearQuery.product(schema, {column: ~schema[column].is_null()})
 
 
-def _total(schema: Schema, column: str, axes: tuple[Axis, ...], keep: LinearQuery) -> Measure:
-    """The sum of a column's midpoints, as weights in [0, 1] times the largest size of a midpoint."""
-    known = schema[column].midpoints
-    if known is None:
+def _midpoints(schema: Schema, column: str) -> NDArray[np.float64]:
+    values = schema[column].midpoints
+    if values is None:
         raise QueryError(
             f"column {column!r} ({schema[column].kind}) has no numbers to add; use count(*) and GROUP BY {column}"
         )
-    values = np.append(known, 0.0) if schema[column].nullable else known
+    return values
+
+
+def _total(schema: Schema, column: str, axes: tuple[Axis, ...], keep: LinearQuery, centre: float = 0.0) -> Measure:
+    """The sum of a column's midpoints from `centre`, as weights in [0, 1] times the largest size of one."""
+    values = _midpoints(schema, column) - centre
+    if schema[column].nullable:
+        values = np.append(values, 0.0)
     scale = float(np.abs(values).max())
     weights = np.abs(values) / (scale or 1.0)
     signed = bool((values < 0).any())
@@ -186,4 +199,5 @@ def _total(schema: Schema, column: str, axes: tuple[Axis, ...], keep: LinearQuer
             title += "'"
         sides = (LinearQuery.product(schema, {column: values < 0}), LinearQuery.product(schema, {column: values > 0}))
         axes = (*axes, Buckets(title, ("negative", "positive"), sides))
-    return Measure(Marginal(schema, axes, keep & LinearQuery.product(schema, {column: weights})), scale, signed)
+    weighed = Marginal(schema, axes, keep & LinearQuery.product(schema, {column: weights}))
+    return Measure(weighed, scale, signed, centre)

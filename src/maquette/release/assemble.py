@@ -95,11 +95,12 @@ def _total(measure: Measure, estimates: Mapping[str, Estimated], confidence: flo
     if not measure.signed:
         return measure.scale * estimate.values, measure.scale * estimate.half_width(confidence)
     difference = estimate.values[..., 1] - estimate.values[..., 0]
-    return measure.scale * difference, 2 * measure.scale * estimate.half_width((1 + confidence) / 2)
+    each = np.broadcast_to(estimate.half_width((1 + confidence) / 2), estimate.values.shape)
+    return measure.scale * difference, measure.scale * each.sum(axis=-1)
 
 
 def _average(measure: Measure, per: Marginal, estimates: Mapping[str, Estimated], confidence: float) -> _Estimate:
-    """Sum over count: the interval is the range of the ratio while both stay within their own intervals.
+    """Centre plus sum over count: the interval is the range of it while both stay within their own intervals.
 
     Each holds with half the doubt, so both do together at `confidence`. Where the count may be zero nothing is known,
     and the interval is the declared range.
@@ -108,11 +109,11 @@ def _average(measure: Measure, per: Marginal, estimates: Mapping[str, Estimated]
     total, total_width = _total(measure, estimates, each)
     rows = estimates[per.key].values
     rows_width = estimates[per.key].half_width(each)
-    lowest, highest = -measure.scale if measure.signed else 0.0, measure.scale
+    centre, lowest, highest = measure.centre, measure.centre - measure.scale, measure.centre + measure.scale
     known = rows - rows_width > 0
     fewest = np.where(known, rows - rows_width, 1.0)
-    corners = [(total + s * total_width) / n for s in (-1, 1) for n in (fewest, fewest + 2 * rows_width)]
+    corners = [centre + (total + s * total_width) / n for s in (-1, 1) for n in (fewest, fewest + 2 * rows_width)]
     low = np.where(known, np.min(corners, axis=0), lowest)
     high = np.where(known, np.max(corners, axis=0), highest)
-    value = np.clip(total / np.maximum(rows, 1.0), lowest, highest)
+    value = np.clip(centre + total / np.maximum(rows, 1.0), lowest, highest)
     return _Estimate(value, np.clip(low, lowest, highest), np.clip(high, lowest, highest))

@@ -4,7 +4,7 @@ A net is a public list of candidates, fixed without looking at the rows. One exp
 by minus its largest error on the workload and picks one; everything the pick answers afterwards is post-processing.
 
 Privacy: one `Curator.select_best` (one per step of `local_search`); where the number of rows is private, a tenth of
-the price goes to `Curator.count_rows` first, and candidates are scaled to that public estimate. Accuracy: with
+the price measures it first, and candidates are scaled to that public estimate. Accuracy: with
 probability 1 - beta the largest error, as a fraction of n rows, is at most
 
     OPT + 2 D (ln |net| + ln 1/beta) / (epsilon n)
@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,7 +27,7 @@ from scipy.special import gammaln
 
 from maquette.curator import Curator
 from maquette.errors import BudgetError, BudgetExceeded, QueryError
-from maquette.query import Expression, LinearQuery, Workload, queries
+from maquette.query import Expression, LinearQuery, Marginal, Workload, queries
 from maquette.release.candidates import (
     MAX_CANDIDATES,
     Net,
@@ -42,6 +42,7 @@ from maquette.release.candidates import (
     refuse_large,
     universe,
 )
+from maquette.release.shares import price, units_for
 from maquette.schema import Schema
 
 __all__ = ["Net", "NetModel", "error_bound", "local_search", "net_mechanism", "rows_for", "small_db"]
@@ -152,11 +153,6 @@ def error_bound(
     return bound
 
 
-class _Price(TypedDict, total=False):
-    epsilon: float
-    rho: float
-
-
 class _Search:
     """A row count and one or more selections, priced beforehand; it counts the rows at once, as all else is checked.
 
@@ -177,12 +173,16 @@ class _Search:
         total = self._affordable(epsilon, rho)
         public = curator.relation.rows_are_public
         for_rows = 0 if public else int(total * ROWS_SHARE)
-        self._units = [(total - for_rows) * share // sum(shares) for share in shares]
+        # From 2^51 units on, a float price may mean a few units too many: ask for a hair less than there is.
+        selections = total - for_rows - (total >> 51) * len(shares)
+        self._units = [selections * share // sum(shares) for share in shares]
         if not all(self._units) or not (public or for_rows):
             raise BudgetError(f"{total} units of budget are too few for {len(shares)} selections; ask for more")
-        before = curator.ledger.spent()
-        self.rows = max(1.0, curator.count_rows() if public else curator.count_rows(**self._price(for_rows)))
-        self._spent = curator.ledger.spent() - before
+        if public:
+            self.rows, self._spent = curator.count_rows(), 0
+        else:
+            counted = curator.measure(Marginal(curator.schema), **price(curator, for_rows))
+            self.rows, self._spent = max(1.0, float(counted.values)), counted.cost.units
 
     @property
     def strength(self) -> float:
@@ -191,7 +191,7 @@ class _Search:
 
     def best(self, answers: Values) -> int:
         """The candidate chosen among these answers (fractions of rows)."""
-        chosen = self.curator.select_best(self.asked, answers * self.rows, **self._price(self._units.pop(0)))
+        chosen = self.curator.select_best(self.asked, answers * self.rows, **price(self.curator, self._units.pop(0)))
         self._spent += chosen.cost.units
         return chosen.index
 
@@ -202,10 +202,7 @@ class _Search:
 
     def _affordable(self, epsilon: float | None, rho: float | None) -> int:
         """The whole price in units, refused here rather than half-way."""
-        left = self.curator.remaining
-        if epsilon is None and rho is None:
-            return left.units
-        total = self._accountant.share(epsilon=epsilon, rho=rho, delta=self._delta)
+        left, total = self.curator.remaining, units_for(self.curator, epsilon, rho)
         if total > left.units:
             whole = self._accountant.loss(total, self._delta)
             raise BudgetExceeded(
@@ -214,16 +211,6 @@ class _Search:
                 remaining=left.epsilon,
             )
         return total
-
-    def _price(self, units: int) -> _Price:
-        """The price that means so many units, or a hair less where no float means exactly that."""
-        loss = self._accountant.loss(units, self._delta)
-        amount = loss.epsilon if loss.rho is None else loss.rho
-        while True:
-            price: _Price = {"epsilon": amount} if loss.rho is None else {"rho": amount}
-            if self._accountant.share(**price, delta=self._delta) <= units:
-                return price
-            amount = math.nextafter(amount, 0.0)
 
 
 class _Swaps:

@@ -5,10 +5,11 @@ moment matrix M = E[(1, x)(1, x)^T], which is positive semidefinite with ones on
 elliptope, a convex set that holds the truth; so the nearest one to a noisy matrix is nearer to the truth than the noisy
 matrix was, and much nearer when the table is small.
 
-Privacy: one `Curator.measure_many`; the projection is post-processing. Accuracy: with d columns, n rows and a price of
-rho, the root mean squared error of a parity is of the order of d^(1/4) / (sqrt(n) rho^(1/4)), against d / (n sqrt(rho))
-for the noise alone: it wins while n is below about d^(3/2) / sqrt(rho). Reference: Nikolov, Talwar and Zhang 2013;
-Dwork, Nikolov and Talwar 2015; MECHANISMS §8.7.
+Privacy: one `Curator.measure_many` of signed sums, each moved by 1 by a row that comes or goes and by 2 by one that is
+replaced; where the number of rows is private, a tenth of the price estimates it. The projection is post-processing.
+Accuracy: with d columns, n rows and a price of rho, the root mean squared error of a parity is of the order of
+d^(1/4) / (sqrt(n) rho^(1/4)), against d / (n sqrt(rho)) for the noise alone: it wins while n is below about
+d^(3/2) / sqrt(rho). Reference: Nikolov, Talwar and Zhang 2013; Dwork, Nikolov and Talwar 2015; MECHANISMS §8.7.
 """
 
 from __future__ import annotations
@@ -24,15 +25,17 @@ from numpy.typing import NDArray
 from maquette.curator import Curator
 from maquette.errors import QueryError
 from maquette.privacy import Loss
-from maquette.query import Buckets, LinearQuery, Marginal
+from maquette.query import Contrasts, LinearQuery, Marginal
+from maquette.release.shares import price, units_for
 from maquette.schema import Schema
 
 Values = NDArray[np.float64]
 
+ROWS_SHARE = 0.1  # of the price, for the number of rows where it is private
 _TOLERANCE = 1e-9  # of the diagonal
 _MOST_STEPS = 200
 _SHORTEST = 2.0**-30
-_SIGNS = np.array([-1.0, 1.0])  # of the two levels of a column
+_SIGNS = np.array([-1, 1])  # of the two levels of a column
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -115,9 +118,7 @@ def projection(
             f"expected at least two different columns of two levels each, got {', '.join(names) or 'none'}"
             f"{'; not of two levels: ' if wide else ''}{', '.join(wide)}. List the columns to use"
         )
-    if epsilon is None and rho is None:
-        epsilon = curator.remaining.epsilon
-    noisy, rows, cost = _measure(curator, names, epsilon, rho)
+    noisy, rows, cost = _measure(curator, names, units_for(curator, epsilon, rho))
     return ParityModel(curator.schema, names, project_parities(noisy / rows), rows, cost)
 
 
@@ -195,31 +196,17 @@ class _Dual:
         return (kept + kept.T) / 2
 
 
-def _measure(
-    curator: Curator, names: Sequence[str], epsilon: float | None, rho: float | None
-) -> tuple[Values, float, Loss]:
-    """A noisy moment matrix in rows, an estimate of the number of rows, and the cost of both.
-
-    Each mean and each parity is the difference of a table of two cells (one level or the other; two columns differ or
-    agree) and all sums of the two estimate the number of rows.
-    """
-    schema = curator.schema
-    singles = [Marginal(schema, [name]) for name in names]
-    pairs = [Marginal(schema, [_agreement(schema, one, other)]) for one, other in itertools.combinations(names, 2)]
-    measured = curator.measure_many([*singles, *pairs], epsilon=epsilon, rho=rho)
-    tables = np.array([m.values for m in measured])
-    rows = curator.count_rows() if curator.relation.rows_are_public else float(tables.sum(axis=1).mean())
+def _measure(curator: Curator, names: Sequence[str], units: int) -> tuple[Values, float, Loss]:
+    """A noisy moment matrix in rows, the number of rows (estimated where it is private), and the cost of both."""
+    schema, public = curator.schema, curator.relation.rows_are_public
+    sets = [*itertools.combinations(names, 1), *itertools.combinations(names, 2)]
+    parities = [Contrasts(Marginal(schema, columns), [_SIGNS[None, :]] * len(columns)) for columns in sets]
+    total = [] if public else [Marginal(schema)]
+    shares = [ROWS_SHARE / (1 - ROWS_SHARE) * len(sets)] * len(total) + [1.0] * len(sets)
+    measured = curator.measure_many([*total, *parities], shares=shares, **price(curator, units))
+    rows = curator.count_rows() if public else max(1.0, float(measured[0].values))
     moments = np.diag(np.full(len(names) + 1, rows))
     upper = np.triu_indices(len(moments), 1)
-    moments[upper] = tables @ _SIGNS
+    moments[upper] = [m.values.item() for m in measured[len(total) :]]
     moments.T[upper] = moments[upper]
-    return moments, max(1.0, rows), curator.cost_of(measured)
-
-
-def _agreement(schema: Schema, one: str, other: str) -> Buckets:
-    def either(first: Sequence[int], second: Sequence[int]) -> LinearQuery:
-        cells = [(first, second), (first[::-1], second[::-1])]
-        terms = [LinearQuery.product(schema, {one: a, other: b}).terms for a, b in cells]
-        return LinearQuery(schema, itertools.chain.from_iterable(terms))
-
-    return Buckets(f"{one} and {other}", ("differ", "agree"), (either([0, 1], [1, 0]), either([0, 1], [0, 1])))
+    return moments, rows, curator.cost_of(measured)
