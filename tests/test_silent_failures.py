@@ -83,7 +83,9 @@ def test_6_parameters_are_the_same_on_neighbours() -> None:
     assert seen[0] == seen[1]
 
 
-def test_7_nothing_computed_from_rows_is_shown(caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]) -> None:
+def test_7_nothing_computed_from_rows_is_shown(
+    caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
     canary = 7919
     rows = {"age": [33] * canary, "city": ["oslo"] * canary, "pay": [5.0] * canary}
     caplog.set_level(logging.DEBUG)
@@ -189,7 +191,11 @@ def test_24_answers_are_total(rows: dict[str, list[object]]) -> None:
         rows = {**rows, "age": [0]}
     source = ScriptedNoise([-50] * 9999)
     with Curator(mq.open_table(rows, SCHEMA), mq.Budget(epsilon=10.0), noise=source) as curator:
-        for asked in ("SELECT city, avg(pay), sum(age), count(*) FROM t WHERE age > 98 GROUP BY city", "age < 1", "FALSE"):
+        for asked in (
+            "SELECT city, avg(pay), sum(age), count(*) FROM t WHERE age > 98 GROUP BY city",
+            "age < 1",
+            "FALSE",
+        ):
             given = mq.answer(curator, asked, epsilon=0.1)
             numbers = [given] if isinstance(given, mq.Answer) else [a for row in given for a in row.answers.values()]
             for number in numbers:

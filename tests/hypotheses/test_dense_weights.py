@@ -16,14 +16,15 @@ from maquette.query import LinearQuery, where
 from maquette.schema import Boolean, Integer, Schema
 
 WIDE = Schema([Integer(f"c{i}", 0, size - 1) for i, size in enumerate((3, 4, 1, 2, 5, 2, 6, 3, 2, 4))])
-ENGINES = ("numpy", "compiled", "gathered", "threads")
+ENGINES = ("numpy", "compiled", "gathered", "narrow", "threads")
 EVERY_ENGINE = pytest.mark.parametrize("engine", ENGINES)
 
 
 def use(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """numpy; compiled; compiled with patterns gathered in the kernel; compiled and split between threads."""
+    """numpy; compiled; and compiled: patterns gathered in the kernel, marginals by class of places, many threads."""
     monkeypatch.setattr(kernels, "_PLAIN", 2**30 if engine == "numpy" else 0)
     monkeypatch.setattr(kernels, "_SPREAD", 0 if engine == "gathered" else 2**20)
+    monkeypatch.setattr(kernels, "_NEAR", 0 if engine == "narrow" else 2**17)
     monkeypatch.setattr(kernels, "_FEW", 0 if engine == "threads" else 2**30)
     monkeypatch.setattr(os, "cpu_count", lambda: 3)
 

@@ -86,15 +86,18 @@ def test_error_bound_gives_the_published_table() -> None:
 
 def test_small_db_takes_the_rows_asked_for_or_the_best_ones() -> None:
     x: Counts = (4, 1, 1)
-    assert "multisets of 3 rows" in observe(x, lambda c: small_db(c, QUERIES, rows=3, epsilon=1.0)).result.method
+    assert (
+        "multisets of 3 rows"
+        in observe(x, lambda c: small_db(c, QUERIES, rows=3, epsilon=1.0)).result.certificate.method
+    )
     by_alpha = observe(x, lambda c: small_db(c, QUERIES, alpha=0.5, epsilon=1.0)).result
-    assert f"multisets of {rows_for(4, 0.5)} rows" in by_alpha.method
+    assert f"multisets of {rows_for(4, 0.5)} rows" in by_alpha.certificate.method
     for n, epsilon in ((20, 1.5), (60, 1.0)):
         bounds = error_bound(3, 4, np.arange(1, 500), table_rows=n, epsilon=epsilon, beta=0.05)
         best = int(np.argmin(bounds)) + 1
         assert 1 < best < 100
         chosen = observe((n - 2, 1, 1), lambda c, e=epsilon: small_db(c, QUERIES, rho=e**2 / 8), budget=ZCDP).result
-        assert f"multisets of {best} rows" in chosen.method
+        assert f"multisets of {best} rows" in chosen.certificate.method
 
 
 def test_relabelled_universe_permuted_duplicated_and_complemented_queries_give_the_same_scores() -> None:
@@ -117,8 +120,8 @@ def test_without_noise_the_trivial_net_returns_the_table() -> None:
     for x in tables(4):
         with mq.Curator(open_counts(x), mq.Budget(epsilon=9e3), relation="replace") as curator:
             model = net_mechanism(curator, QUERIES, net)
-        assert [model.answer(q) for q in QUERIES] == pytest.approx(fractions(x).tolist())
-        assert model.marginal(["x"]).tolist() == (np.array(x) / 4).tolist()
+        assert [model.answer(q).value for q in QUERIES] == pytest.approx(fractions(x).tolist())
+        assert model.marginal("x").tolist() == (np.array(x) / 4).tolist()
 
 
 def test_with_noise_only_the_choice_is_nearly_uniform() -> None:
@@ -135,7 +138,7 @@ def test_local_search_without_noise_walks_to_the_table() -> None:
         with mq.Curator(open_counts((1, 2, 3)), mq.Budget(epsilon=9e3), relation="replace") as curator:
             rng = np.random.default_rng(3)
             model = local_search(curator, points, start, 12, neighbours=neighbours, rng=rng)
-        assert model.marginal(["x"]).tolist() == pytest.approx([1 / 6, 2 / 6, 3 / 6])
+        assert model.marginal("x").tolist() == pytest.approx([1 / 6, 2 / 6, 3 / 6])
     assert start.tolist() == [[0]] * 6
 
 

@@ -11,8 +11,8 @@ from net_checks import QUERIES, SCHEMA, open_counts
 
 import maquette as mq
 from maquette.errors import BudgetError, BudgetExceeded, MaquetteError, QueryError
-from maquette.release.net import Net, NetModel, local_search, net_mechanism, small_db
-from maquette.schema import Boolean, Category, Schema
+from maquette.release.net import Net, local_search, net_mechanism, small_db
+from maquette.schema import Boolean, Schema
 
 OTHER = Schema([Boolean("a")])
 WIDE = Schema([Boolean(f"c{i}") for i in range(40)])
@@ -82,20 +82,3 @@ def test_given_candidates_must_be_public_data_of_the_schema() -> None:
         Net.histograms(SCHEMA, [[np.nan, 0.5, 0.5]])
     with pytest.raises(QueryError, match="3 cells"):
         Net.histograms(SCHEMA, [[0.5, 0.5]])
-
-
-def test_the_model_answers_counts_cells_and_samples_alike() -> None:
-    schema = Schema([Category("x", ["p", "q", "r"]), Boolean("b")])
-    records = np.array([[0, 1], [2, 1], [2, 0], [2, 0]], dtype=np.int32)
-    cost = mq.Budget(epsilon=1.0).accountant.loss(0, 0.0)
-    model = NetModel(schema, records, np.array([0.1, 0.2, 0.3, 0.4]), 100.0, "by hand", cost)
-    assert model.marginal(["b", "x"]) == pytest.approx(np.array([[0, 0, 0.7], [0.1, 0, 0.2]]))
-    assert model.marginal([]) == pytest.approx(1.0)
-    assert model.answer(mq.where(schema, "x = 'r' AND NOT b")) == pytest.approx(0.7)
-    sampled = model.sample(1000, np.random.default_rng(1))
-    counts = [int((sampled == record).all(axis=1).sum()) for record in ([0, 1], [2, 1], [2, 0])]
-    assert np.abs(np.array(counts) - [100, 200, 700]).max() <= 1
-    assert model.sample(0, np.random.default_rng(1)).shape == (0, 2)
-    assert repr(model).count("\n") == 0
-    with pytest.raises(QueryError, match="another schema"):
-        model.answer(QUERIES[0])

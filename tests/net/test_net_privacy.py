@@ -70,7 +70,7 @@ def test_local_search_looks_at_the_rows_through_its_selections_only() -> None:
         seen = {x: observe(x, ask, script=choices) for x in tables(4)}
         for x, one in seen.items():
             assert one.described == seen[(4, 0, 0)].described
-            assert one.result.records.tolist() == seen[(4, 0, 0)].result.records.tolist()
+            assert one.result.model.records.tolist() == seen[(4, 0, 0)].result.model.records.tolist()
             for y, (step, charged) in itertools.product(replaced(x), enumerate(one.charged)):
                 assert _loss(one, seen[y], step) <= charged * TOLERANCE
         assert seen[(4, 0, 0)].charged == pytest.approx([0.2, 0.4, 0.6])

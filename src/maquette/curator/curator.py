@@ -18,7 +18,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maquette.curator.guard import Guard
-from maquette.curator.noise import ExactNoise, NoiseSource, up
+from maquette.curator.noise import (
+    ExactNoise,
+    NoiseSource,
+    check_gaussian,
+    check_laplace,
+    check_selection,
+    up,
+)
 from maquette.curator.passage import Arrays, Passage, digest
 from maquette.curator.results import Chosen, Errors, Measurement, NoiseEvent
 from maquette.curator.table import PrivateTable, engine_of, tally
@@ -43,6 +50,7 @@ Law = Literal["auto", "laplace", "gaussian"]
 
 CUSTODIAN = "custodian"
 WEIGHT = 2**12  # selection weights are rounded to multiples of 1/WEIGHT of the largest
+BLOCK = 4096  # candidates scored at once
 LARGEST = 2**62  # integer statistics stay below this
 
 
@@ -312,8 +320,10 @@ class Curator:
         sensitivity = max(self.relation.one_cell(m) * (grid // m.grid) for m in marginals)
 
         def scores() -> NDArray[np.int64]:
+            self._engine.prefetch([m.columns for m in marginals])
             truth = np.concatenate([tally(self._engine, m).reshape(-1) * (grid // m.grid) for m in marginals])
-            return np.array([-int(np.abs(row - truth).max()) for row in rounded], dtype=np.int64)
+            blocks = (rounded[i : i + BLOCK] for i in range(0, len(rounded), BLOCK))
+            return np.concatenate([-np.abs(block - truth).max(axis=1) for block in blocks])
 
         index, cost = self._select(
             "select_best",
@@ -391,6 +401,7 @@ class Curator:
         event: Event = Pure(strength) if flip else Selection(strength)
         choose = self._noise.permute_and_flip if flip else self._noise.exponential
         scale = up(Fraction(2 * sensitivity) / Fraction(strength))
+        check_selection(scale)
         arrays, cost = self._passage.through(
             door,
             events=[event],
@@ -454,9 +465,12 @@ class Curator:
     def _calibrated(self, law: Literal["laplace", "gaussian"], units: int, l1: int, l2_squared: int) -> NoiseEvent:
         accountant = self.budget.accountant
         if law == "laplace":
-            return DiscreteLaplace(accountant.laplace_scale(units, Fraction(l1)), Fraction(l1))
-        squared = Fraction(l2_squared)
-        return DiscreteGaussian(accountant.gaussian_variance(units, squared), squared)
+            scale = accountant.laplace_scale(units, Fraction(l1))
+            check_laplace(scale)
+            return DiscreteLaplace(scale, Fraction(l1))
+        variance = accountant.gaussian_variance(units, Fraction(l2_squared))
+        check_gaussian(variance)
+        return DiscreteGaussian(variance, Fraction(l2_squared))
 
     def _draw(self, event: NoiseEvent, size: int) -> NDArray[np.int64]:
         if isinstance(event, DiscreteLaplace):

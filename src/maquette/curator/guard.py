@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike
 
-from maquette.curator.noise import NoiseSource
+from maquette.curator.noise import NoiseSource, check_laplace
 from maquette.curator.passage import Arrays, Passage, digest
 from maquette.curator.results import Tested
 from maquette.curator.sparse_vector import Settings, SparseVector, resampled, unresampled, zcdp
@@ -147,4 +147,7 @@ def _calibrated(
     for _ in range(40):
         middle = (low + high) / 2
         low, high = (middle, high) if accountant.units(build(middle).event) <= units else (low, middle)
-    return build(low)
+    settings = build(low)
+    for scale in (settings.threshold_scale, settings.query_scale):
+        check_laplace(scale)
+    return settings

@@ -58,12 +58,12 @@ class ExactNoise:
 
     def laplace(self, scale: Fraction, size: int) -> Integers:
         """See `NoiseSource.laplace`."""
-        _check("Laplace scale", scale, 30, 50)
+        check_laplace(scale)
         return _fill(size, lambda count: _laplace(scale, count))
 
     def gaussian(self, variance: Fraction, size: int) -> Integers:
         """See `NoiseSource.gaussian`."""
-        _check("Gaussian variance", variance, 60, 100)
+        check_gaussian(variance)
         return _fill(size, lambda count: _gaussian(variance, count))
 
     def exponential(self, scores: Integers, scale: Fraction) -> int:
@@ -72,7 +72,7 @@ class ExactNoise:
         Rejection from integer weights slightly above the true ones: they are summed without rounding, an index is
         drawn in proportion to them, and accepted with the exact ratio of its true weight to its integer one.
         """
-        _check("selection scale", scale, 30, 50)
+        check_selection(scale)
         bits = min(40, 62 - len(scores).bit_length())
         best, cumulative = _best(scores), np.empty(len(scores), dtype=np.int64)
         for start, deficits in _deficits(scores, best):
@@ -93,7 +93,7 @@ class ExactNoise:
         Every coin is flipped at most once, so all may be flipped beforehand: the first heads in a random order is then
         a uniform choice among all heads.
         """
-        _check("selection scale", scale, 30, 50)
+        check_selection(scale)
         best = _best(scores)
         heads = [
             start + np.flatnonzero(_coins(_ratio(deficits, scale), lambda i: (best - int(scores[i])) / scale, start))
@@ -114,6 +114,21 @@ def up(scale: float | Fraction) -> Fraction:
     exact = Fraction(scale)
     unit = Fraction(2) ** (exact.numerator.bit_length() - exact.denominator.bit_length() - 21)
     return ceil(exact / unit) * unit
+
+
+def check_laplace(scale: Fraction) -> None:
+    """Refuse a Laplace scale that cannot be drawn exactly; doors do so before they charge."""
+    _check("Laplace scale", scale, 30, 50)
+
+
+def check_gaussian(variance: Fraction) -> None:
+    """Refuse a Gaussian variance that cannot be drawn exactly."""
+    _check("Gaussian variance", variance, 60, 100)
+
+
+def check_selection(scale: Fraction) -> None:
+    """Refuse a selection scale that cannot be drawn exactly."""
+    _check("selection scale", scale, 30, 50)
 
 
 def _laplace(scale: Fraction, count: int) -> Integers:

@@ -38,6 +38,7 @@ _RUN = 1024  # cells of a run, about: it stays in the first-level cache
 _PLAIN = 2**17  # cells up to which numpy is used: loading the compiled kernels would take longer
 _FEW = 2**20  # cells below which threads do not pay
 _SPREAD = 2**20  # numbers of a pattern that are written out before the pass
+_NEAR = 2**17  # numbers that stay in the second-level cache
 _STATES = 2**24  # numbers that a question may need to be told apart
 _WANDER = 64  # a run whose sum leaves 2^-64 .. 2^64 is rescaled
 
@@ -176,16 +177,28 @@ class Cells:
 
     def tally(self, pattern: Pattern) -> Values:
         """The mass of every entry of a pattern's table."""
-        cells, places = pattern.table.shape
-        if places == 1:
+        cells, classes = pattern.table.shape
+        if classes == 1:
             return totals(pattern.rows, self.scale * self.sums, cells)[:, None]
         if self.weights.size <= _PLAIN:
-            entries = pattern.rows[:, None] * np.int64(places) + pattern.index
-            return totals(entries.reshape(-1), self.masses().reshape(-1), cells * places).reshape(cells, places)
+            summed = np.zeros((cells, len(pattern.index)))
+            np.add.at(summed, pattern.rows, self.masses())
+        else:
+            summed = self._compiled_tally(pattern)
+        if summed.shape != pattern.table.shape or classes == len(pattern.index):
+            entries = np.arange(cells)[:, None] * classes + pattern.index
+            summed = totals(entries.reshape(-1), summed.reshape(-1), cells * classes).reshape(cells, classes)
+        return summed
+
+    def _compiled_tally(self, pattern: Pattern) -> Values:
+        """By place in a run where that stays in the cache, and else by class of places."""
+        cells, classes = pattern.table.shape
+        places = self.weights.shape[1]
+        width = places if cells * places <= _NEAR else classes
         # The blocks depend on the table alone, so that the order of addition does not depend on the machine.
-        blocks = max(1, min(16, 2**22 // (cells * places)))
+        blocks = max(1, min(16, 2**22 // (cells * width)))
         cuts = [len(self.sums) * i // blocks for i in range(blocks + 1)]
-        parts = np.zeros((blocks, cells, places))
+        parts = np.zeros((blocks, cells, width))
 
         def work(first: int, last: int) -> None:
             for block in range(first, last):
@@ -325,16 +338,21 @@ def _sweep(  # noqa: PLR0912, PLR0917 -- one loop over runs; numba takes positio
 
 
 def _tally(  # noqa: PLR0917 -- numba takes positional arguments only
-    weights: Any, scale: Any, totals: Any, rows: Any, index: Any, first: Any, last: Any
+    weights: Any, scale: Any, sums: Any, rows: Any, index: Any, first: Any, last: Any
 ) -> None:
-    """Add the masses of runs first <= o < last to `totals[rows[o], index[place]]`."""
+    """Add the masses of runs first <= o < last to row `rows[o]` of `sums`, by place or by class of places."""
     places = weights.shape[1]
     together = np.zeros(places)
     for o in range(first, last):
         run, mass = weights[o], scale[o]
+        if sums.shape[1] == places:
+            row = sums[rows[o]]
+            for j in range(places):
+                row[j] += mass * run[j]
+            continue
         for j in range(places):
             together[j] += mass * run[j]
         if o == last - 1 or rows[o + 1] != rows[o]:
             for j in range(places):
-                totals[rows[o], index[j]] += together[j]
+                sums[rows[o], index[j]] += together[j]
                 together[j] = 0.0

@@ -1,4 +1,4 @@
-"""Net: public candidate datasets, fixed without looking at the rows, and the model that one of them makes."""
+"""Net: public candidate datasets, fixed without looking at the rows."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from maquette.errors import QueryError
-from maquette.privacy import Loss
-from maquette.query import LinearQuery, Marginal
+from maquette.query import LinearQuery
 from maquette.schema import Schema
 
 MAX_CANDIDATES = 10**6
@@ -22,47 +21,6 @@ MAX_ENTRIES = 2**26  # rows of all candidates together, and answers of all candi
 
 Records = NDArray[np.int32]
 Values = NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class NetModel:
-    """The chosen candidate: records with probabilities, an estimated number of rows, and what choosing it cost.
-
-    Everything here is post-processing of the choice: asking costs nothing.
-    """
-
-    schema: Schema
-    records: Records
-    probabilities: Values
-    rows: float
-    method: str
-    cost: Loss
-
-    def answer(self, query: LinearQuery) -> float:
-        """The model's answer, as a fraction of rows."""
-        if query.schema != self.schema:
-            raise QueryError("the query was built for another schema; build it from the model's schema")
-        return float(self.probabilities @ query.evaluate(self.records))
-
-    def marginal(self, columns: Sequence[str]) -> Values:
-        """Probabilities over the cells of these columns, axes in the order asked."""
-        shape = Marginal(self.schema, columns).shape
-        cells = np.zeros(len(self.records), dtype=np.int64)
-        for name, size in zip(columns, shape, strict=True):
-            cells = cells * size + self.records[:, self.schema.position(name)]
-        table = np.zeros(math.prod(shape))
-        np.add.at(table, cells, self.probabilities)
-        return table.reshape(shape)
-
-    def sample(self, rows: int, rng: np.random.Generator) -> Records:
-        """Encoded records in random order; each record appears its expected number of times, rounded up or down."""
-        ends = np.cumsum(self.probabilities)
-        drawn = np.searchsorted(ends / ends[-1], (rng.random() + np.arange(rows)) / rows, side="right")
-        chosen: Records = self.records[rng.permutation(np.minimum(drawn, len(ends) - 1))]
-        return chosen
-
-    def __repr__(self) -> str:
-        return f"NetModel({self.method}, about {self.rows:,.0f} rows, cost {self.cost})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -27,11 +27,12 @@ from scipy.special import gammaln
 
 from maquette.curator import Curator
 from maquette.errors import BudgetError, BudgetExceeded, QueryError
+from maquette.hypothesis import WeightedRecords
 from maquette.query import Expression, LinearQuery, Marginal, Workload, queries
+from maquette.release.artifact import Release, certified
 from maquette.release.candidates import (
     MAX_CANDIDATES,
     Net,
-    NetModel,
     Records,
     Values,
     check_counts,
@@ -42,10 +43,11 @@ from maquette.release.candidates import (
     refuse_large,
     universe,
 )
+from maquette.release.evidence import NoEvidence
 from maquette.release.shares import price, units_for
 from maquette.schema import Schema
 
-__all__ = ["Net", "NetModel", "error_bound", "local_search", "net_mechanism", "rows_for", "small_db"]
+__all__ = ["Net", "error_bound", "local_search", "net_mechanism", "rows_for", "small_db"]
 
 ROWS_SHARE = Fraction(1, 10)  # of the price, for the number of rows where it is private
 
@@ -54,7 +56,7 @@ Asked = Workload | Sequence[LinearQuery | Expression | str]
 
 def net_mechanism(
     curator: Curator, workload: Asked, net: Net, *, epsilon: float | None = None, rho: float | None = None
-) -> NetModel:
+) -> Release:
     """The candidate of a public net that errs least on the workload, for `epsilon` or `rho` (default: what remains).
 
     Privacy and accuracy: as the module says, with one selection whatever the number of queries.
@@ -64,7 +66,7 @@ def net_mechanism(
     asked = _listed(curator, workload)
     answers = net.answers(asked)
     search = _Search(curator, asked, epsilon, rho)
-    return search.model(*net[search.best(answers)], f"net of {net.made}")
+    return search.release(*net[search.best(answers)], f"net of {net.made}")
 
 
 def small_db(
@@ -76,7 +78,7 @@ def small_db(
     beta: float = 0.05,
     epsilon: float | None = None,
     rho: float | None = None,
-) -> NetModel:
+) -> Release:
     """The Net mechanism over all small databases: multisets of m rows.
 
     m is `rows`, or the fewest rows that come within `alpha` of any table on the workload, or (default) the number that
@@ -93,7 +95,7 @@ def small_db(
     refuse_large(curator.schema, 1 if fixed is None else fixed, len(asked))
     search = _Search(curator, asked, epsilon, rho)
     net = Net.small_databases(curator.schema, _best_rows(search, beta) if fixed is None else fixed)
-    return search.model(*net[search.best(net.answers(asked))], f"net of {net.made}")
+    return search.release(*net[search.best(net.answers(asked))], f"net of {net.made}")
 
 
 def local_search(
@@ -106,7 +108,7 @@ def local_search(
     rng: np.random.Generator | None = None,
     epsilon: float | None = None,
     rho: float | None = None,
-) -> NetModel:
+) -> Release:
     """Private local search: from a public dataset `start`, each step picks among single-row swaps of the current one.
 
     A neighbourhood is every swap of one row for one point of the universe, or staying and `neighbours` random swaps by
@@ -129,7 +131,7 @@ def local_search(
         places, records, replaced = swaps.draw(current, values)
         best = search.best((values.sum(axis=0) - values[places] + replaced) / len(current))
         current[places[best]], values[places[best]] = records[best], replaced[best]
-    return search.model(current, np.full(len(current), 1 / len(current)), f"local search of {steps} steps")
+    return search.release(current, np.full(len(current), 1 / len(current)), f"local search of {steps} steps")
 
 
 def rows_for(queries: int, alpha: float) -> int:
@@ -195,10 +197,10 @@ class _Search:
         self._spent += chosen.cost.units
         return chosen.index
 
-    def model(self, records: Records, probabilities: Values, method: str) -> NetModel:
-        """What is published: the only place that knows its form."""
-        cost = self._accountant.loss(self._spent, self._delta)
-        return NetModel(self.curator.schema, records, probabilities, self.rows, method, cost)
+    def release(self, records: Records, probabilities: Values, method: str) -> Release:
+        """What is published: the chosen candidate as a model, whose accuracy is a theorem, so without evidence."""
+        model = WeightedRecords(self.curator.schema, records, weights=probabilities, step="exact")
+        return Release(self.curator.schema, model, NoEvidence(self.rows), certified(self.curator, method, self._spent))
 
     def _affordable(self, epsilon: float | None, rho: float | None) -> int:
         """The whole price in units, refused here rather than half-way."""

@@ -24,13 +24,15 @@ from numpy.typing import NDArray
 
 from maquette.curator import Curator
 from maquette.errors import QueryError
-from maquette.privacy import Loss
-from maquette.query import Contrasts, LinearQuery, Marginal
+from maquette.query import LinearQuery, Marginal, residual
+from maquette.release.artifact import Release, certified
+from maquette.release.residuals import Residuals
 from maquette.release.shares import price, units_for
 from maquette.schema import Schema
 
 Values = NDArray[np.float64]
 
+EXACT = 1e-12  # the variance of a number of rows that is public
 ROWS_SHARE = 0.1  # of the price, for the number of rows where it is private
 _TOLERANCE = 1e-9  # of the diagonal
 _MOST_STEPS = 200
@@ -48,8 +50,6 @@ class ParityModel:
     schema: Schema
     columns: tuple[str, ...]
     moments: Values
-    rows: float
-    cost: Loss
 
     def marginal(self, columns: Sequence[str]) -> Values:
         """Probabilities over the cells of at most two columns, axes in the order asked.
@@ -101,12 +101,12 @@ class ParityModel:
         return [self.columns.index(name) + 1 for name in columns]
 
     def __repr__(self) -> str:
-        return f"ParityModel({len(self.columns)} columns, about {self.rows:,.0f} rows, cost {self.cost})"
+        return f"ParityModel({len(self.columns)} columns)"
 
 
 def projection(
     curator: Curator, columns: Sequence[str] | None = None, *, epsilon: float | None = None, rho: float | None = None
-) -> ParityModel:
+) -> Release:
     """All marginals of two of these two-level columns (default: of all columns), for `epsilon` or `rho`.
 
     Without a price it takes what remains. Privacy and accuracy: as the module says.
@@ -118,8 +118,9 @@ def projection(
             f"expected at least two different columns of two levels each, got {', '.join(names) or 'none'}"
             f"{'; not of two levels: ' if wide else ''}{', '.join(wide)}. List the columns to use"
         )
-    noisy, rows, cost = _measure(curator, names, units_for(curator, epsilon, rho))
-    return ParityModel(curator.schema, names, project_parities(noisy / rows), rows, cost)
+    noisy, evidence, units = _measure(curator, names, units_for(curator, epsilon, rho))
+    model = ParityModel(curator.schema, names, project_parities(noisy / evidence.rows))
+    return Release(curator.schema, model, evidence, certified(curator, "projection", units))
 
 
 def project_parities(noisy: NDArray[np.floating[Any]]) -> Values:
@@ -196,17 +197,22 @@ class _Dual:
         return (kept + kept.T) / 2
 
 
-def _measure(curator: Curator, names: Sequence[str], units: int) -> tuple[Values, float, Loss]:
-    """A noisy moment matrix in rows, the number of rows (estimated where it is private), and the cost of both."""
+def _measure(curator: Curator, names: Sequence[str], units: int) -> tuple[Values, Residuals, int]:
+    """A noisy moment matrix in rows, the same as evidence with the row count, and the units spent on both."""
     schema, public = curator.schema, curator.relation.rows_are_public
     sets = [*itertools.combinations(names, 1), *itertools.combinations(names, 2)]
-    parities = [Contrasts(Marginal(schema, columns), [_SIGNS[None, :]] * len(columns)) for columns in sets]
+    parities = [residual(schema, columns) for columns in sets]
     total = [] if public else [Marginal(schema)]
     shares = [ROWS_SHARE / (1 - ROWS_SHARE) * len(sets)] * len(total) + [1.0] * len(sets)
     measured = curator.measure_many([*total, *parities], shares=shares, **price(curator, units))
-    rows = curator.count_rows() if public else max(1.0, float(measured[0].values))
-    moments = np.diag(np.full(len(names) + 1, rows))
+    evidence = Residuals(schema)
+    for measurement in measured:
+        evidence.add(measurement)
+    if public:
+        evidence.combine((), np.array(curator.count_rows()), np.array(EXACT))
+    moments = np.diag(np.full(len(names) + 1, evidence.rows))
     upper = np.triu_indices(len(moments), 1)
-    moments[upper] = [m.values.item() for m in measured[len(total) :]]
+    # A residual counts the first level as +1, a parity the second.
+    moments[upper] = [(-1) ** len(s) * m.values.item() for s, m in zip(sets, measured[len(total) :], strict=True)]
     moments.T[upper] = moments[upper]
-    return moments, rows, curator.cost_of(measured)
+    return moments, evidence, curator.cost_of(measured).units

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.curator import Measurement
+from maquette.errors import QueryError
 from maquette.privacy import DiscreteGaussian
 from maquette.query import Contrasts, orthonormal
 from maquette.release.evidence import Estimate
@@ -40,16 +41,16 @@ class Residuals:
         question = measurement.question
         variance = measurement.deviation**2
         self.gaussian &= isinstance(measurement.event, DiscreteGaussian)
+        names = (question.marginal if isinstance(question, Contrasts) else question).names
+        order = sorted(range(len(names)), key=lambda axis: self.schema.position(names[axis]))
+        columns, values = tuple(names[axis] for axis in order), np.transpose(measurement.values, order)
         if isinstance(question, Contrasts):
             norms = np.ones(())
-            for matrix in question.matrices:
-                norms = np.multiply.outer(norms, np.linalg.norm(matrix, axis=1))
-            self.combine(question.columns, measurement.values / norms, variance / norms**2)
+            for axis in order:
+                norms = np.multiply.outer(norms, _norms(question.matrices[axis]))
+            self.combine(columns, values / norms, variance / norms**2)
             return
-        names = question.names
-        order = sorted(range(len(names)), key=lambda axis: self.schema.position(names[axis]))
-        columns = tuple(names[axis] for axis in order)
-        coefficients = forward(np.transpose(measurement.values, order))
+        coefficients = forward(values)
         for part in subsets(columns):
             lift = math.prod(self.schema[name].size for name in columns if name not in part)
             block = coefficients[_block(columns, part)] * math.sqrt(lift)
@@ -132,6 +133,14 @@ def _along_axes(cells: Values, matrices: Sequence[Values]) -> Values:
 @cache
 def _basis(size: int) -> Values:
     return orthonormal(size)
+
+
+def _norms(matrix: NDArray[np.int64]) -> Values:
+    """The norms of whole-number Helmert rows; any other contrasts are refused."""
+    norms: Values = np.linalg.norm(matrix, axis=1)
+    if not np.allclose(matrix / norms[:, None], _basis(matrix.shape[1])[1:]):
+        raise QueryError("only the contrasts made by `residual` can be combined with other measurements")
+    return norms
 
 
 def _block(columns: Columns, part: Columns) -> tuple[slice | int, ...]:

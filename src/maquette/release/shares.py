@@ -27,8 +27,8 @@ class Price(TypedDict, total=False):
 
 
 def price(curator: Curator, units: float) -> Price:
-    """So many ledger units as the keyword a door takes."""
-    amount = units / UNITS_PER_ONE
+    """So many ledger units as the keyword a door takes, never more of them."""
+    amount = math.nextafter(units / UNITS_PER_ONE, 0.0)
     match curator.budget.accounting:
         case "pure":
             return {"epsilon": amount}

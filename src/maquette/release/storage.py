@@ -26,6 +26,7 @@ from maquette.privacy import DiscreteGaussian, DiscreteLaplace, Loss, from_dict
 from maquette.query import Marginal
 from maquette.release.artifact import Certificate, Release
 from maquette.release.evidence import NoEvidence
+from maquette.release.projection import ParityModel
 from maquette.release.residuals import Residuals
 from maquette.release.tables import Tables
 from maquette.schema import Schema
@@ -94,6 +95,9 @@ def _describe(role: str, thing: object, arrays: Arrays) -> dict[str, Any]:
         case WeightedRecords():
             arrays[f"{role}-records"], arrays[f"{role}-weights"] = thing.records, thing.weights
             return {"kind": "records"}
+        case ParityModel():
+            arrays[f"{role}-moments"] = thing.moments
+            return {"kind": "parities", "columns": list(thing.columns)}
         case Residuals():
             entries = list(thing)
             for i, (_, values, variance) in enumerate(entries):
@@ -127,9 +131,11 @@ def _rebuild(manifest: Mapping[str, Any], arrays: Arrays) -> Release:
 def _restore(role: str, facts: Mapping[str, Any], schema: Schema, arrays: Arrays, cost: Loss) -> Any:
     match facts["kind"]:
         case "dense":
-            return MultiplicativeWeights(schema, prior=arrays[f"{role}-cells"])
+            return MultiplicativeWeights(schema, step="exact", prior=arrays[f"{role}-cells"])
         case "records":
-            return WeightedRecords(schema, arrays[f"{role}-records"], weights=arrays[f"{role}-weights"])
+            return WeightedRecords(schema, arrays[f"{role}-records"], weights=arrays[f"{role}-weights"], step="exact")
+        case "parities":
+            return ParityModel(schema, tuple(facts["columns"]), arrays[f"{role}-moments"])
         case "residuals":
             residuals = Residuals(schema)
             residuals.gaussian = bool(facts["gaussian"])
