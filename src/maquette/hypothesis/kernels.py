@@ -292,49 +292,48 @@ def _sweep(  # noqa: PLR0912, PLR0917 -- one loop over runs; numba takes positio
     first: Any,
     last: Any,
 ) -> None:
-    """Multiply, add up and answer the runs busy[first] .. busy[last - 1]."""
+    """Multiply, add up and answer the runs busy[first] .. busy[last - 1].
+
+    One loop serves all cases, on a copy where nothing changes: the same machine code adds in the same order.
+    """
     places = weights.shape[1]
-    factor, asked = np.empty(places), np.empty(places)
+    scratch, ones, zeros = np.empty(places), np.ones(places), np.zeros(places)
+    spread_factor, spread_asked = np.empty(places), np.empty(places)
     held_factor, held_asked = -1, -1
     for i in range(first, last):
         o = busy[i]
-        run, f, a = weights[o], factor_rows[o], asked_rows[o]
-        if factor_varies[f] and f != held_factor:
-            held_factor = f
-            if factor_table.shape[1] == places:
-                factor = factor_table[f]
-            else:
+        f, a = factor_rows[o], asked_rows[o]
+        run, factor, asked = scratch, ones, zeros
+        if factor_varies[f]:
+            run = weights[o]
+            factor = factor_table[f] if factor_table.shape[1] == places else spread_factor
+            if factor_table.shape[1] != places and f != held_factor:
+                held_factor = f
                 for j in range(places):
                     factor[j] = factor_table[f, factor_index[j]]
-        if asked_varies[a] and a != held_asked:
-            held_asked = a
-            if asked_table.shape[1] == places:
-                asked = asked_table[a]
-            else:
+        else:
+            scratch[:] = weights[o]
+        if asked_varies[a]:
+            asked = asked_table[a] if asked_table.shape[1] == places else spread_asked
+            if asked_table.shape[1] != places and a != held_asked:
+                held_asked = a
                 for j in range(places):
                     asked[j] = asked_table[a, asked_index[j]]
-        # The run stays in the cache between these loops. The first does not know what is asked: neither do its bits.
-        if factor_varies[f]:
-            total = 0.0
+        while True:
+            total, dot = 0.0, 0.0
             for j in range(places):
                 weight = max(run[j] * factor[j], FLOOR)
                 run[j] = weight
                 total += weight
+                dot += weight * asked[j]
             exponent = math.frexp(total)[1]
-            if abs(exponent) > _WANDER:
-                power = math.ldexp(1.0, -exponent)
-                total = 0.0
-                for j in range(places):
-                    weight = max(run[j] * power, FLOOR)
-                    run[j] = weight
-                    total += weight
-                scale[o] = math.ldexp(scale[o], exponent)
+            if abs(exponent) <= _WANDER or not factor_varies[f]:
+                break
+            scale[o] = math.ldexp(scale[o], exponent)
+            factor = np.full(places, math.ldexp(1.0, -exponent))
+        if factor_varies[f]:
             sums[o] = total
-        if asked_varies[a]:
-            dot = 0.0
-            for j in range(places):
-                dot += run[j] * asked[j]
-            dots[o] = dot
+        dots[o] = dot
 
 
 def _tally(  # noqa: PLR0917 -- numba takes positional arguments only

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from typing import TypedDict
 
 import numpy as np
@@ -28,7 +29,9 @@ class Price(TypedDict, total=False):
 
 def price(curator: Curator, units: float) -> Price:
     """So many ledger units as the keyword a door takes, never more of them."""
-    amount = math.nextafter(units / UNITS_PER_ONE, 0.0)
+    amount = units / UNITS_PER_ONE
+    while Fraction(repr(amount)) * UNITS_PER_ONE > units:  # a float may round up what a door reads as a decimal
+        amount = math.nextafter(amount, 0.0)
     match curator.budget.accounting:
         case "pure":
             return {"epsilon": amount}
