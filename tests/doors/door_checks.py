@@ -240,6 +240,7 @@ def gate_select_worst() -> None:
         price = _price(c, 0.9)
         c.select_worst(ASKED, PUBLIC, **price)
         c.select_worst(ASKED, PUBLIC, **price, signed=True)
+        c.select_worst(ASKED, PUBLIC, **price, mechanism="exponential")
         c.select_worst(ASKED, PUBLIC, **price, over="marginals", weights=[0.3, 1.0, 2.5], penalties=[1, 0.25, 0])
 
     gate_selection(ask)

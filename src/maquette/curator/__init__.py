@@ -1,6 +1,6 @@
 """The wall: the only rooms with raw rows. Outside, import from here and from nowhere deeper."""
 
-from maquette.curator.curator import Curator, Law, Question
+from maquette.curator.curator import Curator, Law, Mechanism, Question
 from maquette.curator.guard import Guard
 from maquette.curator.open import open_table
 from maquette.curator.results import Chosen, Errors, Measurement, Tested
@@ -13,6 +13,7 @@ __all__ = [
     "Guard",
     "Law",
     "Measurement",
+    "Mechanism",
     "PrivateTable",
     "Question",
     "Tested",

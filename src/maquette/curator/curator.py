@@ -47,6 +47,7 @@ from maquette.schema import Schema
 
 Question = Marginal | Contrasts | LinearQuery | Sequence[str]
 Law = Literal["auto", "laplace", "gaussian"]
+Mechanism = Literal["auto", "exponential", "permute-and-flip"]
 
 CUSTODIAN = "custodian"
 WEIGHT = 2**12  # selection weights are rounded to multiples of 1/WEIGHT of the largest
@@ -239,6 +240,7 @@ class Curator:
         rho: float | None = None,
         over: Literal["cells", "marginals"] = "cells",
         signed: bool = False,
+        mechanism: Mechanism = "auto",
         weights: Sequence[float] | None = None,
         penalties: Sequence[float] | None = None,
         request: str | None = None,
@@ -251,9 +253,10 @@ class Curator:
         marginals, scored weight * (L1 error - penalty). Weights and penalties (one per marginal, in counts) are
         public.
 
-        Privacy: one exponential mechanism (permute-and-flip under a pure budget) on integer scores, at sensitivity D
-        = max over marginals of weight * (`Relation.one_cell` or, for whole marginals, `Relation.l1`); scores are not
-        monotone under either relation, so the exponent is epsilon * score / (2 D). MECHANISMS §2.
+        Privacy: one exponential mechanism or permute-and-flip ("auto": the latter under a pure budget, where it errs
+        less at the same price) on integer scores, at sensitivity D = max over
+        marginals of weight * (`Relation.one_cell` or, for whole marginals, `Relation.l1`); scores are not monotone
+        under either relation, so the exponent is epsilon * score / (2 D). MECHANISMS §2.
         """
         if over not in ("cells", "marginals"):
             raise QueryError(f'over is {over!r}; expected "cells" or "marginals"')
@@ -273,6 +276,7 @@ class Curator:
             "select_worst",
             scores,
             scorer.sensitivity,
+            mechanism=mechanism,
             units=self._units(epsilon, rho),
             public={
                 "questions": [m.key for m in marginals],
@@ -390,13 +394,16 @@ class Curator:
         scores: object,
         sensitivity: int,
         *,
+        mechanism: Mechanism = "auto",
         units: int,
         public: dict[str, object],
         request: str | None,
         analyst: str,
     ) -> tuple[int, Loss]:
         accountant = self.budget.accountant
-        flip = accountant.currency == "pure"  # one-shot selection: permute-and-flip errs less at the same epsilon
+        if mechanism not in ("auto", "exponential", "permute-and-flip"):
+            raise QueryError(f'mechanism is {mechanism!r}; expected "exponential", "permute-and-flip" or "auto"')
+        flip = accountant.currency == "pure" if mechanism == "auto" else mechanism == "permute-and-flip"
         strength = accountant.pure_epsilon(units) if flip else accountant.selection_epsilon(units)
         event: Event = Pure(strength) if flip else Selection(strength)
         choose = self._noise.permute_and_flip if flip else self._noise.exponential
@@ -405,7 +412,7 @@ class Curator:
         arrays, cost = self._passage.through(
             door,
             events=[event],
-            public={**public, "sensitivity": sensitivity, "scale": str(scale)},
+            public={**public, "sensitivity": sensitivity, "scale": str(scale), "flip": flip},
             evaluate=lambda: [np.array([choose(scores(), scale)], dtype=np.int64)],  # type: ignore[operator]
             request=request,
             analyst=analyst,

@@ -56,6 +56,10 @@ class Pattern:
         """For each row of the table, whether it differs within a run."""
         return np.asarray(self.table.min(axis=1) != self.table.max(axis=1))
 
+    def even(self, other: float) -> Values:
+        """For each run, the number all its cells share, or `other` if they differ."""
+        return np.asarray(np.where(self.varies, other, self.table[:, 0])[self.rows])
+
     @cached_property
     def written(self) -> Values:
         """The table with a number for every place in a run, where that is small; otherwise the table as it is."""
@@ -158,22 +162,26 @@ class Cells:
 
         What is asked leaves no trace: the same factors give the same bits, whatever was asked between them.
         """
-        factors, asked, changes = factors or self._same(1.0), asked or self._same(0.0), factors is not None
-        dots = np.zeros(len(self.sums))
+        changes, factors, asked = factors is not None, factors or self._same(1.0), asked or self._same(0.0)
         if changes:
-            self.scale *= np.where(factors.varies, 1.0, factors.table[:, 0])[factors.rows]
-        busy = np.flatnonzero(factors.varies[factors.rows] | asked.varies[asked.rows])
-        if self.weights.size <= _PLAIN:
-            self._plain_sweep(factors, asked, dots)
-        elif len(busy):
-            parts = (self.weights, self.scale, self.sums, dots, busy)
-            patterns = [a for p in (factors, asked) for a in (p.rows, p.index, p.written, p.varies)]
-            _shared(len(busy) * self.weights.shape[1], len(busy), partial(_compiled(_sweep), *parts, *patterns))
+            self.scale *= factors.even(1.0)
+        dots = np.zeros(len(self.sums))
+        if factors.varies.any() or asked.varies.any():
+            self._run(factors, asked, dots)
         if changes:
             np.maximum(self.scale, FLOOR, out=self.scale)
             self.scale /= (self.scale * self.sums).sum()
-        even = asked.table[:, 0][asked.rows] * self.sums
-        return float((self.scale * np.where(asked.varies[asked.rows], dots, even)).sum())
+        dots += asked.even(0.0) * self.sums
+        return float((self.scale * dots).sum())
+
+    def _run(self, factors: Pattern, asked: Pattern, dots: Values) -> None:
+        if self.weights.size <= _PLAIN:
+            self._plain_sweep(factors, asked, dots)
+            return
+        busy = np.flatnonzero(factors.varies[factors.rows] | asked.varies[asked.rows])
+        arrays = (self.weights, self.scale, self.sums, dots, busy)
+        patterns = [a for p in (factors, asked) for a in (p.rows, p.index, p.written, p.varies)]
+        _shared(len(busy) * self.weights.shape[1], len(busy), partial(_compiled(_sweep), *arrays, *patterns))
 
     def tally(self, pattern: Pattern) -> Values:
         """The mass of every entry of a pattern's table."""
@@ -275,7 +283,7 @@ def _compiled(function: Callable[..., None]) -> Callable[..., None]:
     return compiled  # type: ignore[no-any-return]
 
 
-def _sweep(  # noqa: PLR0912, PLR0917 -- one loop over runs; numba takes positional arguments only
+def _sweep(  # noqa: PLR0917 -- numba takes positional arguments only
     weights: Any,
     scale: Any,
     sums: Any,

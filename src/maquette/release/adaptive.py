@@ -45,14 +45,18 @@ def adaptive(
     penalties, round budgets and the decision to stop computed from released numbers only.
     """
     check_dense(curator.schema)
+    before = curator.ledger.spent()
     run = _Run(curator, workload, units_for(curator, epsilon, rho), rounds)
     with Progress("rounds", 100, progress) as shown:
         try:
             while run.round():
                 shown.update(round(100 * run.share_spent), run.fitted.residual)
+            run.polish()
         except KeyboardInterrupt:
-            pass
-    return run.release()
+            pass  # the model as it stands, with everything that was paid for
+    # By the ledger: an access that was charged and then interrupted taught nothing, but it was paid.
+    certificate = certified(curator, "adaptive", curator.ledger.spent() - before)
+    return Release(curator.schema, dense_model(curator.schema, run.fitted), run.residuals, certificate)
 
 
 @dataclass
@@ -131,8 +135,6 @@ class _Run:
             return math.sqrt(2) * float(accountant.laplace_scale(int(units), Fraction(relation.l1(self.candidates[0]))))
         return math.sqrt(accountant.gaussian_variance(int(units), Fraction(relation.l2_squared(self.candidates[0]))))
 
-    def release(self) -> Release:
-        """Polish the model and hand over what was paid for."""
+    def polish(self) -> None:
+        """Fit what was measured as closely as its noise allows."""
         self.fitted = fit(self.residuals, start=self.fitted.log_weights, steps=POLISH)
-        model = dense_model(self.schema, self.fitted)
-        return Release(self.schema, model, self.residuals, certified(self.curator, "adaptive", self.spent))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from maquette.curator import Curator
 from maquette.privacy import Loss
+from maquette.privacy.interval import check_confidence
 from maquette.query import Expression, LinearQuery, Marginal, Statement, question
 from maquette.release.answer import NOISE_ONLY, Answer, AnswerTable
 from maquette.release.assemble import assemble
@@ -111,13 +112,15 @@ class Release:
 
     def answer(self, asked: str | Expression | LinearQuery, *, confidence: float = 0.95) -> Answer | AnswerTable:
         """Answer SQL or a predicate, free of charge."""
+        check_confidence(confidence)
         parsed = question(self.schema, asked)
         free = Loss(
             epsilon=0.0, delta=0.0, rho=None if self.cost.rho is None else 0.0, units=0, currency=self.cost.currency
         )
         if isinstance(parsed, Statement):
             estimates = {m.key: _Cells(self, m) for m in parsed.marginals}
-            return assemble(parsed, estimates, confidence, free, "hypothesis")
+            unknown = [key for key, cells in estimates.items() if not cells.covered]
+            return assemble(parsed, estimates, confidence, free, "hypothesis", unknown=unknown)
         value = min(1.0, max(0.0, self.model.answer(parsed)))
         low, high, guarantee = self._interval(parsed, value, confidence)
         return Answer(
@@ -187,6 +190,7 @@ class _Cells:
         self.values = np.zeros(marginal.shape)
         for cell, query in self._queries:
             self.values[cell] = release.model.answer(query) * release.rows
+        self.covered = all(release.evidence.covers(query.columns) for _, query in self._queries)
 
     def half_width(self, confidence: float) -> Values:
         widths = np.zeros(self._marginal.shape)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from maquette.privacy import Loss
 from maquette.query import Marginal, Measure, Output, Statement
-from maquette.release.answer import Answer, AnswerTable, Row, Source
+from maquette.release.answer import NOISE_ONLY, Answer, AnswerTable, Row, Source
 
 Values = NDArray[np.float64]
 
@@ -29,14 +29,23 @@ class Estimated(Protocol):
 
 
 def assemble(
-    statement: Statement, estimates: Mapping[str, Estimated], confidence: float, cost: Loss, source: Source
+    statement: Statement,
+    estimates: Mapping[str, Estimated],
+    confidence: float,
+    cost: Loss,
+    source: Source,
+    *,
+    unknown: Collection[str] = (),
 ) -> Answer | AnswerTable:
-    """The answer to a statement from an estimate of each of its marginals (by key)."""
+    """The answer to a statement from an estimate of each of its marginals (by key).
+
+    Numbers that need one of the `unknown` marginals (by key) carry no guarantee.
+    """
     shape = tuple(len(labels) for labels in _labels(statement))
     columns = {}
     for output in statement.outputs:
         if output.kind != "group":
-            columns[output.title] = _column(output, estimates, confidence)
+            columns[output.title] = _column(output, estimates, confidence, unknown)
     if not shape and len(columns) == 1:
         ((kind, estimate),) = ((o.kind, columns[o.title]) for o in statement.outputs if o.kind != "group")
         return estimate.answer((), kind, confidence, cost, source)
@@ -66,6 +75,7 @@ class _Estimate:
     value: Values
     low: Values
     high: Values
+    guarantee: str | None = NOISE_ONLY
 
     def answer(self, cell: tuple[int, ...], kind: str, confidence: float, cost: Loss, source: Source) -> Answer:
         value = float(self.value[cell])
@@ -77,16 +87,21 @@ class _Estimate:
             count=value if kind == "count" else None,
             source=source,
             cost=cost,
+            guarantee=self.guarantee,
         )
 
 
-def _column(output: Output, estimates: Mapping[str, Estimated], confidence: float) -> _Estimate:
+def _column(
+    output: Output, estimates: Mapping[str, Estimated], confidence: float, unknown: Collection[str]
+) -> _Estimate:
     assert output.measure is not None
-    if output.per is None:
-        total, width = _total(output.measure, estimates, confidence)
-        floor = 0.0 if not output.measure.signed else -math.inf
-        return _Estimate(total, np.maximum(total - width, floor), np.maximum(total + width, floor))
-    return _average(output.measure, output.per, estimates, confidence)
+    needed = {marginal.key for marginal in (output.measure.marginal, output.per) if marginal is not None}
+    guarantee = NOISE_ONLY if needed.isdisjoint(unknown) else None
+    if output.per is not None:
+        return replace(_average(output.measure, output.per, estimates, confidence), guarantee=guarantee)
+    total, width = _total(output.measure, estimates, confidence)
+    floor = 0.0 if not output.measure.signed else -math.inf
+    return _Estimate(total, np.maximum(total - width, floor), np.maximum(total + width, floor), guarantee)
 
 
 def _total(measure: Measure, estimates: Mapping[str, Estimated], confidence: float) -> tuple[Values, Values | float]:

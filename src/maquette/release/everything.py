@@ -16,6 +16,7 @@ from maquette.release.residuals import Residuals
 from maquette.release.shares import Allocation, price, tables_of, units_for
 
 STEPS = 600
+COARSE = 20
 
 
 def everything(
@@ -30,7 +31,8 @@ def everything(
     """Release a dense model fitted to every residual of the workload.
 
     Privacy: one `Curator.measure_many` of contrasts; allocation and fit are public. Accuracy: unbiased estimates of
-    every covered query with exact noise variance (the intervals), and a model that is usually closer.
+    every covered query with exact noise variance (the intervals), and a model that is usually closer. Interrupting the
+    fit releases a coarser one: what was measured is paid for.
     """
     schema = curator.schema
     check_dense(schema)
@@ -44,7 +46,10 @@ def everything(
     for measurement in measured:
         residuals.add(measurement)
     with Progress("fitting", steps, progress) as shown:
-        fitted = fit(residuals, steps=steps, progress=shown.update)
+        try:
+            fitted = fit(residuals, steps=steps, progress=shown.update)
+        except KeyboardInterrupt:
+            fitted = fit(residuals, steps=COARSE)
     return Release(
         schema,
         dense_model(schema, fitted),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -9,9 +10,13 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.curator import Measurement
+from maquette.privacy import DiscreteGaussian
 from maquette.privacy.interval import sum_half_width
 
 Values = NDArray[np.float64]
+
+STEP = 1.0  # noise moves a total of weights in [0, 1] by whole counts or finer
 
 
 @dataclass(frozen=True)
@@ -25,7 +30,16 @@ class Estimate:
 
     def half_width(self, confidence: float) -> float:
         """How far the noise can have moved the total."""
-        return sum_half_width(self.deviation, self.largest, confidence, gaussian=self.gaussian)
+        width = sum_half_width(self.deviation, self.largest, confidence, gaussian=self.gaussian)
+        # The normal law of the same deviation, rounded to whole counts, is no narrower than the discrete one.
+        return width + STEP / 2 if self.gaussian and width else width
+
+
+def spread(measurement: Measurement) -> float:
+    """The deviation of the continuous law of the same scale, in counts, which is what tail bounds are proven for."""
+    event = measurement.event
+    continuous = event.variance if isinstance(event, DiscreteGaussian) else 2 * event.scale**2
+    return math.sqrt(continuous) / measurement.question.grid
 
 
 class Evidence(Protocol):

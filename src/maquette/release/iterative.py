@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.curator import Curator
+from maquette.distinguisher import DISTINGUISHERS
 from maquette.errors import QueryError
 from maquette.hypothesis import HYPOTHESES, Hypothesis, MultiplicativeWeights
 from maquette.privacy import UNITS_PER_ONE, Selection
@@ -46,6 +47,7 @@ def iterative_construction(
     workload: Workload,
     *,
     hypothesis: str = "multiplicative-weights",
+    distinguisher: str = "exponential",
     constants: Literal["tight", "book"] = "tight",
     beta: float = 0.05,
     rows: int | None = None,
@@ -60,15 +62,16 @@ def iterative_construction(
     """
     if hypothesis not in HYPOTHESES:
         raise QueryError(f"there is no hypothesis {hypothesis!r}; expected one of {', '.join(HYPOTHESES)}")
+    if distinguisher not in DISTINGUISHERS:
+        raise QueryError(f"there is no distinguisher {distinguisher!r}; expected one of {', '.join(DISTINGUISHERS)}")
     tables, units, size = _prepare(curator, workload, rows, epsilon, rho)
-    kind = HYPOTHESES[hypothesis]
+    kind, pointer = HYPOTHESES[hypothesis], DISTINGUISHERS[distinguisher]
     chosen = parameters(curator, kind, tables, units, size, constants=constants, beta=beta)
     model: Hypothesis = kind(curator.schema, alpha=chosen.resolution)  # type: ignore[call-arg]
     before = curator.ledger.spent()
     for _ in range(chosen.rounds):
         answers = _answers(model, tables, size)
-        worst = curator.select_worst(tables, answers, **price(curator, chosen.select_units))
-        query = tables[worst.index].query(worst.cell or ())
+        query = pointer.point(curator, tables, answers, **price(curator, chosen.select_units)).query
         value = float(curator.measure(query, **price(curator, chosen.measure_units)).values) / size
         if abs(value - model.answer(query)) < chosen.threshold:
             break
@@ -155,13 +158,11 @@ def averaged_construction(
     eta = math.sqrt(8 * math.log(curator.schema.size) / count)
     model = MultiplicativeWeights(curator.schema, alpha=eta / 4)  # a theory step moves by 4 alpha
     average = np.zeros(curator.schema.shape(curator.schema.names))
-    before = curator.ledger.spent()
+    pointer, before = DISTINGUISHERS["signed"], curator.ledger.spent()
     for _ in range(count):
         average += model.marginal(curator.schema.names) / count
-        worst = curator.select_worst(
-            tables, _answers(model, tables, size), **price(curator, units / count), signed=True
-        )
-        model.update(tables[worst.index].query(worst.cell or ()), 1.0 if worst.sign == 1 else 0.0)
+        worst = pointer.point(curator, tables, _answers(model, tables, size), **price(curator, units / count))
+        model.update(worst.query, 1.0 if worst.sign == 1 else 0.0)
     mean = MultiplicativeWeights(curator.schema, step="exact", prior=average / average.sum())
     alpha = found.alpha if rounds is None else math.inf
     return _released(curator, mean, size, before, method="averaged-construction", alpha=alpha, beta=beta)

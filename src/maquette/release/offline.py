@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 from maquette.curator import Curator
 from maquette.errors import QueryError
 from maquette.privacy import UNITS_PER_ONE
-from maquette.query import Workload
+from maquette.query import Workload, residual
 from maquette.release.adaptive import adaptive
-from maquette.release.artifact import Release
+from maquette.release.artifact import Release, certified
 from maquette.release.baseline import gaussian, laplace
 from maquette.release.dense import MAX_CELLS
 from maquette.release.everything import everything
 from maquette.release.iterative import averaged_construction, iterative_construction
+from maquette.release.net import small_db
 from maquette.release.shares import Allocation, price, tables_of, units_for
 
 METHODS: dict[str, Callable[..., Release]] = {
@@ -22,9 +24,11 @@ METHODS: dict[str, Callable[..., Release]] = {
     "adaptive": adaptive,
     "iterative-construction": iterative_construction,
     "averaged-construction": averaged_construction,
+    "small-db": small_db,
     "laplace": laplace,
     "gaussian": gaussian,
 }
+_LISTED = ", ".join(METHODS)
 ROWS = 0.01  # of the budget buys the row estimate that the choice of method needs
 NOISY = 0.3  # expected error, before any fit, above which choosing what to measure pays
 
@@ -52,12 +56,26 @@ def release(
     """
     if workload.schema != curator.schema:
         raise QueryError("the workload was built for another schema; build it from curator.schema")
-    units = units_for(curator, epsilon, rho)
-    if method == "auto":
-        method, units = _choose(curator, workload, units)
-    if method not in METHODS:
-        raise QueryError(f"there is no method {method!r}; expected auto, {', '.join(METHODS)}")
-    return METHODS[method](curator, workload, **price(curator, units), **settings)
+    _check(method, settings)
+    before, units = curator.ledger.spent(), units_for(curator, epsilon, rho)
+    if method != "auto":
+        return METHODS[method](curator, workload, **price(curator, units), **settings)
+    method, units = _choose(curator, workload, units)
+    made = METHODS[method](curator, workload, **price(curator, units))
+    made.certificate = certified(curator, method, curator.ledger.spent() - before)
+    return made
+
+
+def _check(method: str, settings: dict[str, Any]) -> None:
+    """Refuse an unknown method or setting before anything is charged."""
+    if method == "auto" and settings:
+        raise QueryError(f"settings belong to one method: name it beside {', '.join(settings)}; methods are {_LISTED}")
+    if method != "auto" and method not in METHODS:
+        raise QueryError(f"there is no method {method!r}; expected auto, {_LISTED}")
+    known = [] if method == "auto" else list(inspect.signature(METHODS[method]).parameters)[2:]
+    unknown = [name for name in settings if name not in known]
+    if unknown:
+        raise QueryError(f"method {method!r} has no setting {', '.join(unknown)}; it has {', '.join(known)}")
 
 
 def _choose(curator: Curator, workload: Workload, units: int) -> tuple[str, int]:
@@ -70,8 +88,10 @@ def _choose(curator: Curator, workload: Workload, units: int) -> tuple[str, int]
     if curator.schema.size > MAX_CELLS:
         return ("laplace" if pure else "gaussian"), units
     allocation = Allocation(curator.schema, tables_of(curator.schema, list(workload.marginals)), linear=pure)
+    contrasts = residual(curator.schema, next(iter(part for part in allocation.sets if part), ()))
+    moves = curator.relation.l1(contrasts) / contrasts.gains[1]
     before = curator.ledger.spent()
     rows = max(1.0, curator.count_rows(**price(curator, ROWS * units)))
     units -= curator.ledger.spent() - before
-    error = allocation.expected_error(curator.budget.accounting, units / UNITS_PER_ONE, rows)
+    error = allocation.expected_error(curator.budget.accounting, units / UNITS_PER_ONE, rows / moves)
     return ("everything" if error <= NOISY else "adaptive"), units

@@ -20,7 +20,7 @@ from maquette.curator import Measurement
 from maquette.errors import QueryError
 from maquette.privacy import DiscreteGaussian
 from maquette.query import Contrasts, orthonormal
-from maquette.release.evidence import Estimate
+from maquette.release.evidence import Estimate, spread
 from maquette.schema import Schema
 
 Values = NDArray[np.float64]
@@ -35,11 +35,12 @@ class Residuals:
         self._sums: dict[Columns, Values] = {}
         self._precisions: dict[Columns, Values] = {}
         self.gaussian = True
+        self.separate = True  # whether every coefficient has a noise of its own, and none a share of another's
 
     def add(self, measurement: Measurement) -> None:
         """Take in a measured marginal of plain columns, or the contrasts made by `residual`."""
         question = measurement.question
-        variance = measurement.deviation**2
+        variance = spread(measurement) ** 2
         self.gaussian &= isinstance(measurement.event, DiscreteGaussian)
         names = (question.marginal if isinstance(question, Contrasts) else question).names
         order = sorted(range(len(names)), key=lambda axis: self.schema.position(names[axis]))
@@ -51,7 +52,8 @@ class Residuals:
             self.combine(columns, values / norms, variance / norms**2)
             return
         coefficients = forward(values)
-        for part in subsets(columns):
+        self.separate &= self.gaussian or question.cells == 1  # rotated Laplace noise is uncorrelated, not independent
+        for part in self._parts(columns):
             lift = math.prod(self.schema[name].size for name in columns if name not in part)
             block = coefficients[_block(columns, part)] * math.sqrt(lift)
             self.combine(part, block, np.full(block.shape, variance * lift))
@@ -81,26 +83,32 @@ class Residuals:
     def covers(self, columns: Sequence[str]) -> bool:
         """Whether every subset of these columns was measured."""
         ordered = tuple(sorted(columns, key=self.schema.position))
-        return all(part in self._sums for part in subsets(ordered))
+        return all(part in self._sums for part in self._parts(ordered))
+
+    def _parts(self, columns: Columns) -> Iterator[Columns]:
+        """The subsets that can say something: a column of one level has no contrasts."""
+        return subsets(tuple(name for name in columns if self.schema[name].size > 1))
 
     def estimate(self, weights: Values, columns: Columns) -> Estimate:
         """The unbiased total (in counts) of a query with these weights over the cells of `columns`."""
-        spread = forward(weights)
+        coefficients = forward(weights)
         total = variance = largest = 0.0
-        for part in subsets(columns):
+        for part in self._parts(columns):
             lift = math.prod(self.schema[name].size for name in columns if name not in part)
-            share = spread[_block(columns, part)] / math.sqrt(lift)
+            share = coefficients[_block(columns, part)] / math.sqrt(lift)
             precision = self._precisions[part]
             total += float((share * self._sums[part] / precision).sum())
             variance += float((share**2 / precision).sum())
             largest = max(largest, float((share**2 / precision).max(initial=0.0)))
+        if not (self.gaussian or self.separate):
+            largest = variance  # one noise value may make up all of it
         return Estimate(total, math.sqrt(variance), math.sqrt(largest), self.gaussian)
 
     def marginal(self, columns: Columns) -> tuple[Values, Values]:
         """Unbiased counts of every cell, and the variance of each."""
         sizes = self.schema.shape(columns)
         coefficients, variances = np.zeros(sizes), np.zeros(sizes)
-        for part in subsets(columns):
+        for part in self._parts(columns):
             lift = math.prod(self.schema[name].size for name in columns if name not in part)
             precision = self._precisions[part]
             coefficients[_block(columns, part)] = self._sums[part] / precision / math.sqrt(lift)

@@ -105,6 +105,7 @@ def _describe(role: str, thing: object, arrays: Arrays) -> dict[str, Any]:
             return {
                 "kind": "residuals",
                 "gaussian": thing.gaussian,
+                "separate": thing.separate,
                 "sets": [list(columns) for columns, _, _ in entries],
             }
         case NoEvidence():
@@ -138,7 +139,7 @@ def _restore(role: str, facts: Mapping[str, Any], schema: Schema, arrays: Arrays
             return ParityModel(schema, tuple(facts["columns"]), arrays[f"{role}-moments"])
         case "residuals":
             residuals = Residuals(schema)
-            residuals.gaussian = bool(facts["gaussian"])
+            residuals.gaussian, residuals.separate = bool(facts["gaussian"]), bool(facts["separate"])
             for i, columns in enumerate(facts["sets"]):
                 residuals.combine(tuple(columns), arrays[f"{role}-{i}-values"], arrays[f"{role}-{i}-variance"])
             return residuals

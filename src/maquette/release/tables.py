@@ -12,7 +12,7 @@ from maquette.curator import Measurement
 from maquette.errors import QueryError
 from maquette.privacy import DiscreteGaussian
 from maquette.query import LinearQuery
-from maquette.release.evidence import Estimate
+from maquette.release.evidence import Estimate, spread
 from maquette.schema import Schema
 
 Values = NDArray[np.float64]
@@ -54,15 +54,16 @@ class Tables:
         """The weighted sum of the cells of one marginal."""
         table = self._covering(columns)
         names = table.marginal.names
-        spread = np.expand_dims(weights, tuple(range(weights.ndim, len(names))))
+        deviation = spread(table)
+        repeats = np.expand_dims(weights, tuple(range(weights.ndim, len(names))))
         order = [*columns, *(name for name in names if name not in columns)]
         cells = np.transpose(table.values, [names.index(name) for name in order])
         repeated = math.prod(cells.shape[weights.ndim :])
         norm = math.sqrt(float((weights**2).sum()) * repeated)
         return Estimate(
-            total=float((spread * cells).sum()),
-            deviation=table.deviation * norm,
-            largest=table.deviation * float(np.abs(weights).max(initial=0.0)),
+            total=float((repeats * cells).sum()),
+            deviation=deviation * norm,
+            largest=deviation * float(np.abs(weights).max(initial=0.0)),
             gaussian=isinstance(table.event, DiscreteGaussian),
         )
 

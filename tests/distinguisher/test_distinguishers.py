@@ -1,0 +1,62 @@
+"""Distinguishers: the right cell, the right direction, and a solver that agrees with enumeration."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import maquette as mq
+from maquette.curator import Curator
+from maquette.distinguisher import DISTINGUISHERS, widest_conjunction
+from maquette.errors import QueryError
+from maquette.query import LinearQuery, Marginal
+
+SCHEMA = mq.Schema([mq.Boolean("a"), mq.Category("b", ["x", "y", "z"]), mq.Boolean("c")])
+
+
+def people() -> dict[str, list[object]]:
+    return {"a": [True] * 30 + [False] * 10, "b": ["x"] * 30 + ["z"] * 10, "c": [True, False] * 20}
+
+
+@pytest.mark.parametrize("name", DISTINGUISHERS)
+def test_a_generous_budget_points_at_the_largest_error(name: str) -> None:
+    """At epsilon 200 the next candidate, 20 rows behind, has probability below exp(-2000)."""
+    tables = [Marginal(SCHEMA, ["a", "b"]), Marginal(SCHEMA, ["c"])]
+    public = [np.zeros((2, 3)), np.array([20.0, 20.0])]
+    public[0][0, 2] = 5.0
+    with Curator(mq.open_table(people(), SCHEMA), mq.Budget(epsilon=1000.0)) as curator:
+        pointed = DISTINGUISHERS[name].point(curator, tables, public, epsilon=200.0)
+        assert pointed.query == mq.where(SCHEMA, "a AND b = 'x'")
+        assert pointed.sign == (1 if name == "signed" else None)
+        public[0][1, 0] = 90.0
+        pointed = DISTINGUISHERS[name].point(curator, tables, public, epsilon=200.0)
+        assert pointed.query == mq.where(SCHEMA, "a AND b = 'x'")
+        assert pointed.sign == (-1 if name == "signed" else None)
+        assert curator.spent.epsilon == pytest.approx(400.0)
+
+
+@pytest.mark.parametrize("literals", [1, 2, 3])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_solver_finds_what_enumeration_finds(literals: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    records = np.stack([rng.integers(0, column.size, 40) for column in SCHEMA], axis=1)
+    weights = rng.normal(size=40)
+    found = widest_conjunction(SCHEMA, records, weights, literals=literals)
+    gaps = []
+    for names in itertools.combinations(SCHEMA.names, literals):
+        for levels in itertools.product(*(range(SCHEMA[name].size) for name in names)):
+            factors = {n: np.arange(SCHEMA[n].size) == v for n, v in zip(names, levels, strict=True)}
+            gaps.append(abs(float(LinearQuery.product(SCHEMA, factors).evaluate(records) @ weights)))
+    assert found.optimal
+    assert len(found.literals) == literals
+    assert abs(found.gap) == pytest.approx(max(gaps))
+    assert found.gap == pytest.approx(float(found.query.evaluate(records) @ weights))
+
+
+def test_the_solver_refuses_what_makes_no_sense() -> None:
+    with pytest.raises(QueryError, match="1 to 3"):
+        widest_conjunction(SCHEMA, np.zeros((2, 3), dtype=np.int32), np.ones(2), literals=4)
+    with pytest.raises(QueryError, match="encoded records"):
+        widest_conjunction(SCHEMA, np.zeros((2, 2), dtype=np.int32), np.ones(2), literals=1)
