@@ -34,7 +34,7 @@ Codes = NDArray[np.int32]
 
 FLOOR = 2.0**-500
 REACH = 2.0**400  # the largest factor of one step: FLOOR / REACH and its inverse are ordinary numbers
-_RUN = 1024  # cells of a run, about: it stays in the first-level cache
+_RUN = 2048  # cells of a run, about: it stays in the cache nearest to the processor
 _PLAIN = 2**17  # cells up to which numpy is used: loading the compiled kernels would take longer
 _FEW = 2**20  # cells below which threads do not pay
 _SPREAD = 2**20  # numbers of a pattern that are written out before the pass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 
 from maquette.curator import Curator, Law, Measurement
 from maquette.privacy import Loss
@@ -42,7 +43,7 @@ def answer(
     """
     check_confidence(confidence)
     parsed = question(curator.schema, asked)
-    marginals = parsed.marginals if isinstance(parsed, Statement) else (_of_predicate(curator, parsed),)
+    marginals = parsed.marginals if isinstance(parsed, Statement) else _of_fraction(curator, parsed)
     name = "\n".join([*(m.key for m in marginals), repr((epsilon, rho, noise, analyst))])
     measured = curator.measure_many(
         marginals,
@@ -54,29 +55,32 @@ def answer(
     )
     cost = curator.cost_of(measured)
     if not isinstance(parsed, Statement):
-        return _fraction(curator, measured[0], confidence, cost)
+        return _fraction(curator, measured, confidence, cost)
     by_key = {m.key: measurement for m, measurement in zip(marginals, measured, strict=True)}
     return assemble(parsed, by_key, confidence, cost, "measured")
 
 
-def _of_predicate(curator: Curator, query: LinearQuery) -> Marginal:
+def _of_fraction(curator: Curator, query: LinearQuery) -> tuple[Marginal, ...]:
     """What to measure for a fraction of rows.
 
-    Where the number of rows is private, the rows that satisfy the predicate and the rows that do not are two cells
-    of one marginal: the second costs nothing and estimates the number of rows. Where it is public, the count alone.
+    Where the number of rows is public, the total alone. Where it is private, what the query leaves over estimates it:
+    the rows that satisfy a predicate and those that do not are two cells of one marginal, so the second costs nothing;
+    weights between 0 and 1 make it a question of its own.
     """
-    if curator.relation.rows_are_public or not query.is_predicate:
-        return Marginal(curator.schema, (), query)
-    return Marginal(curator.schema, [Buckets("holds", ("true", "false"), (query, ~query))])
+    if curator.relation.rows_are_public:
+        return (Marginal(curator.schema, (), query),)
+    if not query.is_predicate:
+        return Marginal(curator.schema, (), query), Marginal(curator.schema, (), ~query)
+    return (Marginal(curator.schema, [Buckets("holds", ("true", "false"), (query, ~query))]),)
 
 
-def _fraction(curator: Curator, measured: Measurement, confidence: float, cost: Loss) -> Answer:
-    if measured.marginal.cells == 2:
-        count, others = (float(v) for v in measured.values)
-        width = measured.half_width((1 + confidence) / 2)  # both cells must hold
-        rows = max(count + others, 1.0)
+def _fraction(curator: Curator, measured: Sequence[Measurement], confidence: float, cost: Loss) -> Answer:
+    count, *others = (float(value) for measurement in measured for value in measurement.values.reshape(-1))
+    if others:
+        width = max(m.half_width((1 + confidence) / 2) for m in measured)  # both numbers must hold
+        rows = max(count + others[0], 1.0)
     else:
-        count, width = float(measured.values), measured.half_width(confidence)
+        width = measured[0].half_width(confidence)
         rows = max(curator.count_rows(), 1.0)
     low, high = (min(1.0, max(0.0, bound / rows)) for bound in (count - width, count + width))
     return Answer(

@@ -8,8 +8,8 @@ approximate budget; and the direction-only averaged form. At practical sizes the
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal
 
 import numpy as np
@@ -18,16 +18,39 @@ from numpy.typing import NDArray
 from maquette.curator import Curator
 from maquette.distinguisher import DISTINGUISHERS
 from maquette.errors import QueryError
-from maquette.hypothesis import HYPOTHESES, Hypothesis, MultiplicativeWeights
-from maquette.privacy import UNITS_PER_ONE, Selection
+from maquette.hypothesis import HYPOTHESES, Hypothesis, Median, MultiplicativeWeights
+from maquette.privacy import Pure, Selection
 from maquette.query import Marginal, Workload
 from maquette.release.artifact import Release, certified
 from maquette.release.dense import check_dense
 from maquette.release.evidence import NoEvidence
 from maquette.release.shares import price, tables_of, units_for
+from maquette.schema import Schema
 from maquette.theory import offline as theory
 
 ROWS = 0.01  # of the budget buys a row estimate where the number of rows is private
+ROWS_DOUBT = 0.1  # of beta is the chance that this estimate is off by more than its share of the promise
+RULES = ("multiplicative-weights", "mirror-descent", "perceptron", "median")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What a construction starts from: its queries (all cells of `tables`), units, rows, and what is left of beta.
+
+    `slack` bounds the error of the row estimate, `moves` how far one unit moves a count, both in rows.
+    """
+
+    tables: list[Marginal]
+    units: float
+    rows: float
+    slack: float
+    moves: int
+    beta: float
+
+    @property
+    def queries(self) -> int:
+        """How many queries can be selected."""
+        return sum(table.cells for table in self.tables)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,72 +80,72 @@ def iterative_construction(
     """Algorithm 8: select the worst query, measure it, stop if it is close, else update.
 
     Privacy: at most T rounds of one `select_worst` and one `measure`, charged as they happen. Accuracy: with
-    probability 1 - beta every query of the workload is within `alpha` of the table (certificate.accuracy), alpha = a' +
-    2 Nb + F with tight constants. The stopping test reads released numbers only. MECHANISMS §5.1-5.2.
+    probability 1 - beta every cell of the workload's marginals is within `alpha` of the table (certificate.accuracy),
+    alpha = a' + 2 Nb + F with tight constants. The stopping test reads released numbers only. Where the number of rows
+    is private, an estimate is bought and its error is part of Nb; `rows` says it where it is known to all. MECHANISMS
+    §5.1-5.2.
     """
-    if hypothesis not in HYPOTHESES:
-        raise QueryError(f"there is no hypothesis {hypothesis!r}; expected one of {', '.join(HYPOTHESES)}")
-    if distinguisher not in DISTINGUISHERS:
-        raise QueryError(f"there is no distinguisher {distinguisher!r}; expected one of {', '.join(DISTINGUISHERS)}")
-    tables, units, size = _prepare(curator, workload, rows, epsilon, rho)
-    kind, pointer = HYPOTHESES[hypothesis], DISTINGUISHERS[distinguisher]
-    chosen = parameters(curator, kind, tables, units, size, constants=constants, beta=beta)
-    model: Hypothesis = kind(curator.schema, alpha=chosen.resolution)  # type: ignore[call-arg]
+    for name, given, choices in (
+        ("hypothesis", hypothesis, RULES),
+        ("distinguisher", distinguisher, tuple(DISTINGUISHERS)),
+        ("constants", constants, ("tight", "book")),
+    ):
+        if given not in choices:
+            raise QueryError(f"{name} is {given!r}; expected one of {', '.join(choices)}")
     before = curator.ledger.spent()
+    setting = _prepare(curator, workload, rows, beta, units_for(curator, epsilon, rho))
+    chosen = parameters(curator, HYPOTHESES[hypothesis], setting, distinguisher=distinguisher, constants=constants)
+    model = _start(HYPOTHESES[hypothesis], curator.schema, chosen.resolution)
     for _ in range(chosen.rounds):
-        answers = _answers(model, tables, size)
-        query = pointer.point(curator, tables, answers, **price(curator, chosen.select_units)).query
-        value = float(curator.measure(query, **price(curator, chosen.measure_units)).values) / size
+        answers, cost = _answers(model, setting), price(curator, chosen.select_units)
+        query = DISTINGUISHERS[distinguisher].point(curator, setting.tables, answers, **cost).query
+        value = float(curator.measure(query, **price(curator, chosen.measure_units)).values) / setting.rows
         if abs(value - model.answer(query)) < chosen.threshold:
             break
         model.update(query, value)
     method = f"iterative-construction ({hypothesis}, {constants})"
-    return _released(curator, model, size, before, method=method, alpha=chosen.alpha, beta=beta)
+    return _released(curator, model, setting.rows, before, method=method, alpha=chosen.alpha, beta=beta)
 
 
 def parameters(
-    curator: Curator,
-    kind: type[Hypothesis],
-    tables: Sequence[Marginal],
-    units: float,
-    size: float,
-    *,
-    constants: str,
-    beta: float,
+    curator: Curator, kind: type[Hypothesis], setting: Setting, *, distinguisher: str, constants: str
 ) -> Parameters:
-    """The theorem's parameters for this budget, refused where they promise nothing."""
-    budget = curator.budget
-    loss = budget.accountant.loss(int(units), budget.delta)
-    delta = 0.0 if budget.accounting == "pure" else budget.delta
-    queries = sum(table.cells for table in tables)
-    facts = {"queries": queries, "epsilon": loss.epsilon, "delta": delta, "rows": int(size), "beta": beta}
+    """The theorem's parameters for this budget, refused where they promise nothing.
+
+    The promise is computed from the noise that the doors will really add: an update needs |v - f(D)| >= threshold, so
+    its error is at least threshold - Nb >= a'; a stop leaves at most threshold + Nb + F.
+    """
+    accountant, delta = curator.budget.accountant, curator.budget.delta
+    loss = accountant.loss(int(setting.units), delta)
+    size = max(1, int(setting.rows / setting.moves))
 
     def updates(alpha: float) -> float:
         return kind.max_updates(curator.schema, alpha)
 
+    facts = {"queries": setting.queries, "epsilon": loss.epsilon, "delta": loss.delta, "rows": size}
     if constants == "tight":
-        found = theory.tight(updates=updates, **facts)  # type: ignore[arg-type]
-        _check_promise(found.alpha, size, loss.epsilon)
-        each = units / found.rounds
-        noise = _noise_bound(curator, (1 - found.share) * each, found.rounds, beta) / size
-        return Parameters(
-            alpha=found.alpha,
-            resolution=found.resolution,
-            threshold=found.resolution + noise,
-            rounds=found.rounds,
-            select_units=found.share * each,
-            measure_units=(1 - found.share) * each,
-        )
-    alpha = theory.book(updates=updates, **facts)  # type: ignore[arg-type]
-    _check_promise(alpha, size, loss.epsilon)
-    rounds = max(1, int(updates(alpha / 2)))
-    each = theory.book_round_epsilon(rounds=rounds, epsilon=loss.epsilon, delta=delta)
-    select = budget.accountant.units(Selection(each))
-    measure = budget.accountant.units(Selection(each)) * (1 if delta == 0 else 4)
+        found = theory.tight(updates=updates, beta=setting.beta, **facts)  # type: ignore[arg-type]
+        _check_promise(found.alpha, setting.rows, loss.epsilon)
+        rounds, resolution, each = found.rounds, found.resolution, setting.units / found.rounds
+        select, measure = found.share * each, (1 - found.share) * each
+        noise = _noise_bound(curator, setting, measure, rounds)
+        alpha, threshold = resolution, resolution + noise
+    else:
+        alpha = theory.book(updates=updates, beta=setting.beta, **facts)  # type: ignore[arg-type]
+        _check_promise(alpha, setting.rows, loss.epsilon)
+        rounds, resolution, threshold = max(1, int(updates(alpha / 2))), alpha / 2, 3 * alpha / 4
+        epsilon0 = theory.book_round_epsilon(rounds=rounds, epsilon=loss.epsilon, delta=loss.delta)
+        most = setting.units / (2 * rounds)
+        select, measure = (min(most, accountant.units(event)) for event in (Selection(epsilon0), Pure(epsilon0)))
+        noise = _noise_bound(curator, setting, measure, rounds)
+    choice = _selection_error(curator, setting, distinguisher, select, 2 * rounds)
+    valid = noise <= threshold - resolution and noise < resolution
+    alpha = max(alpha, threshold + noise + choice) if valid else math.inf
+    _check_promise(alpha, setting.rows, loss.epsilon)
     return Parameters(
         alpha=alpha,
-        resolution=alpha / 2,
-        threshold=3 * alpha / 4,
+        resolution=resolution,
+        threshold=threshold,
         rounds=rounds,
         select_units=select,
         measure_units=measure,
@@ -141,60 +164,96 @@ def averaged_construction(
 ) -> Release:
     """Direction only: multiplicative weights on signed selections, and the average of all its models.
 
-    Privacy: T selections. Accuracy: with probability 1 - beta every query is within sqrt(ln N / (2T)) +
-    (2 / (n epsilon_s)) ln(2 |Q| T / beta), the best proven offline bound here. MECHANISMS §5.3.
+    Privacy: T selections. Accuracy: with probability 1 - beta every cell of the workload's marginals is within
+    sqrt(ln N / (2T)) + (2 / (n epsilon_s)) ln(2 |Q| T / beta), the best proven offline bound here, plus twice the error
+    of the row estimate where the number of rows is private. `rounds` replaces the best T. MECHANISMS §5.3.
     """
-    check_dense(curator.schema)
-    tables, units, size = _prepare(curator, workload, rows, epsilon, rho)
-    loss = curator.budget.accountant.loss(int(units), curator.budget.delta)
-    delta = 0.0 if curator.budget.accounting == "pure" else curator.budget.delta
-    queries = sum(table.cells for table in tables)
-    found = theory.averaged(
-        universe=curator.schema.size, queries=queries, epsilon=loss.epsilon, delta=delta, rows=int(size), beta=beta
-    )
+    before = curator.ledger.spent()
+    setting = _prepare(curator, workload, rows, beta, units_for(curator, epsilon, rho))
+    log_cells = math.log(curator.schema.size)
+    count = rounds or _best_rounds(curator, setting)
+    eta = min(4.0, math.sqrt(8 * max(log_cells, 1e-12) / count))
+    choice = _selection_error(curator, setting, "signed", setting.units / count, count)
+    alpha = log_cells / (eta * count) + eta / 8 + choice + 2 * setting.slack / setting.rows
     if rounds is None:
-        _check_promise(found.alpha, size, loss.epsilon)
-    count = rounds or found.rounds
-    eta = math.sqrt(8 * math.log(curator.schema.size) / count)
+        _check_promise(alpha, setting.rows, curator.budget.epsilon)
     model = MultiplicativeWeights(curator.schema, alpha=eta / 4)  # a theory step moves by 4 alpha
     average = np.zeros(curator.schema.shape(curator.schema.names))
-    pointer, before = DISTINGUISHERS["signed"], curator.ledger.spent()
     for _ in range(count):
         average += model.marginal(curator.schema.names) / count
-        worst = pointer.point(curator, tables, _answers(model, tables, size), **price(curator, units / count))
+        answers, cost = _answers(model, setting), price(curator, setting.units / count)
+        worst = DISTINGUISHERS["signed"].point(curator, setting.tables, answers, **cost)
         model.update(worst.query, 1.0 if worst.sign == 1 else 0.0)
     mean = MultiplicativeWeights(curator.schema, step="exact", prior=average / average.sum())
-    alpha = found.alpha if rounds is None else math.inf
-    return _released(curator, mean, size, before, method="averaged-construction", alpha=alpha, beta=beta)
+    return _released(curator, mean, setting.rows, before, method="averaged-construction", alpha=alpha, beta=beta)
 
 
-def _prepare(
-    curator: Curator, workload: Workload, rows: int | None, epsilon: float | None, rho: float | None
-) -> tuple[list[Marginal], float, float]:
-    """The tables whose cells are the queries, the units to spend, and the number of rows to scale by."""
+def _best_rounds(curator: Curator, setting: Setting) -> int:
+    loss = curator.budget.accountant.loss(int(setting.units), curator.budget.delta)
+    found = theory.averaged(
+        universe=curator.schema.size,
+        queries=setting.queries,
+        epsilon=loss.epsilon,
+        delta=loss.delta,
+        rows=max(1, int(setting.rows / setting.moves)),
+        beta=setting.beta,
+    )
+    _check_promise(found.alpha, setting.rows, loss.epsilon)
+    return found.rounds
+
+
+def _prepare(curator: Curator, workload: Workload, rows: int | None, beta: float, units: int) -> Setting:
+    """Check what is public, and buy the row estimate where there is need of one."""
+    check_dense(curator.schema)
+    if not 0 < beta < 1 or (rows is not None and rows < 1):
+        raise QueryError(f"got beta={beta} and rows={rows}; expected 0 < beta < 1 and at least one row")
     tables = [Marginal(curator.schema, columns) for columns in tables_of(curator.schema, list(workload.marginals))]
-    units = float(units_for(curator, epsilon, rho))
-    if rows is not None:
-        return tables, units, float(rows)
-    before = curator.ledger.spent()
-    size = max(1.0, curator.count_rows(**price(curator, ROWS * units)))
-    return tables, units - (curator.ledger.spent() - before), size
+    moves = max(curator.relation.one_cell(table) for table in tables)
+    size, slack, left = float(rows or 1), 0.0, float(units)
+    if rows is None and curator.relation.rows_are_public:
+        size = curator.count_rows()
+    elif rows is None:
+        counted = curator.measure(Marginal(curator.schema), **price(curator, ROWS * units))
+        size, slack = max(1.0, float(counted.values)), counted.half_width(1 - ROWS_DOUBT * beta)
+        left, beta = units - counted.cost.units, (1 - ROWS_DOUBT) * beta
+    return Setting(tables=tables, units=left, rows=size, slack=slack, moves=moves, beta=beta)
 
 
-def _answers(model: Hypothesis, tables: Sequence[Marginal], size: float) -> list[NDArray[np.float64]]:
-    return [model.marginal(table.names) * size for table in tables]
+def _start(kind: type[Hypothesis], schema: Schema, alpha: float) -> Hypothesis:
+    """A model at the resolution its update bound was computed for."""
+    if kind is Median:
+        return Median.multisets(schema, math.floor(schema.size / (4 * alpha)) + 1, alpha=alpha)
+    return kind(schema, alpha=alpha)  # type: ignore[call-arg]
 
 
-def _noise_bound(curator: Curator, units: float, rounds: int, beta: float) -> float:
-    """A bound in counts that all measurement noises keep with probability 1 - beta / 2."""
-    amount = units / UNITS_PER_ONE
-    match curator.budget.accounting:
-        case "pure":
-            return math.log(2 * rounds / beta) / amount
-        case "gdp":
-            return math.sqrt(2 * math.log(4 * rounds / beta) / amount)
-        case _:
-            return math.sqrt(math.log(4 * rounds / beta) / amount)
+def _answers(model: Hypothesis, setting: Setting) -> list[NDArray[np.float64]]:
+    return [model.marginal(table.names) * setting.rows for table in setting.tables]
+
+
+def _noise_bound(curator: Curator, setting: Setting, units: float, rounds: int) -> float:
+    """How far all measured fractions stay from those of the table, with probability 1 - beta / 2.
+
+    Laplace: a whole number exceeds scale * ln(1 / doubt) by more than one row no more often than the continuous law
+    exceeds it. Gaussian: the discrete law is sub-Gaussian at its own variance.
+    """
+    accountant, doubt = curator.budget.accountant, setting.beta / (2 * rounds)
+    if accountant.currency == "pure":
+        width = float(accountant.laplace_scale(int(units), Fraction(setting.moves))) * math.log(1 / doubt) + 1
+    else:
+        variance = accountant.gaussian_variance(int(units), Fraction(setting.moves**2))
+        width = math.sqrt(2 * variance * math.log(2 / doubt))
+    return (width + setting.slack) / setting.rows
+
+
+def _selection_error(curator: Curator, setting: Setting, distinguisher: str, units: float, parts: int) -> float:
+    """F: how far below the largest error any selection falls, each failing with probability beta / parts.
+
+    Public answers are rounded to whole counts before they are compared, which moves each of two scores by half a row.
+    """
+    accountant = curator.budget.accountant
+    buys = accountant.pure_epsilon if distinguisher == "permute-and-flip" else accountant.selection_epsilon
+    candidates = setting.queries * (2 if distinguisher == "signed" else 1)
+    return (2 * setting.moves / buys(int(units)) * math.log(candidates * parts / setting.beta) + 1) / setting.rows
 
 
 def _check_promise(alpha: float, size: float, epsilon: float) -> None:
@@ -209,6 +268,6 @@ def _check_promise(alpha: float, size: float, epsilon: float) -> None:
 def _released(
     curator: Curator, model: Hypothesis, size: float, before: int, *, method: str, alpha: float, beta: float
 ) -> Release:
-    promise = f"every query of the workload within {alpha:.4g} of the rows with probability {1 - beta:.3g}"
+    promise = f"every cell of the workload within {alpha:.4g} of the rows with probability {1 - beta:.3g}"
     certificate = certified(curator, method, curator.ledger.spent() - before, accuracy=promise if alpha < 1 else None)
     return Release(curator.schema, model, NoEvidence(size), certificate)

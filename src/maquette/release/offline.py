@@ -28,7 +28,6 @@ METHODS: dict[str, Callable[..., Release]] = {
     "laplace": laplace,
     "gaussian": gaussian,
 }
-_LISTED = ", ".join(METHODS)
 ROWS = 0.01  # of the budget buys the row estimate that the choice of method needs
 NOISY = 0.3  # expected error, before any fit, above which choosing what to measure pays
 
@@ -61,21 +60,26 @@ def release(
     if method != "auto":
         return METHODS[method](curator, workload, **price(curator, units), **settings)
     method, units = _choose(curator, workload, units)
-    made = METHODS[method](curator, workload, **price(curator, units))
+    fitting = {name: value for name, value in settings.items() if name in _settings(method)}
+    made = METHODS[method](curator, workload, **price(curator, units), **fitting)
     made.certificate = certified(curator, method, curator.ledger.spent() - before)
     return made
 
 
 def _check(method: str, settings: dict[str, Any]) -> None:
     """Refuse an unknown method or setting before anything is charged."""
-    if method == "auto" and settings:
-        raise QueryError(f"settings belong to one method: name it beside {', '.join(settings)}; methods are {_LISTED}")
     if method != "auto" and method not in METHODS:
-        raise QueryError(f"there is no method {method!r}; expected auto, {_LISTED}")
-    known = [] if method == "auto" else list(inspect.signature(METHODS[method]).parameters)[2:]
+        raise QueryError(f"there is no method {method!r}; expected auto, {', '.join(METHODS)}")
+    known = ["progress"] if method == "auto" else _settings(method)
     unknown = [name for name in settings if name not in known]
     if unknown:
-        raise QueryError(f"method {method!r} has no setting {', '.join(unknown)}; it has {', '.join(known)}")
+        raise QueryError(f"method {method!r} has no setting {', '.join(unknown)}; it has {', '.join(known) or 'none'}")
+
+
+def _settings(method: str) -> list[str]:
+    """The keywords of a method beside its price."""
+    names = inspect.signature(METHODS[method]).parameters
+    return [name for name in names if name not in ("curator", "workload", "epsilon", "rho")]
 
 
 def _choose(curator: Curator, workload: Workload, units: int) -> tuple[str, int]:

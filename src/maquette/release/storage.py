@@ -1,7 +1,7 @@
 """Saved releases: one zip file of plain arrays and a JSON manifest; nothing in it is ever executed.
 
-The manifest lists the SHA-256 of every part, and the digest of the manifest names the whole release: publish it
-beside the file, and any change to either is found at loading.
+The file ends with the SHA-256 of all that stands before, so that damage is found at loading. Whoever means harm can
+compute that too: publish the digest of the whole file (what `sha256sum` prints) beside it, and load with it.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from maquette.schema import Schema
 FORMAT = "maquette release 1"
 MANIFEST = "manifest.json"
 LARGEST = 2**34
+SEAL = 64  # bytes of a hexadecimal SHA-256
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -49,41 +50,51 @@ def save(release: Release, path: Path) -> str:
         "certificate": asdict(release.certificate),
         "model": model,
         "evidence": evidence,
-        "parts": {name: hashlib.sha256(part).hexdigest() for name, part in parts.items()},
     }
     text = json.dumps(manifest, sort_keys=True, indent=1).encode()
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as file:
+        file.comment = bytes(SEAL)  # a comment is the last thing in a zip file: its place is kept for the seal
         for name, part in {MANIFEST: text, **parts}.items():
             file.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), part, zipfile.ZIP_DEFLATED)
-    return hashlib.sha256(text).hexdigest()
+    content = stream.getvalue()[:-SEAL]
+    sealed = content + _digest(content).encode()
+    path.write_bytes(sealed)
+    return _digest(sealed)
 
 
 def load(path: Path, digest: str | None) -> Release:
     """Read a release, refusing anything that is not exactly what `save` wrote."""
     try:
-        text, parts = _read(path)
-        if digest is not None and hashlib.sha256(text).hexdigest() != digest:
+        content = path.read_bytes()
+        if digest is not None and _digest(content) != digest:
             raise DataError(f"{str(path)!r} is not the release published under this digest; get the original file")
-        manifest = json.loads(text)
+        if not zipfile.is_zipfile(io.BytesIO(content)):
+            raise UnreadableSource(f"{str(path)!r} is not a saved release, or a part of one")
+        if _digest(content[:-SEAL]).encode() != content[-SEAL:]:
+            raise DataError(f"{str(path)!r} was changed after it was saved, or is no saved release; get the original")
+        parts = _read(path, content)
+        manifest = json.loads(parts.pop(MANIFEST))
         if manifest["format"] != FORMAT:
             raise DataError(f"{str(path)!r} has format {manifest['format']!r}; this version reads {FORMAT!r}")
-        if {name: hashlib.sha256(part).hexdigest() for name, part in parts.items()} != manifest["parts"]:
-            raise DataError(f"{str(path)!r} was changed after it was saved: a part does not match its digest")
         return _rebuild(manifest, {name.removesuffix(".npy"): _array(part) for name, part in parts.items()})
     except FileNotFoundError:
         raise UnreadableSource(f"there is no file {str(path)!r}") from None
     except MaquetteError:
         raise
-    except (zipfile.BadZipFile, OSError, ValueError, KeyError, TypeError, EOFError, IndexError) as error:
+    except Exception as error:  # a crafted file can fail anywhere in zip, JSON or array parsing
         raise UnreadableSource(f"{str(path)!r} is not a saved release ({type(error).__name__})") from None
 
 
-def _read(path: Path) -> tuple[bytes, dict[str, bytes]]:
-    with zipfile.ZipFile(path) as file:
+def _read(path: Path, content: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(content)) as file:
         if sum(info.file_size for info in file.infolist()) > LARGEST:
             raise DataError(f"{str(path)!r} claims to unpack to more than {LARGEST:,} bytes")
-        parts = {info.filename: file.read(info) for info in file.infolist()}
-    return parts.pop(MANIFEST), parts
+        return {info.filename: file.read(info) for info in file.infolist()}
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _describe(role: str, thing: object, arrays: Arrays) -> dict[str, Any]:
