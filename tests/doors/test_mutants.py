@@ -13,6 +13,7 @@ from door_checks import GATES, patched
 
 from maquette.curator import curator as doors
 from maquette.curator import guard as guards
+from maquette.curator import scores
 from maquette.curator.passage import Passage
 from maquette.curator.sparse_vector import Outcome
 from maquette.privacy import DiscreteGaussian, DiscreteLaplace, Relation
@@ -92,17 +93,17 @@ def _selection_without_the_factor_two() -> Any:
 
 
 def _weights_not_in_the_sensitivity() -> Any:
-    original = doors._Scorer.__init__
+    original = scores.Scorer.__init__
 
-    def init(self: Any, *args: Any) -> None:
-        original(self, *args)
+    def init(self: Any, *args: Any, **named: Any) -> None:
+        original(self, *args, **named)
         self.sensitivity //= max(self.weights)
 
-    return patched(doors._Scorer, "__init__", init)
+    return patched(scores.Scorer, "__init__", init)
 
 
 def _public_answers_not_rounded() -> Any:
-    return patched(doors, "_rounded", lambda values, grid: values * grid)
+    return patched(doors, "rounded_to", lambda values, grid: values * grid)
 
 
 def _error_shortcut() -> Any:
@@ -203,12 +204,12 @@ def _exact_row_count() -> Any:
 
 
 def _one_sided_scores() -> Any:
-    original = doors._Scorer.scores
+    original = scores.Scorer.scores
 
-    def scores(self: Any, i: int, error: Any, signed: bool) -> Any:
+    def one_sided(self: Any, i: int, error: Any, signed: bool) -> Any:
         return original(self, i, np.maximum(error, 0), signed)
 
-    return patched(doors._Scorer, "scores", scores)
+    return patched(scores.Scorer, "scores", one_sided)
 
 
 MUTANTS: dict[str, tuple[Callable[[], AbstractContextManager[Any]], str]] = {

@@ -69,18 +69,21 @@ def test_kernels_agree_with_log_weights(engine: str, step: Step, monkeypatch: py
     assert np.allclose(model.marginal(WIDE.names), plain.masses, rtol=1e-8, atol=1e-15)
 
 
-def test_bits_do_not_depend_on_threads_nor_on_how_patterns_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("step", ["theory", "exact"])
+def test_bits_do_not_depend_on_threads_nor_on_how_patterns_are_read_nor_on_what_is_asked_between(
+    step: Step, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen = set()
     for engine in ("compiled", "gathered", "threads"):
         use(engine, monkeypatch)
         rng = np.random.default_rng(1)
-        model = MultiplicativeWeights(WIDE, alpha=0.1)
+        model = MultiplicativeWeights(WIDE, alpha=0.1, step=step)
         answers = []
         for turn in range(30):
             query = random_query(WIDE, rng)
             if engine != "compiled" and turn % 3 == 0:
                 model.answer(random_query(WIDE, np.random.default_rng(turn)))
-            model.update(query, float(rng.random()))
+            model.update(query, float(rng.uniform(0.3, 0.7)))
             answers.append(model.answer(query))
         seen.add((tuple(answers), model.marginal(["c1", "c7"]).tobytes(), model.marginal(WIDE.names).tobytes()))
     assert len(seen) == 1

@@ -8,6 +8,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from maquette.hypothesis import kernels
 from maquette.hypothesis.kernels import Cells, Grid
 from maquette.hypothesis.sampling import sample_cells, snake, systematic
 from maquette.schema import Integer, Schema
@@ -82,6 +83,17 @@ def test_the_snake_visits_every_cell_and_changes_one_column_by_one_level_at_a_ti
     walked = records[snake(records, sizes)]
     assert len(np.unique(walked, axis=0)) == math.prod(sizes)
     assert (np.abs(np.diff(walked, axis=0)).sum(axis=1) == 1).all()
+
+
+def test_runs_are_walked_as_one_snake(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "_RUN", 8)
+    sizes = (5, 3, 3)
+    cells = Cells(Grid(universe(*sizes)))
+    assert cells.grid.shape == (5, 9)
+    records = sample_cells(cells, 15, np.random.default_rng(5))
+    every = np.indices(sizes).reshape(3, -1).T
+    places = np.flatnonzero((every[snake(every, sizes)][:, None] == records).all(axis=2).any(axis=1))
+    assert (np.diff(places) == 3).all()
 
 
 def test_a_million_rows_from_four_million_cells() -> None:

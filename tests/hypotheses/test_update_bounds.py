@@ -203,7 +203,17 @@ def test_the_bregman_divergence_of_a_p_norm_drops_as_stated(p: float, adversary:
         assert bregman(table, before) - bregman(table, after) >= promised - 1e-9
 
 
-def test_kaczmarz_reaches_the_value_or_the_edge_of_the_simplex_and_comes_nearer() -> None:
+def test_kaczmarz_inside_the_simplex_steps_by_the_gap_and_gives_back_the_constant() -> None:
+    rng, schema = np.random.default_rng(10), line(CELLS)
+    weights, gap = rng.random(CELLS), 0.01
+    model = Perceptron(schema, alpha=0.1, step="kaczmarz")
+    model.update(weigh(schema, weights), float(weights.mean()) + gap)
+    expected = 1 / CELLS + gap / (weights @ weights) * (weights - weights.mean())
+    assert expected.min() > 0.0
+    assert np.allclose(model.marginal(["x"]), expected, rtol=0, atol=1e-15)
+
+
+def test_kaczmarz_never_moves_away_from_the_table_and_finds_it() -> None:
     rng, schema = np.random.default_rng(9), line(CELLS)
     model = Perceptron(schema, alpha=0.1, step="kaczmarz")
     table = rng.dirichlet(np.full(CELLS, 0.3))

@@ -28,6 +28,7 @@ from maquette.curator.noise import (
 )
 from maquette.curator.passage import Arrays, Passage, digest
 from maquette.curator.results import Chosen, Errors, Measurement, NoiseEvent
+from maquette.curator.scores import Scorer, absolute_total, check_reach, reach, rounded_to
 from maquette.curator.table import PrivateTable, engine_of, tally
 from maquette.errors import BudgetError, QueryError
 from maquette.privacy import (
@@ -50,9 +51,7 @@ Law = Literal["auto", "laplace", "gaussian"]
 Mechanism = Literal["auto", "exponential", "permute-and-flip"]
 
 CUSTODIAN = "custodian"
-WEIGHT = 2**12  # selection weights are rounded to multiples of 1/WEIGHT of the largest
 BLOCK = 4096  # candidates scored at once
-LARGEST = 2**62  # integer statistics stay below this
 
 
 class Curator:
@@ -210,6 +209,8 @@ class Curator:
         grid = max(m.grid for m in marginals)
         public = self._public(marginals, answers)
         moves = [self.relation.l1(m) * (grid // m.grid) for m in marginals]
+        for m, answer in zip(marginals, public, strict=True):
+            check_reach(reach(m) + absolute_total(answer), grid // m.grid)
         units, law = self._units(epsilon, rho), self._law(noise)
         event = self._calibrated(law, units, sum(moves), sum(move**2 for move in moves))
 
@@ -264,7 +265,7 @@ class Curator:
             raise QueryError('a whole marginal has no single direction; use signed=True with over="cells"')
         marginals = self._marginals(questions)
         public = self._public(marginals, answers)
-        scorer = _Scorer(self.relation, marginals, weights, penalties, over)
+        scorer = Scorer(self.relation, marginals, public, weights=weights, penalties=penalties, over=over)
         sizes = [(2 if signed else 1) * m.cells if over == "cells" else 1 for m in marginals]
 
         def scores() -> NDArray[np.int64]:
@@ -320,7 +321,8 @@ class Curator:
         total = sum(m.cells for m in marginals)
         if table.ndim != 2 or table.shape[1] != total or not len(table):
             raise QueryError(f"expected candidates x {total} answers (all cells of all questions), got {table.shape}")
-        rounded = _rounded(table, grid)
+        rounded = rounded_to(table, grid)
+        check_reach(max(reach(m) * (grid // m.grid) for m in marginals) + int(np.abs(rounded).max()), 1)
         sensitivity = max(self.relation.one_cell(m) * (grid // m.grid) for m in marginals)
 
         def scores() -> NDArray[np.int64]:
@@ -437,7 +439,7 @@ class Curator:
             values = np.asarray(answer, dtype=np.float64)
             if values.shape != m.shape:
                 raise QueryError(f"the public answer to {m!r} has shape {values.shape}; expected {m.shape}, in counts")
-            rounded.append(_rounded(values, m.grid))
+            rounded.append(rounded_to(values, m.grid))
         return rounded
 
     def _units(self, epsilon: float | None, rho: float | None) -> int:
@@ -483,51 +485,3 @@ class Curator:
         if isinstance(event, DiscreteLaplace):
             return self._noise.laplace(event.scale, size)
         return self._noise.gaussian(event.variance, size)
-
-
-class _Scorer:
-    """Integer scores weight * (error - penalty) on one grid, and their sensitivity."""
-
-    def __init__(
-        self,
-        relation: Relation,
-        marginals: Sequence[Marginal | Contrasts],
-        weights: Sequence[float] | None,
-        penalties: Sequence[float] | None,
-        over: str,
-    ) -> None:
-        count = len(marginals)
-        raw = np.ones(count) if weights is None else np.asarray(weights, dtype=np.float64)
-        off = np.zeros(count) if penalties is None else np.asarray(penalties, dtype=np.float64)
-        if raw.shape != (count,) or not (np.isfinite(raw) & (raw > 0)).all():
-            raise QueryError(f"expected {count} positive weights, one per question")
-        if off.shape != (count,) or not np.isfinite(off).all():
-            raise QueryError(f"expected {count} finite penalties, one per question")
-        grid = max(m.grid for m in marginals)
-        unit = 1 if weights is None else WEIGHT
-        self.weights = [max(1, round(float(weight / raw.max()) * unit)) for weight in raw]
-        self.penalties = [round(float(penalty) * grid) for penalty in off]
-        self._lift = [grid // m.grid for m in marginals]
-        self._over = over
-        moves = [relation.one_cell(m) if over == "cells" else relation.l1(m) for m in marginals]
-        self.sensitivity = max(
-            weight * move * lift for weight, move, lift in zip(self.weights, moves, self._lift, strict=True)
-        )
-
-    def scores(self, i: int, error: NDArray[np.int64], signed: bool) -> NDArray[np.int64]:
-        flat = error.reshape(-1) * self._lift[i]
-        if self._over == "marginals":
-            raw = np.array([np.abs(flat).sum()], dtype=np.int64)
-        else:
-            raw = np.concatenate([flat, -flat]) if signed else np.abs(flat)
-        bound = self.weights[i] * (int(np.abs(raw).max()) + abs(self.penalties[i]))
-        if bound >= LARGEST:
-            # Saturation is monotone and 1-Lipschitz, so it keeps the sensitivity.
-            raw = np.clip(raw, -(LARGEST // self.weights[i] // 4), LARGEST // self.weights[i] // 4)
-        return self.weights[i] * (raw - self.penalties[i])
-
-
-def _rounded(values: NDArray[np.float64], grid: int) -> NDArray[np.int64]:
-    if not np.isfinite(values).all() or (np.abs(values) > LARGEST / grid / 4).any():
-        raise QueryError("public answers must be finite numbers of rows")
-    return np.rint(values * grid).astype(np.int64)

@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike
 
-from maquette.curator.noise import NoiseSource, check_laplace
+from maquette.curator.noise import NoiseSource, check_gaussian, check_laplace
 from maquette.curator.passage import Arrays, Passage, digest
 from maquette.curator.results import Tested
 from maquette.curator.sparse_vector import Settings, SparseVector, resampled, unresampled, zcdp
@@ -92,6 +92,8 @@ class Guard:
     def test(self, question: LinearQuery | Marginal, answer: ArrayLike, *, request: str | None = None) -> Tested:
         """Whether the public `answer` (in counts) is off; on a hit of a numeric guard, the noisy count too."""
         m = marginal_of(self._engine.schema, question)
+        if m.schema != self._engine.schema:
+            raise QueryError("the question was built for another schema; build it from curator.schema")
         public = np.asarray(answer, dtype=np.float64)
         if public.shape != m.shape or not np.isfinite(public).all() or (np.abs(public) > 2**40).any():
             raise QueryError(f"the public answer to {m!r} must be finite, in counts, of shape {m.shape}")
@@ -150,4 +152,6 @@ def _calibrated(
     settings = build(low)
     for scale in (settings.threshold_scale, settings.query_scale):
         check_laplace(scale)
+    if settings.answer is not None:
+        (check_laplace if settings.answer.law == "laplace" else check_gaussian)(settings.answer.scale)
     return settings

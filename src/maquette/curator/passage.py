@@ -44,15 +44,15 @@ class Passage:
     ) -> tuple[Arrays, Loss]:
         """Charge `events`, evaluate once, record the arrays, and return them as they were recorded.
 
-        `public` holds everything else that defines the question; with the events it makes the digest under which a
-        repeated request is recognised. A request already answered returns the recorded arrays and runs nothing.
+        `public` holds everything else that defines the question; with the events, in order, it makes the digest under
+        which a repeated request is recognised. A request already answered returns the recorded arrays and runs nothing.
         """
         units = self.budget.accountant.units(Composed(tuple(events)))
         description = json.dumps({"door": door, "events": _grouped(events), **public}, sort_keys=True)
         asked = Request(
             id=request or uuid.uuid4().hex,
             analyst=analyst,
-            digest=hashlib.sha256(description.encode()).hexdigest(),
+            digest=hashlib.sha256((description + repr(tuple(events))).encode()).hexdigest(),
             units=units,
             description=description,
             guard=guard,
@@ -74,7 +74,7 @@ class Passage:
             requested, remaining = self.loss(asked.units), self.loss(int(short.remaining * UNITS_PER_ONE))
             raise BudgetExceeded(
                 f"this asks for {requested} but only {remaining} remains: {requested.epsilon - remaining.epsilon:.4g} "
-                "of epsilon too much. Nothing was charged. Ask for less, or open a table with a larger budget",
+                "of epsilon too much. Nothing was charged. Ask for less",
                 requested=requested.epsilon,
                 remaining=remaining.epsilon,
             ) from None

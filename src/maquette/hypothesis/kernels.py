@@ -4,9 +4,9 @@ The cells are held as a matrix of *runs*: a row for every combination of the lea
 cells of the trailing columns in each. A run has its own scale and sum, so a factor that is the same for a whole run
 touches one number, a weight that is the same reads one number, and normalising touches the scales only.
 
-Weights are kept, not their logarithms. A cell never falls under FLOOR of its run, nor a run under FLOOR of the whole:
-lifting it there costs a KL potential less than N * FLOOR, so the update theorems hold, nothing is ever lost to
-underflow, and a cell can always come back. Runs are brought back into range by powers of two, which are exact.
+Weights are kept, not their logarithms. A weight never falls under FLOOR, nor does the scale of a run. Sums of runs are
+kept within 2^64 of one by powers of two, which are exact; so lifting to the floor costs a KL potential less than
+N * 2^-400, the update theorems hold, nothing is ever lost to underflow, and a cell can always come back.
 
 Results do not depend on the number of threads: every run is summed by one thread, and the runs by numpy.
 """

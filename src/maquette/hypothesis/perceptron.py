@@ -17,8 +17,8 @@ class Perceptron(VectorModel):
     """Additive steps: `vector += step * query`, from zero.
 
     theory: alpha / ||f||_2^2 by the sign of the gap; book: alpha / N by the sign. kaczmarz: the whole gap / ||f||_2^2,
-    after which the answer is the value, then the nearest distribution (from uniform); it has no bound on updates with
-    noisy values.
+    which answers the value, then the nearest distribution (from uniform), which gives some of it back; it has no bound
+    on updates with noisy values.
 
     Privacy: post-processing of released values. Accuracy: T(alpha) = norm^2 N / alpha^2, where `norm` is a public bound
     on ||x||_2 / ||x||_1 of the table's histogram x; never compute it from the rows. It is at most 1, m^(-1/2) for a

@@ -58,12 +58,12 @@ class Relation:
         """
         marginal, (_, gain, _) = _gains(question)
         moved = self._rows(marginal) * gain
-        if self.kind == "replace" and marginal is question and marginal.cells == 1:
-            plain = all(isinstance(axis, str) for axis in marginal.axes)
-            return (
-                max(1, self._top(marginal) - self._bottom(marginal)) if plain and self.max_contributions == 1 else moved
-            )
-        return moved * self._ends
+        if self.kind == "add-remove" or marginal is not question or marginal.cells > 1:
+            return moved * self._ends
+        if self.max_contributions == 1 and all(isinstance(axis, str) for axis in marginal.axes):
+            low, high = marginal.weight.whole_bounds
+            return max(1, high - low)
+        return moved
 
     def l2_squared(self, question: Marginal | Contrasts) -> int:
         """Squared L2 sensitivity of all values together.
@@ -84,13 +84,7 @@ class Relation:
         return 1 if self.kind == "add-remove" else 2
 
     def _rows(self, marginal: Marginal) -> int:
-        return max(1, self.max_contributions * self._top(marginal))
-
-    def _top(self, marginal: Marginal) -> int:
-        return round(marginal.weight.bounds[1] * marginal.grid)
-
-    def _bottom(self, marginal: Marginal) -> int:
-        return round(marginal.weight.bounds[0] * marginal.grid)
+        return self.max_contributions * max(1, marginal.weight.whole_bounds[1])
 
     def __str__(self) -> str:
         rows = "row" if self.max_contributions == 1 else f"unit of up to {self.max_contributions} rows"

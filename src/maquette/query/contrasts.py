@@ -20,7 +20,7 @@ from maquette.errors import QueryError
 from maquette.query.marginal import Marginal
 from maquette.schema import Schema
 
-LARGEST = 2**30  # weights of a row times a table of 2^32 rows stay within 64 bits
+LARGEST = 2**28  # what one row can weigh, so that sums over 2^32 rows stay well within 64 bits
 
 Matrix = NDArray[np.int64]
 
@@ -36,7 +36,9 @@ class Contrasts:
             for matrix, given, size in zip(self.matrices, matrices, marginal.shape, strict=True)
         ):
             raise QueryError(f"expected a whole-number matrix with one column per level for each axis of {marginal!r}")
-        if math.prod(int(np.abs(matrix).max()) for matrix in self.matrices) * marginal.grid > LARGEST:
+        if any((matrix < -LARGEST).any() or (matrix > LARGEST).any() for matrix in self.matrices):
+            raise QueryError(f"an entry of these contrasts exceeds {LARGEST:,}; use coarser matrices")
+        if self.gains[0] * marginal.grid > LARGEST:
             raise QueryError(f"the weights of these contrasts exceed {LARGEST:,}; use coarser matrices")
 
     @property
@@ -74,8 +76,8 @@ class Contrasts:
 
     @cached_property
     def gains(self) -> tuple[int, int, int]:
-        """How far one row of weight 1 moves one value, all values in L1, and all in squared L2, at most."""
-        sizes = [np.abs(matrix) for matrix in self.matrices]
+        """How far one row of weight 1 moves one value, all values in L1, and all in squared L2, at most; exact."""
+        sizes = [np.abs(matrix.astype(object)) for matrix in self.matrices]
         largest = math.prod(int(size.max()) for size in sizes)
         l1 = math.prod(int(size.sum(axis=0).max()) for size in sizes)
         l2_squared = math.prod(int((size**2).sum(axis=0).max()) for size in sizes)
@@ -108,7 +110,7 @@ def residual(schema: Schema, columns: Sequence[str]) -> Contrasts:
     Reference: the residual basis of Xiao, He, Zhang and Kifer, ResidualPlanner (2023).
     """
     sizes = schema.shape(columns)
-    scale = 1 if set(sizes) <= {2} else 2 ** min(12, 30 // len(sizes))
+    scale = 1 if set(sizes) <= {2} else 2 ** min(12, 28 // len(sizes))
     return Contrasts(Marginal(schema, columns), [helmert(size, scale) for size in sizes])
 
 

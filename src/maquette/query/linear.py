@@ -192,9 +192,15 @@ class LinearQuery:
             total += weight
         return np.clip(total, 0.0, 1.0)
 
+    @cached_property
+    def whole_bounds(self) -> tuple[int, int]:
+        """The smallest and the largest weight as whole numbers of 1/grid: what sensitivities are computed from."""
+        low, high = self.bounds
+        return round(low * self.grid), round(high * self.grid)
+
     def fixed(self, weights: Weights) -> NDArray[np.int64]:
-        """Weights as whole numbers of 1/grid."""
-        return np.rint(weights * self.grid).astype(np.int64)
+        """Weights as whole numbers of 1/grid, within `whole_bounds` whatever floating point did to them."""
+        return np.clip(np.rint(weights * self.grid).astype(np.int64), *self.whole_bounds)
 
     @cached_property
     def _lean(self) -> tuple[Term, ...]:

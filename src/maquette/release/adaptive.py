@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from maquette.curator import Curator, Measurement
 from maquette.query import Marginal, Workload
 from maquette.release.artifact import Release, certified
-from maquette.release.dense import check_dense, dense_model
+from maquette.release.dense import DenseModel, check_dense
 from maquette.release.fit import Fitted, fit
 from maquette.release.progress import Progress
 from maquette.release.residuals import Residuals
@@ -56,7 +56,7 @@ def adaptive(
             pass  # the model as it stands, with everything that was paid for
     # By the ledger: an access that was charged and then interrupted taught nothing, but it was paid.
     certificate = certified(curator, "adaptive", curator.ledger.spent() - before)
-    return Release(curator.schema, dense_model(curator.schema, run.fitted), run.residuals, certificate)
+    return Release(curator.schema, DenseModel(curator.schema, run.fitted.probabilities), run.residuals, certificate)
 
 
 @dataclass

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
 from maquette.errors import QueryError
 from maquette.hypothesis import MultiplicativeWeights
-from maquette.release.fit import Fitted
+from maquette.query import LinearQuery
 from maquette.schema import Schema
 
 MAX_CELLS = 2**24
@@ -19,6 +24,28 @@ def check_dense(schema: Schema) -> None:
         )
 
 
-def dense_model(schema: Schema, fitted: Fitted) -> MultiplicativeWeights:
-    """The fitted distribution as a hypothesis."""
-    return MultiplicativeWeights(schema, step="exact", prior=fitted.probabilities)
+class DenseModel:
+    """A finished distribution over the universe; it keeps the very numbers it was made from, so that saving is exact.
+
+    Privacy: post-processing of released values.
+    """
+
+    def __init__(self, schema: Schema, probabilities: NDArray[np.float64]) -> None:
+        self.schema = schema
+        self.probabilities = probabilities
+        self._weights = MultiplicativeWeights(schema, step="exact", prior=probabilities)
+
+    def answer(self, query: LinearQuery) -> float:
+        """The model's answer, as a fraction of rows."""
+        return self._weights.answer(query)
+
+    def marginal(self, columns: Sequence[str]) -> NDArray[np.float64]:
+        """Probabilities over the cells of these columns, axes in the order asked."""
+        return self._weights.marginal(columns)
+
+    def sample(self, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
+        """Encoded records, every cell as often as its share of `rows`, rounded down or up."""
+        return self._weights.sample(rows, rng)
+
+    def __repr__(self) -> str:
+        return f"DenseModel({self.schema.size:,} cells)"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from maquette.curator import Curator
 from maquette.query import Marginal, Workload, residual
 from maquette.release.artifact import Release, certified
-from maquette.release.dense import check_dense, dense_model
+from maquette.release.dense import DenseModel, check_dense
 from maquette.release.fit import fit
 from maquette.release.progress import Progress
 from maquette.release.residuals import Residuals
@@ -52,7 +52,7 @@ def everything(
             fitted = fit(residuals, steps=COARSE)
     return Release(
         schema,
-        dense_model(schema, fitted),
+        DenseModel(schema, fitted.probabilities),
         residuals,
         certified(curator, "everything", curator.cost_of(measured).units),
     )

@@ -21,8 +21,8 @@ from maquette.errors import QueryError
 from maquette.hypothesis import HYPOTHESES, Hypothesis, Median, MultiplicativeWeights
 from maquette.privacy import Pure, Selection
 from maquette.query import Marginal, Workload
-from maquette.release.artifact import Release, certified
-from maquette.release.dense import check_dense
+from maquette.release.artifact import Model, Release, certified
+from maquette.release.dense import DenseModel, check_dense
 from maquette.release.evidence import NoEvidence
 from maquette.release.shares import price, tables_of, units_for
 from maquette.schema import Schema
@@ -139,7 +139,7 @@ def parameters(
         select, measure = (min(most, accountant.units(event)) for event in (Selection(epsilon0), Pure(epsilon0)))
         noise = _noise_bound(curator, setting, measure, rounds)
     choice = _selection_error(curator, setting, distinguisher, select, 2 * rounds)
-    valid = noise <= threshold - resolution and noise < resolution
+    valid = noise <= (threshold - resolution) * (1 + 1e-12) and noise < resolution
     alpha = max(alpha, threshold + noise + choice) if valid else math.inf
     _check_promise(alpha, setting.rows, loss.epsilon)
     return Parameters(
@@ -184,7 +184,7 @@ def averaged_construction(
         answers, cost = _answers(model, setting), price(curator, setting.units / count)
         worst = DISTINGUISHERS["signed"].point(curator, setting.tables, answers, **cost)
         model.update(worst.query, 1.0 if worst.sign == 1 else 0.0)
-    mean = MultiplicativeWeights(curator.schema, step="exact", prior=average / average.sum())
+    mean = DenseModel(curator.schema, average / average.sum())
     return _released(curator, mean, setting.rows, before, method="averaged-construction", alpha=alpha, beta=beta)
 
 
@@ -266,8 +266,10 @@ def _check_promise(alpha: float, size: float, epsilon: float) -> None:
 
 
 def _released(
-    curator: Curator, model: Hypothesis, size: float, before: int, *, method: str, alpha: float, beta: float
+    curator: Curator, model: Model, size: float, before: int, *, method: str, alpha: float, beta: float
 ) -> Release:
+    if isinstance(model, MultiplicativeWeights):
+        model = DenseModel(curator.schema, model.marginal(curator.schema.names))
     promise = f"every cell of the workload within {alpha:.4g} of the rows with probability {1 - beta:.3g}"
     certificate = certified(curator, method, curator.ledger.spent() - before, accuracy=promise if alpha < 1 else None)
     return Release(curator.schema, model, NoEvidence(size), certificate)

@@ -146,7 +146,8 @@ def _basis(size: int) -> Values:
 def _norms(matrix: NDArray[np.int64]) -> Values:
     """The norms of whole-number Helmert rows; any other contrasts are refused."""
     norms: Values = np.linalg.norm(matrix, axis=1)
-    if not np.allclose(matrix / norms[:, None], _basis(matrix.shape[1])[1:]):
+    expected = _basis(matrix.shape[1])[1:]
+    if matrix.shape != expected.shape or not np.allclose(matrix / norms[:, None], expected):
         raise QueryError("only the contrasts made by `residual` can be combined with other measurements")
     return norms
 

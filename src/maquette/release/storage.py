@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 
 from maquette.curator import Measurement
 from maquette.errors import DataError, MaquetteError, UnreadableSource
-from maquette.hypothesis import MultiplicativeWeights, WeightedRecords
+from maquette.hypothesis import WeightedRecords
 from maquette.privacy import DiscreteGaussian, DiscreteLaplace, Loss, from_dict
 from maquette.query import Marginal
 from maquette.release.artifact import Certificate, Release
+from maquette.release.dense import DenseModel
 from maquette.release.evidence import NoEvidence
 from maquette.release.projection import ParityModel
 from maquette.release.residuals import Residuals
@@ -100,8 +101,8 @@ def _digest(content: bytes) -> str:
 def _describe(role: str, thing: object, arrays: Arrays) -> dict[str, Any]:
     """A plain description of a model or evidence; its numbers go to `arrays`."""
     match thing:
-        case MultiplicativeWeights():
-            arrays[f"{role}-cells"] = thing.marginal(thing.schema.names)
+        case DenseModel():
+            arrays[f"{role}-cells"] = thing.probabilities
             return {"kind": "dense"}
         case WeightedRecords():
             arrays[f"{role}-records"], arrays[f"{role}-weights"] = thing.records, thing.weights
@@ -143,7 +144,7 @@ def _rebuild(manifest: Mapping[str, Any], arrays: Arrays) -> Release:
 def _restore(role: str, facts: Mapping[str, Any], schema: Schema, arrays: Arrays, cost: Loss) -> Any:
     match facts["kind"]:
         case "dense":
-            return MultiplicativeWeights(schema, step="exact", prior=arrays[f"{role}-cells"])
+            return DenseModel(schema, arrays[f"{role}-cells"])
         case "records":
             return WeightedRecords(schema, arrays[f"{role}-records"], weights=arrays[f"{role}-weights"], step="exact")
         case "parities":
