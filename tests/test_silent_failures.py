@@ -59,7 +59,7 @@ def test_4_the_number_of_rows_is_not_divided_by() -> None:
     with Curator(mq.open_table(PEOPLE, SCHEMA), PURE, noise=source) as curator:
         given = mq.answer(curator, "age >= 30", epsilon=0.5)
     assert isinstance(given, mq.Answer)
-    assert given.value == (2 + 10) / (2 + 10 + 1 - 4)  # both cells are noisy; their sum is the row estimate
+    assert given.unbiased == (2 + 10) / (2 + 10 + 1 - 4)  # both cells are noisy; their sum is the row estimate
 
 
 def test_5_the_domain_comes_from_the_schema() -> None:

@@ -58,7 +58,8 @@ class Curator:
     """Keeps a private table and one budget.
 
     `ledger` is a file (default: in memory), `anchor` a second small file, best kept elsewhere, that betrays a ledger
-    set back to an older copy; `noise` is for tests.
+    set back to an older copy. Every curator has a ledger of its own: two on the same rows spend two budgets, so keep
+    one table under one ledger file. `noise` is for tests: with any but the default, `private` is False.
 
     >>> import maquette as mq
     >>> schema = mq.Schema([mq.Boolean("smoker")])
@@ -83,6 +84,7 @@ class Curator:
             raise QueryError(f"a curator keeps a table made by open_table, got {type(table).__name__}")
         self._engine = engine_of(table)
         self._noise: NoiseSource = ExactNoise() if noise is None else noise
+        self.private = isinstance(self._noise, ExactNoise)
         self.schema: Schema = table.schema
         self.budget = budget
         self.relation = Relation(relation, table.max_contributions)

@@ -3,6 +3,7 @@
 from maquette.query.contrasts import Contrasts, orthonormal, residual
 from maquette.query.expression import Expression, col, where
 from maquette.query.linear import LinearQuery
+from maquette.query.low_sensitivity import LowSensitivityQuery
 from maquette.query.marginal import Axis, Buckets, Marginal, marginal_of
 from maquette.query.sql import Measure, Output, Statement, parse, question
 from maquette.query.workload import (
@@ -21,6 +22,7 @@ __all__ = [
     "Contrasts",
     "Expression",
     "LinearQuery",
+    "LowSensitivityQuery",
     "Marginal",
     "Measure",
     "Output",

@@ -15,15 +15,17 @@ if TYPE_CHECKING:
 
 Source = Literal["cache", "derived", "hypothesis", "measured"]
 
-NOISE_ONLY = "noise interval: covers the noise that was added, not sampling error"
+NOISE_ONLY = "noise interval: the noise that was added to the binned, clamped table; no sampling or binning error"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
     """One number, in the units of the question: a fraction of rows for a predicate, SQL's own number for SQL.
 
-    `low` and `high` bound the exact value with probability `confidence` over the noise. `count` is the noisy number of
-    rows where the question counts rows. `cost` is what this answer's charge took, for all its numbers together.
+    `low` and `high` bound the exact value on the table as the schema holds it (binned and clamped) with probability
+    `confidence` over the noise. `value` lies between them; `unbiased` is the noisy number before it was moved there,
+    for further sums. `count` is the number of rows where the question counts rows. `cost` is what this answer's charge
+    took, for all its numbers together.
     """
 
     value: float
@@ -33,10 +35,14 @@ class Answer:
     count: float | None
     source: Source
     cost: Loss
+    unbiased: float | None = None
     guarantee: str | None = NOISE_ONLY
 
     def __float__(self) -> float:
         return self.value
+
+    def __format__(self, spec: str) -> str:
+        return format(self.value, spec) if spec else str(self)
 
     def __str__(self) -> str:
         return f"{_show(self.value)} [{_show(self.low)}, {_show(self.high)}]"

@@ -72,7 +72,7 @@ def certified(curator: Curator, method: str, units: int, *, accuracy: str | None
         currency=cost.currency,
         units=units,
         relation=str(curator.relation),
-        method=method,
+        method=method if curator.private else f"{method}, with injected noise: NOT PRIVATE",
         schema=curator.schema.digest,
         charges=tuple(charge.description for charge in curator.ledger.charges()),
         version=version("maquette"),

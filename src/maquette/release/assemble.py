@@ -78,11 +78,13 @@ class _Estimate:
     guarantee: str | None = NOISE_ONLY
 
     def answer(self, cell: tuple[int, ...], kind: str, confidence: float, cost: Loss, source: Source) -> Answer:
-        value = float(self.value[cell])
+        raw, low, high = (float(part[cell]) for part in (self.value, self.low, self.high))
+        value = min(max(raw, low), high)
         return Answer(
             value=value,
-            low=float(self.low[cell]),
-            high=float(self.high[cell]),
+            low=low,
+            high=high,
+            unbiased=raw if source == "measured" else None,
             confidence=confidence,
             count=value if kind == "count" else None,
             source=source,

@@ -83,6 +83,14 @@ def _fraction(curator: Curator, measured: Sequence[Measurement], confidence: flo
         width = measured[0].half_width(confidence)
         rows = max(curator.count_rows(), 1.0)
     low, high = (min(1.0, max(0.0, bound / rows)) for bound in (count - width, count + width))
+    value = min(max(count / rows, low), high)
     return Answer(
-        value=count / rows, low=low, high=high, confidence=confidence, count=count, source="measured", cost=cost
+        value=value,
+        low=low,
+        high=high,
+        unbiased=count / rows,
+        confidence=confidence,
+        count=max(0.0, count),
+        source="measured",
+        cost=cost,
     )
