@@ -159,8 +159,8 @@ def test_a_weighted_question_is_answered_where_rows_are_private() -> None:
 
 
 def test_a_confidence_that_is_none_is_refused_by_every_release() -> None:
-    made = released("averaged-construction", open_records(BIT, np.zeros((9, 1), int)), mq.Budget(epsilon=1.0), Seeded(0),
-                    workload=mq.marginals(BIT, k=1), rounds=3)  # fmt: skip
+    table, workload = open_records(BIT, np.zeros((9, 1), int)), mq.marginals(BIT, k=1)
+    made = released("averaged-construction", table, mq.Budget(epsilon=1.0), Seeded(0), workload=workload, rounds=3)
     for confidence in (0.0, 1.0, -1.0, float("nan")):
         with pytest.raises(QueryError, match="confidence"):
             made.answer("bit", confidence=confidence)

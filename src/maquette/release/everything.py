@@ -16,6 +16,7 @@ from maquette.release.residuals import Residuals
 from maquette.release.shares import Allocation, price, tables_of, units_for
 
 STEPS = 600
+NOISE_LEVEL = 0.5  # mean squared residual over variance at which descent stops: beyond it chases noise
 COARSE = 20
 
 
@@ -47,7 +48,7 @@ def everything(
         residuals.add(measurement)
     with Progress("fitting", steps, progress) as shown:
         try:
-            fitted = fit(residuals, steps=steps, progress=shown.update)
+            fitted = fit(residuals, steps=steps, target=NOISE_LEVEL, progress=shown.update)
         except KeyboardInterrupt:
             fitted = fit(residuals, steps=COARSE)
     return Release(

@@ -2,8 +2,8 @@
 
 Minimises the noise-weighted squared residuals over the simplex by accelerated mirror descent in the entropy geometry:
 every step multiplies the model by an exponential of the residuals, exactly as multiplicative weights does for all
-measurements at once, starting from a prior. Stopping when residuals are at noise level keeps the model close to the
-prior where the data say nothing. Public computation: it sees released numbers only.
+measurements at once, starting from independent columns. Stopping when residuals are at noise level keeps the model
+close to independence where the data say nothing. Public computation: it sees released numbers only.
 """
 
 from __future__ import annotations
@@ -45,15 +45,28 @@ def fit(
 ) -> Fitted:
     """Fit a dense distribution to everything measured.
 
-    `start` are log-weights (default: uniform). Ends after `steps` or when the mean squared residual over its variance
+    `start` are log-weights (default: the product of the measured one-way marginals). Ends after `steps` or when the mean squared residual over its variance
     is below `target`. Where the noise is so small that descent has not reached its level by then, a penalised
     maximum-entropy fit by a quasi-Newton method takes the model there, and descent finishes.
     """
     descent = _Descent(residuals)
-    fitted = descent.run(start, steps, target, progress)
+    fitted = descent.run(_independent(residuals) if start is None else start, steps, target, progress)
     if fitted.residual <= max(1.0, target) or steps < FINISH:
         return fitted
     return descent.run(descent.entropy_fit(), FINISH, target, progress)
+
+
+def _independent(residuals: Residuals) -> Values:
+    """Log-weights under which columns are independent, each as measured; no level is ruled out by its noise."""
+    schema = residuals.schema
+    logs = np.zeros(schema.shape(schema.names))
+    for axis, name in enumerate(schema.names):
+        if residuals.covers((name,)):
+            counts, variances = residuals.marginal((name,))
+            floor = np.maximum(np.sqrt(variances) / 2, 1e-9)
+            levels = np.log(np.maximum(counts, floor))
+            logs += levels.reshape([-1 if i == axis else 1 for i in range(logs.ndim)])
+    return logs
 
 
 class _Descent:
@@ -82,9 +95,9 @@ class _Descent:
         self._precisions = 1.0 / np.concatenate(variances) if variances else np.zeros(0)
 
     def run(
-        self, start: Values | None, steps: int, target: float, progress: Callable[[int, float], None] | None
+        self, start: Values, steps: int, target: float, progress: Callable[[int, float], None] | None
     ) -> Fitted:
-        logs = np.zeros(math.prod(self._shape)) if start is None else start.reshape(-1).copy()
+        logs = start.reshape(-1).copy()
         probabilities, pull, loss = self._evaluate(logs)
         ahead, momentum, done = logs, 0, 0
         step = 1.0 / max(float(np.abs(pull).max(initial=0.0)), 1e-300)

@@ -120,7 +120,7 @@ def parameters(
     size = max(1, int(setting.rows / setting.moves))
 
     def updates(alpha: float) -> float:
-        return kind.max_updates(curator.schema, alpha)
+        return kind.max_updates(curator.schema, min(alpha, 1.0))
 
     facts = {"queries": setting.queries, "epsilon": loss.epsilon, "delta": loss.delta, "rows": size}
     if constants == "tight":
