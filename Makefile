@@ -19,7 +19,7 @@ demo: $(VENV)/.runtime
 	$(BIN)/maquette demo
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .
