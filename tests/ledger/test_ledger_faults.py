@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import subprocess
+import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -148,7 +151,7 @@ def test_every_connection_syncs_each_commit(tmp_path: Path, monkeypatch: pytest.
             assert connection.execute("PRAGMA trusted_schema").fetchone() == (0,)
 
 
-def test_creation_syncs_each_file_before_it_gets_its_name_and_the_directory_after(
+def test_creation_syncs_each_file_before_it_gets_its_name_and_names_the_key_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trace: list[str] = []
@@ -165,17 +168,48 @@ def test_creation_syncs_each_file_before_it_gets_its_name_and_the_directory_afte
     monkeypatch.setattr(os, "fsync", traced_fsync)
     monkeypatch.setattr(Path, "rename", traced_rename)
     with opened(tmp_path / "ledger"):
-        expected = []
-        for name in ("ledger.key", "ledger"):
-            expected += [f"sync {name}.new", f"name {name}", f"sync {tmp_path.name}"]
-        assert trace == expected
+        directory = f"sync {tmp_path.name}"
+        key = ["sync ledger.key.new", directory]
+        ledger = ["sync ledger.new", directory, "name ledger", directory]
+        assert trace == [*key, *ledger, "name ledger.key", directory]
+
+
+@pytest.mark.parametrize("steps", range(9))
+def test_creation_can_stop_anywhere_and_be_taken_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int
+) -> None:
+    left = steps
+
+    def failing(step: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*arguments: Any) -> Any:
+            nonlocal left
+            if left == 0:
+                raise OSError(5, "Input/output error")
+            left -= 1
+            return step(*arguments)
+
+        return run
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", failing(os.fsync))
+        patch.setattr(Path, "rename", failing(Path.rename))
+        if steps < 8:
+            with pytest.raises(LedgerError, match="Input/output error"):
+                SqliteLedger(tmp_path / "ledger", TERMS)
+        else:
+            SqliteLedger(tmp_path / "ledger", TERMS).close()
+    for spent in (0, 10):
+        with opened(tmp_path / "ledger") as ledger:
+            assert ledger.spent() == spent
+            ask(ledger, f"r{spent}")
+    assert not list(tmp_path.glob("*.new"))
 
 
 def test_a_second_opener_is_turned_away(tmp_path: Path) -> None:
     with opened(tmp_path / "ledger") as first:
         ask(first, "a")
         for shared in (False, True):
-            with pytest.raises(LedgerLocked, match="open in another process"):
+            with pytest.raises(LedgerLocked, match=r"open in this process already. Close the first Curator"):
                 SqliteLedger(tmp_path / "ledger", TERMS, shared=shared)
         (tmp_path / "link").symlink_to(tmp_path / "ledger")
         with pytest.raises(LedgerLocked):
@@ -183,6 +217,28 @@ def test_a_second_opener_is_turned_away(tmp_path: Path) -> None:
         ask(first, "b")
     with opened(tmp_path / "ledger") as second:
         assert second.spent() == 20
+
+
+def test_a_second_opener_is_told_that_another_process_has_it(tmp_path: Path) -> None:
+    script = (
+        "import sys\n"
+        "from ledger_checks import TERMS\n"
+        "from maquette.privacy.ledger import SqliteLedger\n"
+        "ledger = SqliteLedger(sys.argv[1], TERMS)\n"
+        "print('open', flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "ledger")]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"open\n"
+        for shared in (False, True):
+            with pytest.raises(LedgerLocked, match=r"open in another process\. Stop that process"):
+                SqliteLedger(tmp_path / "ledger", TERMS, shared=shared)
+        other.communicate()
+    with opened(tmp_path / "ledger") as ledger:
+        assert ledger.spent() == 0
 
 
 def test_sharing_processes_keep_one_boot_until_the_last_one_leaves(tmp_path: Path) -> None:

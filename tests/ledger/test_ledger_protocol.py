@@ -6,7 +6,7 @@ import stat
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -269,10 +269,12 @@ def test_limits_survive_a_restart(tmp_path: Path) -> None:
     ("change", "named"),
     [
         ({"table": "00" * 32}, "the data"),
-        ({"schema": "cd" * 32}, "the schema"),
+        ({"schema": "cd" * 32}, r"schema changed since the ledger was made \(digest abababab, now cdcdcdcd\)\."),
+        ({"schema": "cd" * 32, "table": "00" * 32}, r"else: the schema changed [^;]*cdcdcdcd\)\."),
         ({"relation": "replace"}, "add-remove, unit=row, max_contributions=1, this opening replace"),
         ({"currency": "pure"}, "the currency"),
-        ({"limit": 1_001}, "has 1000, this opening 1001"),
+        ({"limit": 1_001}, "has limit 1e-12 of rho, this opening limit 1.001e-12 of rho"),
+        ({"limit": 2 * UNITS_PER_ONE}, "this opening limit 2 of rho"),
     ],
 )
 def test_a_ledger_opens_only_for_what_it_was_made_for(tmp_path: Path, change: dict[str, str], named: str) -> None:
@@ -295,6 +297,18 @@ def test_the_digest_of_the_data_is_stored_only_under_the_key(tmp_path: Path) -> 
     assert TERMS.table not in repr(TERMS)
 
 
+def test_a_ledger_shows_the_digest_of_the_data_only_under_its_key(ledger: SqliteLedger) -> None:
+    ask(ledger, "a")
+    public = [getattr(ledger, name) for name in dir(ledger) if not name.startswith("_")]
+    assert ledger.terms in public
+    shown = repr([public, asdict(ledger.terms), vars(ledger.terms), list(map(asdict, ledger.charges()))])
+    assert TERMS.table not in shown
+    assert replace(ledger.terms, table=TERMS.table) == TERMS
+    with opened(None) as another:
+        assert another.terms.table != ledger.terms.table
+        assert len(bytes.fromhex(another.terms.table)) == 32
+
+
 def test_answers_are_in_no_repr(ledger: SqliteLedger) -> None:
     ask(ledger, "r", b"canary")
     assert "canary" not in repr(ledger.reserve(request())) + repr(ledger) + repr(list(ledger.charges()))
@@ -310,7 +324,7 @@ def test_the_key_is_private_to_its_owner_and_may_live_elsewhere(tmp_path: Path) 
     assert not (tmp_path / "ledger.key").exists()
     with opened(tmp_path / "ledger", key=key_path.read_bytes()) as ledger:
         assert ledger.spent() == 10
-    with pytest.raises(LedgerCorrupted, match=r"key file .* missing"):
+    with pytest.raises(LedgerCorrupted, match=r"key file .* missing.*Restore the key file beside the ledger"):
         SqliteLedger(tmp_path / "ledger", TERMS)
     assert not (tmp_path / "ledger.key").exists()
 
@@ -328,3 +342,12 @@ def test_a_closed_ledger_says_so(ledger: SqliteLedger) -> None:
     with pytest.raises(LedgerError, match="closed"):
         ledger.spent()
     ledger.close()
+
+
+def test_closing_twice_closes_nothing_else(tmp_path: Path) -> None:
+    with opened(tmp_path / "ledger") as ledger:
+        ledger.close()
+        with (tmp_path / "other").open("w") as other:  # it gets a number that the ledger's files had
+            ledger.close()
+            other.write("still open")
+    assert (tmp_path / "other").read_text() == "still open"

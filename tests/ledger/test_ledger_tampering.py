@@ -190,10 +190,13 @@ def test_an_anchor_notices_that_the_ledger_is_gone_and_the_ledger_that_the_ancho
     with opened(path, anchor=anchor) as ledger:
         ask(ledger, "a")
     ledger_bytes, anchor_bytes = path.read_bytes(), anchor.read_bytes()
+    key = path.with_name("ledger.key").rename(tmp_path / "kept elsewhere")
     path.unlink()
     with pytest.raises(LedgerCorrupted, match="would forget what was spent"):
         SqliteLedger(path, TERMS, anchor=anchor)
+    assert not path.with_name("ledger.key").exists()
     path.write_bytes(ledger_bytes)
+    key.rename(path.with_name("ledger.key"))
     anchor.unlink()
     with pytest.raises(LedgerCorrupted, match=r"anchor .* is missing"):
         SqliteLedger(path, TERMS, anchor=anchor)
@@ -204,6 +207,37 @@ def test_an_anchor_notices_that_the_ledger_is_gone_and_the_ledger_that_the_ancho
     with opened(path, anchor=anchor) as ledger:
         assert ledger.spent() == 10
     assert anchor.read_bytes()
+
+
+def test_a_key_without_its_ledger_gives_no_fresh_budget(tmp_path: Path) -> None:
+    path = tmp_path / "people.ledger"
+    with opened(path) as ledger:
+        ask(ledger, "a", units=900)
+    kept = path.rename(tmp_path / "elsewhere")
+    expected = "people.ledger.key exists but people.ledger does not: restore the ledger, or delete the key too if you"
+    for settings in ({}, {"shared": True}, {"anchor": tmp_path / "anchor"}):
+        with pytest.raises(LedgerCorrupted, match=expected):
+            SqliteLedger(path, TERMS, **settings)  # type: ignore[arg-type]
+    kept.rename(path)
+    with opened(path) as ledger:
+        assert ledger.spent() == 900
+    path.unlink()
+    path.with_name("people.ledger.key").unlink()
+    with opened(path) as ledger:
+        assert ledger.spent() == 0
+
+
+@pytest.mark.parametrize("content", [None, b"", b"age,sex\n39,f\n", b"SQLite format 4\x00" * 500])
+def test_a_path_that_holds_something_else_is_left_as_it_was(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "people2.csv"
+    if content is None:
+        path.mkdir()
+    else:
+        path.write_bytes(content)
+    with pytest.raises(LedgerCorrupted, match=r"people2\.csv is not a ledger: it is (a directory|another kind)"):
+        SqliteLedger(path, TERMS)
+    assert list(tmp_path.rglob("*")) == [path]
+    assert content is None or path.read_bytes() == content
 
 
 @pytest.mark.parametrize("data", [b"", b"not a database, but long enough to look at" * 200, b"SQLite format 3\x00"])

@@ -100,17 +100,18 @@ def tables(draw: st.DrawFn, schema: Schema) -> pa.Table:
 
 
 def literals(column: Column) -> list[Any]:
+    """Literals to compare with: all declared values and one more on either side, or all edges."""
     match column:
         case Boolean():
             return [True, False]
         case Category():
             return [str(level) for level in column.values]
         case Integer():
-            return list(range(column.low, column.high + 1))
+            return list(range(column.low - 1, column.high + 2))
         case Number():
             return [float(edge) for edge in column._boundaries]
     days = (column.high - column.low).days  # type: ignore[attr-defined]
-    return [column.low + dt.timedelta(days=i) for i in range(days + 1)]  # type: ignore[attr-defined]
+    return [column.low + dt.timedelta(days=i) for i in range(-1, days + 2)]  # type: ignore[attr-defined]
 
 
 def _exact(column: Column, comparison: Any, literal: Any) -> bool:

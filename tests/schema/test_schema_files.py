@@ -171,6 +171,7 @@ def test_a_draft_of_census_like_text(tmp_path: Path) -> None:
         ("score", "number"),
     ]
     assert schema["workclass"].labels == ("Private", "Self-emp-not-inc", "State-gov", "other")
+    assert [line.partition(" ")[0] for line in schema.skipped] == ["note"]
     assert Schema.loads(schema.dumps()) == schema
     table = {name: [str(row[i]) for row in rows] for i, name in enumerate(header)}
     assert schema.encode(table).shape == (500, 7)  # every value it was drafted from fits

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import duckdb
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -94,7 +95,7 @@ def test_kept_rows_are_a_fair_sample_of_a_units_rows() -> None:
 
 def test_a_unit_is_its_trimmed_text_whatever_its_type() -> None:
     rows = {"a": [0, 1, 1], "b": [0, 0, 1]}
-    by_text = open_table({**rows, "id": ["7", " 7 ", "8"]}, PAIR, privacy_unit="id")
+    by_text = open_table({**rows, "id": ["7", " 7\t\u2003\x0b\n", "8"]}, PAIR, privacy_unit="id")
     by_number = open_table({**rows, "id": [7, 7, 8]}, PAIR, privacy_unit="id")
     assert engine_of(by_text).rows == engine_of(by_number).rows == 2
     assert engine_of(by_text).fingerprint == engine_of(by_number).fingerprint
@@ -105,9 +106,18 @@ def test_the_unit_may_be_a_column_of_the_schema() -> None:
     assert engine_of(table).counts(["a"]).tolist() == [1, 1]
 
 
-@pytest.mark.parametrize("absent", [None, "", "  "])
+@pytest.mark.parametrize("absent", [None, "", "  ", "\t\n\u3000", " NaN"])
 def test_rows_without_an_owner_are_refused_with_a_count(absent: str | None) -> None:
     rows = {"a": [0, 1, 1], "b": [0, 0, 1], "id": ["7", absent, absent]}
     with pytest.raises(OutOfDomain, match="2 rows have no value in the privacy unit 'id'") as caught:
         open_table(rows, PAIR, privacy_unit="id")
     assert caught.value.counts == {"id": 2}
+
+
+@pytest.mark.parametrize("kind", [pa.float64(), pa.float32()], ids=str)
+def test_not_a_number_is_no_owner_in_any_frame(kind: pa.DataType) -> None:
+    owners = pa.array(np.array([7.0, np.nan, -np.nan]), kind)
+    arrow = pa.table({"a": [0, 1, 1], "b": [0, 0, 1], "id": owners})
+    for source in (arrow, pl.from_arrow(arrow), arrow.to_pandas(), arrow.to_pydict()):
+        with pytest.raises(OutOfDomain, match="2 rows have no value in the privacy unit 'id'"):
+            open_table(source, PAIR, privacy_unit="id")

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from maquette import Budget, Curator
 from maquette.curator.counting import CountingEngine
 from maquette.curator.open import open_table
 from maquette.curator.table import PrivateTable, engine_of
@@ -66,6 +67,24 @@ def test_no_attribute_leads_to_a_row() -> None:
     assert not [thing for thing in found if isinstance(thing, np.ndarray) and thing.dtype == np.uint8]
     assert 1_237 not in [thing for thing in found if type(thing) is int]
     assert any(isinstance(thing, CountingEngine) for thing in reachable([engine_of(table)]))  # it would have been seen
+
+
+def test_no_attribute_of_the_ledger_is_a_digest_that_guessed_rows_give() -> None:
+    """Whoever guesses the rows can compute the table's digest: what the ledger shows must not confirm the guess."""
+    fewer = {name: values[:-1] for name, values in ROWS.items()}
+    shown = []
+    for rows in (ROWS, fewer):
+        table, guess = open_table(rows, SCHEMA), open_table(rows, SCHEMA)
+        digest = engine_of(guess).fingerprint
+        with Curator(table, Budget(epsilon=1.0)) as curator, Curator(guess, Budget(epsilon=1.0)) as again:
+            ledger = curator.ledger
+            public = [getattr(ledger, name) for name in dir(ledger) if not name.startswith("_")]
+            found = [*reachable([p for p in public if not isinstance(p, BOUND)]), repr(ledger), repr(public)]
+            assert ledger.terms in found
+            assert not [thing for thing in found if isinstance(thing, str) and digest in thing]
+            shown += [ledger.terms.table, again.ledger.terms.table]
+        assert digest == engine_of(table).fingerprint
+    assert len(set(shown)) == 4  # not another function of the rows alone
 
 
 @pytest.mark.parametrize("take", [pickle.dumps, copy.copy, copy.deepcopy])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -21,8 +22,8 @@ from table_checks import DIRTY, POOLS, codes, counted, raw, subsets, typed
 
 from maquette.curator.encoding import Fingerprint, planes_of
 from maquette.curator.open import open_table
-from maquette.curator.table import PrivateTable, engine_of
-from maquette.errors import EmptyTable, OutOfDomain, PrivacyWarning, SchemaError, UnreadableSource
+from maquette.curator.table import MAX_ROWS, PrivateTable, engine_of
+from maquette.errors import DataError, EmptyTable, OutOfDomain, PrivacyWarning, SchemaError, UnreadableSource
 from maquette.schema import Boolean, Category, Integer, Schema
 
 ROWS = [
@@ -205,12 +206,79 @@ def test_an_undeclared_level_changes_no_shape_and_no_status() -> None:
 
 
 def test_missing_columns_are_named_with_the_nearest(tmp_path: Path) -> None:
-    rows = pa.table({"Sex": ["f"], "agee": [1], "town": ["x"]})
+    rows = pa.table({"sex": ["f"], "agee": [1], "town": ["x"]})
     for source in (rows, csv(tmp_path / "t.csv", rows), parquet(tmp_path / "t.parquet", rows), rows.to_pandas()):
-        with pytest.raises(UnreadableSource, match=r"lacks 'sex', 'age'; it has .*'town'.*'age' is near 'agee'"):
+        with pytest.raises(UnreadableSource, match=r"lacks 'age'; it has .*'town' \('age' is near 'agee'\)"):
             open_table(source, SIMPLE)
     with pytest.raises(UnreadableSource, match="several columns named age"):
         open_table(pa.table([["f"], [1], [2]], names=["sex", "age", "age"]), SIMPLE)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "hint"),
+    [
+        ("t.csv", "39,SECRET\n40,f\n", r"does it have a header\? Names must agree"),
+        ("t.csv", "SECRET;age;sex\n1;39;f\n", r"is the delimiter ';'\? pass delimiter=';'"),
+        ("t.csv", "SECRET|age|sex\n1|39|f\n", r"is the delimiter '\|'\? pass delimiter='\|'"),
+        ("t.csv", "SECRET\tage\tsex\n1\t39\tf\n", r"is the delimiter '\\t'\? pass delimiter='\\t'"),
+        ("t.tsv", "SECRET,age,sex\n1,39,f\n", r"is the delimiter ','\? pass delimiter=','"),
+    ],
+)
+def test_a_first_line_without_any_column_is_not_quoted(name: str, text: str, hint: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(
+        UnreadableSource, match=rf"none of the schema's columns is in the first line of .*; {hint}"
+    ) as e:
+        open_table(tmp_path / name, SIMPLE)
+    assert not re.search(r"SECRET|39", str(e.value).replace(str(tmp_path), ""))
+
+
+def test_declared_texts_are_missing_values_in_every_column(tmp_path: Path) -> None:
+    schema = Schema([Category("sex", ["f", "m"], nullable=True), Integer("age", 0, 9, nullable=True)])
+    marked = pa.table({"sex": ["f", "?", " ?\t", "m"], "age": ["1", "n/a", "3", "?"], "id": ["a", "b", "c", "d"]})
+    plain = {"sex": ["f", None, None, "m"], "age": [1, None, 3, None], "id": ["a", "b", "c", "d"]}
+    for source in (marked, csv(tmp_path / "t.csv", marked), marked.to_pandas()):
+        for limit in (2**20, 0):
+            table = open_table(source, schema, missing=["?", "n/a "], privacy_unit="id", memory_limit=limit)
+            assert engine_of(table).counts(["sex"]).tolist() == [1, 1, 2]
+            expected = engine_of(reference := open_table(plain, schema, privacy_unit="id")).fingerprint
+            assert engine_of(table).fingerprint == expected, reference
+    with pytest.raises(OutOfDomain, match="sex: 2, age: 2"):
+        open_table(marked, schema)
+    with pytest.raises(OutOfDomain, match="1 rows have no value in the privacy unit 'id'"):
+        open_table(marked, schema, missing=["?", "n/a", "d"], privacy_unit="id")
+    numbers = open_table({"sex": ["f", "f"], "age": [9, 3]}, schema, missing=["9"])
+    assert engine_of(numbers).counts(["age"])[[3, 9, 10]].tolist() == [1, 0, 1]
+
+
+@pytest.mark.parametrize("missing", ["NA", [None], 7, None])
+def test_missing_is_a_list_of_texts(missing: object) -> None:
+    with pytest.raises(SchemaError, match=r"missing must be a list of texts, such as missing=\['\?'\]"):
+        open_table({"sex": ["f"], "age": [1]}, SIMPLE, missing=missing)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("limit", [2**20, 0], ids=["memory", "duckdb"])
+def test_too_many_rows_are_refused(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert MAX_ROWS == 4_294_967_296
+    monkeypatch.setattr("maquette.curator.open.MAX_ROWS", 1_000)
+    rows = {"sex": ["f"] * 1_001, "age": [1] * 1_001, "id": [*range(1_000), 0]}
+    with pytest.raises(DataError, match="at most 1,000 rows"):
+        open_table(rows, SIMPLE, memory_limit=limit)
+    assert engine_of(kept := open_table(rows, SIMPLE, privacy_unit="id", memory_limit=limit)).rows == 1_000, kept
+
+
+def test_columns_may_be_called_as_they_are_in_our_own_queries() -> None:
+    schema = Schema([Integer(name, 0, 9) for name in ("v1", "v0", "k1", "k0", "u", "c1", "c0")])
+    engine = duckdb.connect()
+    rows = engine.sql("SELECT 0 AS u, 1 AS v1, 2 AS v0, 3 AS k1, 4 AS k0, 5 AS c1, 6 AS c0")
+    for missing in ([], ["9"]):
+        table = open_table(rows, schema, missing=missing, privacy_unit="v0")
+        assert [int(engine_of(table).counts([name]).argmax()) for name in schema.names] == [1, 2, 3, 4, 0, 5, 6]
+
+
+def chain(error: BaseException | None) -> list[BaseException]:
+    """An error and all that it was raised from or while handling."""
+    return [] if error is None else [error, *chain(error.__cause__), *chain(error.__context__)]
 
 
 @pytest.mark.parametrize(
@@ -234,7 +302,18 @@ def test_broken_files_are_refused_without_quoting_them(
     with pytest.raises(UnreadableSource, match=complaint) as caught:
         open_table(tmp_path / name, SIMPLE)
     assert "SECRET" not in str(caught.value)
-    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+    assert chain(caught.value) == [caught.value]
+
+
+def test_rows_that_cannot_be_read_again_are_not_quoted_either(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("sex,age\nf,1\n")
+    table = open_table(path, SIMPLE, memory_limit=0)
+    path.write_text("sex,age\nf,SECRET,3\n")
+    for read in (lambda: engine_of(table).counts(["sex"]), lambda: list(engine_of(table).blocks())):
+        with pytest.raises(UnreadableSource, match="cannot read the rows again at line 2") as caught:
+            read()
+        assert chain(caught.value) == [caught.value]
 
 
 @pytest.mark.parametrize(
@@ -249,20 +328,26 @@ def test_broken_files_are_refused_without_quoting_them(
     ],
 )
 def test_wrong_sources_say_what_was_expected(source: object, options: dict[str, str], complaint: str) -> None:
-    with pytest.raises(UnreadableSource, match=complaint):
+    with pytest.raises(UnreadableSource, match=complaint) as caught:
         open_table(source, SIMPLE, **options)  # type: ignore[arg-type]
+    assert chain(caught.value) == [caught.value]
 
 
 def test_a_connection_needs_a_query_it_understands() -> None:
     with duckdb.connect() as engine:
         with pytest.raises(UnreadableSource, match="needs query="):
             open_table(engine, SIMPLE)
-        with pytest.raises(UnreadableSource, match="DuckDB refuses the query"):
+        with pytest.raises(UnreadableSource, match="DuckDB refuses the query") as caught:
             open_table(engine, SIMPLE, query="SELECT * FROM nothing")
+        assert chain(caught.value) == [caught.value]
 
 
 def test_a_database_says_which_tables_it_has(tmp_path: Path) -> None:
     source = database(tmp_path)
+    (tmp_path / "SECRET.db").write_bytes(b"SECRET")
+    with pytest.raises(UnreadableSource, match="as a DuckDB database") as caught:
+        open_table(f"duckdb://{tmp_path}/SECRET.db?table=people", DIRTY)
+    assert chain(caught.value) == [caught.value]
     with pytest.raises(UnreadableSource, match="no table 'persons'; it has people"):
         open_table(source.replace("=people", "=persons"), DIRTY)
     with pytest.raises(UnreadableSource, match="name one thing to read"):

@@ -46,10 +46,14 @@ def schema_guess(source: Annotated[Path, typer.Argument(help="A CSV or Parquet f
 def schema_show(path: Annotated[Path, typer.Argument(help="A schema file.")]) -> None:
     """Check a schema file and list its columns. Example: maquette schema show people.schema.toml"""
     from maquette.schema import Schema
+    from maquette.schema.schema import preview
 
     schema = Schema.load(path)
+    if schema.guessed:
+        typer.echo("DRAFT, made by reading the data: review every bound and level, then delete `guessed = true`.")
     for column in schema:
-        typer.echo(f"{column.name:24} {column.kind:10} {column.size:6} levels")
+        remark = f" ({column.remark})" if column.remark else ""
+        typer.echo(f"{column.name:24} {column.kind:10} {column.size:6} levels  {preview(column.labels)}{remark}")
     typer.echo(repr(schema))
 
 

@@ -8,14 +8,16 @@ at most m in L1.
 
 The order is the MD5 of (unit, codes, how many equal rows of the unit come before): the same on every machine and for
 every file format, and unrelated to what the codes mean, so that the kept rows are a fair sample of the unit's rows.
-Rows of a unit with equal codes are interchangeable. A unit is identified by its trimmed text. A row without a unit
-cannot be bounded, as nobody knows whose it is: such tables are refused, with a count.
+Rows of a unit with equal codes are interchangeable. A unit is identified by its text without the white space around
+it. A row without a unit (NULL, blank, or NaN, which frames use for missing) cannot be bounded, as nobody knows whose
+it is: such tables are refused, with a count.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from maquette.curator.encoding import text_sql
 from maquette.errors import OutOfDomain
 from maquette.schema import INVALID, Schema, refuse_invalid
 
@@ -25,7 +27,8 @@ if TYPE_CHECKING:
 
 def unit_sql(identifier: str) -> str:
     """The select item u: the unit of a row as text, NULL when it has none."""
-    return f"nullif(trim(CAST({identifier} AS VARCHAR)), '') AS u"
+    text = text_sql(identifier)
+    return f"CASE WHEN {text} <> '' AND NOT coalesce(isnan(TRY_CAST({text} AS DOUBLE)), false) THEN {text} END AS u"
 
 
 def bounded(
@@ -44,7 +47,7 @@ def bounded(
             "each an owner, or remove them from the source",
             {privacy_unit: lost},
         )
-    refuse_invalid(dict(zip(schema.names, invalid, strict=True)))
+    refuse_invalid(schema, invalid)
     listed = ", ".join(names)
     copies = codes.project(f"{listed}, u, row_number() OVER (PARTITION BY u, {listed}) AS copy")
     order = f"md5(concat_ws('|', {listed}, copy, u)), {listed}"

@@ -35,29 +35,34 @@ class DuckDBEngine(CountingEngine):
     def blocks(self) -> Iterator[NDArray[np.int32]]:
         """The encoded records in chunks."""
         seen = 0
-        with self._turn, reading("the rows again"):
-            for codes in code_batches(self._codes):
+        with self._turn:
+            batches = code_batches(self._codes)
+            while codes := reading("the rows again", lambda: next(batches, None)):
                 seen += len(codes[0])
                 yield np.stack(codes, axis=1).astype(np.int32)
         if seen != self.rows:
             raise _changed()
 
     def _count(self, sets: Sequence[Positions]) -> list[NDArray[np.int64]]:
+        with self._turn:
+            totals = reading("the rows again", lambda: self._grouped(sets))
+        if any(total.sum() != self.rows for total in totals):
+            raise _changed()
+        return totals
+
+    def _grouped(self, sets: Sequence[Positions]) -> list[NDArray[np.int64]]:
         """One pass: a flat cell per set and record, grouped by each of them in turn."""
         cells = [_cell_sql(self.schema, positions) for positions in sets]
         keys = ", ".join(f"g{i}" for i in range(len(sets)))
         grouping = ", ".join(f"(g{i})" for i in range(len(sets)))
         totals = [np.zeros(self._cells(positions), dtype=np.int64) for positions in sets]
-        with self._turn, reading("the rows again"):
-            flat = self._codes.project(", ".join(f"{cell} AS g{i}" for i, cell in enumerate(cells)))
-            counted = flat.aggregate(f"{keys}, count(*) AS n", f"GROUPING SETS ({grouping})")
-            for batch in counted.to_arrow_reader():
-                *groups, n = batch.columns
-                for total, group in zip(totals, groups, strict=True):
-                    here = group.is_valid()
-                    _fill(total, as_numpy(group.filter(here)), as_numpy(n.filter(here)))
-        if any(total.sum() != self.rows for total in totals):
-            raise _changed()
+        flat = self._codes.project(", ".join(f"{cell} AS g{i}" for i, cell in enumerate(cells)))
+        counted = flat.aggregate(f"{keys}, count(*) AS n", f"GROUPING SETS ({grouping})")
+        for batch in counted.to_arrow_reader():
+            *groups, n = batch.columns
+            for total, group in zip(totals, groups, strict=True):
+                here = group.is_valid()
+                _fill(total, as_numpy(group.filter(here)), as_numpy(n.filter(here)))
         return totals
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -10,12 +11,12 @@ import numpy as np
 
 from maquette.curator.contributions import bounded, unit_sql
 from maquette.curator.duckdb import DuckDBEngine
-from maquette.curator.encoding import Fingerprint, code_batches, codes_sql, invalid_counts, planes_of
+from maquette.curator.encoding import Fingerprint, code_batches, codes_sql, invalid_counts, planes_of, present_sql
 from maquette.curator.kernels import Planes
 from maquette.curator.memory import MemoryEngine
 from maquette.curator.sources import read_source, reading
-from maquette.curator.table import Engine, PrivateTable, private_table
-from maquette.errors import EmptyTable, PrivacyWarning, SchemaError
+from maquette.curator.table import MAX_ROWS, Engine, PrivateTable, private_table
+from maquette.errors import DataError, EmptyTable, PrivacyWarning, SchemaError
 from maquette.schema import Schema, refuse_invalid
 
 if TYPE_CHECKING:
@@ -32,43 +33,46 @@ def open_table(
     max_contributions: int = 1,
     query: str | None = None,
     delimiter: str | None = None,
+    missing: Sequence[str] = (),
     memory_limit: int = 8 * _GIGABYTE,
 ) -> PrivateTable:
     """Read, encode and check a private table once; what comes back gives no access to its rows.
 
     `source` is a CSV (with a header; `delimiter` defaults to a comma, or a tab for .tsv) or Parquet path or glob, an
     Arrow table or dataset, a pandas or polars frame, `duckdb://file.db?table=name`, `duckdb:///abs/file.db` or a
-    DuckDB connection with `query`, or a DuckDB relation. Columns the schema does not name are ignored. Tables whose
-    codes take more than `memory_limit` bytes (about one per record and column) are counted where they are, by DuckDB.
+    DuckDB connection with `query`, or a DuckDB relation. Columns the schema does not name are ignored. `missing` lists
+    texts that stand for a missing value in any column, such as ["?"]. Tables whose codes take more than `memory_limit`
+    bytes (about one per record and column) are counted where they are, by DuckDB; no table has more than 2^32 rows.
 
-    Privacy: bounds and levels come from the schema alone; numbers are clamped and unknown categories go to `other`.
-    With `privacy_unit`, a column that need not be in the schema, at most `max_contributions` rows of every unit are
-    kept, so that removing one unit changes the table by at most so many rows (see `contributions`).
+    Privacy: bounds and levels come from the schema alone; numbers and dates outside the declared range are clamped to
+    its ends and unknown categories go to `other`. With `privacy_unit`, a column that need not be in the schema, at most
+    `max_contributions` rows of every unit are kept, so that removing one unit changes the table by at most so many
+    rows. The other rows of the unit are dropped: which ones is settled by a hash of the unit's own rows, as a fair
+    sample that is the same at every opening (see `contributions`).
     Errors raised here speak to the custodian, before any budget exists.
     """
-    _check_declared(schema, privacy_unit, max_contributions)
+    _check_declared(schema, privacy_unit, max_contributions, missing)
     import duckdb
 
     needed = [*schema.names, *([] if privacy_unit is None or privacy_unit in schema else [privacy_unit])]
     with ExitStack() as stack:
         engine = stack.enter_context(duckdb.connect())
         engine.execute("SET TimeZone = 'UTC'")  # dates must not depend on the machine
-        with reading("the rows"):
+
+        def load() -> Engine:
             rows = read_source(engine, source, needed, query, delimiter)
-            identifiers = rows.identifiers(needed)
-            items = codes_sql(schema, identifiers)
-            if privacy_unit is not None:
-                items += f", {unit_sql(identifiers[privacy_unit])}"
-            relation = rows.relation.project(items)
+            relation = _encoded(rows.relation, rows.identifiers(needed), schema, privacy_unit, missing)
             if privacy_unit is not None:
                 relation = bounded(relation, schema, privacy_unit, max_contributions)
-            loaded = _load(relation, schema, (schema.digest, privacy_unit, max_contributions), memory_limit)
+            return _load(relation, schema, (schema.digest, privacy_unit, max_contributions), memory_limit)
+
+        loaded = reading("the rows", load)
         if isinstance(loaded, DuckDBEngine):
             stack.pop_all()  # it goes on reading through this connection
     return private_table(loaded, privacy_unit, max_contributions)
 
 
-def _check_declared(schema: Schema, privacy_unit: str | None, max_contributions: int) -> None:
+def _check_declared(schema: Schema, privacy_unit: str | None, max_contributions: int, missing: Sequence[str]) -> None:
     if not isinstance(schema, Schema):
         raise SchemaError(f"expected a Schema, got {type(schema).__name__}; load one with Schema.load(path)")
     if type(max_contributions) is not int or max_contributions < 1:
@@ -78,6 +82,9 @@ def _check_declared(schema: Schema, privacy_unit: str | None, max_contributions:
             f"max_contributions is {max_contributions} but there is no privacy_unit, so each row is its own unit; name "
             "the column that says whose row it is, or leave max_contributions at 1"
         )
+    texts = isinstance(missing, Sequence) and not isinstance(missing, str)
+    if not (texts and all(isinstance(text, str) for text in missing)):
+        raise SchemaError(f"missing must be a list of texts, such as missing=['?'], got {missing!r}")
     if schema.guessed:
         warnings.warn(
             "this schema was drafted by reading data: its bounds and levels are not private. Review them, then delete "
@@ -85,6 +92,22 @@ def _check_declared(schema: Schema, privacy_unit: str | None, max_contributions:
             PrivacyWarning,
             stacklevel=3,
         )
+
+
+def _encoded(
+    rows: duckdb.DuckDBPyRelation,
+    identifiers: Mapping[str, str],
+    schema: Schema,
+    privacy_unit: str | None,
+    missing: Sequence[str],
+) -> duckdb.DuckDBPyRelation:
+    """Codes k0, k1, ..., and the unit u if there is one."""
+    values = {name: f"v{i}" for i, name in enumerate(identifiers)}
+    present = rows.project(
+        ", ".join(f"{present_sql(identifiers[name], missing)} AS {value}" for name, value in values.items())
+    )
+    unit = "" if privacy_unit is None else f", {unit_sql(values[privacy_unit])}"
+    return present.project(codes_sql(schema, values) + unit)
 
 
 def _load(relation: duckdb.DuckDBPyRelation, schema: Schema, declared: tuple[object, ...], memory_limit: int) -> Engine:
@@ -97,12 +120,14 @@ def _load(relation: duckdb.DuckDBPyRelation, schema: Schema, declared: tuple[obj
         invalid += invalid_counts(codes)
         planes = planes_of(schema, codes)
         fingerprint.update(planes)
+        if fingerprint.rows > MAX_ROWS:
+            raise DataError(f"the source holds too many rows; expected at most {MAX_ROWS:,} rows. Open a part of it")
         size += planes.nbytes
         if size <= memory_limit:
             chunks.append(planes)
         else:
             chunks.clear()
-    refuse_invalid({name: int(count) for name, count in zip(schema.names, invalid, strict=True)})
+    refuse_invalid(schema, invalid)
     if not fingerprint.rows:
         raise EmptyTable("the source holds no rows; expected at least one. Check the path, or the query")
     digest = fingerprint.digest(*declared)

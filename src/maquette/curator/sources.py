@@ -12,21 +12,24 @@ import glob
 import gzip
 import re
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from maquette.errors import SchemaError, UnreadableSource
 from maquette.schema import as_arrow, column_names
+from maquette.schema.columns import quoted
 
 if TYPE_CHECKING:
     import duckdb
 
+T = TypeVar("T")
 _CSV = (".csv", ".tsv", ".txt")
 _PARQUET = (".parquet", ".pq")
+_DELIMITERS = ";\t|,"
 _KINDS = (
     "a CSV (.csv, .tsv, .txt, also .gz) or Parquet path, an Arrow table or dataset, a pandas or polars frame, "
     "duckdb://file.db?table=name, a DuckDB relation, or a DuckDB connection with query="
@@ -82,20 +85,27 @@ def check_columns(needed: Sequence[str], present: Sequence[str]) -> None:
         )
 
 
-@contextmanager
-def reading(what: str) -> Iterator[None]:
-    """Turn an engine's complaint into ours, without what it quotes from the rows: at most a line number of a CSV."""
+def reading(what: str, read: Callable[[], T]) -> T:
+    """Turn an engine's complaint into ours, without what it quotes from the rows: at most a line number of a CSV.
+
+    It is raised once the complaint is dealt with, so that no exception in its chain holds the engine's text.
+    """
     import duckdb
     import pyarrow as pa
 
     try:
-        yield
+        return read()
     except (duckdb.Error, pa.ArrowException, OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
-        line = re.search(r"CSV Error on Line: (\d+)", str(error))
-        where = f" at line {line[1]}" if line else ""
-        encoding = isinstance(error, UnicodeDecodeError) or "unicode" in str(error).lower()
-        why = "it is not UTF-8 text" if encoding else "it is not well-formed, or cannot be read"
-        raise UnreadableSource(f"cannot read {what}{where}: {why}. Check it with the tool that wrote it") from None
+        refusal = _refusal(what, error)
+    raise refusal
+
+
+def _refusal(what: str, error: Exception) -> UnreadableSource:
+    line = re.search(r"CSV Error on Line: (\d+)", str(error))
+    where = f" at line {line[1]}" if line else ""
+    encoding = isinstance(error, UnicodeDecodeError) or "unicode" in str(error).lower()
+    why = "it is not UTF-8 text" if encoding else "it is not well-formed, or cannot be read"
+    return UnreadableSource(f"cannot read {what}{where}: {why}. Check it with the tool that wrote it")
 
 
 def _identifier(name: str) -> str:
@@ -118,8 +128,10 @@ def _files(engine: duckdb.DuckDBPyConnection, pattern: str, needed: Sequence[str
 def _parquet(engine: duckdb.DuckDBPyConnection, paths: list[str]) -> Source:
     import pyarrow.parquet as pq
 
-    with reading(f"{paths[0]!r} as Parquet"):
-        return Source(engine.read_parquet(paths, hive_partitioning=False), pq.read_schema(paths[0]).names)
+    return reading(
+        f"{paths[0]!r} as Parquet",
+        lambda: Source(engine.read_parquet(paths, hive_partitioning=False), pq.read_schema(paths[0]).names),
+    )
 
 
 def _csv(engine: duckdb.DuckDBPyConnection, paths: list[str], needed: Sequence[str], delimiter: str | None) -> Source:
@@ -131,7 +143,7 @@ def _csv(engine: duckdb.DuckDBPyConnection, paths: list[str], needed: Sequence[s
         groups.setdefault((_header(path, separator), separator), []).append(path)
     relation = None
     for (header, separator), files in groups.items():
-        check_columns(needed, header)
+        _check_header(needed, header, files[0])
         part = engine.read_csv(
             files,
             header=True,
@@ -148,12 +160,26 @@ def _csv(engine: duckdb.DuckDBPyConnection, paths: list[str], needed: Sequence[s
 
 def _header(path: str, delimiter: str) -> tuple[str, ...]:
     opened = gzip.open if path.endswith(".gz") else open
-    with reading(f"the header of {path!r}"), opened(path, "rb") as file:
-        lines = (line.decode("utf-8-sig") for line in file)  # by line: a fault further down is not the header's
-        header = next(csv.reader(lines, delimiter=delimiter), None)
+
+    def first_line() -> list[str] | None:
+        with opened(path, "rb") as file:
+            lines = (line.decode("utf-8-sig") for line in file)  # by line: a fault further down is not the header's
+            return next(csv.reader(lines, delimiter=delimiter), None)
+
+    header = reading(f"the header of {path!r}", first_line)
     if not header:
         raise UnreadableSource(f"{path!r} is empty; expected a header line with the column names")
     return tuple(name.strip() for name in header)
+
+
+def _check_header(needed: Sequence[str], header: Sequence[str], path: str) -> None:
+    """Refuse a first line that lacks needed columns; one that has none of them may be a row, so it is not quoted."""
+    if set(needed).isdisjoint(header):
+        hint = "does it have a header? Names must agree, in upper and lower case too"
+        if len(header) == 1 and (likely := [mark for mark in _DELIMITERS if mark in header[0]]):
+            hint = f"is the delimiter {likely[0]!r}? pass delimiter={likely[0]!r}"
+        raise UnreadableSource(f"none of the schema's columns is in the first line of {path!r}; {hint}")
+    check_columns(needed, header)
 
 
 def _frame(engine: duckdb.DuckDBPyConnection, source: Any, needed: Sequence[str]) -> Source:
@@ -164,11 +190,12 @@ def _frame(engine: duckdb.DuckDBPyConnection, source: Any, needed: Sequence[str]
         return Source(engine.from_arrow(source), source.schema.names)
     if isinstance(source, pa.RecordBatch):
         source = pa.Table.from_batches([source])
-    try:
+    table = None
+    with suppress(SchemaError):
         check_columns(needed, column_names(source))
         table = as_arrow(source, needed)
-    except SchemaError:
-        raise UnreadableSource(f"cannot read rows from {type(source).__name__}; expected {_KINDS}") from None
+    if table is None:
+        raise UnreadableSource(f"cannot read rows from {type(source).__name__}; expected {_KINDS}")
     chosen = table.select(list(needed)).rename_columns([f"c{i}" for i in range(len(needed))])
     return Source(engine.from_arrow(chosen), needed)
 
@@ -182,13 +209,13 @@ def _database(engine: duckdb.DuckDBPyConnection, url: str, query: str | None) ->
         raise UnreadableSource(
             f"there is no database file {path!r}; expected duckdb://file.db or duckdb:///abs/file.db"
         )
-    try:
-        engine.execute(f"ATTACH '{path.replace(chr(39), 2 * chr(39))}' AS source (READ_ONLY)")
+    attached = False
+    with suppress(duckdb.Error):
+        engine.execute(f"ATTACH {quoted(path)} AS source (READ_ONLY)")
         engine.execute("USE source")
-    except duckdb.Error:
-        raise UnreadableSource(
-            f"cannot open {path!r} as a DuckDB database; close other connections that write to it"
-        ) from None
+        attached = True
+    if not attached:
+        raise UnreadableSource(f"cannot open {path!r} as a DuckDB database; close other connections that write to it")
     table = parse_qs(parts.query).get("table", [None])[0]
     if (table is None) == (query is None):
         raise UnreadableSource("name one thing to read: duckdb://file.db?table=name, or query='SELECT ...'")
@@ -205,10 +232,13 @@ def _query(engine: duckdb.DuckDBPyConnection, query: str | None) -> Source:
 
     if query is None:
         raise UnreadableSource("a DuckDB connection needs query='SELECT ...' to say which rows")
+    refusal = None
     try:
         relation = engine.sql(query)
     except duckdb.Error as error:
-        raise UnreadableSource(f"DuckDB refuses the query: {str(error).splitlines()[0]}") from None
+        refusal = str(error).splitlines()[0]
+    if refusal is not None:
+        raise UnreadableSource(f"DuckDB refuses the query: {refusal}")
     if relation is None:
         raise UnreadableSource("the query returns no rows; expected one SELECT statement")
     return Source(relation, relation.columns)

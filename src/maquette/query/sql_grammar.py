@@ -17,6 +17,7 @@ from sqlglot.tokens import Token, TokenType
 from maquette.errors import QueryError
 from maquette.query.expression import Place
 from maquette.schema import Comparison
+from maquette.schema.columns import nearest
 
 MAX_TEXT = 6_000
 MAX_WORDS = 2_500
@@ -26,8 +27,9 @@ SELECTS = "SELECT columns, count(*), count(x), sum(x), avg(x) FROM table [WHERE 
 CONDITIONS = "=, <>, <, <=, >, >=, IN, BETWEEN, IS NULL, AND, OR, NOT between a column and literals"
 
 _DIALECT = Dialect.get_or_raise("duckdb")
-_AFTERWARDS = "every declared group is always returned; do it with the answer"
-_ALONE = "compare a column alone with a literal, computed beforehand"
+_AFTERWARDS = "every declared group is always returned; sort or filter answer.to_pandas() yourself"
+_ALONE = "compare a column alone with a literal"
+_OUTSIDE = _ALONE + ", and {} the answers yourself"
 _LEVELS = "use = or IN with declared levels"
 _WRITE = "write the value into the text"
 _REFUSED = {
@@ -36,7 +38,7 @@ _REFUSED = {
     "UNION": "ask each SELECT by itself",
     "EXCEPT": "ask each SELECT by itself",
     "INTERSECT": "ask each SELECT by itself",
-    "DISTINCT": "use GROUP BY: each group is returned once",
+    "DISTINCT": "use GROUP BY {after} with count(*)",
     "HAVING": _AFTERWARDS,
     "ORDER_BY": _AFTERWARDS,
     "LIMIT": _AFTERWARDS,
@@ -49,9 +51,13 @@ _REFUSED = {
     "RLIKE": _LEVELS,
     "SIMILAR_TO": _LEVELS,
     "GLOB": _LEVELS,
-    "DPIPE": _ALONE,
-    "PLUS": _ALONE,
-    "SLASH": _ALONE,
+    "DAMP": "use AND",
+    "AMP": "use AND",
+    "DPIPE": "use OR",
+    "PIPE": "use OR",
+    "FARROW": "use >=",
+    "PLUS": _OUTSIDE.format("add"),
+    "SLASH": _OUTSIDE.format("divide"),
     "MOD": _ALONE,
     "PLACEHOLDER": _WRITE,
     "PARAMETER": _WRITE,
@@ -60,6 +66,14 @@ _REFUSED = {
     "UNKNOWN": "use IS NULL",
 }
 _HINTS = {kind: _REFUSED[kind.name] for kind in TokenType if kind.name in _REFUSED}
+
+# Signs that are supported elsewhere, so that only the tree tells what they mean here.
+_NODES: dict[type[Any], tuple[str, str | None]] = {
+    exp.Star: ("*", "rows are never shown; name columns, GROUP BY them and add count(*)"),
+    exp.Mul: ("multiplication", _OUTSIDE.format("multiply")),
+    exp.Sub: ("subtraction", _OUTSIDE.format("subtract")),
+    exp.Neg: ("a minus sign", None),
+}
 
 _PARTS = {
     "joins": ("a second table is", "ask about one table"),
@@ -72,6 +86,16 @@ _OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
 _PREFIX = {TokenType.NOT, TokenType.DASH, TokenType.TILDE}
 _COMMA = TokenType.COMMA
+_CONNECTIVES = {"AND", "OR", "NOT", "IN", "IS", "BETWEEN", "LIKE", "ILIKE", "SIMILAR", "GLOB"}
+_VERBS = {"ALTER", "ATTACH", "CALL", "COPY", "CREATE", "DELETE", "DESCRIBE", "DROP", "EXPLAIN", "FROM", "GRANT"}
+_VERBS |= {"INSERT", "LOAD", "MERGE", "PRAGMA", "SET", "SHOW", "TABLE", "TRUNCATE", "UPDATE", "USE"}
+# A text that ends with one of these was cut short.
+_PENDING = {
+    *(TokenType.EQ, TokenType.NEQ, TokenType.LT, TokenType.LTE, TokenType.GT, TokenType.GTE),
+    *(TokenType.AND, TokenType.OR, TokenType.IN, TokenType.IS, TokenType.BETWEEN),
+    *(TokenType.SELECT, TokenType.FROM, TokenType.WHERE, TokenType.WHEN, TokenType.THEN, TokenType.ELSE),
+    *(_OPENING | _PREFIX),
+}
 # sqlglot forgives these; a text with something missing may not say what was meant.
 _GAPS = {
     *((before, _COMMA) for before in (TokenType.SELECT, TokenType.L_PAREN, TokenType.GROUP_BY, _COMMA)),
@@ -142,9 +166,8 @@ class Source:
             detail = error.errors[0] if error.errors else {}
             near = str(detail.get("highlight") or "")
             line, column = detail.get("line") or 1, (detail.get("col") or 1) - len(near) + 1
-            raise QueryError(
-                f"cannot be read at {near[:40]!r}; {self.expected}", line=line, column=max(column, 1)
-            ) from None
+            problem = _unfinished(tokens) or f"cannot be read at {near[:40]!r}"
+            raise QueryError(f"{problem}; {self.expected}", line=line, column=max(column, 1)) from None
         except Exception:  # a deep or odd text may break the parser itself, which must not show
             raise QueryError(f"cannot be read; {self.expected}", line=1, column=1) from None
         if len(trees) != 1 or trees[0] is None:
@@ -155,7 +178,7 @@ class Source:
         for node in self.tree.walk(bfs=False):
             allowed = grammar.get(type(node))
             if allowed is None:
-                self.refuse(node, f"{named(node)} is")
+                self.refuse(node, f"{named(node)} is", instead(node))
             for part, value in node.args.items():
                 if part not in allowed and value not in (None, False, [], ()):
                     self.refuse(node, *_PARTS.get(part, (f"{part.strip('_')} in {named(node)} is", None)))
@@ -169,9 +192,9 @@ class Source:
             node = node.parent
         return 1, 1
 
-    def refuse(self, node: Any, what: str, instead: str | None = None) -> NoReturn:
+    def refuse(self, node: Any, what: str, hint: str | None = None) -> NoReturn:
         """Say that something is not supported, where it is and what to write instead."""
-        raise _refusal(what, instead or self.expected, self.at(node))
+        raise _refusal(what, hint or self.expected, self.at(node))
 
 
 def tokens_of(text: str) -> list[Token]:
@@ -196,6 +219,7 @@ def _checked(text: str, selects: int, expected: str) -> list[Token]:
         raise QueryError(f"the text is empty; {expected}", line=1, column=1)
     depth = run = 0
     following = [*(token.token_type for token in tokens[1:]), None]
+    words = [*(token.text for token in tokens[1:]), ""]
     for index, token in enumerate(tokens):
         kind = token.token_type
         depth += (kind in _OPENING) - (kind in _CLOSING)
@@ -205,13 +229,14 @@ def _checked(text: str, selects: int, expected: str) -> list[Token]:
         elif kind == TokenType.SELECT and index >= selects:
             problem = ("SELECT here is", expected)
         elif kind in _HINTS:
-            problem = (f"{token.text.upper()} is", _HINTS[kind])
+            after = words[index][:40] if following[index] == TokenType.VAR else "the columns"
+            problem = (f"{token.text.upper()} is", _HINTS[kind].format(after=after))
         elif (kind, following[index]) in _GAPS:
             problem = (f"{token.text.upper()!r} with nothing on one side is", expected)
         elif kind == TokenType.NOT and token.text == "!":
             problem = ("! is", "write NOT")
-        elif index < selects and kind != TokenType.SELECT:
-            problem = (f"{token.text[:20]!r} at the start is", expected)
+        elif index == 0 and kind != TokenType.SELECT and (selects or _is_statement(token.text, words[0])):
+            problem = (f"{token.text[:20]!r} at the start is", _select_instead(token.text))
         elif depth + run > MAX_NESTING:
             problem = (f"nesting more than {MAX_NESTING} deep is", "ask it in parts")
         else:
@@ -220,8 +245,28 @@ def _checked(text: str, selects: int, expected: str) -> list[Token]:
     return tokens
 
 
-def _refusal(what: str, instead: str, place: Place) -> QueryError:
-    return QueryError(f"{what} not supported; {instead}", line=place[0], column=place[1])
+def _is_statement(first: str, second: str) -> bool:
+    """Whether the first two words of a condition, which may begin with any column, begin a statement instead."""
+    word = second == "*" or (second[:1].isalpha() and second.upper() not in _CONNECTIVES)
+    return word and bool(first.upper() in _VERBS or nearest(first, ["SELECT"]))
+
+
+def _select_instead(first: str) -> str:
+    misspelt = first.upper() not in _VERBS and nearest(first, ["SELECT"])
+    return "did you mean SELECT?" if misspelt else f"only SELECT is supported: {SELECTS}"
+
+
+def _unfinished(tokens: list[Token]) -> str | None:
+    """What is missing from a text that could not be read, if it was cut short or its parentheses do not match."""
+    if tokens[-1].token_type in _PENDING:
+        return f"ends too early after {tokens[-1].text[:20]}"
+    kinds = [token.token_type for token in tokens]
+    unclosed = kinds.count(TokenType.L_PAREN) - kinds.count(TokenType.R_PAREN)
+    return f"a {')' if unclosed > 0 else '('} is missing" if unclosed else None
+
+
+def _refusal(what: str, hint: str, place: Place) -> QueryError:
+    return QueryError(f"{what} not supported; {hint}", line=place[0], column=place[1])
 
 
 def _place(text: str, offset: int) -> Place:
@@ -233,4 +278,13 @@ def named(node: Any) -> str:
     if isinstance(node, exp.Func):
         name = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
         return f"the function {str(name)[:30].lower()}"
+    if type(node) in COMPARISONS:
+        return "a comparison"
+    if type(node) in _NODES:
+        return _NODES[type(node)][0]
     return "a literal" if isinstance(node, exp.Literal) else type(node).__name__.upper()
+
+
+def instead(node: Any) -> str | None:
+    """What to write instead of a node of sqlglot, if there is something special to say."""
+    return _NODES.get(type(node), (None, None))[1]

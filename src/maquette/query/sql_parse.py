@@ -26,9 +26,10 @@ from maquette.query.expression import (
     located,
     plain,
 )
-from maquette.query.sql_grammar import COMPARISONS, Source, named, tokens_of
+from maquette.query.sql_grammar import COMPARISONS, Source, instead, named, tokens_of
 from maquette.query.sql_tree import Aggregate, Case, Item, Select
 from maquette.schema import Comparison, Schema
+from maquette.schema.columns import quoted
 
 _MIRRORED: dict[Comparison, Comparison] = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _FUNCTIONS: dict[type[Any], Any] = {exp.Count: "count", exp.Sum: "sum", exp.Avg: "avg"}
@@ -97,7 +98,7 @@ class _Reader:
     def _aggregate(self, node: Any, keep: Expression) -> Aggregate:
         function = _FUNCTIONS.get(type(node))
         if function is None:
-            self.refuse(node, f"{named(node)} in the select list is")
+            self.refuse(node, f"{named(node)} in the select list is", instead(node))
         if isinstance(node.this, exp.Star) and function == "count":
             return Aggregate("count", None, keep)
         if not isinstance(node.this, exp.Column):
@@ -205,7 +206,8 @@ class _Reader:
                 case exp.Null():
                     return plain(None)
                 case exp.Column():
-                    hint = f"; text takes single quotes: '{node.name}'" if node.this.quoted else ""
+                    text = node.this.quoted or self._match(node.this) is None
+                    hint = f"; text takes single quotes: {quoted(node.name)}" if text else ""
                     raise QueryError(f"a column can only be compared with a literal, not with {node.name!r}{hint}")
         self.refuse(node, f"{named(node)} as a value is", "expected a number, 'text', true, false or DATE 'YYYY-MM-DD'")
 

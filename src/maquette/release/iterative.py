@@ -30,6 +30,8 @@ from maquette.theory import offline as theory
 
 ROWS = 0.01  # of the budget buys a row estimate where the number of rows is private
 ROWS_DOUBT = 0.1  # of beta is the chance that this estimate is off by more than its share of the promise
+MAX_NET = 2**20  # numbers in a net of candidate tables
+NEVER = 1e60  # updates of a model that cannot be held
 RULES = ("multiplicative-weights", "mirror-descent", "perceptron", "median")
 
 
@@ -120,6 +122,9 @@ def parameters(
     size = max(1, int(setting.rows / setting.moves))
 
     def updates(alpha: float) -> float:
+        if kind is Median:
+            candidates = _net_size(curator.schema, alpha)
+            return math.log2(candidates) if candidates * curator.schema.size <= MAX_NET else NEVER
         return kind.max_updates(curator.schema, min(alpha, 1.0))
 
     facts = {"queries": setting.queries, "epsilon": loss.epsilon, "delta": loss.delta, "rows": size}
@@ -222,8 +227,19 @@ def _prepare(curator: Curator, workload: Workload, rows: int | None, beta: float
 def _start(kind: type[Hypothesis], schema: Schema, alpha: float) -> Hypothesis:
     """A model at the resolution its update bound was computed for."""
     if kind is Median:
-        return Median.multisets(schema, math.floor(schema.size / (4 * alpha)) + 1, alpha=alpha)
+        return Median.multisets(schema, _net_rows(schema, alpha), alpha=alpha)
     return kind(schema, alpha=alpha)  # type: ignore[call-arg]
+
+
+def _net_rows(schema: Schema, alpha: float) -> int:
+    """Rows of the multisets that come closer than alpha, by more than rounding, to every table."""
+    return math.floor(schema.size / (4 * alpha * (1 - 1e-6))) + 1
+
+
+def _net_size(schema: Schema, alpha: float) -> float:
+    """How many of those multisets there are."""
+    rows = _net_rows(schema, alpha)
+    return math.comb(schema.size + rows - 1, rows) if schema.size * rows <= MAX_NET else math.inf
 
 
 def _answers(model: Hypothesis, setting: Setting) -> list[NDArray[np.float64]]:

@@ -61,8 +61,16 @@ class Residuals:
     def combine(self, columns: Columns, values: Values, variance: Values) -> None:
         """Take in coefficients of one set of columns, by inverse variance."""
         precision = 1.0 / variance
-        self._sums[columns] = self._sums.get(columns, 0.0) + values * precision
-        self._precisions[columns] = self._precisions.get(columns, 0.0) + precision
+        self.restore(columns, values * precision, precision)
+
+    def restore(self, columns: Columns, sums: Values, precisions: Values) -> None:
+        """Take in what `stored` gave out."""
+        self._sums[columns] = self._sums.get(columns, 0.0) + sums
+        self._precisions[columns] = self._precisions.get(columns, 0.0) + precisions
+
+    def stored(self) -> Iterator[tuple[Columns, Values, Values]]:
+        """Every measured set with the sums of its coefficients, weighted by precision, and their precisions."""
+        return ((columns, sums, self._precisions[columns]) for columns, sums in self._sums.items())
 
     def __iter__(self) -> Iterator[tuple[Columns, Values, Values]]:
         """Every measured set with its coefficients and their variances."""

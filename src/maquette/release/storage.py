@@ -111,9 +111,9 @@ def _describe(role: str, thing: object, arrays: Arrays) -> dict[str, Any]:
             arrays[f"{role}-moments"] = thing.moments
             return {"kind": "parities", "columns": list(thing.columns)}
         case Residuals():
-            entries = list(thing)
-            for i, (_, values, variance) in enumerate(entries):
-                arrays[f"{role}-{i}-values"], arrays[f"{role}-{i}-variance"] = values, variance
+            entries = list(thing.stored())
+            for i, (_, sums, precisions) in enumerate(entries):
+                arrays[f"{role}-{i}-sums"], arrays[f"{role}-{i}-precisions"] = sums, precisions
             return {
                 "kind": "residuals",
                 "gaussian": thing.gaussian,
@@ -153,7 +153,7 @@ def _restore(role: str, facts: Mapping[str, Any], schema: Schema, arrays: Arrays
             residuals = Residuals(schema)
             residuals.gaussian, residuals.separate = bool(facts["gaussian"]), bool(facts["separate"])
             for i, columns in enumerate(facts["sets"]):
-                residuals.combine(tuple(columns), arrays[f"{role}-{i}-values"], arrays[f"{role}-{i}-variance"])
+                residuals.restore(tuple(columns), arrays[f"{role}-{i}-sums"], arrays[f"{role}-{i}-precisions"])
             return residuals
         case "tables":
             return Tables(

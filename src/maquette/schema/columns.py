@@ -36,11 +36,27 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+def identifier(name: str) -> str:
+    """A SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def nearest(word: str, known: Iterable[str]) -> list[str]:
+    """The known words most like a misspelt one, best first; one that differs by case only stands alone."""
+    import difflib
+
+    folded = {name.casefold(): name for name in known}
+    word = word.casefold()
+    close = [word] if word in folded else difflib.get_close_matches(word, folded, n=3)
+    return [folded[match] for match in close]
+
+
 @dataclass(frozen=True)
 class Column(ABC):
     """One attribute of the public universe. Level codes run from 0; the null level, if any, is the last."""
 
     kind: ClassVar[str]
+    _accepted: ClassVar[str]  # what a raw value must be, for the custodian whose table holds others
     name: str
     _: KW_ONLY
     nullable: bool = False
@@ -91,6 +107,12 @@ class Column(ABC):
         """The code of a value that is there but fits no level."""
         return INVALID
 
+    @property
+    def remedies(self) -> list[str]:
+        """What a custodian can do about values that fit no level."""
+        unfit = [self._accepted] if self._unknown == INVALID else []
+        return unfit if self.nullable else [*unfit, "declare nullable = true if values are missing"]
+
     @abstractmethod
     def _known_sql(self, identifier: str) -> str:
         """The code of a value that fits a level, NULL for any other."""
@@ -121,6 +143,11 @@ class Column(ABC):
     def compare(self, comparison: Comparison, literal: object) -> Selection:
         """The levels on which `column <comparison> literal` holds; the null level never does (SQL)."""
 
+    @property
+    def remark(self) -> str:
+        """What a reader of the schema would not expect of the levels; mostly nothing."""
+        return ""
+
     def is_null(self) -> Selection:
         """The null level, if there is one."""
         return np.arange(self.size) >= self.known
@@ -136,6 +163,11 @@ class Column(ABC):
         """Levels low <= level < high."""
         levels = np.arange(self.size)
         return (low <= levels) & (levels < min(high, self.known))
+
+    @property
+    def _written(self) -> str:
+        """The name as one writes it in a question."""
+        return self.name if self.name.isidentifier() else identifier(self.name)
 
     def _refuse(self, problem: str, expected: str) -> QueryError:
         return QueryError(f"column {self.name!r} ({self.kind}): {problem}; {expected}")
@@ -179,6 +211,7 @@ class Boolean(Column):
     """
 
     kind: ClassVar[str] = "boolean"
+    _accepted: ClassVar[str] = "values must be true or false, yes or no, 1 or 0"
 
     @property
     def known(self) -> int:
@@ -228,6 +261,7 @@ class Category(Column):
     """
 
     kind: ClassVar[str] = "category"
+    _accepted: ClassVar[str] = "declare the missing levels, or an `other` level"
     levels: Sequence[str | int]
     _: KW_ONLY
     other: str | None = None
@@ -289,11 +323,10 @@ class Category(Column):
             raise self._refuse(f"categories have no order, so {comparison} makes no sense", "use =, <> or IN")
         text = str(literal)
         if isinstance(literal, bool) or text not in self.values:
-            import difflib
-
-            close = difflib.get_close_matches(text, self.values, n=3) or self.values[:5]
-            more = "" if len(close) == len(self.values) else ", ..."
-            raise self._refuse(f"{literal!r} is not a declared level", f"expected one of {', '.join(close)}{more}")
+            close, more = nearest(text, self.values), ", ..." if len(self.values) > 5 else ""
+            expected = f"expected one of {', '.join(self.values[:5])}{more}"
+            hint = f"did you mean {' or '.join(map(quoted, close))}?" if close else expected
+            raise self._refuse(f"{literal!r} is not a declared level", hint)
         level = self.values.index(text)
         equal = self._select(level, level + 1)
         return equal if comparison == "=" else self._select(0, self.known) & ~equal

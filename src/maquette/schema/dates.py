@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import SchemaError
-from maquette.schema.columns import Comparison
+from maquette.schema.columns import Comparison, quoted
 from maquette.schema.ordered import Ordered
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class Date(Ordered):
     """
 
     kind: ClassVar[str] = "date"
+    _accepted: ClassVar[str] = "values must be dates as YYYY-MM-DD"
     low: dt.date | str
     high: dt.date | str
     _: KW_ONLY
@@ -100,8 +101,7 @@ class Date(Ordered):
 
     @cached_property
     def _boundaries(self) -> NDArray[np.float64]:
-        ends = [*self._starts, _date(self.high) + dt.timedelta(days=1)]
-        return np.array([(end - _EPOCH).days for end in ends], dtype=np.float64)
+        return np.array([*((start - _EPOCH).days for start in self._starts), self._largest + 1], dtype=np.float64)
 
     def _point(self, literal: object) -> float:
         try:
@@ -114,7 +114,7 @@ class Date(Ordered):
         return point + 1
 
     def _show(self, point: float) -> str:
-        return (_EPOCH + dt.timedelta(days=int(point))).isoformat()
+        return quoted((_EPOCH + dt.timedelta(days=int(point))).isoformat())
 
     @property
     def _largest(self) -> float:

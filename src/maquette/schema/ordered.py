@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.errors import SchemaError
+from maquette.errors import QueryError, SchemaError
 from maquette.schema.columns import Column, Comparison, Selection
 
 if TYPE_CHECKING:
@@ -27,18 +27,15 @@ _INFINITY = "'infinity'::DOUBLE"  # DuckDB sorts NaN above it: `number <= infini
 class Ordered(Column):
     """Levels are consecutive intervals of a line; a comparison must fall on a boundary between two of them."""
 
+    _step: ClassVar[float] = 1.0  # from one value to the next; 0 where there is none
+
     def compare(self, comparison: Comparison, literal: object) -> Selection:
-        """Order comparisons that cut between levels."""
-        if comparison == "=":
-            return self.compare(">=", literal) & self.compare("<=", literal)
-        if comparison == "<>":
-            return self._select(0, self.known) & ~self.compare("=", literal)
+        """Order comparisons that cut between levels, and equality with the only value of one."""
         point = self._point(literal)
-        if not self._boundaries[0] <= point <= self._largest:
-            raise self._refuse(
-                f"{literal} is out of range",
-                f"declared values run from {self._show(self._boundaries[0])} to {self._show(self._largest)}",
-            )
+        if comparison in ("=", "<>"):
+            level = self._only(comparison, literal, point)
+            equal = self._select(level, level + 1)
+            return equal if comparison == "=" else self._select(0, self.known) & ~equal
         if comparison in ("<=", ">"):
             point = self._after(comparison, literal, point)
         cut = self._cut(comparison, literal, point)
@@ -64,13 +61,39 @@ class Ordered(Column):
     def _cut(self, comparison: Comparison, literal: object, point: float) -> int:
         """The number of levels below a point, which must be a boundary."""
         edges = self._boundaries
+        if not edges[0] <= point <= edges[-1]:
+            raise self._outside(literal)
         cut = int(np.searchsorted(edges, point))
         if edges[cut] != point:
-            raise self._refuse(
-                f"{comparison} {literal} cuts through the bin {self.labels[cut - 1]}",
-                f"the nearest exact cuts are >= {self._show(edges[cut - 1])} and >= {self._show(edges[cut])}",
-            )
+            below, above = (self._at(comparison, float(edge)) for edge in edges[cut - 1 : cut + 1])
+            raise self._through(comparison, literal, cut - 1, f"use {below} or {above}")
         return cut
+
+    def _only(self, comparison: Comparison, literal: object, point: float) -> int:
+        """The level that holds a single value, which must be its only one."""
+        if not self._boundaries[0] <= point <= self._largest:
+            raise self._outside(literal)
+        level = int(np.searchsorted(self._boundaries, point, side="right")) - 1
+        first, last = self._boundaries[level], self._boundaries[level + 1] - self._step
+        if first != last:
+            within = f"{self._written} BETWEEN {self._show(first)} AND {self._show(last)}"
+            raise self._through(comparison, literal, level, f"use {'NOT ' * (comparison == '<>')}{within}")
+        return level
+
+    def _at(self, comparison: Comparison, edge: float) -> str:
+        """The comparison that cuts at a boundary, as the user began it where such a value is declared."""
+        lower = comparison in ("<", "<=")
+        inclusive = comparison in ("<=", ">") and self._step > 0 and edge > self._boundaries[0]
+        if inclusive or edge == self._boundaries[-1]:
+            return f"{'<=' if lower else '>'} {self._show(edge - self._step)}"
+        return f"{'<' if lower else '>='} {self._show(edge)}"
+
+    def _outside(self, literal: object) -> QueryError:
+        low, high = self._show(self._boundaries[0]), self._show(self._largest)
+        return self._refuse(f"{literal} is out of range", f"declared values run from {low} to {high}")
+
+    def _through(self, comparison: Comparison, literal: object, level: int, instead: str) -> QueryError:
+        return self._refuse(f"{comparison} {literal} cuts through the bin {self.labels[level]}", instead)
 
     @property
     @abstractmethod
@@ -80,6 +103,8 @@ class Ordered(Column):
 
 class Numeric(Ordered):
     """Levels are intervals of numbers; NaN counts as missing, because frames use it for that."""
+
+    _accepted: ClassVar[str] = "values must be numbers"
 
     def _missing_sql(self, identifier: str) -> str:
         return f"{super()._missing_sql(identifier)} OR isnan({_number(identifier)})"
@@ -138,6 +163,12 @@ class Integer(Numeric):
         edges = self._boundaries
         return (edges[:-1] + edges[1:] - 1) / 2
 
+    @property
+    def remark(self) -> str:
+        """That the last bin is narrower than the others, if it is."""
+        left = (self.high - self.low + 1) % self.width
+        return f"the last bin holds {left}, not {self.width}: width does not divide the range" if left else ""
+
     def _arrow_type(self) -> pa.DataType:
         import pyarrow as pa
 
@@ -188,11 +219,12 @@ class Number(Numeric):
     """
 
     kind: ClassVar[str] = "number"
-    _: KW_ONLY
-    edges: Sequence[float] | None = None
+    _step: ClassVar[float] = 0.0
     low: float | None = None
     high: float | None = None
+    _: KW_ONLY
     bins: int | None = None
+    edges: Sequence[float] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -267,7 +299,7 @@ class Number(Numeric):
         return float(literal)
 
     def _after(self, comparison: Comparison, literal: object, point: float) -> float:
-        if point == self._boundaries[-1]:
+        if point == self._boundaries[-1] or point not in self._boundaries:
             return point
         exact = "<" if comparison == "<=" else ">="
         raise self._refuse(

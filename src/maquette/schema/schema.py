@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import OutOfDomain, QueryError, SchemaError
-from maquette.schema.columns import INVALID, Boolean, Category, Column, arrow_array, encode_columns
+from maquette.schema.columns import INVALID, Boolean, Category, Column, arrow_array, encode_columns, nearest
 from maquette.schema.dates import Date
 from maquette.schema.ordered import Integer, Number
 
@@ -34,9 +34,10 @@ class Schema:
     20
     """
 
-    def __init__(self, columns: Iterable[Column], *, guessed: bool = False) -> None:
+    def __init__(self, columns: Iterable[Column], *, guessed: bool = False, skipped: Iterable[str] = ()) -> None:
         self.columns = tuple(columns)
         self.guessed = guessed
+        self.skipped = tuple(skipped)  # what a draft left out and why, for its reader alone
         strangers = [c for c in self.columns if not isinstance(c, Column)]
         if strangers or not self.columns:
             kinds = ", ".join(kind.__name__ for kind in KINDS.values())
@@ -69,9 +70,7 @@ class Schema:
         """Where a column stands; an unknown name is refused with the nearest known ones."""
         if name in self._positions:
             return self._positions[name]
-        import difflib
-
-        close = difflib.get_close_matches(name, self.names, n=3)
+        close = nearest(name, self.names)
         hint = f"did you mean {' or '.join(close)}?" if close else f"columns are {', '.join(self.names)}"
         raise QueryError(f"there is no column {name!r}; {hint}")
 
@@ -109,8 +108,7 @@ class Schema:
         if missing:
             raise SchemaError(f"the table lacks {', '.join(missing)}; it has {', '.join(arrow.column_names)}")
         records = np.stack(encode_columns(self.columns, [arrow[name] for name in self.names]), axis=1)
-        invalid = {c.name: int((records[:, i] == INVALID).sum()) for i, c in enumerate(self.columns)}
-        refuse_invalid(invalid)
+        refuse_invalid(self.columns, (records == INVALID).sum(axis=0))
         return records
 
     def decode(self, records: NDArray[np.integer[Any]]) -> pa.Table:
@@ -161,12 +159,12 @@ class Schema:
         return guess(source)
 
     def __repr__(self) -> str:
-        return f"Schema({len(self)} columns, universe {_magnitude(self.size)}: {_preview(self.names)})"
+        return f"Schema({len(self)} columns, universe {_magnitude(self.size)}: {preview(self.names)})"
 
     def _repr_html_(self) -> str:
         rows = "".join(
             f"<tr><td>{html.escape(c.name)}</td><td>{c.kind}</td><td>{c.size}</td>"
-            f"<td>{html.escape(_preview(c.labels))}</td></tr>"
+            f"<td>{html.escape(preview(c.labels))}</td></tr>"
             for c in self.columns
         )
         head = "<tr><th>column</th><th>kind</th><th>levels</th><th></th></tr>"
@@ -208,21 +206,25 @@ def _series(table: object) -> dict[str, Any]:
     return {name: frame.get_column(name) for name in frame.columns}
 
 
-def refuse_invalid(invalid: dict[str, int]) -> None:
-    """Refuse a table with values outside the declared universe, saying how many in which column."""
-    bad = {name: count for name, count in invalid.items() if count}
-    if bad:
-        listed = ", ".join(f"{name}: {count}" for name, count in bad.items())
-        raise OutOfDomain(
-            f"values outside the declared universe ({listed}). Declare the missing levels, an `other` level, or "
-            "nullable = true for these columns, or clean the data",
-            bad,
-        )
+def refuse_invalid(columns: Iterable[Column], invalid: Iterable[int]) -> None:
+    """Refuse a table with values outside the declared universe, saying how many in which column and what to do."""
+    bad = [(column, int(count)) for column, count in zip(columns, invalid, strict=True) if count]
+    if not bad:
+        return
+    remedies: dict[str, list[str]] = {}
+    for column, _ in bad:
+        for remedy in column.remedies:
+            remedies.setdefault(remedy, []).append(column.name)
+    advice = ". ".join(f"{', '.join(names)}: {remedy}" for remedy, names in remedies.items())
+    counts = {column.name: count for column, count in bad}
+    listed = ", ".join(f"{name}: {count}" for name, count in counts.items())
+    raise OutOfDomain(f"values outside the declared universe ({listed}). {advice}", counts)
 
 
 def _magnitude(size: int) -> str:
     return f"{size:,}" if size < 10**12 else f"about 10^{math.log10(size):.1f}"
 
 
-def _preview(labels: Sequence[str]) -> str:
+def preview(labels: Sequence[str]) -> str:
+    """A few labels on one line."""
     return ", ".join(labels) if len(labels) <= 6 else f"{', '.join(labels[:3])}, ..., {labels[-1]}"

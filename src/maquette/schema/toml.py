@@ -5,10 +5,11 @@ from __future__ import annotations
 import datetime as dt
 import json
 import tomllib
+from dataclasses import MISSING, fields
 from typing import Any
 
 from maquette.errors import SchemaError
-from maquette.schema.columns import Column
+from maquette.schema.columns import Column, nearest
 from maquette.schema.schema import KINDS, Schema
 
 _GUESSED = (
@@ -21,7 +22,8 @@ _GUESSED = (
 def dumps(schema: Schema) -> str:
     """One `[[column]]` block per column, defaults left out."""
     blocks = ["\n".join(["[[column]]", *(f"{k} = {_value(v)}" for k, v in c.as_dict().items())]) for c in schema]
-    return "\n".join([*([_GUESSED] if schema.guessed else []), *(block + "\n" for block in blocks)])
+    skipped = "".join(f"# skipped: {column}\n" for column in schema.skipped)
+    return "\n".join(part for part in (_GUESSED * schema.guessed, skipped, *(block + "\n" for block in blocks)) if part)
 
 
 def loads(text: str) -> Schema:
@@ -35,21 +37,35 @@ def loads(text: str) -> Schema:
         raise SchemaError(
             f"a schema file holds [[column]] blocks{f', not {sorted(unknown)}' if unknown else '; found none'}"
         )
-    return Schema([_column(block) for block in document["column"]], guessed=bool(document.get("guessed", False)))
+    columns = [_column(number, block) for number, block in enumerate(document["column"], 1)]
+    return Schema(columns, guessed=bool(document.get("guessed", False)))
 
 
-def _column(block: object) -> Column:
+def _column(number: int, block: object) -> Column:
     if not isinstance(block, dict):
         raise SchemaError(f"expected a [[column]] block, got {block!r}")
+    if "name" not in block:
+        raise SchemaError(f"column {number} has no name; add a line name = '...' to its block")
     settings = dict(block)
     kind = settings.pop("kind", None)
-    if kind not in KINDS:
-        raise SchemaError(f"column {settings.get('name')!r}: kind must be one of {', '.join(KINDS)}; got {kind!r}")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise SchemaError(f"column {block['name']!r}: kind must be one of {', '.join(KINDS)}; got {kind!r}")
     try:
+        _check_settings(kind, settings)
         return KINDS[kind](**settings)
     except TypeError as error:
-        complaint = str(error).replace("__init__() ", "")
-        raise SchemaError(f"column {settings.get('name')!r} ({kind}): {complaint}") from None
+        raise SchemaError(f"column {block['name']!r} ({kind}): {error}") from None
+
+
+def _check_settings(kind: str, settings: dict[str, Any]) -> None:
+    declared = {field.name: field for field in fields(KINDS[kind])}
+    for unknown in settings.keys() - declared.keys():
+        close = nearest(unknown, declared)
+        hint = f"did you mean {close[0]}?" if close else f"settings are {', '.join(declared)}"
+        raise TypeError(f"unknown setting {unknown!r}; {hint}")
+    missing = [name for name, field in declared.items() if field.default is MISSING and name not in settings]
+    if missing:
+        raise TypeError(f"needs {' and '.join(missing)}; add a line {missing[0]} = ... to its block")
 
 
 def _value(value: Any) -> str:

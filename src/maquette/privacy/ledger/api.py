@@ -30,8 +30,8 @@ def check_units(what: str, units: int) -> None:
 class Terms:
     """What a ledger is bound to when it is created; every later opening must bring the same terms.
 
-    `table` is a hex digest of the data. It is stored only under the ledger's key: a plain digest of a small table
-    could be guessed, so it is also kept out of `repr`.
+    `table` is a hex digest of the data. A plain digest of a small table could be guessed, so it is kept out of `repr`,
+    and a ledger stores it, and shows it in its own `terms`, only under its key.
     """
 
     table: str = field(repr=False)
@@ -105,7 +105,7 @@ class Ledger(Protocol):
 
     @property
     def terms(self) -> Terms:
-        """What this ledger is bound to."""
+        """What this ledger is bound to; `table` is the digest under its key."""
 
     def reserve(self, request: Request) -> Ticket | Recorded:
         """Charge the request durably, or return what it was answered before.

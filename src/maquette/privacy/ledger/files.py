@@ -13,22 +13,66 @@ from maquette.errors import LedgerCorrupted, LedgerLocked
 from maquette.privacy.ledger.api import Receipt
 from maquette.privacy.ledger.chain import KEY_BYTES
 
+MAGIC = b"SQLite format 3\x00"
+
 
 def beside(path: Path, suffix: str) -> Path:
     """The companion of a ledger file: the same name with a suffix."""
     return path.with_name(path.name + suffix)
 
 
+def check_place(path: Path) -> None:
+    """Refuse, before any file is made, a path that has lost its ledger or holds something else.
+
+    The key gets its name after the ledger, so a key without a ledger was never a creation under way.
+    """
+    key = beside(path, ".key")
+    if key.exists() and not path.exists():
+        raise LedgerCorrupted(
+            f"{key.name} exists but {path.name} does not: restore the ledger, or delete the key too if you mean to "
+            "start anew; a new ledger forgets what was spent."
+        )
+    if path.exists() and not _begins_as_a_ledger(path):
+        what = "a directory" if path.is_dir() else "another kind of file, or damaged"
+        raise LedgerCorrupted(
+            f"{path} is not a ledger: it is {what}. Name the ledger's file, or one that does not exist to start a new "
+            "ledger; if it was one, restore it from a backup."
+        )
+
+
+def _begins_as_a_ledger(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
+
+
 def write_new(path: Path, data: bytes) -> None:
     """Create a private file durably: after a crash it is either whole or not there."""
-    partial = beside(path, ".new")
-    partial.unlink(missing_ok=True)
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    _write_partial(path, data)
+    _put_in_place(path)
+
+
+def _partial(path: Path) -> Path:
+    return beside(path, ".new")
+
+
+def _write_partial(path: Path, data: bytes) -> None:
+    _partial(path).unlink(missing_ok=True)
+    descriptor = os.open(_partial(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with open(descriptor, "wb") as file:
         file.write(data)
         file.flush()
         os.fsync(descriptor)
-    partial.rename(path)
+    _sync_directory(path)
+
+
+def _put_in_place(path: Path) -> None:
+    _partial(path).rename(path)
+    _sync_directory(path)
+
+
+def _sync_directory(path: Path) -> None:
     directory = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(directory)
@@ -36,16 +80,25 @@ def write_new(path: Path, data: bytes) -> None:
         os.close(directory)
 
 
-def load_key(path: Path, *, may_create: bool) -> bytes:
-    """Read the key file; a new ledger may create it, an old one cannot be checked without its own."""
-    if may_create and not path.exists():
-        write_new(path, secrets.token_bytes(KEY_BYTES))
+def new_key(path: Path) -> bytes:
+    """A key for a ledger about to be made: the one at `path`, or a fresh one that waits there under a partial name."""
+    if path.exists():
+        return path.read_bytes()
+    key = secrets.token_bytes(KEY_BYTES)
+    _write_partial(path, key)
+    return key
+
+
+def load_key(path: Path) -> bytes:
+    """The key of a ledger that is there; it gets its name now if the creation of the ledger ended before that."""
+    if not path.exists() and _partial(path).exists():
+        _put_in_place(path)
     try:
         return path.read_bytes()
     except FileNotFoundError:
         raise LedgerCorrupted(
-            f"the key file {path} is missing, so the ledger cannot be checked. Restore the key from where you keep "
-            "it, or pass it as key= or key_path=; a new key cannot take its place."
+            f"the key file {path} is missing, so the ledger cannot be checked. Restore the key file beside the ledger, "
+            "or wherever you keep it; a new key cannot take its place."
         ) from None
 
 
@@ -58,24 +111,31 @@ class Lock:
 
     def __init__(self, path: Path, *, shared: bool) -> None:
         self._path = path
-        self._descriptor = self._open(".lock")
+        self._descriptors: list[int] = []
+        self._lock = self._open(".lock")
         self._turn = self._open(".turn") if shared else None
 
     def _open(self, suffix: str) -> int:
-        return os.open(beside(self._path, suffix), os.O_RDWR | os.O_CREAT, 0o600)
+        descriptor = os.open(beside(self._path, suffix), os.O_RDWR | os.O_CREAT, 0o600)
+        self._descriptors.append(descriptor)
+        return descriptor
 
     def _take(self, kind: int) -> bool:
         try:
-            fcntl.flock(self._descriptor, kind | fcntl.LOCK_NB)
+            fcntl.flock(self._lock, kind | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         return True
 
     def _locked(self) -> LedgerLocked:
-        wanted = "for itself alone" if self._turn is None else "without sharing it"
+        if any(holder == (os.getpid(), self._path) for holder in list(_holders.values())):
+            return LedgerLocked(
+                f"the ledger {self._path} is open in this process already. Close the first Curator, with .close() or "
+                "by opening it in a `with` block, then open the ledger again."
+            )
         return LedgerLocked(
-            f"the ledger {self._path} is open in another process; this one wanted it {wanted}. Stop the other "
-            "process, or open the ledger with shared=True in both."
+            f"the ledger {self._path} is open in another process. Stop that process, or wait until it closes the "
+            "ledger."
         )
 
     @contextmanager
@@ -85,6 +145,7 @@ class Lock:
             alone = self._take(fcntl.LOCK_EX)
             if not alone and (self._turn is None or not self._take(fcntl.LOCK_SH)):
                 raise self._locked()
+            _holders[self] = (os.getpid(), self._path)
             yield alone
             if alone and self._turn is not None and not self._take(fcntl.LOCK_SH):
                 raise self._locked()
@@ -103,10 +164,13 @@ class Lock:
 
     def close(self) -> None:
         """Let go. Closing, unlike unlocking, leaves the lock to the parent when called in a forked child."""
-        for descriptor in (self._descriptor, self._turn):
-            if descriptor is not None:
-                with suppress(OSError):
-                    os.close(descriptor)
+        _holders.pop(self, None)
+        while self._descriptors:  # each once: its number may be another file's by the second time
+            with suppress(OSError):
+                os.close(self._descriptors.pop())
+
+
+_holders: dict[Lock, tuple[int, Path]] = {}  # with the process, as a fork inherits them
 
 
 class Anchor:

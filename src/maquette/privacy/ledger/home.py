@@ -7,7 +7,7 @@ import sqlite3
 import weakref
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +16,13 @@ from maquette.privacy.ledger import store
 from maquette.privacy.ledger.api import Receipt, Terms
 from maquette.privacy.ledger.chain import KEY_BYTES, Chain
 from maquette.privacy.ledger.replay import Replay, verify
+from maquette.privacy.units import UNITS_PER_ONE
 
 if TYPE_CHECKING:
     from maquette.privacy.ledger.files import Anchor, Lock
 
 FORMAT = 1
+_CURRENCIES = {"pure": "epsilon", "zcdp": "rho", "gdp": "mu squared"}
 
 
 class Home:
@@ -120,20 +122,21 @@ def on_disk(
     path: Path, terms: Terms, *, key: bytes | None, key_path: Path | None, anchor: Path | None, shared: bool
 ) -> Home:
     """Open or create the ledger at `path`; whoever comes first boots it."""
-    from maquette.privacy.ledger.files import Anchor, Lock, beside, load_key
+    from maquette.privacy.ledger.files import Anchor, Lock, beside, check_place, load_key, new_key
 
     path = path.resolve()
+    check_place(path)
+    key_path = key_path or beside(path, ".key")
     with ExitStack() as undo:
         lock = Lock(path, shared=shared)
         undo.callback(lock.close)
         anchoring = Anchor(anchor) if anchor else None
         with lock.arrival() as alone:
-            is_new = alone and not path.exists()
-            if key is None:
-                key = load_key(key_path or beside(path, ".key"), may_create=is_new)
-            chain = Chain(_checked(key))
-            if is_new:
-                _create(path, chain, terms, anchoring)
+            if alone and not path.exists():
+                if anchoring:
+                    anchoring.begin()
+                _create(path, Chain(_checked(new_key(key_path) if key is None else key)), terms)
+            chain = Chain(_checked(load_key(key_path) if key is None else key))
             home = Home(store.connect(path), chain, lock=lock, anchor=anchoring)
             undo.callback(home.close)
             anchored = anchoring.read() if anchoring else None
@@ -146,12 +149,10 @@ def on_disk(
     return home
 
 
-def _create(path: Path, chain: Chain, terms: Terms, anchor: Anchor | None) -> None:
+def _create(path: Path, chain: Chain, terms: Terms) -> None:
     """Build the first database in memory and move it into place whole: a file at `path` is always a ledger."""
     from maquette.privacy.ledger.files import write_new
 
-    if anchor:
-        anchor.begin()
     connection = store.connect(None)
     _found(connection, chain, terms)
     write_new(path, connection.serialize())
@@ -166,28 +167,45 @@ def _found(connection: sqlite3.Connection, chain: Chain, terms: Terms) -> None:
     connection.execute("INSERT INTO budget VALUES (?, ?, 0)", (store.TABLE_SCOPE, terms.limit))
 
 
+def keyed(terms: Terms, chain: Chain) -> Terms:
+    """The terms as they may be stored and shown: the digest of the data under the ledger's key."""
+    return replace(terms, table=chain.fingerprint(terms.table))
+
+
 def _bound(terms: Terms, chain: Chain) -> dict[str, Any]:
-    return {"format": FORMAT, **asdict(terms), "table": chain.fingerprint(terms.table)}
+    return {"format": FORMAT, **asdict(keyed(terms, chain))}
 
 
 def _compare(replay: Replay, bound: dict[str, Any]) -> None:
-    different = [name for name, value in bound.items() if replay.terms.get(name) != value]
+    different = {name for name, value in bound.items() if replay.terms.get(name) != value}
     if not different:
         return
-    details = [
-        "the data (its fingerprint differs)" if name == "table" else
-        f"the {name} (the ledger has {replay.terms.get(name)}, this opening {bound[name]})"
-        for name in different
-    ]  # fmt: skip
+    if different & {"schema", "relation"}:  # the rows are fingerprinted as these encode and bound them
+        different.discard("table")
+    details = [_difference(name, replay.terms, bound) for name in bound if name in different]
     raise LedgerMismatch(
         f"the ledger was made for something else: {'; '.join(details)}. Open it with what it was made for, or start "
         "a new ledger if this is a new release; the same rows under two ledgers spend two budgets."
     )
 
 
+def _difference(name: str, stored: dict[str, Any], bound: dict[str, Any]) -> str:
+    if name == "table":
+        return "the data (its fingerprint differs)"
+    if name == "schema":
+        return f"the schema changed since the ledger was made (digest {stored[name][:8]}, now {bound[name][:8]})"
+    if name == "limit":
+        return f"the ledger has {_limit(stored)}, this opening {_limit(bound)}"
+    return f"the {name} (the ledger has {stored.get(name)}, this opening {bound[name]})"
+
+
+def _limit(terms: dict[str, Any]) -> str:
+    """A limit as people state it: `limit 1 of epsilon`."""
+    unit = _CURRENCIES.get(terms["currency"], terms["currency"])
+    return f"limit {terms['limit'] / UNITS_PER_ONE:.16g} of {unit}"
+
+
 def _checked(key: bytes) -> bytes:
     if len(key) != KEY_BYTES:
-        raise LedgerCorrupted(
-            f"the ledger's key has {len(key)} bytes; expected {KEY_BYTES}. Pass the whole key, or restore its file."
-        )
+        raise LedgerCorrupted(f"the ledger's key has {len(key)} bytes; expected {KEY_BYTES}. Restore the whole key.")
     return key

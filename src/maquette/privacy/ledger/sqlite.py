@@ -28,7 +28,7 @@ from maquette.privacy.ledger.api import (
     Ticket,
     check_units,
 )
-from maquette.privacy.ledger.home import Home, in_memory, on_disk
+from maquette.privacy.ledger.home import Home, in_memory, keyed, on_disk
 from maquette.privacy.ledger.writer import Writer
 from maquette.privacy.units import UNITS_PER_ONE
 
@@ -57,10 +57,10 @@ class SqliteLedger:
         anchor: str | Path | None = None,
         shared: bool = False,
     ) -> None:
-        self.terms = terms
         self._path = path
         try:
             self._home = self._open(
+                terms,
                 key=key,
                 key_path=Path(key_path) if key_path else None,
                 anchor=Path(anchor) if anchor else None,
@@ -69,12 +69,15 @@ class SqliteLedger:
         except (*store.BROKEN, OSError) as failure:
             cause = store.explain(failure)
             raise type(cause)(f"the ledger {path} cannot be opened: {cause}") from failure
+        self.terms = keyed(terms, self._home.chain)
         self._writer = Writer(self._home.transaction, threaded=path is not None)
 
-    def _open(self, *, key: bytes | None, key_path: Path | None, anchor: Path | None, shared: bool) -> Home:
+    def _open(
+        self, terms: Terms, *, key: bytes | None, key_path: Path | None, anchor: Path | None, shared: bool
+    ) -> Home:
         if self._path is None:
-            return in_memory(self.terms, key)
-        return on_disk(Path(self._path), self.terms, key=key, key_path=key_path, anchor=anchor, shared=shared)
+            return in_memory(terms, key)
+        return on_disk(Path(self._path), terms, key=key, key_path=key_path, anchor=anchor, shared=shared)
 
     def __repr__(self) -> str:
         where = "memory" if self._path is None else str(self._path)

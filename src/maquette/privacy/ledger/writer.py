@@ -54,7 +54,7 @@ class Writer:
         if self.inherited:
             raise LedgerError(
                 f"the ledger was opened by process {self._pid} and is used by its fork {os.getpid()}; SQLite "
-                "connections do not survive a fork. Open the ledger after forking, with shared=True."
+                "connections do not survive a fork. Open the ledger after forking."
             )
         job = _Job(operation, Future())
         with self._mutex:
