@@ -46,6 +46,7 @@ QUESTIONS = {
     "count(*)/count(age)": "divide the answers yourself",
     "SELEC count(*) FROM t": "did you mean SELECT?",
     "SELEC * FROM t": "did you mean SELECT?",
+    "seen a": "cannot be read at 'a'",
     "UPDATE t SET age = 3": "'UPDATE' at the start is not supported; only SELECT is supported",
     "DELETE FROM t": "only SELECT is supported",
     "EXPLAIN SELECT count(*) FROM t": "only SELECT is supported",
@@ -215,6 +216,15 @@ def test_a_draft_says_which_columns_it_skipped_and_lists_no_rare_level() -> None
     assert CANARY not in text
     assert Schema.loads(text) == schema
     assert schema.encode(table).shape == (rows, 1)
+
+
+def test_one_bad_value_far_down_skips_its_column_only(tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text("income,age\n" + "".join(f"{i},{i % 90}\n" for i in range(30_000)) + f"{CANARY}x,3\n")
+    with pytest.warns(PrivacyWarning):
+        schema = Schema.guess(path)
+    assert schema.names == ("age",)
+    assert schema.skipped == ("income (numbers mixed with other text; mend the text, or declare it by hand)",)
 
 
 def test_numbers_take_their_range_by_position() -> None:

@@ -248,12 +248,15 @@ def _checked(text: str, selects: int, expected: str) -> list[Token]:
 def _is_statement(first: str, second: str) -> bool:
     """Whether the first two words of a condition, which may begin with any column, begin a statement instead."""
     word = second == "*" or (second[:1].isalpha() and second.upper() not in _CONNECTIVES)
-    return word and bool(first.upper() in _VERBS or nearest(first, ["SELECT"]))
+    return word and (first.upper() in _VERBS or _misspelt(first))
+
+
+def _misspelt(first: str) -> bool:
+    return first.upper() not in _VERBS and bool(nearest(first, ["SELECT"], likeness=0.8))
 
 
 def _select_instead(first: str) -> str:
-    misspelt = first.upper() not in _VERBS and nearest(first, ["SELECT"])
-    return "did you mean SELECT?" if misspelt else f"only SELECT is supported: {SELECTS}"
+    return "did you mean SELECT?" if _misspelt(first) else f"only SELECT is supported: {SELECTS}"
 
 
 def _unfinished(tokens: list[Token]) -> str | None:

@@ -41,13 +41,13 @@ def identifier(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def nearest(word: str, known: Iterable[str]) -> list[str]:
+def nearest(word: str, known: Iterable[str], likeness: float = 0.6) -> list[str]:
     """The known words most like a misspelt one, best first; one that differs by case only stands alone."""
     import difflib
 
     folded = {name.casefold(): name for name in known}
     word = word.casefold()
-    close = [word] if word in folded else difflib.get_close_matches(word, folded, n=3)
+    close = [word] if word in folded else difflib.get_close_matches(word, folded, n=3, cutoff=likeness)
     return [folded[match] for match in close]
 
 

@@ -59,7 +59,7 @@ def _column(number: int, block: object) -> Column:
 
 def _check_settings(kind: str, settings: dict[str, Any]) -> None:
     declared = {field.name: field for field in fields(KINDS[kind])}
-    for unknown in settings.keys() - declared.keys():
+    for unknown in (setting for setting in settings if setting not in declared):
         close = nearest(unknown, declared)
         hint = f"did you mean {close[0]}?" if close else f"settings are {', '.join(declared)}"
         raise TypeError(f"unknown setting {unknown!r}; {hint}")
