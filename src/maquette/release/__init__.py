@@ -7,6 +7,7 @@ from maquette.release.baseline import gaussian, laplace
 from maquette.release.direct import answer
 from maquette.release.everything import everything
 from maquette.release.iterative import averaged_construction, iterative_construction
+from maquette.release.mwem import mwem
 from maquette.release.net import Net, local_search, net_mechanism, small_db
 from maquette.release.offline import release
 from maquette.release.projection import projection
@@ -25,6 +26,7 @@ __all__ = [
     "iterative_construction",
     "laplace",
     "local_search",
+    "mwem",
     "net_mechanism",
     "projection",
     "release",

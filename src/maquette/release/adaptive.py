@@ -25,7 +25,7 @@ from maquette.release.shares import price, tables_of, units_for
 
 START = 0.15  # of the budget goes to all one-way marginals
 SELECT = 0.1  # of a round goes to choosing
-ROUNDS = 2  # per column, before annealing
+ROUNDS = 8  # per column, before annealing
 STEPS = 60
 POLISH = 600
 

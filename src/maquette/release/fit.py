@@ -45,9 +45,10 @@ def fit(
 ) -> Fitted:
     """Fit a dense distribution to everything measured.
 
-    `start` are log-weights (default: the product of the measured one-way marginals). Ends after `steps` or when the mean squared residual over its variance
-    is below `target`. Where the noise is so small that descent has not reached its level by then, a penalised
-    maximum-entropy fit by a quasi-Newton method takes the model there, and descent finishes.
+    `start` are log-weights (default: the product of the measured one-way marginals). Ends after `steps` or when the
+    mean squared residual over its variance is below `target`. Where the noise is so small that descent has not reached
+    its level by then, a penalised maximum-entropy fit by a quasi-Newton method takes the model there, and descent
+    finishes.
     """
     descent = _Descent(residuals)
     fitted = descent.run(_independent(residuals) if start is None else start, steps, target, progress)
@@ -94,9 +95,7 @@ class _Descent:
         self._targets = np.concatenate(targets) if targets else np.zeros(0)
         self._precisions = 1.0 / np.concatenate(variances) if variances else np.zeros(0)
 
-    def run(
-        self, start: Values, steps: int, target: float, progress: Callable[[int, float], None] | None
-    ) -> Fitted:
+    def run(self, start: Values, steps: int, target: float, progress: Callable[[int, float], None] | None) -> Fitted:
         logs = start.reshape(-1).copy()
         probabilities, pull, loss = self._evaluate(logs)
         ahead, momentum, done = logs, 0, 0

@@ -17,6 +17,7 @@ from maquette.release.baseline import gaussian, laplace
 from maquette.release.dense import MAX_CELLS
 from maquette.release.everything import everything
 from maquette.release.iterative import averaged_construction, iterative_construction
+from maquette.release.mwem import mwem
 from maquette.release.net import small_db
 from maquette.release.shares import Allocation, price, tables_of, units_for
 
@@ -25,6 +26,7 @@ METHODS: dict[str, Callable[..., Release]] = {
     "adaptive": adaptive,
     "iterative-construction": iterative_construction,
     "averaged-construction": averaged_construction,
+    "mwem": mwem,
     "small-db": small_db,
     "laplace": laplace,
     "gaussian": gaussian,
