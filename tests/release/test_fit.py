@@ -84,9 +84,9 @@ def test_tiny_noise_is_reached_through_the_entropy_fit(monkeypatch: pytest.Monke
     called = []
     original = _Descent.entropy_fit
 
-    def spy(self: _Descent) -> Table:
+    def spy(self: _Descent, start: Table) -> Table:
         called.append(True)
-        return original(self)
+        return original(self, start)
 
     monkeypatch.setattr(_Descent, "entropy_fit", spy)
     rows = records(BINARY, 100_000)

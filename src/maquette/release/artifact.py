@@ -13,11 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.curator import Curator
+from maquette.hypothesis import MultiplicativeWeights
 from maquette.privacy import Loss
 from maquette.privacy.interval import check_confidence
 from maquette.query import Expression, LinearQuery, Marginal, Statement, question
 from maquette.release.answer import NOISE_ONLY, Answer, AnswerTable
 from maquette.release.assemble import assemble
+from maquette.release.dense import DenseModel
 from maquette.release.evidence import Evidence
 from maquette.schema import Schema
 
@@ -90,7 +92,9 @@ class Release:
 
     def __init__(self, schema: Schema, model: Model, evidence: Evidence, certificate: Certificate) -> None:
         self.schema = schema
-        self.model = model
+        # Weights that someone may still update must not change what was published.
+        dense = isinstance(model, MultiplicativeWeights)
+        self.model: Model = DenseModel(schema, model.marginal(schema.names)) if dense else model
         self.evidence = evidence
         self.certificate = certificate
 

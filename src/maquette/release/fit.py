@@ -21,6 +21,8 @@ from maquette.release.residuals import Residuals
 Values = NDArray[np.float64]
 
 FINISH = 150
+REPEATS = 3
+NEWTON = 400  # quasi-Newton steps
 PENALTY = 3.0
 GROUP = 32  # neighbouring axes are transformed together while their matrix stays this small
 
@@ -52,9 +54,11 @@ def fit(
     """
     descent = _Descent(residuals)
     fitted = descent.run(_independent(residuals) if start is None else start, steps, target, progress)
-    if fitted.residual <= max(1.0, target) or steps < FINISH:
-        return fitted
-    return descent.run(descent.entropy_fit(), FINISH, target, progress)
+    for _ in range(REPEATS if steps >= FINISH else 0):
+        if fitted.residual <= max(1.0, target):
+            break
+        fitted = descent.run(descent.entropy_fit(fitted.log_weights), FINISH, target, progress)
+    return fitted
 
 
 def _independent(residuals: Residuals) -> Values:
@@ -128,8 +132,8 @@ class _Descent:
         loss = float((errors**2 * self._precisions).mean()) if len(errors) else 0.0
         return probabilities, self._spread(errors * self._precisions), loss
 
-    def entropy_fit(self) -> Values:
-        """Log-weights of the exponential family member that minimises log Z - theta . target + penalty.
+    def entropy_fit(self, start: Values) -> Values:
+        """Log-weights of the exponential family member that minimises log Z - theta . target + penalty, from `start`.
 
         The dual of maximum entropy with tolerances: at the optimum each residual is PENALTY * deviation * theta, so
         coefficients that need no large parameter are fitted well within their noise. Smooth and strictly convex.
@@ -148,8 +152,9 @@ class _Descent:
             value = math.log(mass) + top - float(theta @ targets) + 0.5 * float((penalty * theta**2).sum())
             return value, means - targets + penalty * theta
 
-        options = {"maxiter": FINISH, "maxcor": 20}
-        found = minimize(objective, np.zeros(len(targets)), jac=True, method="L-BFGS-B", options=options)
+        first = self._transform(start.reshape(-1), self._matrices)[self._places] / unit
+        options = {"maxiter": NEWTON, "maxcor": 20}
+        found = minimize(objective, first, jac=True, method="L-BFGS-B", options=options)
         return self._spread(np.asarray(found.x) * unit)
 
     def _spread(self, coefficients: Values) -> Values:

@@ -284,8 +284,6 @@ def _check_promise(alpha: float, size: float, epsilon: float) -> None:
 def _released(
     curator: Curator, model: Model, size: float, before: int, *, method: str, alpha: float, beta: float
 ) -> Release:
-    if isinstance(model, MultiplicativeWeights):
-        model = DenseModel(curator.schema, model.marginal(curator.schema.names))
     promise = f"every cell of the workload within {alpha:.4g} of the rows with probability {1 - beta:.3g}"
     certificate = certified(curator, method, curator.ledger.spent() - before, accuracy=promise if alpha < 1 else None)
     return Release(curator.schema, model, NoEvidence(size), certificate)

@@ -14,7 +14,7 @@ from maquette.errors import QueryError
 from maquette.hypothesis import Hypothesis, MultiplicativeWeights
 from maquette.query import LinearQuery, Marginal, Workload
 from maquette.release.artifact import Release, certified
-from maquette.release.dense import check_dense
+from maquette.release.dense import DenseModel, check_dense
 from maquette.release.evidence import NoEvidence
 from maquette.release.progress import Progress
 from maquette.release.shares import price, tables_of, units_for
@@ -64,4 +64,6 @@ def mwem(
         except KeyboardInterrupt:
             pass  # what has been paid for is released
     certificate = certified(curator, "mwem", curator.ledger.spent() - before)
-    return Release(curator.schema, model, NoEvidence(rows), certificate)
+    dense = isinstance(model, MultiplicativeWeights)
+    finished = DenseModel(curator.schema, model.marginal(curator.schema.names)) if dense else model
+    return Release(curator.schema, finished, NoEvidence(rows), certificate)
