@@ -46,7 +46,7 @@ class Seeded:
         if variance > 10**6:  # the discrete law is within 1e-6 of the rounded one
             return np.rint(self.rng.normal(0, math.sqrt(variance), size)).astype(np.int64)
         reach, ends = _gaussian_ends(float(variance))
-        return np.searchsorted(ends, self.rng.random(size) * ends[-1], side="right") - reach
+        return np.asarray(np.searchsorted(ends, self.rng.random(size) * ends[-1], side="right") - reach, dtype=np.int64)
 
     def exponential(self, scores: Integers, scale: Fraction) -> int:
         self.calls.append(Call("exponential", scale, len(scores)))

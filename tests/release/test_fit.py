@@ -51,14 +51,14 @@ def is_distribution(fitted: Fitted) -> bool:
 @pytest.mark.parametrize("variance", [1.0, 1e-4])
 def test_without_noise_the_fit_reaches_every_table(schema: Schema, variance: float) -> None:
     """Smoothed so that every cell is positive: then a distribution with exactly these marginals exists."""
-    tables = {}
+    tables: dict[tuple[str, ...], Table] = {}
     cells = counts(schema, records(schema, 2000), schema.names) + 5.0
     for names in itertools.combinations(schema.names, 2):
         tables[names] = cells.sum(axis=tuple(i for i, n in enumerate(schema.names) if n not in names))
     fitted = fit(evidence(schema, tables, variance), steps=600)
     assert is_distribution(fitted)
-    for names, table in tables.items():
-        assert np.abs(marginal(schema, fitted, names) - table / cells.sum()).max() < 1e-3
+    for columns, table in tables.items():
+        assert np.abs(marginal(schema, fitted, columns) - table / cells.sum()).max() < 1e-3
     assert fitted.residual < 1.0
 
 
@@ -118,7 +118,7 @@ def test_relabelling_levels_and_permuting_columns_permutes_the_fit(seed: int, da
     assert 0.5 * np.abs(back - expected).sum() < 0.01
 
 
-EXTREMES = {
+EXTREMES: dict[str, tuple[dict[tuple[str, ...], Table], float]] = {
     "all negative": ({("smoker", "age"): np.full((2, 4), -50.0)}, 4.0),
     "no rows": ({("smoker", "age"): np.zeros((2, 4))}, 1.0),
     "one cell holds all": ({("smoker", "age"): np.eye(2, 4)[:1] * 1e9 * np.ones((2, 1)) * [[1], [0]]}, 1e-6),

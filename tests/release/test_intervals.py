@@ -139,9 +139,9 @@ def test_direct_answers_hold(currency: str, relation: Any) -> None:
 
     def intervals(seed: int) -> list[tuple[float, float, float]]:
         with mq.Curator(table_of(SCHEMA, ROWS), budget, relation=relation, noise=Seeded(seed)) as curator:
-            ask = functools.partial(mq.answer, curator, confidence=0.8, **price)  # type: ignore[arg-type]
+            ask: Any = functools.partial(mq.answer, curator, confidence=0.8, **price)  # type: ignore[arg-type]
             answers = [*answers_of(ask), ask(weighted)]
-        return [(a.low, truth, a.high) for a, truth in zip(answers, expected, strict=True)]  # type: ignore[union-attr]
+        return [(a.low, truth, a.high) for a, truth in zip(answers, expected, strict=True)]
 
     covered(400, 0.8, intervals)
 

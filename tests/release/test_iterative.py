@@ -37,7 +37,8 @@ def replicated(rows: int) -> tuple[mq.PrivateTable, dict[tuple[str, ...], np.nda
     """A lopsided small table, each row many times over, and its exact fractions."""
     small = np.array([[0, 0]] * 12 + [[1, 0]] * 2 + [[1, 2]] * 5 + [[0, 1]])
     many = np.repeat(small, rows // len(small), axis=0)
-    truth = {names: counts(TINY, many, names) / len(many) for names in (("a",), ("b",), ("a", "b"))}
+    tables: list[tuple[str, ...]] = [("a",), ("b",), ("a", "b")]
+    truth = {names: counts(TINY, many, names) / len(many) for names in tables}
     return open_records(TINY, many), truth
 
 
@@ -73,7 +74,7 @@ def _runs(method: str, currency: str, relation: Any, count: int, **settings: Any
 
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 @pytest.mark.parametrize("currency", BUDGETS)
-def test_the_average_keeps_its_promise(currency: str, relation: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_average_keeps_its_promise(currency: str, relation: Any) -> None:
     """Fewer rounds than the best number promise less and run in time; the theorem holds for any number."""
     truth = replicated(200_000)[1]
     for made in _runs("averaged-construction", currency, relation, 10, rounds=60):
@@ -118,8 +119,17 @@ def test_updates_never_exceed_the_bound(push: int, monkeypatch: pytest.MonkeyPat
     chosen: list[Parameters] = []
     updates: list[float] = []
     original, step = iterative.parameters, MultiplicativeWeights.update
-    monkeypatch.setattr(iterative, "parameters", lambda *a, **k: chosen.append(original(*a, **k)) or chosen[0])
-    monkeypatch.setattr(MultiplicativeWeights, "update", lambda m, q, v: updates.append(v) or step(m, q, v))
+
+    def spy(*facts: Any, **settings: Any) -> Parameters:
+        chosen.append(original(*facts, **settings))
+        return chosen[0]
+
+    def counted(model: MultiplicativeWeights, query: mq.LinearQuery, value: float) -> None:
+        updates.append(value)
+        step(model, query, value)
+
+    monkeypatch.setattr(iterative, "parameters", spy)
+    monkeypatch.setattr(MultiplicativeWeights, "update", counted)
     made = build("iterative-construction", "zcdp", Adversary(push))
     rounds = chosen[0].rounds
     assert rounds == math.floor(math.log(TINY.size) / (2 * chosen[0].resolution ** 2))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import itertools
 import json
-from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -17,7 +16,8 @@ import maquette as mq
 from maquette.audit import Call, ScriptedNoise
 from maquette.errors import BudgetExceeded, MaquetteError
 from maquette.release import adaptive
-from maquette.release.offline import METHODS, Allocation
+from maquette.release.offline import METHODS
+from maquette.release.shares import Allocation
 from maquette.schema import Schema
 
 # What makes a textbook method promise something on a small table.
@@ -107,18 +107,12 @@ def _columns(rows: np.ndarray) -> dict[str, Any]:
     return {name: decoded[name] for name in decoded.column_names}
 
 
-class Replayed(Seeded):
-    """Noise that makes every table release the same values: whatever is asked, the released value is scripted."""
-
-    def __init__(self, seed: int, truth: Callable[[], Integers] | None = None) -> None:
-        super().__init__(seed)
-        self.released: list[Any] = []
+class Blind(Seeded):
+    """Seeded noise whose selections do not look at the scores."""
 
     def exponential(self, scores: Integers, scale: Fraction) -> int:
         self.calls.append(Call("exponential", scale, len(scores)))
-        chosen = int(self.rng.integers(len(scores)))
-        self.released.append(chosen)
-        return chosen
+        return int(self.rng.integers(len(scores)))
 
     permute_and_flip = exponential
 
@@ -144,7 +138,7 @@ def test_given_the_same_released_values_neighbours_ask_and_pay_the_same(
     neighbours = [base, other if relation == "replace" else base[1:]]
     seen = []
     for rows in neighbours:
-        noise = Replayed(7)
+        noise = Blind(7)
         with mq.Curator(open_records(schema, rows), generous(currency), relation=relation, noise=noise) as curator:
             settings = SETTINGS.get(method, {}) | ({"rows": 40} if method.endswith("construction") else {})
             made = mq.release(curator, mq.marginals(schema, k=2), method=method, **settings)

@@ -158,7 +158,7 @@ def test_expected_error_is_the_error_that_happens(schema: Schema, currency: str)
     tables = list(itertools.combinations(schema.names, 2))
     allocation = Allocation(schema, tables, linear=currency == "pure")
     settings = {"epsilon": 2.0} if currency == "pure" else {"rho": 0.5, "delta": 1e-9, "accounting": currency}
-    budget, noise = mq.Budget(**settings), Seeded(3)  # type: ignore[arg-type]
+    budget, noise = mq.Budget(**settings), Seeded(3)
     truth = {names: counts(schema, rows, names) for names in tables}
     questions = [residual(schema, part) if part else Marginal(schema) for part in allocation.sets]
     errors = []
