@@ -87,7 +87,7 @@ def test_costs_and_calibrations_are_monotone(currency: str, epsilon: float, fact
     assert accountant.units(Selection(epsilon)) <= less
     assert accountant.pure_epsilon(less) <= accountant.pure_epsilon(more)
     assert accountant.laplace_scale(less, Fraction(1)) >= accountant.laplace_scale(more, Fraction(1))
-    if currency != "pure":
+    if accountant.currency != "pure":
         assert accountant.gaussian_variance(less, Fraction(1)) >= accountant.gaussian_variance(more, Fraction(1))
 
 

@@ -2,6 +2,7 @@
 
 from maquette.curator.curator import Curator, Law, Mechanism, Question
 from maquette.curator.guard import Guard
+from maquette.curator.lazy_guard import LazyGuard
 from maquette.curator.open import open_table
 from maquette.curator.results import Chosen, Errors, Measurement, Tested
 from maquette.curator.table import PrivateTable
@@ -12,6 +13,7 @@ __all__ = [
     "Errors",
     "Guard",
     "Law",
+    "LazyGuard",
     "Measurement",
     "Mechanism",
     "PrivateTable",

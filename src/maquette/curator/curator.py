@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maquette.curator.guard import Guard
+from maquette.curator.lazy_guard import LazyGuard
 from maquette.curator.noise import (
     ExactNoise,
     NoiseSource,
@@ -26,7 +27,7 @@ from maquette.curator.noise import (
     check_selection,
     up,
 )
-from maquette.curator.passage import Arrays, Passage, digest
+from maquette.curator.passage import Arrays, Passage, digest, unpack
 from maquette.curator.results import Chosen, Errors, Measurement, NoiseEvent
 from maquette.curator.scores import Scorer, absolute_total, check_reach, reach, rounded_to
 from maquette.curator.table import PrivateTable, engine_of, tally
@@ -94,7 +95,7 @@ class Curator:
             table=self._engine.fingerprint,
             schema=self.schema.digest,
             relation=f"{relation}, unit={unit}, max_contributions={table.max_contributions}",
-            currency=budget.accounting,
+            currency=budget.currency,
             limit=budget.limit,
         )
         self._passage = Passage(SqliteLedger(ledger, terms, anchor=None if anchor is None else Path(anchor)), budget)
@@ -118,6 +119,11 @@ class Curator:
         """What several measurements cost together."""
         return self._passage.loss(sum(measurement.cost.units for measurement in measurements))
 
+    def recall(self, request: str) -> tuple[NDArray[np.int64], ...] | None:
+        """What an answered request released, as it was recorded; free, and None where there is no answer."""
+        recorded = self.ledger.lookup(request)
+        return None if recorded is None else tuple(unpack(recorded.answer))
+
     def close(self) -> None:
         """Close the ledger; the curator answers no more."""
         self.ledger.close()
@@ -140,10 +146,11 @@ class Curator:
         noise: Law = "auto",
         request: str | None = None,
         analyst: str = CUSTODIAN,
+        note: object = None,
     ) -> Measurement:
         """One noisy marginal (or number); see `measure_many`."""
         (measurement,) = self.measure_many(
-            [question], epsilon=epsilon, rho=rho, noise=noise, request=request, analyst=analyst
+            [question], epsilon=epsilon, rho=rho, noise=noise, request=request, analyst=analyst, note=note
         )
         return measurement
 
@@ -157,10 +164,12 @@ class Curator:
         noise: Law = "auto",
         request: str | None = None,
         analyst: str = CUSTODIAN,
+        note: object = None,
     ) -> tuple[Measurement, ...]:
         """Noisy marginals for one charge of `epsilon` (at the budget's delta) or `rho`, split by `shares`.
 
-        Every cell gets independent discrete Laplace or Gaussian noise; "auto" is Laplace under a pure budget.
+        Every cell gets independent discrete Laplace or Gaussian noise; "auto" is Laplace under a pure budget. `note`
+        is public JSON that the ledger keeps with the charge.
         Privacy: marginal i is one Laplace or Gaussian mechanism at the L1 or L2 sensitivity that `Relation` states
         (a row falls into one cell); the marginals compose. MECHANISMS §1.1-1.4.
         """
@@ -179,7 +188,11 @@ class Curator:
         arrays, _ = self._passage.through(
             "measure",
             events=events,
-            public={"questions": [m.key for m in marginals], "columns": [list(m.columns) for m in marginals]},
+            public={
+                "questions": [m.key for m in marginals],
+                "columns": [list(m.columns) for m in marginals],
+                **({} if note is None else {"note": note}),
+            },
             evaluate=evaluate,
             request=request,
             analyst=analyst,
@@ -354,6 +367,7 @@ class Curator:
         numeric: bool = True,
         refreshed: bool | None = None,
         analyst: str = CUSTODIAN,
+        request: str | None = None,
     ) -> Guard:
         """A sparse-vector guard: tests public answers against the table until `hits` of them were off by `threshold`.
 
@@ -371,6 +385,33 @@ class Curator:
             units=self._units(epsilon, rho),
             numeric=numeric,
             refreshed=refreshed,
+            analyst=analyst,
+            request=request,
+        )
+
+    def lazy_guard(
+        self,
+        threshold: float,
+        *,
+        hits: int,
+        epsilon: float,
+        experimental: bool = False,
+        analyst: str = CUSTODIAN,
+    ) -> LazyGuard:
+        """A guard without threshold noise: less noise for many hits, at (epsilon, delta); one in a ledger's life.
+
+        The whole guard is charged when it opens, `epsilon` and all of the budget's delta; its tests are free. Needs a
+        budget with accounting="basic" and experimental=True. The argument is in `LazyGuard`.
+        """
+        return LazyGuard.open(
+            self._passage,
+            self._engine,
+            self.relation,
+            self._noise,
+            threshold=threshold,
+            hits=hits,
+            units=self._units(epsilon, None),
+            experimental=experimental,
             analyst=analyst,
         )
 
@@ -468,7 +509,7 @@ class Curator:
             raise QueryError(f'noise is {noise!r}; expected "laplace", "gaussian" or "auto"')
         if noise != "auto":
             return noise
-        return "laplace" if self.budget.accounting == "pure" else "gaussian"
+        return "laplace" if self.budget.accountant.currency == "pure" else "gaussian"
 
     def _noise_event(self, law: Literal["laplace", "gaussian"], units: int, m: Marginal | Contrasts) -> NoiseEvent:
         return self._calibrated(law, units, self.relation.l1(m), self.relation.l2_squared(m))

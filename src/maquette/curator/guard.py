@@ -59,14 +59,15 @@ class Guard:
         numeric: bool,
         refreshed: bool | None,
         analyst: str,
+        request: str | None = None,
     ) -> Guard:
-        """Charge the whole guard, then draw its threshold."""
+        """Charge the whole guard, then draw its threshold; a request name that was used before is refused."""
         if not (math.isfinite(threshold) and threshold > 0):
             raise QueryError(f"threshold is {threshold!r}; expected a positive number of rows")
         settings = _calibrated(
             passage, units, hits, relation.max_contributions * GRID, numeric=numeric, refreshed=refreshed
         )
-        name = f"guard:{uuid.uuid4().hex}"
+        name = request or f"guard:{uuid.uuid4().hex}"
         _, cost = passage.through(
             "guard",
             events=[settings.event],
@@ -89,7 +90,9 @@ class Guard:
         """Whether all hits are used."""
         return self.hits_left == 0
 
-    def test(self, question: LinearQuery | Marginal, answer: ArrayLike, *, request: str | None = None) -> Tested:
+    def test(
+        self, question: LinearQuery | Marginal, answer: ArrayLike, *, request: str | None = None, note: object = None
+    ) -> Tested:
         """Whether the public `answer` (in counts) is off; on a hit of a numeric guard, the noisy count too."""
         m = marginal_of(self._engine.schema, question)
         if m.schema != self._engine.schema:
@@ -114,7 +117,12 @@ class Guard:
             arrays, _ = self._passage.through(
                 "guard.test",
                 events=[],
-                public={"question": m.key, "answer": digest([rounded]), "guard": self._name},
+                public={
+                    "question": m.key,
+                    "answer": digest([rounded]),
+                    "guard": self._name,
+                    **({} if note is None else {"note": note}),
+                },
                 evaluate=evaluate,
                 request=request,
                 analyst=self._analyst,

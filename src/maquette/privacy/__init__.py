@@ -2,7 +2,16 @@
 
 from maquette.privacy.accountant import Accountant
 from maquette.privacy.budget import ACCOUNTANTS, Budget
-from maquette.privacy.cost import Composed, DiscreteGaussian, DiscreteLaplace, Event, Pure, Selection, from_dict
+from maquette.privacy.cost import (
+    Composed,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Event,
+    LazyRounds,
+    Pure,
+    Selection,
+    from_dict,
+)
 from maquette.privacy.loss import Loss
 from maquette.privacy.relation import Relation
 from maquette.privacy.units import MAX_UNITS, UNITS_PER_ONE
@@ -17,6 +26,7 @@ __all__ = [
     "DiscreteGaussian",
     "DiscreteLaplace",
     "Event",
+    "LazyRounds",
     "Loss",
     "Pure",
     "Relation",

@@ -1,4 +1,4 @@
-"""Accountant: the contract that turns events into integer units, and what the three currencies share.
+"""Accountant: the contract that turns events into integer units, and what the currencies share.
 
 Every currency is additive and is used as a *filter*: a request is refused when its units would take the sum past the
 limit, however adaptively requests are chosen. That is sound for pure epsilon (Rogers, Roth, Ullman and Vadhan 2016),
@@ -15,7 +15,7 @@ from numbers import Real
 from typing import Protocol
 
 from maquette.errors import BudgetError
-from maquette.privacy.cost import Composed, DiscreteGaussian, DiscreteLaplace, Event, Pure, Selection
+from maquette.privacy.cost import Composed, DiscreteGaussian, DiscreteLaplace, Event, LazyRounds, Pure, Selection
 from maquette.privacy.loss import Loss
 from maquette.privacy.units import UNITS_PER_ONE, coarse_up, exact, float_down, units_down, units_up
 
@@ -25,7 +25,7 @@ class Accountant(Protocol):
 
     @property
     def currency(self) -> str:
-        """Return "pure", "zcdp" or "gdp"."""
+        """What adds up: "pure" epsilon, "zcdp" rho or "gdp" mu squared."""
 
     def supports(self, event: Event) -> bool:
         """Whether the event has a cost in this currency."""
@@ -83,6 +83,13 @@ class AdditiveAccountant(ABC):
     def amount_of(self, epsilon: float, delta: float) -> Fraction:
         """Amount whose conversion at delta is epsilon; a float estimate will do."""
 
+    def lazy_cost(self, event: LazyRounds) -> Fraction:
+        """Refuse: lazy rounds are (epsilon, delta), and no amount of a currency that converts at every delta."""
+        raise BudgetError(
+            f"A lazy guard has no cost under {self.currency} accounting: it is (epsilon, delta)-private and neither "
+            'pure nor concentrated. Open the table with Budget(epsilon=..., delta=..., accounting="basic").'
+        )
+
     def units(self, event: Event) -> int:
         """Cost of the event, rounded up; BudgetError when it has none in this currency."""
         match event:
@@ -96,6 +103,8 @@ class AdditiveAccountant(ABC):
                 return units_up(self.pure_cost(Fraction(epsilon) / self.selection_gain))
             case Pure(epsilon):
                 return units_up(self.pure_cost(Fraction(epsilon)))
+            case LazyRounds():
+                return units_up(self.lazy_cost(event))
 
     def supports(self, event: Event) -> bool:
         """Whether the event has a cost in this currency."""

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from maquette.errors import BudgetError
 from maquette.privacy.accountant import Accountant
+from maquette.privacy.basic import BasicAccountant
 from maquette.privacy.gdp import GdpAccountant
 from maquette.privacy.loss import Loss
 from maquette.privacy.pure import PureAccountant
@@ -17,7 +18,10 @@ from maquette.privacy.zcdp import ZcdpAccountant
 __all__ = ["ACCOUNTANTS", "Budget", "Loss"]
 
 ACCOUNTANTS: dict[str, Accountant] = {
-    accountant.currency: accountant for accountant in (PureAccountant(), ZcdpAccountant(), GdpAccountant())
+    "pure": PureAccountant(),
+    "zcdp": ZcdpAccountant(),
+    "gdp": GdpAccountant(),
+    "basic": BasicAccountant(),
 }
 
 
@@ -27,7 +31,8 @@ class Budget:
 
     Everything released within `limit` units of `accounting` is (epsilon, delta)-DP together. By default a budget with
     delta 0 adds epsilons ("pure") and any other adds rho ("zcdp"); "gdp" adds mu squared and needs less Gaussian
-    noise for the same promise. A delta beside rho only says at which delta `epsilon` is reported (infinite at 0).
+    noise for the same promise; "basic" adds epsilons and keeps delta for one lazy guard (experimental). A delta beside
+    rho only says at which delta `epsilon` is reported (infinite at 0).
 
     >>> Budget(epsilon=1.0, delta=1e-9)
     Budget(epsilon=1.0, delta=1e-09, accounting='zcdp')
@@ -60,6 +65,11 @@ class Budget:
                 f"delta is {delta:g} under pure accounting, which never uses one: set delta=0, or choose "
                 'accounting="zcdp" to answer more questions with it.'
             )
+        if name == "basic" and delta == 0:
+            raise BudgetError(
+                "delta is 0 under basic accounting, which keeps it for one lazy guard: set it well below 1 / rows (as "
+                '1e-9), or use accounting="pure".'
+            )
         if not 0 < limit <= MAX_UNITS:
             raise BudgetError(
                 f"This budget is {limit} units of 1e-15; expected 1 to {MAX_UNITS} (at most "
@@ -69,6 +79,11 @@ class Budget:
         values = {"epsilon": reported, "delta": float(delta), "rho": None if rho is None else float(rho)}
         for key, value in {**values, "accounting": name, "limit": limit}.items():
             object.__setattr__(self, key, value)
+
+    @property
+    def currency(self) -> str:
+        """What a ledger counts; under basic accounting also the delta, which the limit does not determine."""
+        return f"basic at delta {self.delta!r}" if self.accounting == "basic" else self.accounting
 
     @property
     def accountant(self) -> Accountant:

@@ -80,6 +80,28 @@ class Pure(_Description):
 
 
 @dataclass(frozen=True)
+class LazyRounds(_Description):
+    """A guard without threshold noise, sealed after `hits`, that takes `delta` whole; see `privacy.lazy`.
+
+    Any number of rounds, each an integer statistic plus noise of law proportional to exp(-|z| / scale), released if it
+    falls into a public set. `sensitivity` bounds how far a statistic moves between neighbours.
+    """
+
+    hits: int
+    scale: Fraction
+    sensitivity: Fraction
+    delta: float
+
+    def __post_init__(self) -> None:
+        _set_fraction(self, "scale", positive=True)
+        _set_fraction(self, "sensitivity", positive=True)
+        if type(self.hits) is not int or self.hits < 1:
+            raise BudgetError(f"A lazy guard's hits are {self.hits!r}; expected a whole number of at least 1.")
+        if not 0 < self.delta < 1:
+            raise BudgetError(f"A lazy guard's delta is {self.delta!r}; expected a number between 0 and 1.")
+
+
+@dataclass(frozen=True)
 class Composed(_Description):
     """Several accesses, chosen adaptively or not; costs add."""
 
@@ -89,13 +111,14 @@ class Composed(_Description):
         object.__setattr__(self, "events", tuple(self.events))
 
 
-Event: TypeAlias = DiscreteLaplace | DiscreteGaussian | Selection | Pure | Composed
+Event: TypeAlias = DiscreteLaplace | DiscreteGaussian | Selection | Pure | LazyRounds | Composed
 
 _KINDS: dict[str, type[Event]] = {
     "discrete-laplace": DiscreteLaplace,
     "discrete-gaussian": DiscreteGaussian,
     "selection": Selection,
     "pure": Pure,
+    "lazy-rounds": LazyRounds,
     "composed": Composed,
 }
 _NAMES: dict[type[_Description], str] = {kind: name for name, kind in _KINDS.items()}

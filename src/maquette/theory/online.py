@@ -10,15 +10,28 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from maquette.privacy.conversion import zcdp_rho
+from maquette.privacy.lazy import lazy_epsilon, lazy_rate
 from maquette.theory.offline import Construction
 from maquette.theory.solve import fixed_point
 from maquette.theory.updates import Updates
+
+__all__ = [
+    "Scales",
+    "book",
+    "concentrated",
+    "lazy",
+    "lazy_epsilon",
+    "lazy_rate",
+    "numeric_sparse_accuracy",
+    "resampled",
+    "resampled_approximate",
+    "tight",
+    "unresampled",
+]
 
 _ROOT_512 = math.sqrt(512)
 _TEST_SHARES = (0.5, 0.7, 0.8, 0.9, 0.95)
@@ -71,39 +84,6 @@ def concentrated(*, hits: int, rho: float, test_share: float = 0.9) -> Scales:
     """rho-zCDP: c fresh AboveThresholds of e' = sqrt(2 share rho / c), 2/e' and 4/e'; Gaussian answers. §6.2."""
     each = math.sqrt(2 * test_share * rho / hits)
     return Scales(threshold=2 / each, query=4 / each, answer=math.sqrt(hits / (2 * (1 - test_share) * rho)))
-
-
-def lazy_epsilon(*, hits: int, rate: float, delta: float) -> float:
-    """Experimental. Epsilon at delta of a guard without threshold noise that releases the compared value on a hit.
-
-    Noise Lap(sensitivity / rate), sealed after c hits. For every s, theta and d1 + d2 = delta: (1 + C) rate^2 S
-    (s psi(s rate) + psi(rate)) + ln(1/d2)/s, with S = (theta c + ln(1/d1)) / (1 - e^-theta), psi(u) = (e^u - 1 - u)/u^2
-    and C = e^rate (e^rate - 1)/rate; the least over a grid. Corrected: the lecture claims epsilon with delta 0 (D2),
-    and does not seal (D4). MECHANISMS §6.3; derived there, not in the literature.
-    """
-    spread = 1 + math.exp(rate) * math.expm1(rate) / rate
-    drift = rate * float(_psi(np.array([rate]))[0])
-    visits, slack = _visits(hits, delta)
-    # s = _ORDERS / rate, so that nothing below depends on the rate but two scalars.
-    loss = rate * (spread * visits * (_ORDERS * _PSI_ORDERS + drift) + slack / _ORDERS)
-    return float(loss.min())
-
-
-@lru_cache(maxsize=4096)
-def lazy_rate(*, hits: int, epsilon: float, delta: float) -> float:
-    """Experimental. The largest rate whose `lazy_epsilon` at delta is at most epsilon, 0.5 at most.
-
-    The loss over the rate never falls as the rate grows. So scaling a rate that costs too little by epsilon / loss
-    gives one that costs enough, and the reverse: the two close in on the root. Above 0.5 nothing was checked.
-    """
-    low, high = 0.0, 0.5
-    while high > low * (1 + 1e-12):
-        loss = lazy_epsilon(hits=hits, rate=high, delta=delta)
-        if loss <= epsilon:
-            return high
-        low = max(low, high * epsilon / loss)
-        high = min(high, low * epsilon / lazy_epsilon(hits=hits, rate=low, delta=delta))
-    return low
 
 
 def numeric_sparse_accuracy(
@@ -160,8 +140,8 @@ def tight(*, updates: Updates, queries: int, epsilon: float, delta: float, rows:
 def lazy(*, updates: Updates, queries: int, epsilon: float, delta: float, rows: int, beta: float) -> Construction:
     """Experimental. OnlineIC without threshold noise: alpha = a' + 2 Nb, Nb = ln(k/beta) / (rate n) < a'.
 
-    Privacy (epsilon, delta) from `lazy_epsilon`; needs delta > 0. Hardt and Rothblum's private multiplicative weights,
-    with the parameters of MECHANISMS §6.5.
+    Privacy (epsilon, delta) from `lazy_epsilon`, tighter than MECHANISMS §6.3; needs delta > 0. Hardt and Rothblum's
+    private multiplicative weights, with the parameters of MECHANISMS §6.5.
     """
 
     def error(resolution: float, hits: int, share: float) -> float:
@@ -185,22 +165,3 @@ def _best(updates: Updates, error: Callable[[float, int, float], float], shares:
             break  # a finer resolution takes more hits, hence more noise: it does not fit either
         found.append(best)
     return min(found, key=lambda choice: choice.alpha)
-
-
-def _psi(u: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(e^u - 1 - u) / u^2, whose two first terms cancel near 0."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        value: NDArray[np.float64] = np.where(u < 1e-4, 0.5 + u / 6, (np.expm1(u) - u) / u**2)
-    return value
-
-
-_ORDERS: NDArray[np.float64] = np.geomspace(1e-5, 20, 200)
-_PSI_ORDERS = _psi(_ORDERS)
-_THETAS = np.array([0.1, 0.2, 0.4, 0.7, 1.0, 1.5])[:, None, None]
-_DELTA_SHARES = np.array([0.2, 0.5, 0.8])[None, :, None]
-
-
-def _visits(hits: int, delta: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """S and ln(1/d2) for every theta and split of delta: c hits bound the sum of hit probabilities by S, but for d1."""
-    visits = (_THETAS * hits - np.log(_DELTA_SHARES * delta)) / -np.expm1(-_THETAS)
-    return visits, -np.log((1 - _DELTA_SHARES) * delta)

@@ -201,7 +201,7 @@ def _difference(name: str, stored: dict[str, Any], bound: dict[str, Any]) -> str
 
 def _limit(terms: dict[str, Any]) -> str:
     """A limit as people state it: `limit 1 of epsilon`."""
-    unit = _CURRENCIES.get(terms["currency"], terms["currency"])
+    unit = _CURRENCIES.get(terms["currency"], "epsilon" if terms["currency"].startswith("basic") else terms["currency"])
     return f"limit {terms['limit'] / UNITS_PER_ONE:.16g} of {unit}"
 
 

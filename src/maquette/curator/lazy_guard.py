@@ -1,0 +1,169 @@
+"""Lazy guard: a sparse vector without threshold noise, which releases on a hit the very number it compared."""
+
+from __future__ import annotations
+
+import math
+import threading
+from fractions import Fraction
+
+import numpy as np
+
+from maquette.curator.noise import NoiseSource, check_laplace, up
+from maquette.curator.passage import Arrays, Passage, digest
+from maquette.curator.results import Tested
+from maquette.curator.table import Engine, tally
+from maquette.errors import BudgetError, QueryError, RequestBusy, RequestConflict, RequestLost
+from maquette.privacy import LazyRounds, Loss, Relation
+from maquette.privacy.lazy import lazy_rate
+from maquette.privacy.units import UNITS_PER_ONE, float_down
+from maquette.query import LinearQuery, Marginal, marginal_of
+
+GRID = 2**20  # every guarded statistic is in these units, whatever the question's own grid
+NAME = "lazy-guard"  # of the request and of the guard: a ledger knows one of each, for ever
+
+
+class LazyGuard:
+    """Says whether a public answer is further than a threshold from a noisy count, and if so gives that noisy count.
+
+    Statistic: z = private count * GRID + discrete Laplace noise, an integer; a hit if |z - rounded answer| exceeds the
+    threshold. Sensitivity: max_contributions rows of weight at most 1 come, go or change, D = max_contributions * GRID
+    under both relations. Cost: (epsilon, delta)-DP with the epsilon of `privacy.lazy.lazy_epsilon` and the budget's
+    whole delta, charged when the guard opens, for any number of adaptive tests until its hits are used. It is neither
+    pure nor concentrated DP, so it needs a budget with accounting="basic", and a ledger pays for one lazy guard only:
+    a second is refused, also after a restart. Nothing secret outlives a test, yet a guard ends with its process.
+
+    Experimental: the theorem (docs/theory/lazy-rounds.md) is audited here and not taken from the literature.
+    """
+
+    def __init__(
+        self,
+        passage: Passage,
+        engine: Engine,
+        noise: NoiseSource,
+        *,
+        event: LazyRounds,
+        threshold: int,
+        analyst: str,
+        cost: Loss,
+    ) -> None:
+        self._passage = passage
+        self._engine = engine
+        self._noise = noise
+        self._threshold = threshold
+        self._analyst = analyst
+        self._in_turn = threading.Lock()
+        self.event = event
+        self.cost = cost
+
+    @classmethod
+    def open(
+        cls,
+        passage: Passage,
+        engine: Engine,
+        relation: Relation,
+        noise: NoiseSource,
+        *,
+        threshold: float,
+        hits: int,
+        units: int,
+        experimental: bool,
+        analyst: str,
+    ) -> LazyGuard:
+        """Charge the whole guard and take the ledger's delta; refused where either is gone."""
+        if not experimental:
+            raise QueryError(
+                "a lazy guard is experimental: its privacy theorem is proved in docs/theory/lazy-rounds.md and audited "
+                "but was not published by others; pass experimental=True to rely on it, or open a plain guard"
+            )
+        if not (math.isfinite(threshold) and threshold > 0):
+            raise QueryError(f"threshold is {threshold!r}; expected a positive number of rows")
+        event = calibrated(passage, units, hits, relation.max_contributions * GRID)
+        try:
+            _, cost = passage.through(
+                "lazy_guard",
+                events=[event],
+                public={"threshold": threshold},
+                evaluate=lambda: [],
+                request=NAME,
+                analyst=analyst,
+            )
+            passage.ledger.open_guard(NAME, hits=hits)
+        except (RequestBusy, RequestConflict, RequestLost):
+            raise BudgetError(
+                "this ledger has opened its lazy guard before, and that guard took all of the delta: expected one lazy "
+                "guard for the life of a ledger. Nothing was charged; ask with measure, or open a plain guard"
+            ) from None
+        return cls(
+            passage,
+            engine,
+            noise,
+            event=event,
+            threshold=math.ceil(threshold * GRID),
+            analyst=analyst,
+            cost=cost,
+        )
+
+    @property
+    def hits_left(self) -> int:
+        """How many more answers may be found wrong before the guard is sealed."""
+        return self._passage.ledger.hits_left(NAME)
+
+    @property
+    def sealed(self) -> bool:
+        """Whether all hits are used."""
+        return self.hits_left == 0
+
+    @property
+    def scale(self) -> float:
+        """The scale of the noise of one test, in counts."""
+        return float(self.event.scale) / GRID
+
+    def test(self, question: LinearQuery | Marginal, answer: float, *, request: str | None = None) -> Tested:
+        """Whether the public `answer` (in counts) is off; on a hit the noisy count that showed it."""
+        m = marginal_of(self._engine.schema, question)
+        if m.schema != self._engine.schema:
+            raise QueryError("the question was built for another schema; build it from curator.schema")
+        if m.cells != 1:
+            raise QueryError("a lazy guard tests one number at a time; ask for the cells of a marginal one by one")
+        if not (math.isfinite(answer) and abs(answer) <= 2**40):
+            raise QueryError(f"the public answer to {m!r} must be a finite number of rows")
+        rounded = round(answer * GRID)
+
+        def evaluate() -> Arrays:
+            exact = int(tally(self._engine, m).reshape(-1)[0]) * (GRID // m.grid)
+            noisy = exact + int(self._noise.laplace(self.event.scale, 1)[0])
+            off = abs(noisy - rounded) > self._threshold
+            return [np.array([off, noisy if off else 0], dtype=np.int64)]
+
+        with self._in_turn:  # a test holds one hit while it runs; without turns, two tests could seem to be two hits
+            arrays, _ = self._passage.through(
+                "lazy_guard.test",
+                events=[],
+                public={"question": m.key, "answer": digest([np.array([rounded], dtype=np.int64)]), "guard": NAME},
+                evaluate=evaluate,
+                request=request,
+                analyst=self._analyst,
+                guard=NAME,
+                hit=lambda recorded: bool(recorded[0][0]),
+            )
+        off, noisy = (int(part) for part in arrays[0])
+        return Tested(bool(off), noisy / GRID if off else None)
+
+    def __repr__(self) -> str:
+        return f"LazyGuard({self.hits_left} hits left, cost {self.cost})"
+
+
+def calibrated(passage: Passage, units: int, hits: int, sensitivity: int) -> LazyRounds:
+    """The least noise whose epsilon at the budget's delta is at most `units`."""
+    budget = passage.budget
+    if budget.accounting != "basic":
+        raise BudgetError(
+            f"a lazy guard has no cost under {budget.accounting} accounting: it is (epsilon, delta)-private, neither "
+            'pure nor concentrated. Open the table with Budget(epsilon=..., delta=..., accounting="basic")'
+        )
+    if type(hits) is not int or hits < 1:
+        raise QueryError(f"hits is {hits!r}; expected a whole number of at least 1")
+    rate = lazy_rate(hits=hits, epsilon=float_down(Fraction(units, UNITS_PER_ONE)), delta=budget.delta)
+    scale = up(sensitivity / Fraction(rate))
+    check_laplace(scale)
+    return LazyRounds(hits, scale, Fraction(sensitivity), budget.delta)
