@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.hypothesis import (
+    GraphicalModel,
     Hypothesis,
     Median,
     MirrorDescent,
@@ -50,6 +51,11 @@ def random_net(schema: Schema, size: int) -> Vector:
 
 
 VARIANTS: dict[str, list[Variant]] = {
+    "graphical": [
+        Variant("theory", lambda: GraphicalModel(SMALL, alpha=ALPHA)),
+        Variant("book", lambda: GraphicalModel(SMALL, alpha=ALPHA, step="book")),
+        Variant("exact", lambda: GraphicalModel(SMALL, step="exact"), signs_only=False),
+    ],
     "multiplicative-weights": [
         Variant("theory", lambda: MultiplicativeWeights(SMALL, alpha=ALPHA)),
         Variant("book", lambda: MultiplicativeWeights(SMALL, alpha=ALPHA, step="book")),

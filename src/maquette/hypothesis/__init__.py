@@ -4,6 +4,7 @@ A new rule is a new file and a line in `HYPOTHESES`; the protocol tests pick it 
 """
 
 from maquette.hypothesis.api import Hypothesis
+from maquette.hypothesis.graphical import GraphicalModel
 from maquette.hypothesis.median import Median
 from maquette.hypothesis.mirror_descent import MirrorDescent
 from maquette.hypothesis.multiplicative_weights import MultiplicativeWeights
@@ -11,6 +12,7 @@ from maquette.hypothesis.perceptron import Perceptron
 from maquette.hypothesis.weighted_records import WeightedRecords
 
 HYPOTHESES: dict[str, type[Hypothesis]] = {
+    "graphical": GraphicalModel,
     "median": Median,
     "mirror-descent": MirrorDescent,
     "multiplicative-weights": MultiplicativeWeights,
@@ -20,6 +22,7 @@ HYPOTHESES: dict[str, type[Hypothesis]] = {
 
 __all__ = [
     "HYPOTHESES",
+    "GraphicalModel",
     "Hypothesis",
     "Median",
     "MirrorDescent",
