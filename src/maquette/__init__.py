@@ -27,6 +27,7 @@ _HOMES = {
         "where",
     ),
     "maquette.release": ("Answer", "AnswerTable", "Release", "answer", "release"),
+    "maquette.session": ("Session", "online"),
     "maquette.theory": ("Plan", "plan"),
     "maquette.schema": ("Boolean", "Category", "Date", "Integer", "Number", "Schema"),
 }
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     )
     from maquette.release import Answer, AnswerTable, Release, answer, release
     from maquette.schema import Boolean, Category, Date, Integer, Number, Schema
+    from maquette.session import Session, online
     from maquette.theory import Plan, plan
 
 __all__ = [
@@ -77,11 +79,13 @@ __all__ = [
     "Release",
     "Schema",
     "SchemaError",
+    "Session",
     "answer",
     "col",
     "conjunctions",
     "disjunctions",
     "marginals",
+    "online",
     "open_table",
     "plan",
     "prefixes",

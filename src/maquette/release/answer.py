@@ -25,7 +25,7 @@ class Answer:
     `low` and `high` bound the exact value on the table as the schema holds it (binned and clamped) with probability
     `confidence` over the noise. `value` lies between them; `unbiased` is the noisy number before it was moved there,
     for further sums. `count` is the number of rows where the question counts rows. `cost` is what this answer's charge
-    took, for all its numbers together.
+    took, for all its numbers together; `remaining`, in a session, what was left after it.
     """
 
     value: float
@@ -37,6 +37,7 @@ class Answer:
     cost: Loss
     unbiased: float | None = None
     guarantee: str | None = NOISE_ONLY
+    remaining: Loss | None = None
 
     def __float__(self) -> float:
         return self.value

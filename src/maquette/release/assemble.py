@@ -41,11 +41,19 @@ def assemble(
 
     Numbers that need one of the `unknown` marginals (by key) carry no guarantee.
     """
+    columns = {
+        output.title: _column(output, estimates, confidence, unknown)
+        for output in statement.outputs
+        if output.kind != "group"
+    }
+    return tabulate(statement, columns, confidence, cost, source)
+
+
+def tabulate(
+    statement: Statement, columns: Mapping[str, Column], confidence: float, cost: Loss, source: Source
+) -> Answer | AnswerTable:
+    """The answer to a statement from the values of its outputs, by title."""
     shape = tuple(len(labels) for labels in _labels(statement))
-    columns = {}
-    for output in statement.outputs:
-        if output.kind != "group":
-            columns[output.title] = _column(output, estimates, confidence, unknown)
     if not shape and len(columns) == 1:
         ((kind, estimate),) = ((o.kind, columns[o.title]) for o in statement.outputs if o.kind != "group")
         return estimate.answer((), kind, confidence, cost, source)
@@ -69,8 +77,8 @@ def _group_titles(statement: Statement) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class _Estimate:
-    """A value and an interval for every group."""
+class Column:
+    """One output of a statement: a value and an interval for every group."""
 
     value: Values
     low: Values
@@ -78,6 +86,7 @@ class _Estimate:
     guarantee: str | None = NOISE_ONLY
 
     def answer(self, cell: tuple[int, ...], kind: str, confidence: float, cost: Loss, source: Source) -> Answer:
+        """The answer for one group."""
         raw, low, high = (float(part[cell]) for part in (self.value, self.low, self.high))
         value = min(max(raw, low), high)
         return Answer(
@@ -95,7 +104,7 @@ class _Estimate:
 
 def _column(
     output: Output, estimates: Mapping[str, Estimated], confidence: float, unknown: Collection[str]
-) -> _Estimate:
+) -> Column:
     assert output.measure is not None
     needed = {marginal.key for marginal in (output.measure.marginal, output.per) if marginal is not None}
     guarantee = NOISE_ONLY if needed.isdisjoint(unknown) else None
@@ -103,7 +112,7 @@ def _column(
         return replace(_average(output.measure, output.per, estimates, confidence), guarantee=guarantee)
     total, width = _total(output.measure, estimates, confidence)
     floor = 0.0 if not output.measure.signed else -math.inf
-    return _Estimate(total, np.maximum(total - width, floor), np.maximum(total + width, floor), guarantee)
+    return Column(total, np.maximum(total - width, floor), np.maximum(total + width, floor), guarantee)
 
 
 def _total(measure: Measure, estimates: Mapping[str, Estimated], confidence: float) -> tuple[Values, Values | float]:
@@ -116,7 +125,7 @@ def _total(measure: Measure, estimates: Mapping[str, Estimated], confidence: flo
     return measure.scale * difference, measure.scale * each.sum(axis=-1)
 
 
-def _average(measure: Measure, per: Marginal, estimates: Mapping[str, Estimated], confidence: float) -> _Estimate:
+def _average(measure: Measure, per: Marginal, estimates: Mapping[str, Estimated], confidence: float) -> Column:
     """Centre plus sum over count: the interval is the range of it while both stay within their own intervals.
 
     Each holds with half the doubt, so both do together at `confidence`. Where the count may be zero nothing is known,
@@ -133,4 +142,4 @@ def _average(measure: Measure, per: Marginal, estimates: Mapping[str, Estimated]
     low = np.where(known, np.min(corners, axis=0), lowest)
     high = np.where(known, np.max(corners, axis=0), highest)
     value = np.clip(centre + total / np.maximum(rows, 1.0), lowest, highest)
-    return _Estimate(value, np.clip(low, lowest, highest), np.clip(high, lowest, highest))
+    return Column(value, np.clip(low, lowest, highest), np.clip(high, lowest, highest))

@@ -1,0 +1,23 @@
+"""Sessions: a stream of adaptive questions, answered from public models that the rows correct at a price.
+
+`online` opens the practical session. The others are the theory's own (`OnlineIC`, `LazyConstruction`) and the plain
+ways to which they are compared (`ExactCache`, `WholeMarginals`, `OneHistogram`).
+"""
+
+from maquette.session.exact_cache import ExactCache
+from maquette.session.lazy import LazyConstruction
+from maquette.session.opening import online
+from maquette.session.session import Explanation, Session
+from maquette.session.textbook import OnlineIC
+from maquette.session.whole_marginals import OneHistogram, WholeMarginals
+
+__all__ = [
+    "ExactCache",
+    "Explanation",
+    "LazyConstruction",
+    "OneHistogram",
+    "OnlineIC",
+    "Session",
+    "WholeMarginals",
+    "online",
+]

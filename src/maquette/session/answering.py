@@ -1,0 +1,190 @@
+"""Answering: from what a session knows to the answer of a question, with its interval."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from maquette.privacy import DiscreteGaussian, Loss
+from maquette.privacy.interval import sum_half_width
+from maquette.query import LinearQuery, Output
+from maquette.release.answer import Answer, AnswerTable, Row, Source
+from maquette.release.assemble import Column, tabulate
+from maquette.release.evidence import spread
+from maquette.release.residuals import Columns
+from maquette.session.guardian import guessed
+from maquette.session.lens import NOTHING, Component, Lens
+from maquette.session.model import Model
+from maquette.session.need import Asked, Need, needs_of
+from maquette.session.reading import Bounds, Reading, corners, fieller, ratio, total
+from maquette.session.record import Direct, Own, Record, Rented, Vouched
+from maquette.session.width import STEP, Known, Widths
+
+
+@dataclass(frozen=True)
+class Settled:
+    """From when a need is known, and by what of its own if not by the parts alone."""
+
+    moment: int
+    own: Own | None = None
+
+
+class Numbers:
+    """The numbers of one question: measured as asked, derived as of a moment, or guessed by the public model."""
+
+    def __init__(
+        self,
+        record: Record,
+        widths: Widths,
+        *,
+        lens: Callable[[Need], Lens | None],
+        settled: Mapping[str, Settled | None],
+        model: Callable[[], Model],
+    ) -> None:
+        self._transcript = record.transcript
+        self.widths = widths
+        self._lens = lens
+        self._settled = settled
+        self._model = model
+
+    def guessed(self, need: Need) -> bool:
+        """Whether a need is answered by the public model."""
+        settled = self._settled[need.key]
+        return isinstance(settled.own, Vouched) if settled else self._derivable(need) is None
+
+    def _derivable(self, need: Need) -> Lens | None:
+        """The lens of a need that follows from the parts, some of them perhaps rented for it."""
+        lens, settled = self._lens(need), self._settled[need.key]
+        if settled is not None:
+            return lens if settled.own is None or isinstance(settled.own, Rented) else None
+        return lens if lens is not None and (not lens.gains or self._transcript.moments(lens)) else None
+
+    def _rented(self, need: Need) -> Mapping[Columns, Component]:
+        settled = self._settled[need.key]
+        return settled.own.components if settled and isinstance(settled.own, Rented) else NOTHING
+
+    def reading(self, need: Need) -> Reading:
+        """The numbers of a need as of its moment, or the best that is known now."""
+        settled, lens = self._settled[need.key], self._derivable(need)
+        if settled is not None and isinstance(settled.own, Direct):
+            return measured(settled.own, self.widths)
+        if settled is not None and isinstance(settled.own, Vouched):
+            width = np.full(settled.own.values.shape, settled.own.tolerance)
+            return Reading(settled.own.values, width**2, width)
+        if lens is None:
+            return self._guess(need)
+        moment, rented = settled.moment if settled else None, self._rented(need)
+        values, variances = lens.look(self._transcript.reader(moment), rented)
+        known = known_with(lens, self._transcript.known(lens.gains, moment), rented)
+        if self.widths.gaussian and lens.gains:
+            return Reading(values, variances, self.widths.multiplier(lens, known) * np.sqrt(variances) + STEP)
+        return Reading(values, variances, np.full(lens.shape, self.widths.of(lens, known)))
+
+    def _guess(self, need: Need) -> Reading:
+        """The public model's numbers: nothing is promised about them but that they count rows."""
+        rows = max(1.0, float(self._transcript.reader()(())[0]))
+        values = guessed(need, self._model(), rows)
+        if need.signed:
+            values = values[..., 1] - values[..., 0]
+        return Reading(values, np.full(values.shape, rows**2), np.full(values.shape, rows))
+
+    def ratio(self, top: Need, bottom: Need) -> tuple[Reading, Reading, Bounds]:
+        """Two numbers and where their ratio can lie.
+
+        Fieller's interval where both are derived from Gaussian noise, read at one moment; otherwise the range of the
+        ratio while both stay within their own intervals.
+        """
+        above, below = self._derivable(top), self._derivable(bottom)
+        if not self.widths.gaussian or above is None or below is None or self._rented(bottom):
+            numbers = self.reading(top), self.reading(bottom)
+            return *numbers, corners(*numbers)
+        both = [settled for need in (top, bottom) if (settled := self._settled[need.key]) is not None]
+        moment = max(settled.moment for settled in both) if len(both) == 2 else None
+        read, rented = self._transcript.reader(moment), self._rented(top)
+        known = self._transcript.known({**above.gains, **below.gains}, moment)
+        upper = Reading(*above.look(read, rented), np.zeros(above.shape))
+        lower = Reading(*below.look(read), np.zeros(below.shape))
+        multiplier = self.widths.multiplier(above, known_with(above, known, rented), per=below)
+        return upper, lower, fieller(upper, lower, above.covariance(below, read, rented), multiplier)
+
+
+def measured(direct: Direct, widths: Widths) -> Reading:
+    """The numbers of a need that was measured just as it was asked."""
+    measurement = direct.measurement
+    values, each, numbers = measurement.values, spread(measurement), 1
+    if direct.signed:
+        values, numbers = values[..., 1] - values[..., 0], 2
+    gaussian = isinstance(measurement.event, DiscreteGaussian)
+    doubt = widths.fresh(measurement.marginal.cells, direct.number)
+    width = sum_half_width(each * math.sqrt(numbers), each, 1 - doubt, gaussian=gaussian)
+    full = np.full(values.shape, width + (STEP if gaussian else 0.0))
+    return Reading(values, np.full(values.shape, numbers * each**2), full)
+
+
+def known_with(lens: Lens, known: Mapping[Columns, Known], rented: Mapping[Columns, Component]) -> dict[Columns, Known]:
+    """What is known of the parts of a question, those rented for it included."""
+    own = {part: Known(one.variance / lens.gains[part], 1, lumped=True) for part, one in rented.items()}
+    return {**known, **own}
+
+
+def answered(
+    asked: Asked, numbers: Numbers, *, guarantee: str | None, cost: Loss, source: Source, remaining: Loss
+) -> Answer | AnswerTable:
+    """The answer to a question from its numbers."""
+    confidence = 1 - numbers.widths.beta
+    if isinstance(asked.parsed, LinearQuery):
+        top, rows, bounds = numbers.ratio(*asked.needs)
+        column = ratio(top, rows, bounds, scale=1.0, centre=0.0, lowest=0.0, highest=1.0, guarantee=guarantee)
+        one = column.answer((), "fraction", confidence, cost, source)
+        return _finished(replace(one, count=max(0.0, float(top.values))), remaining)
+    columns = {
+        output.title: _column(output, numbers, guarantee) for output in asked.parsed.outputs if output.kind != "group"
+    }
+    table = tabulate(asked.parsed, columns, confidence, cost, source)
+    return changed(table, lambda one: _finished(one, remaining))
+
+
+def _column(output: Output, numbers: Numbers, guarantee: str | None) -> Column:
+    measure, needs = output.measure, needs_of(output)
+    assert measure is not None
+    if len(needs) == 1:
+        return total(numbers.reading(needs[0]), measure.scale, signed=measure.signed, guarantee=guarantee)
+    centre, scale = measure.centre, measure.scale
+    top, rows, bounds = numbers.ratio(*needs)
+    return ratio(
+        top,
+        rows,
+        bounds,
+        scale=scale,
+        centre=centre,
+        lowest=centre - scale,
+        highest=centre + scale,
+        guarantee=guarantee,
+    )
+
+
+def changed(answer: Answer | AnswerTable, change: Callable[[Answer], Answer]) -> Answer | AnswerTable:
+    """The same with every number of it changed."""
+    if isinstance(answer, Answer):
+        return change(answer)
+    rows = tuple(Row(row.groups, {title: change(one) for title, one in row.answers.items()}) for row in answer.rows)
+    return replace(answer, rows=rows)
+
+
+def _finished(answer: Answer, remaining: Loss) -> Answer:
+    return replace(
+        answer,
+        value=_short(answer.value),
+        low=_short(answer.low),
+        high=_short(answer.high),
+        count=None if answer.count is None else _short(answer.count),
+        remaining=remaining,
+    )
+
+
+def _short(number: float) -> float:
+    """Twelve digits: beyond them, machines may differ in how they add."""
+    return float(f"{number:.12g}")

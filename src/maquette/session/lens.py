@@ -1,0 +1,326 @@
+"""Lens: a question seen through the residuals — what it needs of every set of columns, and how noise reaches it.
+
+Counts over columns S split into orthogonal parts, one for every subset A of S: what A says beyond its own subsets
+(`maquette.release.residuals`). A question over S is a sum over these parts, so its estimate is a sum of estimates, and
+its noise variance is sum_A gain_A / precision_A. A question that factors into one vector for each column is never
+enumerated; any other is written out over the cells of S. Public computation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.errors import QueryError
+from maquette.query import Buckets, Contrasts, Marginal, orthonormal
+from maquette.query.contrasts import LARGEST
+from maquette.release.residuals import Columns, forward, subsets
+from maquette.schema import Schema
+from maquette.session.description import Description, described, weighed
+
+Values = NDArray[np.float64]
+Part = tuple[Values, Values]  # coefficients in counts, and their variances
+Read = Callable[[Columns], Part]
+
+MAX_CELLS = 2**20  # what may be written out for a question that does not factor
+MAX_COLUMNS = 12  # a question has 2^columns parts
+
+NEGLIGIBLE = 1e-18
+
+
+class Component(NamedTuple):
+    """What a part contributes to one number, in counts, and the variance of its noise."""
+
+    value: float
+    variance: float
+
+
+NOTHING: Mapping[Columns, Component] = MappingProxyType({})
+
+CELLS: Columns = ("*",)  # the part that is one noisy histogram of the whole universe, without its total
+
+
+class Lens:
+    """How every cell of a marginal depends on the parts of its columns."""
+
+    def __init__(self, schema: Schema, columns: Columns, shape: tuple[int, ...], description: Description) -> None:
+        self.schema = schema
+        self.columns = columns
+        self.shape = shape
+        self.description = description
+        self._kept: dict[Columns, Values] = {}
+
+    @cached_property
+    def parts(self) -> tuple[Columns, ...]:
+        """Every subset of the columns; a column of one level has no part of its own."""
+        return tuple(subsets(tuple(name for name in self.columns if self.schema[name].size > 1)))
+
+    @cached_property
+    def gains(self) -> dict[Columns, float]:
+        """For every part that matters, the variance it passes on to the noisiest cell, per unit of its own."""
+        gains = {part: self._gain(part) for part in self.parts}
+        return {part: gain for part, gain in gains.items() if gain > NEGLIGIBLE}
+
+    def look(self, read: Read, instead: Mapping[Columns, Component] = NOTHING) -> tuple[Values, Values]:
+        """The estimate of every cell, in counts, and its variance; some parts of a single number may be given."""
+        if not self.shape:
+            return self._look_once(read, instead)
+        values, variances = np.zeros(self.shape), np.zeros(self.shape)
+        for part in self.gains:
+            coefficients, noise = read(part)
+            values += self._project(part, coefficients, 1)
+            variances += self._project(part, noise, 2)
+        return values, variances
+
+    def _look_once(self, read: Read, instead: Mapping[Columns, Component]) -> tuple[Values, Values]:
+        """The same for a single number, from its shares."""
+        value = variance = 0.0
+        for part in self.gains:
+            if part in instead:
+                value += instead[part].value
+                variance += instead[part].variance
+                continue
+            coefficients, noise = read(part)
+            shares = self._flat(part)
+            value += float(shares @ coefficients.reshape(-1))
+            variance += float(shares**2 @ noise.reshape(-1))
+        return np.array(value), np.array(variance)
+
+    def _flat(self, part: Columns) -> Values:
+        if part not in self._kept:
+            self._kept[part] = self._shares(part).reshape(-1)
+        return self._kept[part]
+
+    def component(self, part: Columns) -> tuple[Contrasts, float] | None:
+        """What a part contributes to a single number, as one contrast and the factor that makes it counts."""
+        return None
+
+    def covariance(self, other: Lens, read: Read, instead: Mapping[Columns, Component] = NOTHING) -> Values:
+        """The covariance of the noise of two lenses of the same shape, cell by cell."""
+        total = np.zeros(self.shape)
+        for part in self.gains:
+            if part in other.gains and part not in instead:
+                noise = read(part)[1].reshape(-1)
+                mine, theirs = (lens._shares(part).reshape(*self.shape, len(noise)) for lens in (self, other))
+                total += (mine * theirs * noise).sum(axis=-1)
+        return total
+
+    def peak(self, part: Columns) -> float:
+        """The same for one coefficient of a part alone: the largest square of a share."""
+        raise NotImplementedError
+
+    def _gain(self, part: Columns) -> float:
+        raise NotImplementedError
+
+    def _project(self, part: Columns, block: Values, power: int) -> Values:
+        """Sum a block of coefficients with the shares of every cell, to this power."""
+        raise NotImplementedError
+
+    def _shares(self, part: Columns) -> Values:
+        """The shares themselves: the axes of the cells, then those of the part."""
+        raise NotImplementedError
+
+
+class ProductLens(Lens):
+    """A question that is a product: one matrix for each column, whose rows are the levels of one axis."""
+
+    def __init__(self, schema: Schema, matrices: Mapping[str, Values], axes: Mapping[str, int], scale: float) -> None:
+        columns = tuple(sorted(matrices, key=schema.position))
+        self._order = sorted(range(len(columns)), key=lambda i: axes.get(columns[i], -1))
+        kept = [name for name in columns if name in axes]
+        shape = tuple(matrices[name].shape[0] for name in sorted(kept, key=lambda name: axes[name]))
+        super().__init__(schema, columns, shape, described(schema, matrices))
+        self._scale = scale
+        self._matrices = matrices
+        basis = {name: matrices[name] @ orthonormal(schema[name].size).T for name in columns}
+        self._means = {name: rows[:, 0] / math.sqrt(schema[name].size) for name, rows in basis.items()}
+        self._contrasts = {name: rows[:, 1:] for name, rows in basis.items()}
+
+    def _gain(self, part: Columns) -> float:
+        rows = [
+            (self._contrasts[name] ** 2).sum(axis=1) if name in part else self._means[name] ** 2
+            for name in self.columns
+        ]
+        return self._scale**2 * math.prod(float(row.max(initial=0.0)) for row in rows)
+
+    def peak(self, part: Columns) -> float:
+        """The largest square of a share."""
+        rows = [self._contrasts[name] if name in part else self._means[name] for name in self.columns]
+        return self._scale**2 * math.prod(float((row**2).max(initial=0.0)) for row in rows)
+
+    def component(self, part: Columns) -> tuple[Contrasts, float] | None:
+        """The product of size * condition - held levels over the part's columns: whole numbers that sum to zero.
+
+        Not for multiples of a question, which would have noise of their own under the one name they share.
+        """
+        plain = all(np.isin(self._matrices[name], (0.0, 1.0)).all() for name in part)
+        if self.shape or self._scale != 1.0 or not part or not plain:
+            return None
+        factor, rows = 1.0, []
+        for name in self.columns:
+            if name not in part:
+                factor *= float(self._means[name][0])
+                continue
+            condition = self._matrices[name].astype(np.int64)
+            row = condition.size * condition - condition.sum()
+            common = math.gcd(*(int(entry) for entry in row[0]))
+            rows.append(row // common)
+            factor *= common / condition.size
+        if math.prod(int(np.abs(row).max()) for row in rows) > LARGEST:
+            return None
+        return Contrasts(Marginal(self.schema, part), rows), factor
+
+    def _project(self, part: Columns, block: Values, power: int) -> Values:
+        cells = block
+        for name in part:  # the first axis is summed, the new one goes last
+            cells = np.tensordot(cells, self._contrasts[name].T ** power, axes=(0, 0))
+        for i, name in enumerate(self.columns):
+            if name not in part:
+                cells = np.multiply.outer(self._means[name] ** power, cells)
+                cells = np.moveaxis(cells, 0, i)
+        return np.asarray(np.transpose(cells, self._order).reshape(self.shape)) * self._scale**power
+
+    def _shares(self, part: Columns) -> Values:
+        if not self.shape:
+            share: Values = np.array(self._scale)
+            for name in self.columns:
+                rows_of = self._contrasts[name][0] if name in part else self._means[name]
+                share = np.multiply.outer(share, rows_of)
+            return share
+        shares = np.full((1, 1), self._scale)
+        for name in self.columns:
+            shares = np.kron(shares, self._contrasts[name] if name in part else self._means[name][:, None])
+        rows = [len(self._means[name]) for name in self.columns]
+        return np.asarray(np.transpose(shares.reshape(*rows, -1), [*self._order, len(rows)]))
+
+
+class TableLens(Lens):
+    """Any question: the weights of every cell, written out over the columns."""
+
+    def __init__(self, schema: Schema, columns: Columns, weights: Values, shape: tuple[int, ...]) -> None:
+        super().__init__(schema, columns, shape, weighed(schema, columns, weights))
+        self._coefficients = np.stack([forward(cell) for cell in weights.reshape((-1, *schema.shape(columns)))])
+
+    def _gain(self, part: Columns) -> float:
+        return float((self._shares(part) ** 2).reshape(len(self._coefficients), -1).sum(axis=1).max(initial=0.0))
+
+    def peak(self, part: Columns) -> float:
+        """The largest square of a share."""
+        return float((self._shares(part) ** 2).max(initial=0.0))
+
+    def _project(self, part: Columns, block: Values, power: int) -> Values:
+        shares = self._shares(part).reshape(len(self._coefficients), -1)
+        return np.asarray((shares**power @ block.reshape(-1)).reshape(self.shape))
+
+    def _shares(self, part: Columns) -> Values:
+        lift = math.prod(self.schema[name].size for name in self.columns if name not in part)
+        block = tuple(slice(1, None) if name in part else 0 for name in self.columns)
+        return np.asarray(self._coefficients[(slice(None), *block)] / math.sqrt(lift))
+
+
+class CellLens(Lens):
+    """Any question over a small universe: the weights of every cell of it, apart from their mean."""
+
+    def __init__(self, schema: Schema, weights: Values, shape: tuple[int, ...], description: Description) -> None:
+        super().__init__(schema, schema.names, shape, description)
+        cells = weights.reshape(-1, schema.size)
+        self._means = cells.mean(axis=1)
+        self._deviations = cells - self._means[:, None]
+
+    @cached_property
+    def parts(self) -> tuple[Columns, ...]:
+        """The number of rows, and the histogram."""
+        return (), CELLS
+
+    def _shares(self, part: Columns) -> Values:
+        return np.asarray(self._deviations if part else self._means[:, None])
+
+    def _gain(self, part: Columns) -> float:
+        return float((self._shares(part) ** 2).sum(axis=1).max(initial=0.0))
+
+    def peak(self, part: Columns) -> float:
+        """The largest square of a share."""
+        return float((self._shares(part) ** 2).max(initial=0.0))
+
+    def _project(self, part: Columns, block: Values, power: int) -> Values:
+        return np.asarray((self._shares(part) ** power @ block.reshape(-1)).reshape(self.shape))
+
+
+def cell_lens_of(marginal: Marginal, *, signed: bool = False) -> Lens:
+    """The lens of a marginal where the whole universe is one histogram."""
+    plain = lens_of(marginal, signed=signed)
+    weights = _written_out(marginal, marginal.schema.names, signed)
+    return CellLens(marginal.schema, weights, plain.shape, plain.description)
+
+
+def _written_out(marginal: Marginal, columns: Columns, signed: bool) -> Values:
+    """The weight of every combination of the columns in every cell."""
+    weights = np.stack([query.weights(columns) for _, query in marginal.queries()])
+    cells = weights.reshape((*marginal.shape, *marginal.schema.shape(columns)))
+    if signed:
+        last = len(marginal.shape) - 1
+        cells = np.take(cells, 1, axis=last) - np.take(cells, 0, axis=last)
+    return np.asarray(cells)
+
+
+def lens_of(marginal: Marginal, *, signed: bool = False) -> Lens:
+    """The lens of a marginal; when signed, of its last axis read as (negative, positive).
+
+    A marginal whose axes and weight factor over the columns is a product; any other is written out.
+    """
+    product = _product(marginal, signed)
+    if product is not None:
+        return product
+    schema, columns = marginal.schema, marginal.columns
+    if len(columns) > MAX_COLUMNS or schema.cells(columns) * marginal.cells > MAX_CELLS:
+        raise TooWide(
+            f"the question depends on {len(columns)} columns with {schema.cells(columns):,} combinations in a way that "
+            "does not factor"
+        )
+    shape = marginal.shape[:-1] if signed else marginal.shape
+    return TableLens(schema, columns, _written_out(marginal, columns, signed), shape)
+
+
+class TooWide(QueryError):
+    """A question that cannot be taken apart into parts of reasonable size; it can still be measured as it is."""
+
+    code = "query.too-wide"
+
+
+def _product(marginal: Marginal, signed: bool) -> ProductLens | None:
+    """One matrix for each column, if the question is a product; None otherwise."""
+    schema, terms = marginal.schema, marginal.weight.terms
+    if len(terms) != 1 or len(marginal.columns) > MAX_COLUMNS:
+        return None
+    rows = {schema.columns[position].name: factor[None, :] for position, factor in terms[0].factors.items()}
+    axes: dict[str, int] = {}
+    for number, axis in enumerate(marginal.axes):
+        levels = _levels(schema, axis)
+        if levels is None:
+            return None
+        name, matrix = levels
+        if name in axes:
+            return None
+        if signed and number == len(marginal.axes) - 1:
+            matrix = matrix[1:] - matrix[:1]
+        else:
+            axes[name] = number
+        rows[name] = matrix * rows[name] if name in rows else matrix
+    return ProductLens(schema, rows, axes, terms[0].coefficient)
+
+
+def _levels(schema: Schema, axis: str | Buckets) -> tuple[str, Values] | None:
+    """The column of an axis and the indicator of each of its levels; None where it is not about one column."""
+    if isinstance(axis, str):
+        return axis, np.eye(schema[axis].size)
+    names = {name for part in axis.parts for name in part.columns}
+    if len(names) != 1:
+        return None
+    (name,) = names
+    return name, np.stack([part.weights((name,)) for part in axis.parts])

@@ -1,0 +1,228 @@
+"""`online`: open a session — the number of rows, the tolerance, and what to measure first."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from numbers import Real
+from typing import Literal
+
+from maquette.curator import Curator
+from maquette.errors import BudgetError, QueryError
+from maquette.query import LinearQuery, Marginal
+from maquette.release.residuals import Columns
+from maquette.schema import Schema
+from maquette.session.guardian import Guardian
+from maquette.session.lens import CELLS, Lens, lens_of
+from maquette.session.record import Order, Record
+from maquette.session.session import CUSTODIAN, Session
+from maquette.session.shopping import Market
+from maquette.session.width import Widths
+
+WarmStart = Literal["auto", "none", "histogram"] | int
+
+MAX_HISTOGRAM = 2**12  # cells
+LOAD = 3  # columns of the questions that a warm start reckons with
+FIRST = 2.0**20  # rows: the first look at their number would do for so many, and costs next to nothing
+FINER = 16.0  # each further look, at most
+
+
+def online(
+    curator: Curator,
+    *,
+    alpha: float,
+    beta: float = 0.05,
+    simultaneous: bool = True,
+    rows: int | None = None,
+    warm_start: WarmStart = "auto",
+    expect: int | None = None,
+    guard: Literal["auto", "never"] = "auto",
+    name: str = "online",
+) -> Session:
+    """Open a session that answers any number of questions, each within `alpha` of the rows.
+
+    With probability 1 - `beta` all its intervals hold together, however the questions are chosen; with
+    `simultaneous=False` each holds with that probability for a question that does not depend on earlier noise, which
+    costs several times less. `rows` is the custodian's public scale of the table; by default the number of rows is
+    estimated first, for about the price of one count. `warm_start="histogram"` measures every cell of a small universe
+    at once, a number k buys what all tables of k columns need; "auto" takes the histogram where it is cheapest and
+    otherwise buys as questions come. `expect` is how many sets of columns are likely to be asked about,
+    if known. `guard="never"` keeps the session from ever paying for a guard over its public model. A session of the
+    same name on the same ledger is continued: nothing is paid twice.
+
+    >>> import maquette as mq
+    >>> schema = mq.Schema([mq.Integer("age", 0, 99, width=10), mq.Boolean("smoker")])
+    >>> table = mq.open_table({"age": [30, 70] * 5_000, "smoker": [True, False] * 5_000}, schema)
+    >>> session = mq.online(mq.Curator(table, mq.Budget(epsilon=1.0, delta=1e-9)), alpha=0.05)
+    >>> first, again = session.ask("age >= 60 AND smoker"), session.ask("smoker AND NOT age < 60")
+    >>> again.value == first.value, again.source, again.cost.epsilon
+    (True, 'cache', 0.0)
+    """
+    _check(
+        curator,
+        alpha=alpha,
+        beta=beta,
+        simultaneous=simultaneous,
+        rows=rows,
+        expect=expect,
+        warm_start=warm_start,
+        guard=guard,
+        name=name,
+    )
+    record, market = Record.of(curator, name), Market(curator)
+    widths = Widths(beta, simultaneous, gaussian=not market.pure)
+    with record.lock:
+        opening = _Opening(curator, record, market, widths, alpha)
+        tolerance = opening.tolerance(rows)
+        if record.cells is None:
+            record.cells = warm_start == "histogram" or (
+                warm_start == "auto" and opening.histogram_is_cheapest(tolerance)
+            )
+    guardian = Guardian(record, widths, tolerance, never=guard == "never")
+    session = Session(record, market, widths, alpha=alpha, tolerance=tolerance, guardian=guardian, expect=expect)
+    if isinstance(warm_start, int):
+        session.prepare(warm_start)
+    return session
+
+
+def _check(
+    curator: object,
+    *,
+    alpha: object,
+    beta: object,
+    simultaneous: object,
+    rows: object,
+    expect: object,
+    warm_start: object,
+    guard: object,
+    name: object,
+) -> None:
+    """Refuse what makes no sense before anything is charged."""
+    if not isinstance(curator, Curator):
+        raise QueryError(f"a session needs a Curator, got {type(curator).__name__}")
+    for word, value in (("alpha", alpha), ("beta", beta)):
+        if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 < float(value) < 1.0:
+            raise QueryError(f"{word} is {value!r}; expected a number between 0 and 1, such as 0.02")
+    for word, count in (("rows", rows), ("expect", expect)):
+        if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
+            raise QueryError(f"{word} is {count!r}; expected a whole number of at least 1, or None")
+    if not isinstance(simultaneous, bool):
+        raise QueryError(f"simultaneous is {simultaneous!r}; expected True or False")
+    counted = isinstance(warm_start, int) and not isinstance(warm_start, bool) and 1 <= warm_start
+    if not counted and warm_start not in ("auto", "none", "histogram"):
+        raise QueryError(f'warm_start is {warm_start!r}; expected "auto", "none", "histogram" or a number of columns')
+    if guard not in ("auto", "never"):
+        raise QueryError(f'guard is {guard!r}; expected "auto" or "never"')
+    if not isinstance(name, str) or not name or ":" in name:
+        raise QueryError(f"the name of a session is {name!r}; expected some letters, without a colon")
+    if curator.budget.accounting == "basic":
+        raise BudgetError(
+            'a session cannot be paid from a budget with accounting="basic", which is for lazy rounds; open the '
+            'curator with accounting="zcdp"'
+        )
+
+
+class _Opening:
+    """Finds the tolerance of a session, paying for the number of rows where it is private and unknown."""
+
+    def __init__(self, curator: Curator, record: Record, market: Market, widths: Widths, alpha: float) -> None:
+        self._curator = curator
+        self._record = record
+        self._market = market
+        self._widths = widths
+        self._alpha = alpha
+        self._rows = lens_of(Marginal(curator.schema))
+
+    def tolerance(self, rows: int | None) -> float:
+        """How many rows `alpha` is, at least: a share of the fewest rows there can be."""
+        if self._curator.relation.rows_are_public:
+            exact = self._curator.count_rows()
+            self._record.transcript.fix_rows(exact)
+            return self._reachable(self._alpha * (exact if rows is None else min(rows, exact)))
+        if rows is not None:
+            tolerance = self._reachable(self._alpha * rows)
+            self._look(tolerance)
+            return tolerance
+        for moment in self._record.transcript.moments(self._rows):
+            if (found := self._enough(moment)) is not None:
+                return self._reachable(found)
+        wanted = FIRST * self._alpha
+        while True:
+            self._look(wanted)
+            if (found := self._enough(None)) is not None:
+                return self._reachable(found)
+            count, width = self._count(None)
+            wanted = max(width / FINER, self._alpha * (count - width) / (1 + self._alpha))
+
+    def _count(self, moment: int | None) -> tuple[float, float]:
+        transcript = self._record.transcript
+        values, _ = self._rows.look(transcript.reader(moment))
+        return float(values), self._widths.of(self._rows, transcript.known(self._rows.gains, moment))
+
+    def _enough(self, moment: int | None) -> float | None:
+        """The tolerance, once the number of rows is known to within about alpha of itself."""
+        count, width = self._count(moment)
+        fewest = count - width
+        return self._alpha * fewest if width <= self._alpha * count * (1 + 1e-9) and fewest >= 1 else None
+
+    def _look(self, width: float) -> None:
+        """Make the number of rows known to within so many rows."""
+        known = self._record.transcript.known(self._rows.gains)
+        if known and self._widths.of(self._rows, known) <= width:
+            return
+        purchase = self._market.shop(self._rows, known, width, self._widths, 1)
+        left = self._curator.budget.limit - self._curator.ledger.spent()
+        if purchase is None or purchase.units > left:
+            raise BudgetError(
+                f"alpha {self._alpha:g} is out of reach: the table has so few rows that even counting them to within "
+                "that share would take more than remains of the budget. What was charged so far went into finding "
+                "that out. Ask for a larger alpha, or give the session a larger budget"
+            )
+        self._record.charge(Order(purchase.prices, {}, {}), analyst=CUSTODIAN)
+
+    def _reachable(self, tolerance: float) -> float:
+        """Refuse a tolerance at which not even one count can be paid."""
+        left = self._curator.budget.limit - self._curator.ledger.spent()
+        units = self._market.price((), (4.0 / tolerance) ** 2)
+        if self._record.empty and units > left:
+            best = self._alpha * (units / left) ** (1.0 if self._market.pure else 0.5) if left else math.inf
+            advice = "No alpha below 1 is in reach of it"
+            if best < 0.9:
+                advice = f"Ask for alpha of about {1.1 * best:.2g} or more"
+            raise BudgetError(
+                f"alpha {self._alpha:g} is {tolerance:,.0f} rows; one answer that precise costs more than remains of "
+                f"the budget. {advice}"
+            )
+        return tolerance
+
+    def histogram_is_cheapest(self, tolerance: float) -> bool:
+        """Whether one histogram for any question costs less than all sets of a few columns."""
+        schema = self._curator.schema
+        if schema.size > MAX_HISTOGRAM:
+            return False
+        variance = (tolerance / 4) ** 2
+        whole = self._market.price(CELLS, schema.size / 4 / variance)
+        return whole < self._all_sets(variance)
+
+    def _all_sets(self, variance: float) -> float:
+        """The least price at which questions about half the levels of any few columns have this variance."""
+        schema, market = self._curator.schema, self._market
+        wide = [column.name for column in schema.columns if column.size > 1]
+        sets = list(itertools.combinations(wide, min(LOAD, len(wide))))
+        gains: dict[Columns, float] = {}
+        for columns in sets:
+            half: Lens = lens_of(Marginal(schema, (), _half(schema, columns)))
+            for part, gain in half.gains.items():
+                gains[part] = gains.get(part, 0.0) + gain / len(sets)
+        if market.pure:
+            total = sum(market.rate(part) ** (2 / 3) * gain ** (1 / 3) for part, gain in gains.items())
+            return float(total**1.5 / math.sqrt(variance))
+        return float(sum(math.sqrt(market.rate(part) * gain) for part, gain in gains.items()) ** 2 / variance)
+
+
+def _half(schema: Schema, columns: Columns) -> LinearQuery:
+    """A question about half the levels of each column."""
+    return LinearQuery.product(
+        schema,
+        {name: [1.0 if 2 * i < schema[name].size else 0.0 for i in range(schema[name].size)] for name in columns},
+    )

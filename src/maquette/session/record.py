@@ -1,0 +1,222 @@
+"""Record: the durable side of a session — every charge with a public note from which a restart rebuilds the state."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.curator import Curator, Measurement
+from maquette.errors import BudgetExceeded, LedgerCorrupted
+from maquette.privacy import Loss
+from maquette.privacy.ledger import Charge
+from maquette.query import Contrasts
+from maquette.release.evidence import spread
+from maquette.release.residuals import Columns
+from maquette.release.shares import price
+from maquette.session.lens import Component
+from maquette.session.need import Need, as_json, from_json
+from maquette.session.transcript import Transcript, part_question
+
+
+@dataclass(frozen=True)
+class Vouched:
+    """The public model's numbers for a need, in counts, that a guard found within `tolerance`."""
+
+    moment: int
+    values: NDArray[np.float64]
+    tolerance: float
+
+
+@dataclass(frozen=True)
+class Direct:
+    """A need measured just as it was asked, by the charge `moment`; such measurements are numbered from 1."""
+
+    moment: int
+    measurement: Measurement
+    signed: bool
+    number: int
+
+
+@dataclass(frozen=True)
+class Rented:
+    """What some parts contribute to one need, measured for it alone by the charge `moment`."""
+
+    moment: int
+    components: Mapping[Columns, Component]
+
+
+Own = Vouched | Direct | Rented
+
+
+@dataclass(frozen=True)
+class Order:
+    """What one charge is to buy: units by part; needs measured as asked; parts rented for a need."""
+
+    parts: dict[Columns, int]
+    directs: dict[str, tuple[Need, int]]
+    rents: dict[str, tuple[Need, dict[Columns, int]]]
+
+    @property
+    def units(self) -> int:
+        """The whole price."""
+        rents = sum(sum(parts.values()) for _, parts in self.rents.values())
+        return sum(self.parts.values()) + sum(units for _, units in self.directs.values()) + rents
+
+    def __bool__(self) -> bool:
+        return bool(self.parts or self.directs or self.rents)
+
+
+class Record:
+    """All measurements of one named session on one ledger, replayed when it opens.
+
+    A replayed request is one the ledger already answered: it returns the recorded numbers and charges nothing. Every
+    note holds the digest of the transcript before it, so a restart that comes to another state is refused.
+    """
+
+    def __init__(self, curator: Curator, name: str) -> None:
+        self.curator = curator
+        self.name = f"session:{name}"
+        self.lock = threading.RLock()
+        self.transcript = Transcript(curator.schema)
+        self.own: dict[str, list[Own]] = {}
+        self.directs = 0
+        self.guards = 0
+        self.cells: bool | None = None  # whether questions are about the cells of one histogram, once that is decided
+        self._next = 0
+        for charge, note in self._notes("measure", "guard.test", "guard"):
+            if note is None:
+                self.guards += 1
+                continue
+            if "values" in note:
+                self._restore(charge, note)
+                continue
+            self._next = int(charge.id.rpartition(":")[2]) + 1
+            if charge.state == "answered":
+                self._replay(charge, note)
+
+    @classmethod
+    def of(cls, curator: Curator, name: str) -> Record:
+        """The record of this name; sessions of one name on one curator share it."""
+        with _OPENING:
+            known = _RECORDS.get((id(curator), name))
+            if known is None:
+                _RECORDS[id(curator), name] = known = cls(curator, name)
+            return known
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was bought yet but the number of rows."""
+        return not self.own and self.transcript.sets <= 1
+
+    def _notes(self, *doors: str) -> Iterator[tuple[Charge, Any]]:
+        """This session's charges through some doors, oldest first, with their notes."""
+        for charge in self.curator.ledger.charges():
+            if charge.id.startswith(f"{self.name}:"):
+                described = json.loads(charge.description)
+                if described["door"] in doors:
+                    yield charge, described.get("note")
+
+    def charge(self, order: Order, *, analyst: str) -> Loss:
+        """Measure what was ordered, as one charge."""
+        rents = [(need, parts) for need, parts in order.rents.values()]
+        note = {
+            "parts": [list(part) for part in order.parts],
+            "direct": [{**as_json(need.marginal), "signed": need.signed} for need, _ in order.directs.values()],
+            "rent": [{**as_json(need.marginal), "parts": [list(part) for part in parts]} for need, parts in rents],
+            "units": [
+                *order.parts.values(),
+                *(units for _, units in order.directs.values()),
+                *(units for _, parts in rents for units in parts.values()),
+            ],
+            "cells": self.cells,
+            "state": self.transcript.digest,
+        }
+        request = f"{self.name}:{self._next}"
+        self._next += 1  # whatever happens to this request, its name is used up
+        try:
+            measured = self._measure(request, note, analyst)
+        except BudgetExceeded:
+            self._next -= 1  # unless nothing was charged
+            raise
+        self._take(measured, note)
+        return self.curator.cost_of(measured)
+
+    def vouch(self, need: Need, values: NDArray[np.float64], tolerance: float) -> None:
+        """Keep the model's numbers for a need, which a guard has just let pass."""
+        self._keep(need, Vouched(self.transcript.moment, values, tolerance))
+
+    def _restore(self, charge: Charge, note: Any) -> None:
+        """A test that a guard let pass before a restart stays passed."""
+        recorded = self.curator.recall(charge.id)
+        if recorded is not None and not recorded[0][0]:
+            need = Need(from_json(self.curator.schema, note["need"]))
+            self.vouch(need, np.array(note["values"]), note["tolerance"])
+
+    def _replay(self, charge: Charge, note: Any) -> None:
+        if note["state"] != self.transcript.digest:
+            raise LedgerCorrupted(
+                f"{self.name!r} does not come to the state it had before charge {charge.id!r}. The ledger verifies, so "
+                "the program has changed: open the session with the version that wrote it, or under another name"
+            )
+        self._take(self._measure(charge.id, note, charge.analyst), note)
+
+    def _measure(self, request: str, note: Any, analyst: str) -> tuple[Measurement, ...]:
+        schema = self.curator.schema
+        return self.curator.measure_many(
+            [
+                *(part_question(schema, tuple(part)) for part in note["parts"]),
+                *(from_json(schema, stored) for stored in note["direct"]),
+                *(contrast for stored in note["rent"] for _, contrast, _ in self._components(stored)),
+            ],
+            **price(self.curator, sum(note["units"])),
+            shares=note["units"],
+            request=request,
+            analyst=analyst,
+            note=note,
+        )
+
+    def _components(self, stored: Any) -> list[tuple[Columns, Contrasts, float]]:
+        """The contrasts that were rented for a need, by part, and the factors that make them counts."""
+        lens = Need(from_json(self.curator.schema, stored)).lens(cells=False)
+        assert lens is not None, "only a need with a lens is rented for"
+        found = []
+        for part in map(tuple, stored["parts"]):
+            component = lens.component(part)
+            assert component is not None, "only a part that has a component is rented"
+            found.append((part, *component))
+        return found
+
+    def _take(self, measured: Sequence[Measurement], note: Any) -> None:
+        bought, asked = len(note["parts"]), len(note["parts"]) + len(note["direct"])
+        self.cells = note["cells"]
+        self.transcript.add(measured[:bought])
+        moment = self.transcript.moment
+        for measurement, stored in zip(measured[bought:asked], note["direct"], strict=True):
+            need = Need(measurement.marginal, stored["signed"])
+            self.directs += 1
+            self._keep(need, Direct(moment, measurement, need.signed, self.directs))
+        rented = iter(measured[asked:])
+        for stored in note["rent"]:
+            components = {}
+            for part, _, factor in self._components(stored):
+                measurement = next(rented)
+                self.transcript.note(measurement.question.key, measurement.values)
+                value = factor * float(measurement.values.reshape(-1)[0])
+                components[part] = Component(value, (factor * spread(measurement)) ** 2)
+            self._keep(Need(from_json(self.curator.schema, stored)), Rented(moment, components))
+        for measurement in measured[bought:asked]:
+            self.transcript.note(measurement.question.key, measurement.values)
+
+    def _keep(self, need: Need, own: Own) -> None:
+        self.own.setdefault(need.key, []).append(own)
+
+
+_RECORDS: WeakValueDictionary[tuple[int, str], Record] = WeakValueDictionary()  # a record keeps its curator alive
+_OPENING = threading.Lock()

@@ -1,0 +1,281 @@
+"""What the online iterative construction promises for a budget: resolution, threshold, hits and noise, before it runs.
+
+Everything here is computed from public numbers. A rule is an update algorithm with its bound T(a'); a guard with
+c = floor(T(a')) hits tests |count - n f(D)| once for each question. If its noise stays within W, the answers' within
+Na < a' n, and the row estimate within `slack` (zero where rows are public), then every hit is an error of at least a'
+and every other answer errs by at most alpha:
+
+    threshold = a' (n + slack) + W + slack,    alpha = (threshold + W + slack) / (n - slack)    (= a' + 2 W / n)
+
+MECHANISMS §6.4, errata A10 and A11.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from maquette.errors import BudgetError, QueryError
+from maquette.hypothesis import HYPOTHESES, Hypothesis, Median, MultiplicativeWeights, Perceptron
+from maquette.privacy import UNITS_PER_ONE, Accountant, DiscreteGaussian, Pure
+from maquette.schema import Schema
+from maquette.theory import online as theory
+
+Calibration = Literal["tight", "book"]
+
+RULES = ("multiplicative-weights", "mirror-descent", "perceptron", "median")
+RESOLUTIONS: tuple[float, ...] = tuple(np.geomspace(1.0, 1e-6, 350).tolist())
+TESTS = 0.9  # the share of rho that a guard gives to its tests; its Gaussian answers take the rest
+GRID = 2.0**-17  # rows: what rounding to the guard's grid of 2^-20 can move thresholds, answers and noise, in all
+WEIGHTS = 2.0**-20  # of the rows: what rounding a query's weights to that grid can move
+MAX_NET = 2**20  # numbers in a net of candidate tables
+NEVER = 1e60  # updates of a model that cannot be held
+
+
+@dataclass(frozen=True)
+class Rule:
+    """An update algorithm: T at a resolution, a model in its own initial state, and the resolutions to choose from."""
+
+    updates: Callable[[float], float]
+    start: Callable[[float], Hypothesis]
+    resolutions: Sequence[float] = RESOLUTIONS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What a session starts from; `moves` is how far one unit moves a count, `slack` the doubt on the rows."""
+
+    accountant: Accountant
+    delta: float
+    units: float
+    rows: float
+    slack: float
+    moves: int
+    queries: int
+    beta: float
+
+    @property
+    def epsilon(self) -> float:
+        """What the units are worth at the budget's delta."""
+        return self.accountant.loss(int(self.units), self.delta).epsilon
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The parameters of a session. `threshold` is in rows; `answer_error` bounds a measured answer, as a fraction."""
+
+    alpha: float
+    resolution: float
+    threshold: float
+    hits: int
+    units: float
+    refreshed: bool | None
+    answer_error: float
+
+
+NOTHING = Plan(alpha=math.inf, resolution=1.0, threshold=1.0, hits=1, units=1.0, refreshed=None, answer_error=math.inf)
+
+
+def rule_of(schema: Schema, hypothesis: str | Hypothesis, calibration: Calibration) -> Rule:
+    """The rule of a name, at whatever resolution suits; or of a fresh model, at its own.
+
+    With the book's calibration, names mean the book's steps.
+    """
+    if not isinstance(hypothesis, str):
+        return _rule_of_model(schema, hypothesis)
+    if hypothesis not in RULES:
+        hint = "; make the model yourself and give it" if hypothesis in HYPOTHESES else ""
+        raise QueryError(f"hypothesis is {hypothesis!r}; expected one of {', '.join(RULES)}, or a model{hint}")
+    kind = HYPOTHESES[hypothesis]
+    if kind is Median:
+        return Rule(lambda alpha: _net_updates(schema, alpha), lambda alpha: _net(schema, alpha))
+    if kind is MultiplicativeWeights and calibration == "book":
+        return Rule(
+            lambda alpha: 8 * kind.max_updates(schema, alpha),
+            lambda alpha: MultiplicativeWeights(schema, alpha=alpha, step="book"),
+        )
+    if kind is Perceptron and calibration == "book":
+        return Rule(
+            lambda alpha: kind.max_updates(schema, alpha), lambda alpha: Perceptron(schema, alpha=alpha, step="book")
+        )
+    return Rule(
+        lambda alpha: kind.max_updates(schema, alpha),
+        lambda alpha: kind(schema, alpha=alpha),  # type: ignore[call-arg]
+    )
+
+
+def plan(rule: Rule, setting: Setting, calibration: Calibration) -> Plan:
+    """The best promise for this budget; alpha is infinite where there is none."""
+    if calibration == "book":
+        return _book(rule, setting)
+    best = NOTHING
+    for resolution in rule.resolutions:
+        updates = rule.updates(resolution)
+        if updates >= NEVER:
+            break
+        hits = max(1, math.floor(updates))
+        forms: tuple[bool | None, ...] = (True, False) if setting.accountant.currency == "pure" else (None,)
+        found = min((_promise(setting, resolution, hits, form) for form in forms), key=lambda made: made.alpha)
+        best = min(best, found, key=lambda made: made.alpha)
+        if math.isinf(found.alpha):
+            break  # a finer resolution takes more hits, hence more noise: it does not fit either
+    return best
+
+
+def check_promise(rule: Rule, setting: Setting, calibration: Calibration, found: Plan) -> None:
+    """Refuse a promise of nothing, and say what would make one."""
+    if found.alpha < 1:
+        return
+
+    def reaches(changed: Setting) -> bool:
+        return plan(rule, changed, calibration).alpha < 1
+
+    rows = _least_factor(lambda factor: reaches(replace(setting, rows=setting.rows * factor)))
+    units = _least_factor(lambda factor: reaches(replace(setting, units=setting.units * factor)))
+    ways = [] if rows is None else [f"about {float(f'{1.05 * setting.rows * rows:.2g}'):,.0f} rows"]
+    if units is not None:
+        ways.append(f"epsilon {setting.accountant.loss(int(1.1 * setting.units * units), setting.delta).epsilon:.2g}")
+    advice = f"it takes {' or '.join(ways)} to promise anything" if ways else "no rows would do; take a coarser model"
+    raise QueryError(
+        f"with {setting.rows:,.0f} rows and epsilon {setting.epsilon:.3g} the theorem promises an error of "
+        f"{found.alpha:.3g}, which is nothing: {advice}. Measured marginals answer far better at this size"
+    )
+
+
+def _book(rule: Rule, setting: Setting) -> Plan:
+    """Threshold 2a, error 3a, with the noise of theorems 5.14 (pure) and 5.15; a as `theory.book` solves for it."""
+    pure = setting.accountant.currency == "pure"
+    if not pure and setting.delta == 0:
+        raise BudgetError("the book's (epsilon, delta) noise needs a delta above 0; give the budget one")
+    size = max(1, int((setting.rows - setting.slack) / setting.moves))
+    facts = {"queries": setting.queries, "epsilon": setting.epsilon, "delta": 0.0 if pure else setting.delta}
+    needed = theory.book(
+        updates=lambda alpha: rule.updates(min(alpha, 1.0)),
+        rows=size,
+        beta=setting.beta,
+        **facts,  # type: ignore[arg-type]
+    )
+    resolution = needed / 3
+    if len(rule.resolutions) == 1:
+        resolution = rule.resolutions[0] if resolution <= rule.resolutions[0] else math.inf
+    if resolution >= 1:
+        return replace(NOTHING, alpha=3 * resolution)
+    hits = max(1, math.floor(rule.updates(resolution)))
+    if pure:
+        return _promise(setting, resolution, hits, refreshed=True, book=True)
+    noise = theory.resampled_approximate(hits=hits, epsilon=setting.epsilon, delta=setting.delta)
+    # The guard's own accounting asks less for this noise than strong composition does, so less is charged.
+    size_each = (2 / noise.threshold) ** 2 / (2 * TESTS)
+    units = min(setting.units, hits * (_hit_units(setting.accountant, size_each) + 2))
+    return _promise(replace(setting, units=units), resolution, hits, None, book=True)
+
+
+def _promise(setting: Setting, resolution: float, hits: int, refreshed: bool | None, *, book: bool = False) -> Plan:
+    """What a guard of so many hits promises at this resolution, from the noise it will really add."""
+    tests, answers = _widths(setting, hits, refreshed)
+    rounding = GRID + WEIGHTS * setting.rows
+    width, slack, rows = tests + rounding, setting.slack, setting.rows
+    threshold = 2 * resolution * rows if book else resolution * (rows + slack) + width + slack
+    hits_are_errors = threshold - width - slack >= resolution * (rows + slack) * (1 - 1e-12)
+    answer_error = (answers + rounding + slack) / rows
+    if not hits_are_errors or answer_error >= resolution or slack >= rows:
+        return NOTHING
+    alpha = (threshold + width + slack) / (rows - slack)
+    return Plan(
+        alpha=max(alpha, 3 * resolution) if book else alpha,
+        resolution=resolution,
+        threshold=threshold,
+        hits=hits,
+        units=setting.units,
+        refreshed=refreshed,
+        answer_error=answer_error,
+    )
+
+
+def _widths(setting: Setting, hits: int, refreshed: bool | None) -> tuple[float, float]:
+    """Bounds, in rows, on the noise of a test with its threshold and of an answer: all hold with chance 1 - beta.
+
+    Half of beta for all tests, a quarter for all thresholds, a quarter for all answers.
+    """
+    pure, beta = setting.accountant.currency == "pure", setting.beta
+    epsilon = setting.units / UNITS_PER_ONE
+    if not pure:
+        noise = theory.concentrated(hits=hits, rho=hits * _hit_size(setting, hits), test_share=TESTS)
+    elif refreshed:
+        noise = theory.resampled(hits=hits, epsilon=epsilon)
+    else:
+        noise = theory.unresampled(hits=hits, epsilon=epsilon)
+    thresholds = 1 if refreshed is False else hits
+    tests = noise.query * math.log(2 * setting.queries / beta) + noise.threshold * math.log(4 * thresholds / beta)
+    tail = math.log(4 * hits / beta) if pure else math.sqrt(2 * math.log(8 * hits / beta))
+    exceed = setting.moves * (1 + 1e-5)  # a guard rounds its noise up
+    return tests * exceed, noise.answer * tail * exceed
+
+
+def _hit_size(setting: Setting, hits: int) -> float:
+    """The rho of the guard for each hit that so many units buy: theirs, or less where the currency is not rho."""
+    each = setting.units / hits
+    if setting.accountant.currency == "zcdp":
+        return each / UNITS_PER_ONE
+    size = each / UNITS_PER_ONE
+    for _ in range(60):  # a cost that grows about as fast as the size, and never faster
+        ratio = each / _hit_units(setting.accountant, size)
+        size *= ratio
+        if abs(ratio - 1) < 1e-9:
+            break
+    return size * (1 - 1e-6)
+
+
+def _hit_units(accountant: Accountant, size: float) -> int:
+    """The ledger units of one hit: an AboveThreshold of e' = sqrt(2 share rho), and a Gaussian answer."""
+    tests = accountant.units(Pure(math.sqrt(2 * TESTS * size)))
+    variance = 1 / (2 * (1 - TESTS) * size)
+    return tests + accountant.units(DiscreteGaussian(variance * 4.0**20, 4**20))  # type: ignore[arg-type]
+
+
+def _least_factor(enough: Callable[[float], bool]) -> float | None:
+    """About the least multiple that is enough, by doubling and then halving the step; None if none below 2^40 is."""
+    high = 1.0
+    while not enough(high):
+        high *= 4
+        if high > 2.0**40:
+            return None
+    low = high / 4
+    for _ in range(5):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def _rule_of_model(schema: Schema, model: Hypothesis) -> Rule:
+    """A model that someone made: its own alpha, its own bound on updates, and its state as it is."""
+    if model.schema != schema:
+        raise QueryError("the model was built for another schema; build it from curator.schema")
+    # Multiplicative weights keep their alpha in their step rule.
+    alpha = getattr(model, "alpha", None) or getattr(getattr(model, "_rule", None), "alpha", None)
+    bound = float(getattr(model, "update_bound", math.inf))
+    if alpha is None or math.isinf(bound):
+        raise QueryError(
+            f'{model!r} has no bound on its updates; give it alpha and a step of the theory (step="theory" or "book")'
+        )
+    return Rule(lambda _: bound, lambda _: model, (float(alpha),))
+
+
+def _net(schema: Schema, alpha: float) -> Median:
+    return Median.multisets(schema, _net_rows(schema, alpha), alpha=alpha)
+
+
+def _net_updates(schema: Schema, alpha: float) -> float:
+    """Floor of log2 of the multisets; never, where they cannot be listed."""
+    rows = _net_rows(schema, alpha)
+    candidates = math.comb(schema.size + rows - 1, rows) if schema.size * rows <= MAX_NET else MAX_NET
+    return float(candidates.bit_length() - 1) if candidates * schema.size <= MAX_NET else NEVER
+
+
+def _net_rows(schema: Schema, alpha: float) -> int:
+    """Rows of the multisets that come closer than alpha, by more than rounding, to every table."""
+    return math.floor(schema.size / (4 * alpha * (1 - 1e-6))) + 1

@@ -1,0 +1,165 @@
+"""Transcript: everything a session has measured, in order, and its estimates as of any moment.
+
+Every measured piece (one set of columns in one charge) adds to what is known of that set by inverse variance. The
+state after each charge is kept, so that a question can be answered from the earliest moment at which enough was known:
+that answer is a function of the question and of the ledger, the same whenever it is asked, before and after a restart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.curator import Measurement
+from maquette.query import Contrasts, Marginal, residual
+from maquette.release.evidence import spread
+from maquette.release.residuals import Columns, Residuals
+from maquette.schema import Schema
+from maquette.session.lens import CELLS, Lens, Part, Read
+from maquette.session.width import Known
+
+Values = NDArray[np.float64]
+
+EXACT = 1e30  # the precision of a number that is public
+
+
+def part_question(schema: Schema, part: Columns) -> Marginal | Contrasts:
+    """What is measured to learn a part: the number of rows, or what a set of columns says beyond its subsets."""
+    if part == CELLS:
+        return Marginal(schema, schema.names)
+    return residual(schema, part) if part else Marginal(schema)
+
+
+@dataclass(frozen=True)
+class State:
+    """What was known of a part after the charge `moment`."""
+
+    moment: int
+    sums: Values
+    precisions: Values
+    pieces: int
+
+    @cached_property
+    def part(self) -> Part:
+        """Coefficients, and their variances."""
+        return self.sums / self.precisions, 1.0 / self.precisions
+
+    @cached_property
+    def known(self) -> Known:
+        """The largest variance among the coefficients, and the number of pieces."""
+        return Known(1.0 / float(self.precisions.min()), self.pieces)
+
+
+class Transcript:
+    """Parts by set of columns, each with its states, oldest first."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self.moment = 0
+        self._states: dict[Columns, list[State]] = {}
+        self._digest = hashlib.sha256(schema.digest.encode())
+
+    @property
+    def digest(self) -> str:
+        """A hash of all released numbers so far: whoever replays the ledger must come to the same one."""
+        return self._digest.hexdigest()
+
+    def add(self, measured: Iterable[Measurement]) -> None:
+        """Take in one charge: pieces as `part_question` asks for them."""
+        self.moment += 1
+        for measurement in measured:
+            self._digest.update(measurement.question.key.encode() + measurement.values.tobytes())
+            if isinstance(measurement.question, Marginal) and measurement.question.axes:
+                precision = np.full(measurement.values.size, spread(measurement) ** -2)
+                cells = measurement.values.reshape(-1)
+                self._append(CELLS, (cells - cells.mean()) * precision, precision)
+                continue
+            gathered = Residuals(self.schema)
+            gathered.add(measurement)
+            for part, sums, precisions in gathered.stored():
+                self._append(part, sums, precisions)
+
+    def note(self, key: str, values: Values) -> None:
+        """Take in numbers that are kept elsewhere, for the digest alone."""
+        self._digest.update(key.encode() + values.tobytes())
+
+    def _append(self, part: Columns, sums: Values, precisions: Values) -> None:
+        states = self._states.setdefault(part, [])
+        if states:
+            last = states[-1]
+            state = State(self.moment, last.sums + sums, last.precisions + precisions, last.pieces + 1)
+        else:
+            state = State(self.moment, sums, precisions, 1)
+        if states and states[-1].moment == self.moment:
+            states[-1] = state
+        else:
+            states.append(state)
+
+    def fix_rows(self, rows: float) -> None:
+        """Take in the public number of rows, once."""
+        self._states[()] = [State(0, np.array(rows * EXACT), np.array(EXACT), 1)]
+
+    def known(self, parts: Iterable[Columns], moment: int | None = None) -> dict[Columns, Known]:
+        """What is known of these parts, now or at a moment, as far as they were measured."""
+        states = {part: self._at(part, moment) for part in parts}
+        return {part: state.known for part, state in states.items() if state is not None}
+
+    def moments(self, lens: Lens) -> list[int]:
+        """The moments at which what is known about a question changed, from the first at which all of it was known."""
+        needed = [self._states.get(part) for part in lens.gains]
+        if not all(needed):
+            return []
+        complete = max((states[0].moment for states in needed if states), default=0)
+        changed = {state.moment for states in needed if states for state in states if state.moment > complete}
+        return [complete, *sorted(changed)]
+
+    def reader(self, moment: int | None = None) -> Read:
+        """Reads every part as of a moment (default: now)."""
+
+        def read(part: Columns) -> Part:
+            state = self._at(part, moment)
+            assert state is not None, "only covered questions are read"
+            return state.part
+
+        return read
+
+    def _at(self, part: Columns, moment: int | None) -> State | None:
+        states = self._states.get(part)
+        if not states:
+            return None
+        if moment is None:
+            return states[-1]
+        place = bisect_right([state.moment for state in states], moment)
+        return states[place - 1] if place else None
+
+    def has(self, part: Columns) -> bool:
+        """Whether a part was measured at all."""
+        return part in self._states
+
+    def histogram(self) -> Values:
+        """The cells of the universe, where they were measured as one histogram."""
+        read = self.reader()
+        return read(CELLS)[0] + read(())[0] / self.schema.size
+
+    def residuals(self) -> Residuals:
+        """Everything known of sets of columns now, for a fit."""
+        gathered = Residuals(self.schema)
+        for part, states in self._states.items():
+            gathered.restore(part, states[-1].sums, states[-1].precisions)
+        return gathered
+
+    @property
+    def sets(self) -> int:
+        """How many parts were measured, the number of rows among them."""
+        return len(self._states)
+
+    def __repr__(self) -> str:
+        cells = sum(math.prod(states[-1].sums.shape) for states in self._states.values())
+        return f"Transcript({self.moment} charges, {self.sets} sets of columns, {cells:,} numbers)"
