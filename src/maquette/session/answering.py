@@ -80,7 +80,8 @@ class Numbers:
         values, variances = lens.look(self._transcript.reader(moment), rented)
         known = known_with(lens, self._transcript.known(lens.gains, moment), rented)
         if self.widths.gaussian and lens.gains:
-            return Reading(values, variances, self.widths.multiplier(lens, known) * np.sqrt(variances) + STEP)
+            widths = self.widths.multiplier(lens, known) * np.sqrt(variances)
+            return Reading(values, variances, widths + np.minimum(STEP, widths))
         return Reading(values, variances, np.full(lens.shape, self.widths.of(lens, known)))
 
     def _guess(self, need: Need) -> Reading:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.hypothesis.graphical import GraphicalModel
+from maquette.hypothesis.junction_tree import JunctionTree
 from maquette.query import LinearQuery
 from maquette.release.dense import DenseModel
+from maquette.release.estimation import estimates
 from maquette.release.fit import fit
 from maquette.release.residuals import Residuals
-from maquette.schema import Schema
 from maquette.session.lens import CELLS
 from maquette.session.transcript import Transcript
 
 Values = NDArray[np.float64]
 
-MAX_CELLS = 2**18  # a fit over more takes longer than an analyst waits
+MAX_CELLS = 2**18  # of the universe: a dense fit over more takes longer than an analyst waits
+MAX_TREE = 2**16  # cells of a junction tree, where the universe is larger
 STEPS = 200
 NOISE_LEVEL = 0.5
 
@@ -30,20 +32,6 @@ class Model(Protocol):
         """The answer, as a fraction of rows."""
 
 
-class Independent:
-    """Columns without any relation to each other, each as it was measured, or uniform."""
-
-    def __init__(self, schema: Schema, residuals: Residuals) -> None:
-        self._levels = {schema.position(name): _levels(residuals, name) for name in schema.names}
-
-    def answer(self, query: LinearQuery) -> float:
-        """The sum over products of one mean for each column."""
-        return sum(
-            term.coefficient * math.prod(float(factor @ self._levels[p]) for p, factor in term.factors.items())
-            for term in query.terms
-        )
-
-
 def model_of(transcript: Transcript) -> Model:
     """The model that best explains what a session has measured; deterministic, and free of charge."""
     schema = transcript.schema
@@ -53,15 +41,27 @@ def model_of(transcript: Transcript) -> Model:
         return DenseModel(schema, cells / total if total > 0 else np.full(cells.shape, 1.0 / cells.size))
     residuals = transcript.residuals()
     if schema.size > MAX_CELLS:
-        return Independent(schema, residuals)
+        return _graphical(residuals)
     return DenseModel(schema, fit(residuals, steps=STEPS, target=NOISE_LEVEL).probabilities)
 
 
-def _levels(residuals: Residuals, name: str) -> Values:
-    """The shares of a column's levels."""
-    size = residuals.schema[name].size
-    if not residuals.covers((name,)):
-        return np.full(size, 1.0 / size)
-    counts = np.maximum(residuals.marginal((name,))[0], 0.0)
-    total = float(counts.sum())
-    return counts / total if total > 0 else np.full(size, 1.0 / size)
+def _graphical(residuals: Residuals) -> Model:
+    """A graphical model of those measured sets that fit in a junction tree, the most telling first."""
+    schema = residuals.schema
+    tree = JunctionTree({column.name: column.size for column in schema}, [(name,) for name in schema.names])
+    kept = Residuals(schema)
+    measured = {columns: (values, variance) for columns, values, variance in residuals}
+    for columns in sorted(measured, key=lambda columns: (len(columns) > 1, -_surprise(*measured[columns]))):
+        if len(columns) > 1:
+            if tree.cells_with(columns) > MAX_TREE:
+                continue
+            tree = tree.with_cliques([columns])
+        kept.combine(columns, *measured[columns])
+    cliques = [(name,) for name in schema.names] + [columns for columns, _, _ in kept if len(columns) > 1]
+    *_, fitted = estimates(GraphicalModel(schema, cliques), kept)
+    return fitted.model
+
+
+def _surprise(values: Values, variance: Values) -> float:
+    """How far beyond their noise the coefficients of a set are from none."""
+    return float((values**2 / variance - 1.0).sum())

@@ -108,7 +108,7 @@ def _check(
             raise QueryError(f"{word} is {count!r}; expected a whole number of at least 1, or None")
     if not isinstance(simultaneous, bool):
         raise QueryError(f"simultaneous is {simultaneous!r}; expected True or False")
-    counted = isinstance(warm_start, int) and not isinstance(warm_start, bool) and 1 <= warm_start
+    counted = isinstance(warm_start, int) and not isinstance(warm_start, bool) and warm_start >= 1
     if not counted and warm_start not in ("auto", "none", "histogram"):
         raise QueryError(f'warm_start is {warm_start!r}; expected "auto", "none", "histogram" or a number of columns')
     if guard not in ("auto", "never"):
@@ -168,24 +168,26 @@ class _Opening:
     def _look(self, width: float) -> None:
         """Make the number of rows known to within so many rows."""
         known = self._record.transcript.known(self._rows.gains)
-        if known and self._widths.of(self._rows, known) <= width:
-            return
         purchase = self._market.shop(self._rows, known, width, self._widths, 1)
         left = self._curator.budget.limit - self._curator.ledger.spent()
         if purchase is None or purchase.units > left:
             raise BudgetError(
-                f"alpha {self._alpha:g} is out of reach: the table has so few rows that even counting them to within "
-                "that share would take more than remains of the budget. What was charged so far went into finding "
-                "that out. Ask for a larger alpha, or give the session a larger budget"
+                f"alpha {self._alpha:g} is out of reach: even counting the rows to within that share would take more "
+                "than remains of the budget. What was charged so far went into finding that out; a session that is "
+                "told the scale of the table (rows=...) finds out for nothing. Ask for a larger alpha, or give the "
+                "curator a larger budget"
             )
-        self._record.charge(Order(purchase.prices, {}, {}), analyst=CUSTODIAN)
+        if purchase.units:
+            self._record.charge(Order(purchase.prices, {}, {}), analyst=CUSTODIAN)
 
     def _reachable(self, tolerance: float) -> float:
-        """Refuse a tolerance at which not even one count can be paid."""
+        """Refuse a tolerance at which not even one count can be paid, before anything is."""
         left = self._curator.budget.limit - self._curator.ledger.spent()
-        units = self._market.price((), (4.0 / tolerance) ** 2)
-        if self._record.empty and units > left:
-            best = self._alpha * (units / left) ** (1.0 if self._market.pure else 0.5) if left else math.inf
+        price = self._market.shop(self._rows, {}, tolerance, self._widths, 1)
+        if self._record.empty and (price is None or price.units > left):
+            best = math.inf
+            if price is not None and left:
+                best = self._alpha * (price.units / left) ** (1.0 if self._market.pure else 0.5)
             advice = "No alpha below 1 is in reach of it"
             if best < 0.9:
                 advice = f"Ask for alpha of about {1.1 * best:.2g} or more"

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from maquette.curator import Curator, Measurement
 from maquette.errors import BudgetExceeded, LedgerCorrupted
-from maquette.privacy import Loss
+from maquette.privacy import DiscreteGaussian, Loss
 from maquette.privacy.ledger import Charge
-from maquette.query import Contrasts
+from maquette.query import Contrasts, LinearQuery
 from maquette.release.evidence import spread
 from maquette.release.residuals import Columns
 from maquette.release.shares import price
@@ -196,7 +196,8 @@ class Record:
     def _take(self, measured: Sequence[Measurement], note: Any) -> None:
         bought, asked = len(note["parts"]), len(note["parts"]) + len(note["direct"])
         self.cells = note["cells"]
-        self.transcript.add(measured[:bought])
+        plain = [] if self.cells else [one for one in measured[bought:asked] if _is_plain(one)]
+        self.transcript.add([*measured[:bought], *plain], cells=bool(self.cells))
         moment = self.transcript.moment
         for measurement, stored in zip(measured[bought:asked], note["direct"], strict=True):
             need = Need(measurement.marginal, stored["signed"])
@@ -216,6 +217,17 @@ class Record:
 
     def _keep(self, need: Need, own: Own) -> None:
         self.own.setdefault(need.key, []).append(own)
+
+
+def _is_plain(measurement: Measurement) -> bool:
+    """Whether it is a whole table of columns with Gaussian noise, which tells of all parts of them at once.
+
+    Turned into parts, the noise of a table stays jointly sub-Gaussian; independent Laplace noise would not be.
+    """
+    marginal = measurement.marginal
+    columns = all(isinstance(axis, str) for axis in marginal.axes)
+    whole = marginal.weight == LinearQuery.constant(marginal.schema)
+    return columns and whole and isinstance(measurement.event, DiscreteGaussian)
 
 
 _RECORDS: WeakValueDictionary[tuple[int, str], Record] = WeakValueDictionary()  # a record keeps its curator alive

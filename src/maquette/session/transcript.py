@@ -43,18 +43,34 @@ class State:
 
     moment: int
     sums: Values
-    precisions: Values
+    spreads: Values
+    weight: float
     pieces: int
+
+    @classmethod
+    def of(cls, moment: int, sums: Values, precisions: Values) -> State:
+        """One piece, given its coefficients times their precisions; it weighs as much as its least precise one."""
+        weight = float(precisions.min())
+        return cls(moment, weight * sums / precisions, weight**2 / precisions, weight, 1)
+
+    def and_then(self, later: State) -> State:
+        """Together with a later piece.
+
+        A piece has one weight for all its coefficients, because an answer's share in its noise must point where the
+        question does, whatever else was bought (`maquette.session.width`).
+        """
+        weight, pieces = self.weight + later.weight, self.pieces + later.pieces
+        return State(later.moment, self.sums + later.sums, self.spreads + later.spreads, weight, pieces)
 
     @cached_property
     def part(self) -> Part:
         """Coefficients, and their variances."""
-        return self.sums / self.precisions, 1.0 / self.precisions
+        return self.sums / self.weight, self.spreads / self.weight**2
 
     @cached_property
     def known(self) -> Known:
-        """The largest variance among the coefficients, and the number of pieces."""
-        return Known(1.0 / float(self.precisions.min()), self.pieces)
+        """What the variance of a coefficient is at most, and the number of pieces."""
+        return Known(1.0 / self.weight, self.pieces)
 
 
 class Transcript:
@@ -71,15 +87,15 @@ class Transcript:
         """A hash of all released numbers so far: whoever replays the ledger must come to the same one."""
         return self._digest.hexdigest()
 
-    def add(self, measured: Iterable[Measurement]) -> None:
-        """Take in one charge: pieces as `part_question` asks for them."""
+    def add(self, measured: Iterable[Measurement], *, cells: bool = False) -> None:
+        """Take in one charge: pieces as `part_question` asks for them, or whole tables; `cells`: of the universe."""
         self.moment += 1
         for measurement in measured:
             self._digest.update(measurement.question.key.encode() + measurement.values.tobytes())
-            if isinstance(measurement.question, Marginal) and measurement.question.axes:
+            if cells and isinstance(measurement.question, Marginal) and measurement.question.axes:
                 precision = np.full(measurement.values.size, spread(measurement) ** -2)
-                cells = measurement.values.reshape(-1)
-                self._append(CELLS, (cells - cells.mean()) * precision, precision)
+                counts = measurement.values.reshape(-1)
+                self._append(CELLS, (counts - counts.mean()) * precision, precision)
                 continue
             gathered = Residuals(self.schema)
             gathered.add(measurement)
@@ -92,11 +108,9 @@ class Transcript:
 
     def _append(self, part: Columns, sums: Values, precisions: Values) -> None:
         states = self._states.setdefault(part, [])
+        state = State.of(self.moment, sums, precisions)
         if states:
-            last = states[-1]
-            state = State(self.moment, last.sums + sums, last.precisions + precisions, last.pieces + 1)
-        else:
-            state = State(self.moment, sums, precisions, 1)
+            state = states[-1].and_then(state)
         if states and states[-1].moment == self.moment:
             states[-1] = state
         else:
@@ -104,7 +118,7 @@ class Transcript:
 
     def fix_rows(self, rows: float) -> None:
         """Take in the public number of rows, once."""
-        self._states[()] = [State(0, np.array(rows * EXACT), np.array(EXACT), 1)]
+        self._states[()] = [State.of(0, np.array(rows * EXACT), np.array(EXACT))]
 
     def known(self, parts: Iterable[Columns], moment: int | None = None) -> dict[Columns, Known]:
         """What is known of these parts, now or at a moment, as far as they were measured."""
@@ -152,7 +166,7 @@ class Transcript:
         """Everything known of sets of columns now, for a fit."""
         gathered = Residuals(self.schema)
         for part, states in self._states.items():
-            gathered.restore(part, states[-1].sums, states[-1].precisions)
+            gathered.combine(part, *states[-1].part)
         return gathered
 
     @property

@@ -28,8 +28,9 @@ from maquette.release.residuals import Columns
 from maquette.session.description import KIND
 from maquette.session.lens import Lens
 
-STEP = 0.5  # a normal law, rounded to whole counts, is no narrower than the discrete one
+STEP = 0.5  # a normal law rounded to whole counts is no narrower than the discrete one, nor is one of twice the size
 DERIVED, FRESH, GUARDED = 0.75, 0.125, 0.125  # of the doubt, for answers derived, measured as asked, and guarded
+LEAST = 1e-15  # a smaller doubt is none to a float; a million such numbers still add up to next to nothing
 _RATIOS = tuple(i / 64 for i in range(1, 64))  # where Chernoff's bound is tried
 
 
@@ -55,7 +56,8 @@ class Widths:
             return 0.0
         variance = sum(gain * known[part].variance for part, gain in lens.gains.items())
         if self.gaussian:
-            return self.multiplier(lens, known) * math.sqrt(variance) + STEP
+            width = self.multiplier(lens, known) * math.sqrt(variance)
+            return width + min(STEP, width)
         if not self.simultaneous:
             largest = max(_peak(lens, part, known[part]) * known[part].variance for part in lens.gains)
             return sum_half_width(math.sqrt(variance), math.sqrt(largest), 1 - self.beta, gaussian=False)
@@ -87,11 +89,11 @@ class Widths:
             return named  # a number of one question's own is noise that no other direction shares
         return min(named, _chi(self._log_doubt(description.set_bits + KIND), description.cells * max(pieces)))
 
-    def fresh(self, cells: int, moment: int) -> float:
+    def fresh(self, cells: int, number: int) -> float:
         """The doubt of each of so many numbers measured as asked: their noise is drawn after the choice."""
         if not self.simultaneous:
             return self.beta
-        return self.beta * FRESH * 6 / (math.pi * max(1, moment)) ** 2 / cells
+        return max(LEAST, self.beta * FRESH * 6 / (math.pi * number) ** 2 / cells)
 
     def _log_doubt(self, bits: float) -> float:
         """The share of a question with so long a name, whatever the number of its pieces."""
