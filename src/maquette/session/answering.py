@@ -108,7 +108,11 @@ class Numbers:
         known = self._transcript.known({**above.gains, **below.gains}, moment)
         upper = Reading(*above.look(read, rented), np.zeros(above.shape))
         lower = Reading(*below.look(read), np.zeros(below.shape))
-        multiplier = self.widths.multiplier(above, known_with(above, known, rented), per=below)
+        pieces = known_with(above, known, rented)
+        for part in rented:
+            if part in below.gains:  # the one number has the rented noise in it, the other that of the part
+                pieces[part] = pieces[part]._replace(pieces=1 + known[part].pieces)
+        multiplier = self.widths.multiplier(above, pieces, per=below)
         return upper, lower, fieller(upper, lower, above.covariance(below, read, rented), multiplier)
 
 

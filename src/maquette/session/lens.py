@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -44,6 +44,9 @@ class Component(NamedTuple):
 NOTHING: Mapping[Columns, Component] = MappingProxyType({})
 
 CELLS: Columns = ("*",)  # the part that is one noisy histogram of the whole universe, without its total
+
+
+_basis = cache(orthonormal)
 
 
 class Lens:
@@ -138,7 +141,7 @@ class ProductLens(Lens):
         super().__init__(schema, columns, shape, described(schema, matrices))
         self._scale = scale
         self._matrices = matrices
-        basis = {name: matrices[name] @ orthonormal(schema[name].size).T for name in columns}
+        basis = {name: matrices[name] @ _basis(schema[name].size).T for name in columns}
         self._means = {name: rows[:, 0] / math.sqrt(schema[name].size) for name, rows in basis.items()}
         self._contrasts = {name: rows[:, 1:] for name, rows in basis.items()}
 

@@ -24,6 +24,7 @@ WarmStart = Literal["auto", "none", "histogram"] | int
 MAX_HISTOGRAM = 2**12  # cells
 LOAD = 3  # columns of the questions that a warm start reckons with
 FIRST = 2.0**20  # rows: the first look at their number would do for so many, and costs next to nothing
+COARSE = 20.0  # rows: a width at which prices grow evenly
 FINER = 16.0  # each further look, at most
 
 
@@ -137,7 +138,6 @@ class _Opening:
         """How many rows `alpha` is, at least: a share of the fewest rows there can be."""
         if self._curator.relation.rows_are_public:
             exact = self._curator.count_rows()
-            self._record.transcript.fix_rows(exact)
             return self._reachable(self._alpha * (exact if rows is None else min(rows, exact)))
         if rows is not None:
             tolerance = self._reachable(self._alpha * rows)
@@ -185,9 +185,7 @@ class _Opening:
         left = self._curator.budget.limit - self._curator.ledger.spent()
         price = self._market.shop(self._rows, {}, tolerance, self._widths, 1)
         if self._record.empty and (price is None or price.units > left):
-            best = math.inf
-            if price is not None and left:
-                best = self._alpha * (price.units / left) ** (1.0 if self._market.pure else 0.5)
+            best = self._least(tolerance, left)
             advice = "No alpha below 1 is in reach of it"
             if best < 0.9:
                 advice = f"Ask for alpha of about {1.1 * best:.2g} or more"
@@ -196,6 +194,15 @@ class _Opening:
                 f"the budget. {advice}"
             )
         return tolerance
+
+    def _least(self, tolerance: float, left: int) -> float:
+        """About the least alpha at which one count can be paid, by how prices grow with precision."""
+        rows = max(tolerance, COARSE)
+        price = self._market.shop(self._rows, {}, rows, self._widths, 1)
+        if price is None or not left:
+            return math.inf
+        finer = (price.units / left) ** (1.0 if self._market.pure else 0.5)
+        return self._alpha * max(rows / tolerance * finer, 1.0 / tolerance)
 
     def histogram_is_cheapest(self, tolerance: float) -> bool:
         """Whether one histogram for any question costs less than all sets of a few columns."""

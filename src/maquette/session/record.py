@@ -85,6 +85,8 @@ class Record:
         self.name = f"session:{name}"
         self.lock = threading.RLock()
         self.transcript = Transcript(curator.schema)
+        if curator.relation.rows_are_public:
+            self.transcript.fix_rows(curator.count_rows())
         self.own: dict[str, list[Own]] = {}
         self.directs = 0
         self.guards = 0
@@ -129,7 +131,10 @@ class Record:
         note = {
             "parts": [list(part) for part in order.parts],
             "direct": [{**as_json(need.marginal), "signed": need.signed} for need, _ in order.directs.values()],
-            "rent": [{**as_json(need.marginal), "parts": [list(part) for part in parts]} for need, parts in rents],
+            "rent": [
+                {**as_json(need.marginal), "signed": need.signed, "parts": [list(part) for part in parts]}
+                for need, parts in rents
+            ],
             "units": [
                 *order.parts.values(),
                 *(units for _, units in order.directs.values()),
@@ -182,9 +187,12 @@ class Record:
             note=note,
         )
 
+    def _need(self, stored: Any) -> Need:
+        return Need(from_json(self.curator.schema, stored), stored["signed"])
+
     def _components(self, stored: Any) -> list[tuple[Columns, Contrasts, float]]:
         """The contrasts that were rented for a need, by part, and the factors that make them counts."""
-        lens = Need(from_json(self.curator.schema, stored)).lens(cells=False)
+        lens = self._need(stored).lens(cells=False)
         assert lens is not None, "only a need with a lens is rented for"
         found = []
         for part in map(tuple, stored["parts"]):
@@ -211,7 +219,7 @@ class Record:
                 self.transcript.note(measurement.question.key, measurement.values)
                 value = factor * float(measurement.values.reshape(-1)[0])
                 components[part] = Component(value, (factor * spread(measurement)) ** 2)
-            self._keep(Need(from_json(self.curator.schema, stored)), Rented(moment, components))
+            self._keep(self._need(stored), Rented(moment, components))
         for measurement in measured[bought:asked]:
             self.transcript.note(measurement.question.key, measurement.values)
 

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from maquette.curator import Curator
-from maquette.errors import BudgetExceeded, QueryError
+from maquette.errors import BudgetExceeded, LedgerError, QueryError
 from maquette.privacy import Loss
 from maquette.query import Expression, LinearQuery, Marginal
 from maquette.release.answer import Answer, AnswerTable, Source
@@ -34,7 +34,7 @@ from maquette.session.lens import NOTHING, Component, Lens
 from maquette.session.model import Model, model_of
 from maquette.session.need import Asked, Need
 from maquette.session.record import Direct, Order, Own, Record, Rented, Vouched
-from maquette.session.shopping import FIRST_SETS, Market, Offer, after
+from maquette.session.shopping import FIRST_SETS, Ahead, Market, Offer
 from maquette.session.transcript import Transcript
 from maquette.session.width import Known, Widths
 
@@ -42,6 +42,7 @@ Question = str | Expression | LinearQuery
 
 CUSTODIAN = "custodian"
 PROMISE = "counts within {tolerance:,.0f} rows ({alpha:g} of them){how}, over the noise on the binned, clamped table"
+PASSES = 4  # over the needs of one order
 MAX_PREPARED = 20_000  # sets of columns
 ROUNDING = 2e-6  # what splitting a charge may lose of a precision
 
@@ -74,6 +75,7 @@ class Session:
         expect: int | None = None,
     ) -> None:
         self.curator: Curator = record.curator
+        self._free = record.curator.cost_of([])
         self.alpha = alpha
         self.tolerance = tolerance
         self._record = record
@@ -89,6 +91,7 @@ class Session:
         self._paid_whole: dict[Columns, int] = {}  # for questions about these columns, measured just as asked
         self._rented: dict[Columns, int] = {}  # for what these parts contributed to single questions
         self._fitted: tuple[int, Model | None] = (-1, None)
+        self._losses: dict[int, Loss] = {}  # the last one: converting units to epsilon takes longer than an answer
 
     @property
     def beta(self) -> float:
@@ -114,7 +117,7 @@ class Session:
     @property
     def remaining(self) -> Loss:
         """What remains of the table's budget."""
-        return self.curator.remaining
+        return self._loss(self.curator.budget.limit - self.curator.ledger.spent())
 
     @property
     def _transcript(self) -> Transcript:
@@ -148,7 +151,7 @@ class Session:
         questions = [Asked.of(self.curator.schema, question) for question in asked]
         with self._lock:
             new = [question for question in questions if question.key not in self._answers]
-            paid = free = self.curator.cost_of([])
+            paid = free = self._free
             before = self._transcript.moment
             needs = [need for question in new for need in question.needs]
             self._vouch(needs)
@@ -166,7 +169,7 @@ class Session:
             answers = []
             for question in questions:
                 known = self._answers.get(question.key)
-                answers.append(self._answer(question, before, paid) if known is None else _again(known, free))
+                answers.append(self._answer(question, before, paid, free) if known is None else _again(known, free))
             return answers
 
     def prepare(self, size: int, *, analyst: str = CUSTODIAN) -> Loss:
@@ -228,7 +231,9 @@ class Session:
         return f"about {left // units:,} more new sets of {size} columns at this alpha ({self._loss(left)} remains)"
 
     def _loss(self, units: int) -> Loss:
-        return self.curator.budget.accountant.loss(units, self.curator.budget.delta)
+        if units not in self._losses:
+            self._losses = {units: self.curator.budget.accountant.loss(units, self.curator.budget.delta)}
+        return self._losses[units]
 
     def _lens(self, need: Need) -> Lens | None:
         if need.key not in self._lenses:
@@ -275,26 +280,52 @@ class Session:
         return self._widths.of(lens, known) if len(known) == len(lens.gains) else math.inf
 
     def _plan(self, needs: Iterable[Need]) -> Order:
-        """The cheapest charge after which all these needs are known within the tolerance."""
-        order, ahead = Order({}, {}, {}), dict[Columns, Known]()
-        for need in needs:
-            if need.key in order.directs or need.key in order.rents or self._state(need) is not None:
-                continue
-            lens = self._lens(need)
-            known = {} if lens is None else {**self._transcript.known(lens.gains), **_among(ahead, lens)}
-            if lens is not None and len(known) == len(lens.gains) and self._widths.of(lens, known) <= self.tolerance:
-                continue
-            offer = None if lens is None else self._shop(lens, known)
-            units = self._market.direct(need, self.tolerance, self._fresh(need, len(order.directs)))
-            if lens is None or offer is None or offer.burden > units + self._paid_whole.get(lens.columns, 0):
-                order.directs[need.key] = need, units
-                continue
-            for part, price in offer.prices.items():
-                order.parts[part] = order.parts.get(part, 0) + price
-                ahead[part] = after(known.get(part), offer.precisions[part])
-            if offer.rents:
-                order.rents[need.key] = need, offer.rents
+        """The cheapest charge after which all these needs are known within the tolerance.
+
+        What one need buys adds pieces to parts that another relies on, which may widen its interval: then the other
+        buys more, until all fit.
+        """
+        order, ahead = Order({}, {}, {}), Ahead(self._transcript)
+        missing = [need for need in needs if self._state(need) is None]
+        for _ in range(PASSES):
+            short = [need for need in missing if not self._will_do(need, order, ahead)]
+            for need in short:
+                self._add(order, ahead, need)
+            if not short:
+                break
+        for need in missing:
+            if not self._will_do(need, order, ahead):
+                order.rents.pop(need.key, None)
+                order.directs[need.key] = need, self._as_asked(need, order)
         return order
+
+    def _will_do(self, need: Need, order: Order, ahead: Ahead) -> bool:
+        lens = self._lens(need)
+        if need.key in order.directs or lens is None:
+            return need.key in order.directs
+        known = ahead.known(lens, need)
+        return len(known) == len(lens.gains) and self._widths.of(lens, known) <= self.tolerance
+
+    def _add(self, order: Order, ahead: Ahead, need: Need) -> None:
+        """Order what a need lacks, in the cheapest way."""
+        lens = self._lens(need)
+        ahead.give_up(need)
+        order.rents.pop(need.key, None)
+        offer = None if lens is None else self._shop(lens, ahead.known(lens, need))
+        units = self._as_asked(need, order)
+        if lens is None or offer is None or offer.burden > units + self._paid_whole.get(lens.columns, 0):
+            order.directs[need.key] = need, units
+            return
+        ahead.take(need, offer)
+        for part, price in offer.prices.items():
+            order.parts[part] = order.parts.get(part, 0) + price
+        if offer.rents:
+            order.rents[need.key] = need, offer.rents
+
+    def _as_asked(self, need: Need, order: Order) -> int:
+        """Units for measuring a need just as it is asked."""
+        number = self._record.directs + len(order.directs) + 1
+        return self._market.direct(need, self.tolerance, self._widths.fresh(need.marginal.cells, number))
 
     def _shop(self, lens: Lens, known: Mapping[Columns, Known]) -> Offer | None:
         """The cheapest mixture of parts to buy and to rent; what was paid in rents counts towards buying."""
@@ -316,9 +347,6 @@ class Session:
     def _worn(self, part: Columns, units: int, price: int) -> bool:
         """Whether renting a part once more would cost more in all than buying it."""
         return self._rented.get(part, 0) + units > price
-
-    def _fresh(self, need: Need, others: int) -> float:
-        return self._widths.fresh(need.marginal.cells, self._record.directs + others + 1)
 
     def _vouch(self, needs: Sequence[Need]) -> None:
         """Where a guard is armed, let it test the model's answers to what is not known."""
@@ -370,7 +398,7 @@ class Session:
         ending = "" if plan.units <= left else "; more than remains: it would be answered without a guarantee"
         return f"{first}to be measured: {shown}, for {cost}{ending}"
 
-    def _answer(self, asked: Asked, before: int, paid: Loss) -> Answer | AnswerTable:
+    def _answer(self, asked: Asked, before: int, paid: Loss, free: Loss) -> Answer | AnswerTable:
         """Answer a question from what is known; kept for ever if it is within the tolerance."""
         states = [self._state(need) for need in asked.needs]
         promised = all(state is not None for state in states)
@@ -383,7 +411,7 @@ class Session:
             asked,
             numbers,
             guarantee=self._promise if promised else None,
-            cost=paid if new or not promised else self._loss(0),
+            cost=paid if new or not promised else free,
             source=source,
             remaining=self.remaining,
         )
@@ -405,7 +433,7 @@ class Session:
         how = "all answers together" if self.simultaneous else "each answer"
         return (
             f"Session(alpha={self.alpha:g}, {1 - self.beta:g} for {how}, {len(self._answers)} questions answered, "
-            f"spent {self.spent})"
+            f"{_spent(self.curator)})"
         )
 
     def _repr_html_(self) -> str:
@@ -421,13 +449,16 @@ class Session:
         return f"<table><caption>Session</caption>{rows}</table>"
 
 
+def _spent(curator: Curator) -> str:
+    try:
+        return f"spent {curator.spent}"
+    except LedgerError:
+        return "closed"
+
+
 def _check_analyst(analyst: object) -> None:
     if not isinstance(analyst, str) or not analyst:
         raise QueryError(f"analyst is {analyst!r}; expected a name")
-
-
-def _among(known: Mapping[Columns, Known], lens: Lens) -> dict[Columns, Known]:
-    return {part: known[part] for part in lens.gains if part in known}
 
 
 def _again(answer: Answer | AnswerTable, free: Loss) -> Answer | AnswerTable:

@@ -27,7 +27,7 @@ from maquette.query import Contrasts
 from maquette.release.residuals import Columns
 from maquette.session.lens import CELLS, Lens
 from maquette.session.need import Need
-from maquette.session.transcript import part_question
+from maquette.session.transcript import Transcript, part_question
 from maquette.session.width import STEP, Known, Widths
 
 SLACK = 1e-6  # bought beyond the target, so that rounding does not leave it unmet
@@ -264,3 +264,30 @@ def after(known: Known | None, added: float) -> Known:
 def _norm(matrix: NDArray[np.int64]) -> float:
     """The least norm of a row: what is promised of every coefficient."""
     return float(np.linalg.norm(matrix, axis=1).min())
+
+
+class Ahead:
+    """What will be known once an order is carried out."""
+
+    def __init__(self, transcript: Transcript) -> None:
+        self._transcript = transcript
+        self._parts: dict[Columns, Known] = {}
+        self._rented: dict[str, dict[Columns, Known]] = {}
+
+    def known(self, lens: Lens, need: Need) -> dict[Columns, Known]:
+        """Of the parts of a need, those rented for it included."""
+        bought = {part: self._parts[part] for part in lens.gains if part in self._parts}
+        return {**self._transcript.known(lens.gains), **bought, **self._rented.get(need.key, {})}
+
+    def take(self, need: Need, offer: Offer) -> None:
+        """Reckon with an offer."""
+        known = self._transcript.known(offer.prices)
+        for part in offer.prices:
+            self._parts[part] = after(self._parts.get(part, known.get(part)), offer.precisions[part])
+        rented = {part: Known(1.0 / offer.precisions[part], 1, lumped=True) for part in offer.rents}
+        if rented:
+            self._rented[need.key] = rented
+
+    def give_up(self, need: Need) -> None:
+        """Reckon no more with what was to be rented for a need."""
+        self._rented.pop(need.key, None)

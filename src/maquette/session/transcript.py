@@ -79,6 +79,7 @@ class Transcript:
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
         self.moment = 0
+        self._exact_rows = False
         self._states: dict[Columns, list[State]] = {}
         self._digest = hashlib.sha256(schema.digest.encode())
 
@@ -107,6 +108,8 @@ class Transcript:
         self._digest.update(key.encode() + values.tobytes())
 
     def _append(self, part: Columns, sums: Values, precisions: Values) -> None:
+        if self._exact_rows and not part:
+            return
         states = self._states.setdefault(part, [])
         state = State.of(self.moment, sums, precisions)
         if states:
@@ -117,7 +120,8 @@ class Transcript:
             states.append(state)
 
     def fix_rows(self, rows: float) -> None:
-        """Take in the public number of rows, once."""
+        """Take in the public number of rows, first of all: nothing measured can add to it."""
+        self._exact_rows = True
         self._states[()] = [State.of(0, np.array(rows * EXACT), np.array(EXACT))]
 
     def known(self, parts: Iterable[Columns], moment: int | None = None) -> dict[Columns, Known]:
