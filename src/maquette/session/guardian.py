@@ -50,6 +50,7 @@ class Guardian:
         self._tolerance = tolerance
         self._never = never
         self._guard: Guard | None = None
+        self._number = 0  # of the guard that is open
         self._tests = 0
         self._regret = self._spent = 0
 
@@ -95,14 +96,14 @@ class Guardian:
             self._arm()
 
     def _arm(self) -> None:
-        name, units = f"{self._record.name}:guard:{self._record.guards}", self.price
+        self._number, units = self._record.guards, self.price
         self._record.guards += 1
         try:
             self._guard = self._curator.guard(
                 THRESHOLD * self._tolerance,
                 hits=1,
                 numeric=False,
-                request=name,
+                request=f"{self._record.name}:guard:{self._number}",
                 **price(self._curator, units),
             )
         except BudgetExceeded:
@@ -116,11 +117,16 @@ class Guardian:
         if self._guard is None or need.signed:
             return False
         values = np.rint(guessed(need, model, rows))
-        note = {"need": as_json(need.marginal), "values": values.tolist(), "tolerance": self._tolerance}
+        promise = {
+            "tolerance": self._tolerance,
+            "beta": self._widths.beta,
+            "simultaneous": self._widths.simultaneous,
+        }
+        note = {"need": as_json(need.marginal), "values": values.tolist(), **promise}
         name = hashlib.sha256(json.dumps([need.key, values.tolist()]).encode()).hexdigest()
         try:
             tested = self._guard.test(
-                need.marginal, values, request=f"{self._record.name}:test:{self._record.guards}:{name}", note=note
+                need.marginal, values, request=f"{self._record.name}:test:{self._number}:{name}", note=note
             )
         except GuardSealed:
             self._guard = None
@@ -130,7 +136,7 @@ class Guardian:
             self._guard = None
         if tested.above:
             return False
-        self._record.vouch(need, values, self._tolerance)
+        self._record.vouch(need, note)
         return True
 
 

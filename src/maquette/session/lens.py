@@ -28,7 +28,7 @@ Values = NDArray[np.float64]
 Part = tuple[Values, Values]  # coefficients in counts, and their variances
 Read = Callable[[Columns], Part]
 
-MAX_CELLS = 2**20  # what may be written out for a question that does not factor
+MAX_CELLS = 2**20  # of the columns of a question, and of all that is written out for one that does not factor
 MAX_COLUMNS = 12  # a question has 2^columns parts
 
 NEGLIGIBLE = 1e-18
@@ -277,15 +277,12 @@ def lens_of(marginal: Marginal, *, signed: bool = False) -> Lens:
 
     A marginal whose axes and weight factor over the columns is a product; any other is written out.
     """
-    product = _product(marginal, signed)
+    schema, columns = marginal.schema, marginal.columns
+    product = _product(marginal, signed) if schema.cells(columns) <= MAX_CELLS else None
     if product is not None:
         return product
-    schema, columns = marginal.schema, marginal.columns
     if len(columns) > MAX_COLUMNS or schema.cells(columns) * marginal.cells > MAX_CELLS:
-        raise TooWide(
-            f"the question depends on {len(columns)} columns with {schema.cells(columns):,} combinations in a way that "
-            "does not factor"
-        )
+        raise TooWide(f"the question depends on {len(columns)} columns with {schema.cells(columns):,} combinations")
     shape = marginal.shape[:-1] if signed else marginal.shape
     return TableLens(schema, columns, _written_out(marginal, columns, signed), shape)
 

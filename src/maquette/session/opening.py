@@ -201,7 +201,7 @@ class _Opening:
         price = self._market.shop(self._rows, {}, rows, self._widths, 1)
         if price is None or not left:
             return math.inf
-        finer = (price.units / left) ** (1.0 if self._market.pure else 0.5)
+        finer: float = (price.units / left) ** (1.0 if self._market.pure else 0.5)
         return self._alpha * max(rows / tolerance * finer, 1.0 / tolerance)
 
     def histogram_is_cheapest(self, tolerance: float) -> bool:

@@ -27,11 +27,13 @@ from maquette.session.transcript import Transcript, part_question
 
 @dataclass(frozen=True)
 class Vouched:
-    """The public model's numbers for a need, in counts, that a guard found within `tolerance`."""
+    """The public model's numbers for a need, in counts, that a guard found within `tolerance`, but for its doubt."""
 
     moment: int
     values: NDArray[np.float64]
     tolerance: float
+    beta: float
+    simultaneous: bool
 
 
 @dataclass(frozen=True)
@@ -84,21 +86,33 @@ class Record:
         self.curator = curator
         self.name = f"session:{name}"
         self.lock = threading.RLock()
-        self.transcript = Transcript(curator.schema)
-        if curator.relation.rows_are_public:
-            self.transcript.fix_rows(curator.count_rows())
-        self.own: dict[str, list[Own]] = {}
-        self.directs = 0
-        self.guards = 0
         self.cells: bool | None = None  # whether questions are about the cells of one histogram, once that is decided
-        self._next = 0
+        self._interrupted = True
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Rebuild everything from the ledger, at first and whenever a charge was interrupted.
+
+        Someone may press Ctrl-C between the commit of a charge and its return; the charge is in the ledger, so it must
+        be here before the next one.
+        """
+        if not self._interrupted:
+            return
+        self.transcript = Transcript(self.curator.schema)
+        if self.curator.relation.rows_are_public:
+            self.transcript.fix_rows(self.curator.count_rows())
+        self.own: dict[str, list[Own]] = {}
+        self.directs = self.guards = self._next = 0
         for charge, note in self._notes("measure", "guard.test", "guard"):
-            if note is None:
-                self.guards += 1
-                continue
-            if "values" in note:
-                self._restore(charge, note)
-                continue
+            self._recover(charge, note)
+        self._interrupted = False
+
+    def _recover(self, charge: Charge, note: Any) -> None:
+        if note is None:
+            self.guards += 1
+        elif "values" in note:
+            self._restore(charge, note)
+        else:
             self._next = int(charge.id.rpartition(":")[2]) + 1
             if charge.state == "answered":
                 self._replay(charge, note)
@@ -145,24 +159,27 @@ class Record:
         }
         request = f"{self.name}:{self._next}"
         self._next += 1  # whatever happens to this request, its name is used up
+        self._interrupted = True
         try:
             measured = self._measure(request, note, analyst)
         except BudgetExceeded:
             self._next -= 1  # unless nothing was charged
+            self._interrupted = False
             raise
         self._take(measured, note)
+        self._interrupted = False
         return self.curator.cost_of(measured)
 
-    def vouch(self, need: Need, values: NDArray[np.float64], tolerance: float) -> None:
-        """Keep the model's numbers for a need, which a guard has just let pass."""
-        self._keep(need, Vouched(self.transcript.moment, values, tolerance))
+    def vouch(self, need: Need, note: Any) -> None:
+        """Keep the model's numbers for a need, which a guard has let pass, as its note has them."""
+        promise = (note["tolerance"], note["beta"], note["simultaneous"])
+        self._keep(need, Vouched(self.transcript.moment, np.array(note["values"]), *promise))
 
     def _restore(self, charge: Charge, note: Any) -> None:
         """A test that a guard let pass before a restart stays passed."""
         recorded = self.curator.recall(charge.id)
         if recorded is not None and not recorded[0][0]:
-            need = Need(from_json(self.curator.schema, note["need"]))
-            self.vouch(need, np.array(note["values"]), note["tolerance"])
+            self.vouch(Need(from_json(self.curator.schema, note["need"])), note)
 
     def _replay(self, charge: Charge, note: Any) -> None:
         if note["state"] != self.transcript.digest:

@@ -150,6 +150,7 @@ class Session:
         _check_analyst(analyst)
         questions = [Asked.of(self.curator.schema, question) for question in asked]
         with self._lock:
+            self._record.refresh()
             new = [question for question in questions if question.key not in self._answers]
             paid = free = self._free
             before = self._transcript.moment
@@ -268,7 +269,8 @@ class Session:
         """Whether what a need has of its own is within the tolerance, up to rounding."""
         match own:
             case Vouched():
-                width = own.tolerance
+                sure = own.beta <= self.beta and own.simultaneous >= self.simultaneous
+                width = own.tolerance if sure else math.inf
             case Direct():
                 width = float(measured(own, self._widths).widths.max(initial=0.0))
             case Rented():
