@@ -128,7 +128,7 @@ def test_a_guarded_answer_stays_the_same_after_a_restart(tmp_path: Path) -> None
 
 
 def test_a_session_whose_budget_is_gone_still_opens_and_repeats_its_answers(tmp_path: Path) -> None:
-    budget = mq.Budget(epsilon=0.06)
+    budget = mq.Budget(epsilon=0.03)
     asked = "age >= 20 AND smoker OR region = 'south' AND NOT smoker"
     with opened(tmp_path / "ledger", budget, relation="replace", warm_start="none") as (_, session):
         first = session.ask(asked)

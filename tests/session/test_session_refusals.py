@@ -211,7 +211,7 @@ def test_a_table_too_small_for_its_budget_is_refused_and_the_search_for_its_size
 
 
 def test_an_exhausted_analyst_hears_the_model_and_pays_nothing() -> None:
-    with session(PURE) as asking:
+    with session(PURE, warm_start="none") as asking:
         asking.ask("smoker")
         asking.limit("ann", epsilon=1e-6)
         with unchanged(asking.curator):
@@ -276,7 +276,7 @@ def test_nobody_can_choose_the_noise_of_a_session() -> None:
 
 
 def test_a_closed_curator_answers_nothing_new() -> None:
-    with session(PURE) as asking:
+    with session(PURE, warm_start="none") as asking:
         asking.ask("smoker")
     for ask in (asking.ask, asking.explain):
         with pytest.raises(LedgerError, match="closed"):

@@ -15,8 +15,9 @@ from maquette.privacy.interval import sum_half_width
 from maquette.query import Marginal
 from maquette.release.residuals import Columns
 from maquette.schema import Schema
+from maquette.session.description import KIND
 from maquette.session.lens import Lens, lens_of
-from maquette.session.width import DERIVED, STEP, Known, Widths, _chi, laplace_half_width
+from maquette.session.width import DERIVED, STEP, Known, Widths, _chi, laplace_half_width, laplace_sum
 
 SCHEMA = Schema([mq.Integer("age", 0, 9), mq.Boolean("smoker"), mq.Category("town", ["a", "b", "c"])])
 PIECES = [1, 2, 3, 8, 40, 300, 20_000]
@@ -130,10 +131,103 @@ def test_no_adversary_beats_the_bound_of_laplace_noise() -> None:
         assert own == pytest.approx(laplace_half_width(math.sqrt(m), math.sqrt(m), doubt))
 
 
-@given(st.floats(0.01, 100.0), st.floats(0.05, 1.0), st.floats(1e-9, 0.9))
+@given(st.floats(0.01, 100.0), st.floats(0.05, 0.999), st.floats(1e-9, 0.9))
 def test_laplace_widths_agree_with_those_of_a_confidence(deviation: float, share: float, doubt: float) -> None:
     ours = laplace_half_width(deviation, deviation * share, math.log(doubt))
     assert ours == pytest.approx(sum_half_width(deviation, deviation * share, 1 - doubt, gaussian=False), rel=1e-6)
+
+
+@given(st.floats(0.01, 100.0), st.floats(1e-9, 0.9))
+def test_one_noise_has_its_own_tail(deviation: float, doubt: float) -> None:
+    scale = deviation / math.sqrt(2)
+    own = sum_half_width(deviation, deviation, 1 - doubt, gaussian=False)
+    assert own == pytest.approx(scale * math.log(2 / doubt), rel=1e-6)
+    assert own <= laplace_half_width(deviation, deviation, math.log(doubt))
+    assert laplace_sum([(deviation**2, deviation**2)], math.log(doubt)) >= own * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("scale", [0.1, 0.5, 2.0, 20.0])
+@pytest.mark.parametrize("factor", [1 / 64, 0.5, 1.0, 10.0])
+def test_the_tail_of_one_noise_holds_for_the_discrete_law_and_its_multiples(scale: float, factor: float) -> None:
+    values = np.arange(5000)
+    beyond = 2 * np.exp(-(values + 1) / scale) / (1 + math.exp(-1 / scale))  # Pr[|noise| > value]
+    for doubt in (0.9, 0.5, 0.3, 0.1, 0.05, 1e-3, 1e-9):
+        deviation = factor * scale * math.sqrt(2)
+        width = sum_half_width(deviation, deviation, 1 - doubt, gaussian=False)
+        assert beyond[math.floor(width / factor * (1 + 1e-12))] <= doubt
+
+
+@pytest.mark.parametrize("pieces", [2, 3, 10])
+def test_the_tail_of_one_noise_holds_for_several_of_its_variance(pieces: int) -> None:
+    """Evidence may say that one noise value makes up all of a deviation where it does not know better."""
+    rng, runs = np.random.default_rng(pieces), 200_000
+    for shares in (np.full(pieces, 1 / pieces), 0.5 ** np.arange(1, pieces + 1)):
+        sums = rng.laplace(size=(runs, pieces)) @ np.sqrt(shares / shares.sum())
+        for doubt in (0.9, 0.5, 0.3, 0.1, 0.01):
+            missed = int((np.abs(sums) > sum_half_width(math.sqrt(2), math.sqrt(2), 1 - doubt, gaussian=False)).sum())
+            assert stats.binom.sf(missed - 1, runs, doubt) > 1e-6
+
+
+GROUPS = [
+    [(1.0, 1.0)],  # of several noises or pieces
+    [(1.0, 0.25)],
+    [(1.0, 1.0), (1.0, 1.0)],
+    [(4.0, 1.0), (1.0, 0.01)],
+    [(1.0, 1.0), (0.0, 0.0)],
+    [(9.0, 0.5), (2.0, 2.0), (3.0, 0.1)],
+]
+
+
+@pytest.mark.parametrize("groups", GROUPS, ids=str)
+@pytest.mark.parametrize("size", [0.3, 5.0])
+def test_a_sum_of_groups_of_laplace_noise_stays_within_its_width(
+    groups: list[tuple[float, float]], size: float
+) -> None:
+    """Discrete noises, as many of the largest in every group as its total has room for, and one for the rest."""
+    rng, runs = np.random.default_rng(11), 200_000
+    sums = np.zeros(runs)
+    for total, largest in groups:
+        count = int(total / largest) if largest else 0
+        for variance in [largest] * count + [total - count * largest]:
+            decay = math.exp(-1 / size)  # noise of this scale, times what gives it the variance
+            noise = rng.geometric(1 - decay, size=runs) - rng.geometric(1 - decay, size=runs)
+            sums += math.sqrt(max(0.0, variance) / 2) / size * noise
+    for doubt in (0.9, 0.5, 0.3, 0.1, 0.01, 1e-4):
+        missed = int((np.abs(sums) > laplace_sum(groups, math.log(doubt))).sum())
+        assert stats.binom.sf(missed - 1, runs, doubt) > 1e-6
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.01, 100.0), st.floats(0.01, 1.0)), min_size=1, max_size=6), st.floats(1e-12, 0.95)
+)
+def test_groups_are_never_wider_than_a_deviation_and_its_largest_part(
+    groups: list[tuple[float, float]], doubt: float
+) -> None:
+    noises = [(total, total * share) for total, share in groups]
+    deviation, largest = math.sqrt(sum(n[0] for n in noises)), math.sqrt(max(n[1] for n in noises))
+    width = laplace_sum(noises, math.log(doubt))
+    assert width <= laplace_half_width(deviation, largest, math.log(doubt)) * (1 + 1e-12)
+    # A group split in two, as more pieces would split it, is no wider, and a group without noise adds nothing.
+    halves = [(total / 2, largest / 2) for total, largest in noises for _ in range(2)]
+    assert laplace_sum(halves, math.log(doubt)) <= width * 1.02  # the grid is as fine
+    assert laplace_sum([*noises, (0.0, 0.0)], math.log(doubt)) == width
+
+
+@pytest.mark.parametrize("scale", [0.05, 0.3, 1.0, 7.0])
+def test_the_moments_of_discrete_laplace_noise_are_no_larger_than_those_of_its_scale(scale: float) -> None:
+    decay = math.exp(-1 / scale)
+    for share in np.linspace(0.01, 0.99, 50):
+        s = share / scale
+        discrete = (1 - decay) ** 2 / ((1 - decay * math.exp(s)) * (1 - decay * math.exp(-s)))
+        assert discrete <= 1 / (1 - share**2) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 5])
+def test_the_number_of_rows_in_several_pieces_has_the_width_of_a_sum(pieces: int) -> None:
+    of, widths = lens("TRUE"), Widths(0.5, False, gaussian=False)
+    own = math.log(2 / 0.5) / math.sqrt(2)
+    assert widths.of(of, known(of)) == pytest.approx(own)
+    assert widths.of(of, known(of, pieces=pieces)) >= own * (1 - 1e-12)
 
 
 def test_laplace_widths_stay_finite_for_questions_with_very_long_names() -> None:
@@ -171,10 +265,12 @@ def test_each_uses_the_normal_quantile_and_all_at_once_the_better_of_two_bounds(
     doubt = math.log(0.05 * DERIVED) - cell.description.bits * math.log(2)
     assert together.multiplier(cell, uneven) == pytest.approx(_chi(doubt, 1 + 2 + 3 + 4))
     rented = {part: Known(1.0, 1, lumped=True) for part in odd.gains}
+    doubt = math.log(0.05 * DERIVED) - (odd.description.bits + KIND) * math.log(2)  # a rented question says so
+    assert together.multiplier(odd, rented) == pytest.approx(_chi(doubt, len(rented)))
     assert together.multiplier(odd, rented) >= together.multiplier(odd, known(odd))
     # Weights without a name fall back on all directions of their columns, 10 here.
     nameless = lens_of(Marginal(SCHEMA, (), mq.LinearQuery.product(SCHEMA, {"age": np.linspace(0, 1, 10) ** 2})))
-    log_doubt = math.log(0.05 * DERIVED) - (nameless.description.set_bits + math.log2(6)) * math.log(2)
+    log_doubt = math.log(0.05 * DERIVED) - (nameless.description.set_bits + KIND) * math.log(2)
     assert together.multiplier(nameless, known(nameless)) == pytest.approx(_chi(log_doubt, 10))
     owned = {part: Known(1.0, 1, lumped=part != ()) for part in nameless.gains}
     assert together.multiplier(nameless, owned) == math.inf  # noise of its own is shared by no other direction

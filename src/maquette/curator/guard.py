@@ -21,6 +21,7 @@ from maquette.privacy.units import UNITS_PER_ONE
 from maquette.query import LinearQuery, Marginal, marginal_of
 
 GRID = 2**20  # every guarded statistic is in these units, whatever the question's own grid
+MAX_THRESHOLD = 2**40  # rows, more than any table has
 UNREFRESHED_FROM = 3  # from this many hits on, one threshold for all hits needs less query noise
 
 
@@ -62,8 +63,8 @@ class Guard:
         request: str | None = None,
     ) -> Guard:
         """Charge the whole guard, then draw its threshold; a request name that was used before is refused."""
-        if not (math.isfinite(threshold) and threshold > 0):
-            raise QueryError(f"threshold is {threshold!r}; expected a positive number of rows")
+        if not 0 < threshold <= MAX_THRESHOLD:
+            raise QueryError(f"threshold is {threshold!r}; expected a positive number of rows, {MAX_THRESHOLD} at most")
         settings = _calibrated(
             passage, units, hits, relation.max_contributions * GRID, numeric=numeric, refreshed=refreshed
         )
@@ -98,7 +99,7 @@ class Guard:
         if m.schema != self._engine.schema:
             raise QueryError("the question was built for another schema; build it from curator.schema")
         public = np.asarray(answer, dtype=np.float64)
-        if public.shape != m.shape or not np.isfinite(public).all() or (np.abs(public) > 2**40).any():
+        if public.shape != m.shape or not np.isfinite(public).all() or (np.abs(public) > MAX_THRESHOLD).any():
             raise QueryError(f"the public answer to {m!r} must be finite, in counts, of shape {m.shape}")
         numeric = self._vector.settings.answer is not None
         if numeric and m.cells != 1:

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from maquette.curator.guard import GRID, MAX_THRESHOLD
 from maquette.curator.noise import NoiseSource, check_laplace, up
 from maquette.curator.passage import Arrays, Passage, digest
 from maquette.curator.results import Tested
@@ -18,7 +19,6 @@ from maquette.privacy.lazy import lazy_rate
 from maquette.privacy.units import UNITS_PER_ONE, float_down
 from maquette.query import LinearQuery, Marginal, marginal_of
 
-GRID = 2**20  # every guarded statistic is in these units, whatever the question's own grid
 NAME = "lazy-guard"  # of the request and of the guard: a ledger knows one of each, for ever
 
 
@@ -75,8 +75,8 @@ class LazyGuard:
                 "a lazy guard is experimental: its privacy theorem is proved in docs/theory/lazy-rounds.md and audited "
                 "but was not published by others; pass experimental=True to rely on it, or open a plain guard"
             )
-        if not (math.isfinite(threshold) and threshold > 0):
-            raise QueryError(f"threshold is {threshold!r}; expected a positive number of rows")
+        if not 0 < threshold <= MAX_THRESHOLD:
+            raise QueryError(f"threshold is {threshold!r}; expected a positive number of rows, {MAX_THRESHOLD} at most")
         event = calibrated(passage, units, hits, relation.max_contributions * GRID)
         try:
             _, cost = passage.through(

@@ -33,7 +33,8 @@ def sum_half_width(deviation: float, largest: float, confidence: float, *, gauss
 
     Gaussian: the normal quantile. Otherwise parts are Laplace of scale b_i = deviation_i / sqrt(2); the moment
     generating function of each is at most exp(b_i^2 s^2 / (1 - b_i^2 s^2)), also for the discrete law of that scale,
-    so Chernoff's bound holds at every s below 1 / max b_i; the least of a grid is taken.
+    so Chernoff's bound holds at every s below 1 / max b_i; the least of a grid is taken. A single noise has its own
+    tail, Pr[|Z| > t] <= 2 exp(-t / b), also for the discrete law and its multiples (MECHANISMS §1.2).
     """
     check_confidence(confidence)
     if deviation == 0.0:
@@ -44,6 +45,8 @@ def sum_half_width(deviation: float, largest: float, confidence: float, *, gauss
         return deviation * float(ndtri((1.0 + confidence) / 2.0))
     square, scale = deviation**2 / 2.0, largest / math.sqrt(2.0)
     doubt = math.log(2.0 / (1.0 - confidence))
+    if largest >= deviation:
+        return scale * doubt
     ratios = (i / 64 for i in range(1, 64))  # s * max b_i
     return min(square * r / (scale * (1 - r**2)) + doubt * scale / r for r in ratios)
 

@@ -111,6 +111,8 @@ def residual(schema: Schema, columns: Sequence[str]) -> Contrasts:
     """
     sizes = schema.shape(columns)
     scale = 1 if set(sizes) <= {2} else 2 ** min(12, 28 // len(sizes))
+    while scale > 1 and math.prod(int(np.abs(helmert(size, scale)).max()) for size in sizes) > LARGEST:
+        scale //= 2  # rounding up may overshoot what weights can be
     return Contrasts(Marginal(schema, columns), [helmert(size, scale) for size in sizes])
 
 

@@ -6,6 +6,7 @@ from maquette.release.artifact import Certificate, Release
 from maquette.release.baseline import gaussian, laplace
 from maquette.release.direct import answer
 from maquette.release.everything import everything
+from maquette.release.graphical import graphical
 from maquette.release.iterative import averaged_construction, iterative_construction
 from maquette.release.mwem import mwem
 from maquette.release.net import Net, local_search, net_mechanism, small_db
@@ -23,6 +24,7 @@ __all__ = [
     "averaged_construction",
     "everything",
     "gaussian",
+    "graphical",
     "iterative_construction",
     "laplace",
     "local_search",

@@ -102,9 +102,7 @@ class Column:
         )
 
 
-def _column(
-    output: Output, estimates: Mapping[str, Estimated], confidence: float, unknown: Collection[str]
-) -> Column:
+def _column(output: Output, estimates: Mapping[str, Estimated], confidence: float, unknown: Collection[str]) -> Column:
     assert output.measure is not None
     needed = {marginal.key for marginal in (output.measure.marginal, output.per) if marginal is not None}
     guarantee = NOISE_ONLY if needed.isdisjoint(unknown) else None

@@ -38,7 +38,7 @@ def everything(
     schema = curator.schema
     check_dense(schema)
     allocation = Allocation(
-        schema, tables_of(schema, list(workload.marginals)), linear=curator.budget.accounting == "pure"
+        schema, tables_of(schema, list(workload.marginals)), linear=curator.budget.accountant.currency == "pure"
     )
     questions = [residual(schema, part) if part else Marginal(schema) for part in allocation.sets]
     units = units_for(curator, epsilon, rho)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from maquette.query import orthonormal
 from maquette.release.residuals import Residuals
+from maquette.schema import impossible_cells
 
 Values = NDArray[np.float64]
 
@@ -45,7 +46,7 @@ def fit(
     target: float = 0.0,
     progress: Callable[[int, float], None] | None = None,
 ) -> Fitted:
-    """Fit a dense distribution to everything measured.
+    """Fit a dense distribution to everything measured; impossible combinations of the schema get exactly zero.
 
     `start` are log-weights (default: the product of the measured one-way marginals). Ends after `steps` or when the
     mean squared residual over its variance is below `target`. Where the noise is so small that descent has not reached
@@ -81,6 +82,8 @@ class _Descent:
         schema = residuals.schema
         self._shape = schema.shape(schema.names)
         self._matrices = _grouped(self._shape)
+        closed = impossible_cells(schema)
+        self._closed = None if closed is None else closed.reshape(-1)
         rows = residuals.rows
         places, targets, variances = [], [], []
         index = np.arange(math.prod(self._shape)).reshape(self._shape)
@@ -121,16 +124,21 @@ class _Descent:
                 probabilities, pull, loss = self._evaluate(ahead)
             if progress is not None:
                 progress(done, loss)
-        centred = ahead - ahead.max(initial=0.0)
+        centred = ahead - self._open(ahead).max(initial=0.0)
         return Fitted(probabilities.reshape(self._shape), centred.reshape(self._shape), loss, done)
 
     def _evaluate(self, logs: Values) -> tuple[Values, Values, float]:
         """The distribution of these log-weights, the pull of the residuals on each cell, and their mean square."""
+        logs = self._open(logs)
         weights = np.exp(logs - logs.max(initial=-np.inf))
         probabilities = weights / weights.sum()
         errors = self._targets - self._transform(probabilities, self._matrices)[self._places]
         loss = float((errors**2 * self._precisions).mean()) if len(errors) else 0.0
         return probabilities, self._spread(errors * self._precisions), loss
+
+    def _open(self, logs: Values) -> Values:
+        """Log-weights without impossible cells; those keep finite numbers in the descent, which nothing reads."""
+        return logs if self._closed is None else np.where(self._closed, -np.inf, logs)
 
     def entropy_fit(self, start: Values) -> Values:
         """Log-weights of the exponential family member that minimises log Z - theta . target + penalty, from `start`.
@@ -144,7 +152,7 @@ class _Descent:
         targets, penalty = self._targets * unit, PENALTY * unit / np.sqrt(self._precisions)
 
         def objective(theta: Values) -> tuple[float, Values]:
-            logs = self._spread(theta * unit)
+            logs = self._open(self._spread(theta * unit))
             top = float(logs.max())
             weights = np.exp(logs - top)
             mass = float(weights.sum())

@@ -22,7 +22,7 @@ from maquette.hypothesis import HYPOTHESES, Hypothesis, Median, MultiplicativeWe
 from maquette.privacy import Pure, Selection
 from maquette.query import Marginal, Workload
 from maquette.release.artifact import Model, Release, certified
-from maquette.release.dense import DenseModel, check_dense
+from maquette.release.dense import DenseModel, check_dense, rule_out
 from maquette.release.evidence import NoEvidence
 from maquette.release.shares import price, tables_of, units_for
 from maquette.schema import Schema
@@ -98,6 +98,7 @@ def iterative_construction(
     setting = _prepare(curator, workload, rows, beta, units_for(curator, epsilon, rho))
     chosen = parameters(curator, HYPOTHESES[hypothesis], setting, distinguisher=distinguisher, constants=constants)
     model = _start(HYPOTHESES[hypothesis], curator.schema, chosen.resolution)
+    rule_out(model)
     for _ in range(chosen.rounds):
         answers, cost = _answers(model, setting), price(curator, chosen.select_units)
         query = DISTINGUISHERS[distinguisher].point(curator, setting.tables, answers, **cost).query
@@ -105,6 +106,7 @@ def iterative_construction(
         if abs(value - model.answer(query)) < chosen.threshold:
             break
         model.update(query, value)
+        rule_out(model)
     method = f"iterative-construction ({hypothesis}, {constants})"
     return _released(curator, model, setting.rows, before, method=method, alpha=chosen.alpha, beta=beta)
 
@@ -183,12 +185,14 @@ def averaged_construction(
     if rounds is None:
         _check_promise(alpha, setting.rows, curator.budget.epsilon)
     model = MultiplicativeWeights(curator.schema, alpha=eta / 4)  # a theory step moves by 4 alpha
+    rule_out(model)
     average = np.zeros(curator.schema.shape(curator.schema.names))
     for _ in range(count):
         average += model.marginal(curator.schema.names) / count
         answers, cost = _answers(model, setting), price(curator, setting.units / count)
         worst = DISTINGUISHERS["signed"].point(curator, setting.tables, answers, **cost)
         model.update(worst.query, 1.0 if worst.sign == 1 else 0.0)
+        rule_out(model)
     mean = DenseModel(curator.schema, average / average.sum())
     return _released(curator, mean, setting.rows, before, method="averaged-construction", alpha=alpha, beta=beta)
 
@@ -285,5 +289,7 @@ def _released(
     curator: Curator, model: Model, size: float, before: int, *, method: str, alpha: float, beta: float
 ) -> Release:
     promise = f"every cell of the workload within {alpha:.4g} of the rows with probability {1 - beta:.3g}"
+    if curator.schema.impossible and isinstance(model, MultiplicativeWeights | DenseModel):
+        promise += ", if no row holds an impossible combination"
     certificate = certified(curator, method, curator.ledger.spent() - before, accuracy=promise if alpha < 1 else None)
     return Release(curator.schema, model, NoEvidence(size), certificate)

@@ -14,7 +14,7 @@ from maquette.errors import QueryError
 from maquette.hypothesis import Hypothesis, MultiplicativeWeights
 from maquette.query import LinearQuery, Marginal, Workload
 from maquette.release.artifact import Release, certified
-from maquette.release.dense import DenseModel, check_dense
+from maquette.release.dense import DenseModel, check_dense, rule_out
 from maquette.release.evidence import NoEvidence
 from maquette.release.progress import Progress
 from maquette.release.shares import price, tables_of, units_for
@@ -46,6 +46,7 @@ def mwem(
         model = MultiplicativeWeights(curator.schema, step="exact")
     if model.schema != curator.schema:
         raise QueryError("the model was built for another schema; build it from curator.schema")
+    rule_out(model)
     tables = [Marginal(curator.schema, columns) for columns in tables_of(curator.schema, list(workload.marginals))]
     before, units = curator.ledger.spent(), units_for(curator, epsilon, rho)
     rows = max(1.0, curator.count_rows(**price(curator, ROWS * units)))
@@ -60,6 +61,7 @@ def mwem(
                 seen.append((query, min(1.0, max(0.0, value))))
                 for query, value in [*seen[-1:], *(seen * replays)]:
                     model.update(query, value)
+                    rule_out(model)
                 shown.update(done + 1, abs(value - model.answer(query)))
         except KeyboardInterrupt:
             pass  # what has been paid for is released

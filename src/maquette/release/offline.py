@@ -16,6 +16,7 @@ from maquette.release.artifact import Release, certified
 from maquette.release.baseline import gaussian, laplace
 from maquette.release.dense import MAX_CELLS
 from maquette.release.everything import everything
+from maquette.release.graphical import graphical
 from maquette.release.iterative import averaged_construction, iterative_construction
 from maquette.release.mwem import mwem
 from maquette.release.net import small_db
@@ -24,6 +25,7 @@ from maquette.release.shares import Allocation, price, tables_of, units_for
 METHODS: dict[str, Callable[..., Release]] = {
     "everything": everything,
     "adaptive": adaptive,
+    "graphical": graphical,
     "iterative-construction": iterative_construction,
     "averaged-construction": averaged_construction,
     "mwem": mwem,
@@ -47,7 +49,7 @@ def release(
     """Answer a whole workload at once, for `epsilon` or `rho` (default: all that remains).
 
     method="auto" takes "everything" where the universe can be enumerated and its expected error, computed from
-    public and paid-for quantities, is small; "adaptive" where it is large; independent noise where no dense model fits.
+    public and paid-for quantities, is small; "adaptive" where it is large; "graphical" where no dense model fits.
 
     >>> import maquette as mq
     >>> schema = mq.Schema([mq.Integer("age", 0, 9), mq.Boolean("smoker")])
@@ -91,9 +93,9 @@ def _choose(curator: Curator, workload: Workload, units: int) -> tuple[str, int]
     The expected error of measuring everything follows from the schema, the workload, the budget and the number of
     rows; where the latter is private, a small share of the budget buys an estimate of it.
     """
-    pure = curator.budget.accounting == "pure"
+    pure = curator.budget.accountant.currency == "pure"
     if curator.schema.size > MAX_CELLS:
-        return ("laplace" if pure else "gaussian"), units
+        return "graphical", units
     allocation = Allocation(curator.schema, tables_of(curator.schema, list(workload.marginals)), linear=pure)
     contrasts = residual(curator.schema, next(iter(part for part in allocation.sets if part), ()))
     moves = curator.relation.l1(contrasts) / contrasts.gains[1]
@@ -101,7 +103,7 @@ def _choose(curator: Curator, workload: Workload, units: int) -> tuple[str, int]
     rows = max(1.0, curator.count_rows(**price(curator, ROWS * units)))
     units -= curator.ledger.spent() - before
     amount = units / UNITS_PER_ONE
-    error = allocation.expected_error(curator.budget.accounting, amount, rows / moves)
+    error = allocation.expected_error(curator.budget.accountant.currency, amount, rows / moves)
     # Contrasts move more in L1 than whole tables do, so under a pure budget plain tables may have less noise.
     plain = sum(table.cells for table in workload.marginals) / (2 * amount * rows / moves) if pure else math.inf
     return ("everything" if error <= min(NOISY, plain) else "adaptive"), units

@@ -35,7 +35,7 @@ def price(curator: Curator, units: float) -> Price:
     amount = units / UNITS_PER_ONE
     while Fraction(repr(amount)) * UNITS_PER_ONE > units:  # a float may round up what a door reads as a decimal
         amount = math.nextafter(amount, 0.0)
-    match curator.budget.accounting:
+    match curator.budget.accountant.currency:
         case "pure":
             return {"epsilon": amount}
         case "gdp":

@@ -10,7 +10,7 @@ import hashlib
 import io
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -22,11 +22,13 @@ from numpy.typing import NDArray
 from maquette.curator import Measurement
 from maquette.errors import DataError, MaquetteError, UnreadableSource
 from maquette.hypothesis import WeightedRecords
+from maquette.hypothesis.graphical import GraphicalModel
 from maquette.privacy import DiscreteGaussian, DiscreteLaplace, Loss, from_dict
 from maquette.query import Marginal
 from maquette.release.artifact import Certificate, Release
 from maquette.release.dense import DenseModel
 from maquette.release.evidence import NoEvidence
+from maquette.release.merged import MergedEvidence, MergedModel, Merging
 from maquette.release.projection import ParityModel
 from maquette.release.residuals import Residuals
 from maquette.release.tables import Tables
@@ -104,6 +106,8 @@ def _describe(role: str, thing: object, arrays: Arrays) -> dict[str, Any]:
         case DenseModel():
             arrays[f"{role}-cells"] = thing.probabilities
             return {"kind": "dense"}
+        case GraphicalModel() | MergedModel() | MergedEvidence():
+            return _describe_graph(role, thing, arrays)
         case WeightedRecords():
             arrays[f"{role}-records"], arrays[f"{role}-weights"] = thing.records, thing.weights
             return {"kind": "records"}
@@ -131,6 +135,41 @@ def _describe(role: str, thing: object, arrays: Arrays) -> dict[str, Any]:
             raise DataError(f"a {type(thing).__name__} cannot be saved; sample rows from the release instead")
 
 
+def _describe_graph(role: str, thing: GraphicalModel | MergedModel | MergedEvidence, arrays: Arrays) -> dict[str, Any]:
+    match thing:
+        case GraphicalModel():
+            # With all nodes among the cliques the tree is found again as it was; without them it may be larger.
+            cliques = list(thing.grown(thing.tree.nodes).potentials.items())
+            for i, (_, potential) in enumerate(cliques):
+                arrays[f"{role}-{i}"] = potential
+            return {"kind": "graphical", "cliques": [list(clique) for clique, _ in cliques]}
+        case MergedModel():
+            for i, shares in enumerate(thing.shares.values()):
+                arrays[f"{role}-shares-{i}"] = shares
+            merging = _describe_merging(role, thing.merging, arrays)
+            inner = _describe(f"{role}-merged", thing.model, arrays)
+            return {"kind": "merged", "merging": merging, "shares": list(thing.shares), "model": inner}
+        case MergedEvidence():
+            merging = _describe_merging(role, thing.merging, arrays)
+            fine = _describe(f"{role}-fine", thing.fine, arrays)
+            coarse = _describe(f"{role}-coarse", thing.coarse, arrays)
+            return {"kind": "merged", "merging": merging, "fine": fine, "coarse": coarse}
+
+
+def _describe_merging(role: str, merging: Merging, arrays: Arrays) -> list[str]:
+    """The merged columns; the groups of their levels go to `arrays`."""
+    for i, name in enumerate(merging.changed):
+        arrays[f"{role}-groups-{i}"] = merging.groups[name]
+    return list(merging.changed)
+
+
+def _restore_merging(role: str, names: Sequence[str], schema: Schema, arrays: Arrays) -> Merging:
+    groups = {name: arrays[f"{role}-groups-{i}"].astype(np.int64) for i, name in enumerate(names)}
+    if any(found.shape != (schema[name].size,) or found.min() < 0 for name, found in groups.items()):
+        raise DataError("the groups of a saved release do not fit the levels of its columns")
+    return Merging(schema, groups)
+
+
 def _rebuild(manifest: Mapping[str, Any], arrays: Arrays) -> Release:
     schema = Schema.loads(manifest["schema"])
     facts = dict(manifest["certificate"])
@@ -145,6 +184,8 @@ def _restore(role: str, facts: Mapping[str, Any], schema: Schema, arrays: Arrays
     match facts["kind"]:
         case "dense":
             return DenseModel(schema, arrays[f"{role}-cells"])
+        case "graphical" | "merged":
+            return _restore_graph(role, facts, schema, arrays, cost)
         case "records":
             return WeightedRecords(schema, arrays[f"{role}-records"], weights=arrays[f"{role}-weights"], step="exact")
         case "parities":
@@ -163,6 +204,20 @@ def _restore(role: str, facts: Mapping[str, Any], schema: Schema, arrays: Arrays
             return NoEvidence(float(facts["rows"]))
         case kind:
             raise DataError(f"unknown {role} {kind!r}; it was saved by a newer version")
+
+
+def _restore_graph(role: str, facts: Mapping[str, Any], schema: Schema, arrays: Arrays, cost: Loss) -> Any:
+    if facts["kind"] == "graphical":
+        cliques = [tuple(clique) for clique in facts["cliques"]]
+        potentials = {clique: arrays[f"{role}-{i}"] for i, clique in enumerate(cliques)}
+        return GraphicalModel(schema, cliques, zeros=schema.zeros).with_potentials(potentials)
+    merging = _restore_merging(role, facts["merging"], schema, arrays)
+    if role == "model":
+        inner = _restore(f"{role}-merged", facts["model"], merging.merged, arrays, cost)
+        shares = {name: arrays[f"{role}-shares-{i}"] for i, name in enumerate(facts["shares"])}
+        return MergedModel(merging, inner, shares)
+    fine = _restore(f"{role}-fine", facts["fine"], schema, arrays, cost)
+    return MergedEvidence(merging, fine, _restore(f"{role}-coarse", facts["coarse"], merging.merged, arrays, cost))
 
 
 def _table(schema: Schema, values: NDArray[Any], facts: Mapping[str, Any], cost: Loss) -> Measurement:

@@ -2,6 +2,7 @@
 
 from maquette.schema.columns import INVALID, Boolean, Category, Column, Comparison
 from maquette.schema.dates import Date
+from maquette.schema.impossible import impossible_cells
 from maquette.schema.ordered import Integer, Number
 from maquette.schema.schema import Schema, as_arrow, column_names, refuse_invalid
 
@@ -17,5 +18,6 @@ __all__ = [
     "Schema",
     "as_arrow",
     "column_names",
+    "impossible_cells",
     "refuse_invalid",
 ]

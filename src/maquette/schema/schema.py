@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from maquette.errors import OutOfDomain, QueryError, SchemaError
 from maquette.schema.columns import INVALID, Boolean, Category, Column, arrow_array, encode_columns, nearest
 from maquette.schema.dates import Date
+from maquette.schema.impossible import Entry, Zeros, checked, zeros_of
 from maquette.schema.ordered import Integer, Number
 
 if TYPE_CHECKING:
@@ -32,9 +33,24 @@ class Schema:
     >>> schema = Schema([Integer("age", 0, 99, width=10), Boolean("smoker")])
     >>> schema.size
     20
+
+    `impossible` are combinations that cannot be: each maps two or more columns to labels (one, or several), and no row
+    can hold any of the first column's with any of the second's, and so on. It is public knowledge, as the levels are:
+    declare it without looking. It guides models, which then give such combinations no mass and no synthetic rows; it
+    rejects nothing, so a table that holds them all the same is opened, counted and measured as it is.
+
+    >>> Schema([Integer("age", 0, 99, width=10), Boolean("married")], impossible=[{"age": "0-9", "married": "true"}])
+    Schema(2 columns, universe 20, 1 impossible combination: age, married)
     """
 
-    def __init__(self, columns: Iterable[Column], *, guessed: bool = False, skipped: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        columns: Iterable[Column],
+        *,
+        impossible: Entry | Iterable[Entry] = (),
+        guessed: bool = False,
+        skipped: Iterable[str] = (),
+    ) -> None:
         self.columns = tuple(columns)
         self.guessed = guessed
         self.skipped = tuple(skipped)  # what a draft left out and why, for its reader alone
@@ -47,6 +63,7 @@ class Schema:
         if repeated:
             raise SchemaError(f"column names must differ, repeated: {', '.join(repeated)}")
         self._positions = {name: i for i, name in enumerate(names)}
+        self.impossible = checked(self.columns, impossible)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -87,7 +104,7 @@ class Schema:
         return len(self.columns)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Schema) and self.columns == other.columns
+        return isinstance(other, Schema) and (self.columns, self.impossible) == (other.columns, other.impossible)
 
     def __hash__(self) -> int:
         return hash(self.digest)
@@ -95,8 +112,16 @@ class Schema:
     @cached_property
     def digest(self) -> str:
         """A hash of the whole declaration: equal schemas have equal digests."""
-        text = json.dumps([column.as_dict() for column in self.columns], default=str, sort_keys=True)
+        facts: Any = [column.as_dict() for column in self.columns]
+        if self.impossible:  # without any, the digest is that of the columns alone
+            facts = {"columns": facts, "impossible": self.impossible}
+        text = json.dumps(facts, default=str, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
+
+    @cached_property
+    def zeros(self) -> list[Zeros]:
+        """Impossible combinations as models take them: columns, and a table that is true where none can be."""
+        return zeros_of(self)
 
     def encode(self, table: object) -> NDArray[np.int32]:
         """Encode public rows (an Arrow table, a data frame, or a mapping of columns): one row of codes per record.
@@ -159,7 +184,12 @@ class Schema:
         return guess(source)
 
     def __repr__(self) -> str:
-        return f"Schema({len(self)} columns, universe {_magnitude(self.size)}: {preview(self.names)})"
+        size = f"universe {_magnitude(self.size)}"
+        return f"Schema({len(self)} columns, {size}{self._ruled_out()}: {preview(self.names)})"
+
+    def _ruled_out(self) -> str:
+        number = len(self.impossible)
+        return f", {number} impossible combination{'s' * (number > 1)}" if number else ""
 
     def _repr_html_(self) -> str:
         rows = "".join(
@@ -168,7 +198,7 @@ class Schema:
             for c in self.columns
         )
         head = "<tr><th>column</th><th>kind</th><th>levels</th><th></th></tr>"
-        return f"<table>{head}{rows}</table><p>universe: {_magnitude(self.size)} points</p>"
+        return f"<table>{head}{rows}</table><p>universe: {_magnitude(self.size)} points{self._ruled_out()}</p>"
 
 
 def as_arrow(table: object, columns: Sequence[str] | None = None) -> pa.Table:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 import tomllib
+from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from typing import Any
 
@@ -20,10 +22,15 @@ _GUESSED = (
 
 
 def dumps(schema: Schema) -> str:
-    """One `[[column]]` block per column, defaults left out."""
-    blocks = ["\n".join(["[[column]]", *(f"{k} = {_value(v)}" for k, v in c.as_dict().items())]) for c in schema]
+    """One `[[column]]` block per column, defaults left out, and one `[[impossible]]` block per such combination."""
+    blocks = [_block("column", column.as_dict()) for column in schema]
+    blocks += [_block("impossible", entry) for entry in schema.impossible]
     skipped = "".join(f"# skipped: {column}\n" for column in schema.skipped)
     return "\n".join(part for part in (_GUESSED * schema.guessed, skipped, *(block + "\n" for block in blocks)) if part)
+
+
+def _block(title: str, settings: Mapping[str, Any]) -> str:
+    return "\n".join([f"[[{title}]]", *(f"{_key(key)} = {_value(value)}" for key, value in settings.items())])
 
 
 def loads(text: str) -> Schema:
@@ -32,13 +39,16 @@ def loads(text: str) -> Schema:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SchemaError(f"the schema is not valid TOML: {error}") from None
-    unknown = set(document) - {"column", "guessed"}
+    unknown = set(document) - {"column", "guessed", "impossible"}
     if unknown or not isinstance(document.get("column"), list):
         raise SchemaError(
             f"a schema file holds [[column]] blocks{f', not {sorted(unknown)}' if unknown else '; found none'}"
         )
     columns = [_column(number, block) for number, block in enumerate(document["column"], 1)]
-    return Schema(columns, guessed=bool(document.get("guessed", False)))
+    impossible = document.get("impossible", [])
+    if not isinstance(impossible, list):
+        raise SchemaError("impossible combinations are [[impossible]] blocks, in two pairs of brackets, one for each")
+    return Schema(columns, impossible=impossible, guessed=bool(document.get("guessed", False)))
 
 
 def _column(number: int, block: object) -> Column:
@@ -66,6 +76,10 @@ def _check_settings(kind: str, settings: dict[str, Any]) -> None:
     missing = [name for name, field in declared.items() if field.default is MISSING and name not in settings]
     if missing:
         raise TypeError(f"needs {' and '.join(missing)}; add a line {missing[0]} = ... to its block")
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _value(name)
 
 
 def _value(value: Any) -> str:

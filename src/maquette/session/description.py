@@ -24,7 +24,7 @@ from maquette.schema.columns import Column
 
 Values = NDArray[np.float64]
 
-KIND = math.log2(6)  # a cell, a product, a table, any direction, a share of all rows, or an average
+KIND = math.log2(7)  # a cell, a product, a table, any direction, a share of all rows, an average, or rented
 _CONDITION = 2.0  # a level, an interval, a set, or a declared function on a set
 _FUNCTIONS = 2.0  # which function: midpoints from zero or from the centre, their size or with sign
 

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.curator import Curator, Guard
-from maquette.errors import BudgetExceeded, GuardSealed
+from maquette.errors import BudgetExceeded, GuardSealed, RequestBusy, RequestLost
 from maquette.privacy import Pure
 from maquette.release.shares import price
 from maquette.session.model import Model
@@ -36,6 +36,7 @@ Values = NDArray[np.float64]
 THRESHOLD = 0.5  # of the tolerance; the rest is slack for the noise
 GOOD = 0.25  # of the tolerance: how close the model must have been for a payment to be regretted
 MAX_TESTS = 10_000  # of one guard
+MAX_TESTED = 1_000  # cells of one test
 MAX_GUARDS = 16  # of one session, over all restarts
 STALE = 2  # the model is fitted again when there are so many times as many charges
 
@@ -114,7 +115,7 @@ class Guardian:
 
     def vouch(self, need: Need, model: Model, rows: float) -> bool:
         """Let the guard test the model's answer to a need; True if it may be given as it is."""
-        if self._guard is None or need.signed:
+        if self._guard is None or need.signed or need.marginal.cells > MAX_TESTED:
             return False
         values = np.rint(guessed(need, model, rows))
         promise = {
@@ -131,6 +132,8 @@ class Guardian:
         except GuardSealed:
             self._guard = None
             return False
+        except (RequestBusy, RequestLost):  # a test that was interrupted is never told
+            return False
         self._tests += 1
         if tested.above or self._tests >= MAX_TESTS:
             self._guard = None
@@ -142,5 +145,9 @@ class Guardian:
 
 def guessed(need: Need, model: Model, rows: float) -> Values:
     """The model's numbers for every cell of a need's marginal, in counts."""
-    cells = np.array([model.answer(query) for _, query in need.marginal.queries()])
-    return cells.reshape(need.marginal.shape) * rows
+    marginal = need.marginal
+    if all(isinstance(axis, str) for axis in marginal.axes) and not marginal.weight.columns:
+        whole = marginal.weight.bounds[1]
+        return model.marginal(marginal.names) * (rows * whole)
+    cells = np.array([model.answer(query) for _, query in marginal.queries()])
+    return cells.reshape(marginal.shape) * rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -31,6 +32,9 @@ class Model(Protocol):
     def answer(self, query: LinearQuery) -> float:
         """The answer, as a fraction of rows."""
 
+    def marginal(self, columns: Sequence[str]) -> Values:
+        """Probabilities over the cells of these columns."""
+
 
 def model_of(transcript: Transcript) -> Model:
     """The model that best explains what a session has measured; deterministic, and free of charge."""
@@ -48,7 +52,8 @@ def model_of(transcript: Transcript) -> Model:
 def _graphical(residuals: Residuals) -> Model:
     """A graphical model of those measured sets that fit in a junction tree, the most telling first."""
     schema = residuals.schema
-    tree = JunctionTree({column.name: column.size for column in schema}, [(name,) for name in schema.names])
+    zeros = [columns for columns, _ in schema.zeros]
+    tree = JunctionTree({column.name: column.size for column in schema}, [*((name,) for name in schema.names), *zeros])
     kept = Residuals(schema)
     measured = {columns: (values, variance) for columns, values, variance in residuals}
     for columns in sorted(measured, key=lambda columns: (len(columns) > 1, -_surprise(*measured[columns]))):
@@ -58,7 +63,7 @@ def _graphical(residuals: Residuals) -> Model:
             tree = tree.with_cliques([columns])
         kept.combine(columns, *measured[columns])
     cliques = [(name,) for name in schema.names] + [columns for columns, _, _ in kept if len(columns) > 1]
-    *_, fitted = estimates(GraphicalModel(schema, cliques), kept)
+    *_, fitted = estimates(GraphicalModel(schema, cliques, zeros=schema.zeros), kept)
     return fitted.model
 
 

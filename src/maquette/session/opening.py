@@ -23,7 +23,7 @@ WarmStart = Literal["auto", "none", "histogram"] | int
 
 MAX_HISTOGRAM = 2**12  # cells
 LOAD = 3  # columns of the questions that a warm start reckons with
-FIRST = 2.0**20  # rows: the first look at their number would do for so many, and costs next to nothing
+FIRST = 2.0**24  # rows: the first look at their number would do for so many, and costs next to nothing
 COARSE = 20.0  # rows: a width at which prices grow evenly
 FINER = 16.0  # each further look, at most
 
@@ -73,6 +73,7 @@ def online(
     record, market = Record.of(curator, name), Market(curator)
     widths = Widths(beta, simultaneous, gaussian=not market.pure)
     with record.lock:
+        record.refresh()
         opening = _Opening(curator, record, market, widths, alpha)
         tolerance = opening.tolerance(rows)
         if record.cells is None:
@@ -152,7 +153,8 @@ class _Opening:
             if (found := self._enough(None)) is not None:
                 return self._reachable(found)
             count, width = self._count(None)
-            wanted = max(width / FINER, self._alpha * (count - width) / (1 + self._alpha))
+            last = self._alpha * (count - width) / (1 + self._alpha)
+            wanted = last if 2 * last >= width / FINER else width / FINER
 
     def _count(self, moment: int | None) -> tuple[float, float]:
         transcript = self._record.transcript

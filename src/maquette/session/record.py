@@ -16,6 +16,7 @@ from maquette.curator import Curator, Measurement
 from maquette.errors import BudgetExceeded, LedgerCorrupted
 from maquette.privacy import DiscreteGaussian, Loss
 from maquette.privacy.ledger import Charge
+from maquette.privacy.units import MAX_UNITS
 from maquette.query import Contrasts, LinearQuery
 from maquette.release.evidence import spread
 from maquette.release.residuals import Columns
@@ -157,6 +158,7 @@ class Record:
             "cells": self.cells,
             "state": self.transcript.digest,
         }
+        self._refuse_more_than_ever(order)
         request = f"{self.name}:{self._next}"
         self._next += 1  # whatever happens to this request, its name is used up
         self._interrupted = True
@@ -169,6 +171,18 @@ class Record:
         self._take(measured, note)
         self._interrupted = False
         return self.curator.cost_of(measured)
+
+    def _refuse_more_than_ever(self, order: Order) -> None:
+        """A price beyond the whole budget may be beyond what a ledger can count: it is refused here."""
+        budget = self.curator.budget
+        if order.units > budget.limit:
+            wanted = budget.accountant.loss(min(order.units, MAX_UNITS), budget.delta).epsilon
+            raise BudgetExceeded(
+                f"this would take epsilon {wanted:.4g}, more than the whole budget of {budget.epsilon:.4g}. Nothing "
+                "was charged. Ask for a larger alpha, or about fewer columns",
+                requested=wanted,
+                remaining=self.curator.remaining.epsilon,
+            )
 
     def vouch(self, need: Need, note: Any) -> None:
         """Keep the model's numbers for a need, which a guard has let pass, as its note has them."""

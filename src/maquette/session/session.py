@@ -30,7 +30,7 @@ from maquette.release.answer import Answer, AnswerTable, Source
 from maquette.release.residuals import Columns
 from maquette.session.answering import Numbers, Settled, answered, changed, known_with, measured
 from maquette.session.guardian import STALE, Guardian, Values, guessed
-from maquette.session.lens import NOTHING, Component, Lens
+from maquette.session.lens import CELLS, NOTHING, Component, Lens
 from maquette.session.model import Model, model_of
 from maquette.session.need import Asked, Need
 from maquette.session.record import Direct, Order, Own, Record, Rented, Vouched
@@ -44,6 +44,7 @@ CUSTODIAN = "custodian"
 PROMISE = "counts within {tolerance:,.0f} rows ({alpha:g} of them){how}, over the noise on the binned, clamped table"
 PASSES = 4  # over the needs of one order
 MAX_PREPARED = 20_000  # sets of columns
+LEVEL = 1.01  # at so nearly the same price, parts are bought: they tell of more questions than the one
 ROUNDING = 2e-6  # what splitting a charge may lose of a precision
 
 
@@ -183,6 +184,7 @@ class Session:
             raise QueryError(f"there are {count:,} sets of {size} columns, more than {MAX_PREPARED:,}; prepare fewer")
         needs = [Need(Marginal(schema, columns)) for columns in itertools.combinations(wide, size)]
         with self._lock:
+            self._record.refresh()
             self._sets.setdefault(size, set()).update(need.marginal.columns for need in needs)
             order = self._plan(needs)
             paid = self._record.charge(order, analyst=analyst) if order else self._loss(0)
@@ -193,6 +195,7 @@ class Session:
         """How this would be answered now, what it would cost, and how precise it would be; free of charge."""
         question = Asked.of(self.curator.schema, asked)
         with self._lock:
+            self._record.refresh()
             plan = self._plan(question.needs)
             cost = self._loss(plan.units)
             route: Source = "derived"
@@ -225,6 +228,7 @@ class Session:
         size = min(3 if size is None else size, len(wide))
         left = self.curator.budget.limit - self.curator.ledger.spent()
         with self._lock:
+            self._record.refresh()
             asked = self._sets.get(size, set())
             fresh = next((c for c in itertools.combinations(wide, size) if c not in asked), None)
             if fresh is None or (units := self._plan([Need(Marginal(schema, fresh))]).units) == 0:
@@ -313,9 +317,10 @@ class Session:
         lens = self._lens(need)
         ahead.give_up(need)
         order.rents.pop(need.key, None)
-        offer = None if lens is None else self._shop(lens, ahead.known(lens, need))
+        known = {} if lens is None else ahead.known(lens, need)
+        offer = None if lens is None else self._shop(lens.at_first if CELLS not in known else lens, known)
         units = self._as_asked(need, order)
-        if lens is None or offer is None or offer.burden > units + self._paid_whole.get(lens.columns, 0):
+        if lens is None or offer is None or offer.burden > units * LEVEL + self._paid_whole.get(lens.columns, 0):
             order.directs[need.key] = need, units
             return
         ahead.take(need, offer)

@@ -108,8 +108,6 @@ class Market:
 
     def reuse(self, part: Columns, size: int, sets: float) -> float:
         """How many of `sets` column sets of a size share a part, if they are spread evenly over the columns."""
-        if part == CELLS:
-            return max(1.0, sets)
         shared, possible = math.comb(size, len(part)), math.comb(max(self._wide, size), len(part))
         distinct = -possible * math.expm1(sets * math.log1p(-shared / possible)) if shared < possible else possible
         return max(1.0, sets * shared / max(distinct, 1.0))
@@ -159,6 +157,8 @@ class Market:
         return found
 
     def _reuses(self, lens: Lens, sets: float) -> dict[Columns, float]:
+        if CELLS in lens.gains:
+            return dict.fromkeys(lens.gains, max(1.0, sets))  # every question is about the same two things
         possible = math.comb(max(self._wide, 1), min(self._wide, len(lens.columns)))
         return {part: self.reuse(part, len(lens.columns), min(sets, possible)) for part in lens.gains}
 

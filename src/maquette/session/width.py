@@ -18,12 +18,11 @@ has no such rotation; there each of the m pieces is bounded with an m-th of the 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
-from maquette.privacy.interval import sum_half_width
 from maquette.release.residuals import Columns
 from maquette.session.description import KIND
 from maquette.session.lens import Lens
@@ -59,10 +58,14 @@ class Widths:
             width = self.multiplier(lens, known) * math.sqrt(variance)
             return width + min(STEP, width)
         if not self.simultaneous:
-            largest = max(_peak(lens, part, known[part]) * known[part].variance for part in lens.gains)
-            return sum_half_width(math.sqrt(variance), math.sqrt(largest), 1 - self.beta, gaussian=False)
+            noises = [
+                (gain * known[part].variance, _peak(lens, part, known[part]) * known[part].variance)
+                for part, gain in lens.gains.items()
+            ]
+            return laplace_sum(noises, math.log(self.beta))
         pieces = sum(known[part].pieces for part in lens.gains)
-        each = self._log_doubt(lens.description.bits) + _log_share(pieces) - math.log(pieces)
+        bits = lens.description.bits + _kind(known)
+        each = self._log_doubt(bits) + _log_share(pieces) - math.log(pieces)
         return sum(
             laplace_half_width(
                 math.sqrt(gain * known[part].variance * known[part].pieces),
@@ -84,7 +87,7 @@ class Widths:
             below = per.description
             description = below.averaged(description, len(lens.schema)) if per.columns else description.over_rows
         pieces = [part.pieces for part in known.values()] or [1]
-        named = _chi(self._log_doubt(description.bits), sum(pieces))
+        named = _chi(self._log_doubt(description.bits + _kind(known)), sum(pieces))
         if any(part.lumped for part in known.values()):
             return named  # a number of one question's own is noise that no other direction shares
         return min(named, _chi(self._log_doubt(description.set_bits + KIND), description.cells * max(pieces)))
@@ -98,6 +101,32 @@ class Widths:
     def _log_doubt(self, bits: float) -> float:
         """The share of a question with so long a name, whatever the number of its pieces."""
         return math.log(self.beta * DERIVED) - bits * math.log(2)
+
+
+def laplace_sum(noises: Sequence[tuple[float, float]], log_doubt: float) -> float:
+    """How far a sum of independent Laplace noises can be from zero, given groups of them; the better of two bounds.
+
+    Each group has a total variance and the largest variance of a single noise, 2 b^2. The logarithm of a noise's moment
+    generating function, -ln(1 - b^2 s^2), also a bound for the discrete law, is convex in b^2: so a group's is at most
+    its total over its largest times that of the largest. Chernoff's bound, the least over a grid of s.
+
+    Of variance 2 B^2 in all, the tail is also at most that of one noise, 2 exp(-t / B). For the sum is log-concave: up
+    to 3 B by Gauss' inequality; from 2.4 B on because a heavier tail, concave in the logarithm, would have a larger
+    variance.
+    """
+    steepest = math.sqrt(max(largest for _, largest in noises) / 2)
+    surprise = math.log(2) - log_doubt
+    best = math.sqrt(sum(total for total, _ in noises) / 2) * surprise
+    for ratio in _RATIOS if steepest else ():
+        s = ratio / steepest
+        moment = -sum(total / largest * math.log1p(-largest / 2 * s**2) for total, largest in noises if largest)
+        best = min(best, (moment + surprise) / s)
+    return best
+
+
+def _kind(known: Mapping[Columns, Known]) -> float:
+    """Bits that say that a question has rented noise of its own."""
+    return KIND if any(part.lumped for part in known.values()) else 0.0
 
 
 def _peak(lens: Lens, part: Columns, known: Known) -> float:

@@ -1,0 +1,151 @@
+"""Impossible combinations: levels of several columns that no row can hold together, known without looking at rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.errors import SchemaError
+from maquette.schema.columns import Column, nearest
+
+if TYPE_CHECKING:
+    from maquette.schema.schema import Schema
+
+MAX_CELLS = 2**24  # of the table over the columns of one entry: models hold it whole
+
+Label = str | int  # true and false are integers to Python
+Entry = Mapping[str, Label | Iterable[Label]]
+Declared = dict[str, tuple[str, ...]]
+Zeros = tuple[tuple[str, ...], NDArray[np.bool_]]
+
+_Rule = frozenset[tuple[str, frozenset[int]]]  # what is left of an entry: columns, and the levels that keep it alive
+
+
+def checked(columns: Sequence[Column], entries: Entry | Iterable[Entry]) -> tuple[Declared, ...]:
+    """The entries in one canonical form: columns, labels and entries in the order of the schema, each once."""
+    listed = [entries] if isinstance(entries, Mapping) else entries
+    if isinstance(listed, str) or not isinstance(listed, Iterable):
+        raise SchemaError(f"impossible must be a list of mappings from columns to labels, got {entries!r}")
+    known = {column.name: column for column in columns}
+    read = {_key(known, entry): entry for entry in (_entry(known, entry) for entry in listed)}
+    found = tuple(entry for _, entry in sorted(read.items()))
+    if not _leave_something(known, found):
+        raise SchemaError("with these impossible combinations nothing is possible: every row would hold one of them")
+    return found
+
+
+def zeros_of(schema: Schema) -> list[Zeros]:
+    """For every set of columns with an entry of its own, a table that is true where a combination is impossible."""
+    tables: dict[tuple[str, ...], NDArray[np.bool_]] = {}
+    for entry in schema.impossible:
+        names = tuple(entry)
+        table = tables.setdefault(names, np.zeros(schema.shape(names), dtype=np.bool_))
+        table[np.ix_(*(_codes(schema[name], labels) for name, labels in entry.items()))] = True
+    for table in tables.values():
+        table.flags.writeable = False
+    return list(tables.items())
+
+
+def impossible_cells(schema: Schema) -> NDArray[np.bool_] | None:
+    """True for the impossible points of a universe that can be listed, shaped as it is; None if all are possible."""
+    if not schema.impossible:
+        return None
+    cells = np.zeros(schema.shape(schema.names), dtype=np.bool_)
+    for names, table in schema.zeros:  # the names are in the order of the schema
+        cells |= table.reshape([column.size if column.name in names else 1 for column in schema])
+    return cells
+
+
+def _entry(known: Mapping[str, Column], entry: object) -> Declared:
+    """One entry, with everything that is wrong with it said."""
+    if not isinstance(entry, Mapping):
+        raise SchemaError(f"an impossible combination maps columns to labels, as in {_example(known)}; got {entry!r}")
+    for name in entry:
+        if name not in known:
+            close = nearest(str(name), known)
+            hint = f"did you mean {' or '.join(close)}?" if close else f"columns are {', '.join(known)}"
+            raise SchemaError(f"an impossible combination names the column {name!r}, which is not there; {hint}")
+    if len(entry) < 2:
+        named = ", ".join(map(repr, entry)) or "no column"
+        raise SchemaError(
+            f"an impossible combination needs two or more columns, got {named}; a level that never occurs by itself "
+            "is best left out of its column"
+        )
+    size = math.prod(known[name].size for name in entry)
+    if size > MAX_CELLS:
+        raise SchemaError(
+            f"an impossible combination over {', '.join(entry)} needs a table of {size:,} cells, more than "
+            f"{MAX_CELLS:,}; name fewer columns, or columns with fewer levels"
+        )
+    return {name: _labels(column, entry[name]) for name, column in known.items() if name in entry}
+
+
+def _labels(column: Column, given: object) -> tuple[str, ...]:
+    listed = [given] if isinstance(given, str | int) else given
+    if isinstance(listed, Mapping) or not isinstance(listed, Iterable):
+        raise SchemaError(f"column {column.name!r}: expected a label or a list of labels, got {given!r}")
+    wanted = [_text(label) for label in listed]
+    if not wanted:
+        raise SchemaError(f"column {column.name!r}: an impossible combination needs at least one label of it")
+    for label in wanted:
+        if label not in column.labels:
+            close, more = nearest(label, column.labels), ", ..." if column.size > 5 else ""
+            expected = f"labels are {', '.join(column.labels[:5])}{more}"
+            hint = f"did you mean {' or '.join(map(repr, close))}?" if close else expected
+            raise SchemaError(f"column {column.name!r}: {label!r} is not the label of a level; {hint}")
+    return tuple(label for label in dict.fromkeys(column.labels) if label in wanted)
+
+
+def _text(label: object) -> str:
+    return str(label).lower() if isinstance(label, bool) else str(label)
+
+
+def _example(known: Mapping[str, Column]) -> str:
+    return str({name: [column.labels[0]] for name, column in list(known.items())[:2]})
+
+
+def _codes(column: Column, labels: Iterable[str]) -> list[int]:
+    wanted = set(labels)
+    return [code for code, label in enumerate(column.labels) if label in wanted]
+
+
+def _key(known: Mapping[str, Column], entry: Declared) -> tuple[tuple[int, ...], ...]:
+    """Equal for equal entries, and in order of their columns, then of their levels."""
+    positions = {name: place for place, name in enumerate(known)}
+    return tuple((positions[name], *_codes(known[name], labels)) for name, labels in entry.items())
+
+
+def _leave_something(known: Mapping[str, Column], entries: Sequence[Declared]) -> bool:
+    """Whether some point of the universe is possible."""
+    rules = frozenset(
+        frozenset((name, frozenset(_codes(known[name], labels))) for name, labels in entry.items()) for entry in entries
+    )
+    shares = [math.prod(Fraction(len(levels), known[name].size) for name, levels in rule) for rule in rules]
+    # Mostly they cannot fill the universe even if no two overlap; only else is there need to look for a point.
+    return sum(shares) < 1 or _satisfiable(rules, {name: column.size for name, column in known.items()}, {})
+
+
+def _satisfiable(rules: frozenset[_Rule], sizes: Mapping[str, int], seen: dict[frozenset[_Rule], bool]) -> bool:
+    """Whether some point breaks every rule: choose the level of one column, see what is left, and remember it."""
+    if frozenset() in rules:
+        return False
+    if rules and rules not in seen:
+        named = [name for rule in rules for name, _ in rule]
+        name = max(sorted(set(named)), key=named.count)
+        levels = set().union(*(levels for rule in rules for other, levels in rule if other == name))
+        outside = next((level for level in range(sizes[name]) if level not in levels), None)
+        tried = levels if outside is None else {*levels, outside}
+        left = {_left(rules, name, level) for level in tried}
+        seen[rules] = any(_satisfiable(each, sizes, seen) for each in sorted(left, key=len))
+    return not rules or seen[rules]
+
+
+def _left(rules: frozenset[_Rule], name: str, level: int) -> frozenset[_Rule]:
+    """The rules that this level of a column keeps alive, without the column."""
+    alive = (rule for rule in rules if all(other != name or level in levels for other, levels in rule))
+    return frozenset(frozenset(part for part in rule if part[0] != name) for rule in alive)
