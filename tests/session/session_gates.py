@@ -296,7 +296,7 @@ SETTINGS = {
     "together": (Setting(PURE, "add-remove", rows=4, simultaneous=True, beta=0.9), branching),
     "histogram": (Setting(PURE, "add-remove", rows=4, warm_start="histogram"), branching),
     "auto": (Setting(PURE, "add-remove", rows=4, warm_start="auto"), branching),
-    "exhausted": (Setting(mq.Budget(epsilon=4.0), "add-remove", rows=4), thrifty),
+    "exhausted": (Setting(mq.Budget(epsilon=3.0), "add-remove", rows=4), thrifty),
     "exhausted, replace": (Setting(mq.Budget(epsilon=3.0), "replace"), thrifty),
     "guarded": (Setting(PURE, "add-remove", rows=4), guarded),
 }
