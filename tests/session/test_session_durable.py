@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from session_checks import SeededNoise
 from session_gates import numbers
 
 import maquette as mq
@@ -112,7 +113,7 @@ def test_a_histogram_session_stays_one_after_a_restart(tmp_path: Path) -> None:
 
 def test_a_guarded_answer_stays_the_same_after_a_restart(tmp_path: Path) -> None:
     """What a guard let pass is recorded; the guard itself ends with its process, and its charge is kept."""
-    with opened(tmp_path / "ledger", mq.Budget(rho=50.0, delta=1e-9)) as (curator, session):
+    with opened(tmp_path / "ledger", mq.Budget(rho=50.0, delta=1e-9), noise=SeededNoise(1)) as (curator, session):
         session.ask_many(["smoker", "age >= 60", "region = 'east'"])
         session._guardian._arm()
         assert session._guardian.armed
