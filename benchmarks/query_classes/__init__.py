@@ -1,0 +1,1 @@
+"""Parts of benchmarks/classes.py, one per query class."""

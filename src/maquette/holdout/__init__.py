@@ -1,0 +1,1 @@
+"""Adaptive data analysis: one sample, thousands of questions, intervals that hold together."""
