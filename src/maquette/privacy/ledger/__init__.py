@@ -9,9 +9,11 @@ from maquette.privacy.ledger.api import (
     Terms,
     Ticket,
 )
+from maquette.privacy.ledger.inspection import Account, inspect
 from maquette.privacy.ledger.sqlite import SqliteLedger
 
 __all__ = [
+    "Account",
     "Charge",
     "Ledger",
     "Receipt",
@@ -20,4 +22,5 @@ __all__ = [
     "SqliteLedger",
     "Terms",
     "Ticket",
+    "inspect",
 ]

@@ -1,0 +1,124 @@
+"""`maquette budget` and `verify`: what a ledger says, and whether it can be trusted."""
+
+from __future__ import annotations
+
+import json as parser
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from maquette.cli.options import Json
+from maquette.cli.showing import loss_facts, print_json
+
+AT = 1e-9
+
+
+def budget(
+    ledger: Annotated[Path, typer.Argument(help="A ledger file; its key must be beside it.")],
+    delta: Annotated[float, typer.Option(help="At which delta epsilon is told, where charges add rho or mu.")] = AT,
+    json: Json = False,
+) -> None:
+    """What was spent, what remains, and every charge. The table is not needed.
+
+    Example: maquette budget people.ledger
+    """
+    from maquette.privacy import ACCOUNTANTS
+    from maquette.privacy.ledger import inspect
+
+    account = inspect(ledger)
+    name = account.currency.partition(" ")[0]
+    accountant, at = ACCOUNTANTS[name], 0.0 if name == "pure" else delta
+    losses = {
+        "limit": accountant.loss(account.limit, at),
+        "spent": accountant.loss(account.spent, at),
+        "remaining": accountant.loss(account.limit - account.spent, at),
+    }
+    if json:
+        charges = [
+            {"seq": c.seq, "analyst": c.analyst, "state": c.state, **loss_facts(accountant.loss(c.units, at))}
+            for c in account.charges
+        ]
+        print_json({**{word: loss_facts(loss) for word, loss in losses.items()}, "charges": charges})
+        return
+    typer.echo(f"{ledger}: {account.relation}")
+    for word, loss in losses.items():
+        typer.echo(f"{word:10} {loss}")
+    for analyst, units in account.by_analyst.items():
+        typer.echo(f"  {analyst}: {accountant.loss(units, at)}")
+    for charge in account.charges:
+        what = _words(parser.loads(charge.description))
+        typer.echo(f"{charge.seq:6} {charge.state:9} {charge.analyst:12} {accountant.loss(charge.units, at)}  {what}")
+
+
+def verify(
+    path: Annotated[Path, typer.Argument(help="A release or a ledger.")],
+    ledger: Annotated[Path | None, typer.Option(help="Also check that a release's charges are in this ledger.")] = None,
+    digest: Annotated[str | None, typer.Option(help="The digest that was published beside a release.")] = None,
+    json: Json = False,
+) -> None:
+    """Check a release (its seal and certificate) or a ledger (its whole chain).
+
+    Example: maquette verify people.maq --ledger people.ledger --digest 3f2a...
+    """
+    facts = _release_facts(path, ledger, digest) if _is_release(path) else _ledger_facts(path)
+    if json:
+        print_json(facts)
+        return
+    for word, value in facts.items():
+        typer.echo(f"{word:12} {value}")
+
+
+def _is_release(path: Path) -> bool:
+    from maquette.errors import UnreadableSource
+
+    try:
+        with path.open("rb") as file:
+            return file.read(2) == b"PK"
+    except OSError as error:
+        raise UnreadableSource(f"{str(path)!r} cannot be read ({error.strerror}); give a release or a ledger") from None
+
+
+def _ledger_facts(path: Path) -> dict[str, Any]:
+    from maquette.privacy.ledger import inspect
+
+    account = inspect(path)
+    return {
+        "verified": "ledger: the chain, every sum and every state",
+        "relation": account.relation,
+        "charges": len(account.charges),
+        "head": f"{account.receipt.seq} {account.receipt.head}",
+    }
+
+
+def _release_facts(path: Path, ledger: Path | None, digest: str | None) -> dict[str, Any]:
+    import maquette as mq
+    from maquette.errors import LedgerMismatch
+    from maquette.privacy.ledger import inspect
+
+    certificate = mq.Release.load(path, digest=digest).certificate
+    checked = ["seal"] if digest is None else ["seal", "published digest"]
+    if ledger is not None:
+        recorded = [charge.description for charge in inspect(ledger).charges]
+        if list(certificate.charges) != recorded[: len(certificate.charges)]:
+            raise LedgerMismatch(
+                f"the charges of {str(path)!r} are not the first ones of {str(ledger)!r}: the release was paid from "
+                "another ledger, or one of the two was changed. Look for the ledger that paid for it."
+            )
+        checked.append("every charge is in the ledger")
+    return {
+        "verified": f"release: {', '.join(checked)}",
+        "method": certificate.method,
+        "cost": repr(certificate.cost),
+        "relation": certificate.relation,
+        "charges": len(certificate.charges),
+        "schema": certificate.schema,
+    }
+
+
+def _words(description: dict[str, Any]) -> str:
+    """A charge in a few words: its door and the columns it read."""
+    columns = description.get("columns", [])
+    named = "; ".join(" x ".join(each) or "rows" for each in columns[:3])
+    more = f" and {len(columns) - 3} more" if len(columns) > 3 else ""
+    return f"{description.get('door', '?')} {named}{more}".rstrip()

@@ -1,0 +1,145 @@
+"""`maquette online`: a prompt that answers an unbounded stream of questions."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from maquette.cli import options
+from maquette.cli.showing import answer_facts, loss_facts, print_json
+from maquette.errors import MaquetteError
+
+if TYPE_CHECKING:
+    from maquette.session import Session
+
+HISTORY = Path.home() / ".maquette_history"
+WORDS = ["SELECT", "count(*)", "avg(", "sum(", "FROM", "WHERE", "GROUP BY", "AND", "OR", "NOT", "BETWEEN", "IN"]
+WORDS += [".explain", ".columns", ".budget", ".outlook", ".help", ".quit"]
+HELP = """Ask SQL (SELECT count(*) FROM t WHERE age >= 65 GROUP BY sex) or a condition (age >= 65 AND smoker).
+  .explain QUESTION   the route and the price, without paying
+  .columns            what can be asked about
+  .budget             what was spent and what remains
+  .outlook            what the rest of the budget still buys
+  .quit               leave; the session goes on next time"""
+
+
+def online(
+    source: options.Source,
+    *,
+    schema: options.SchemaFile,
+    epsilon: options.Epsilon,
+    delta: options.Delta = 0.0,
+    alpha: Annotated[float, typer.Option(help="Answers are within this share of the rows.")] = 0.02,
+    beta: Annotated[float, typer.Option(help="The chance that some answer is not.")] = 0.05,
+    accounting: options.Books = "auto",
+    relation: options.Neighbours = "add-remove",
+    unit: options.Unit = None,
+    max_contributions: options.Most = 1,
+    ledger: options.LedgerFile = None,
+    missing: options.Missing = None,
+    analyst: Annotated[str, typer.Option(help="On whose account.")] = "custodian",
+    json: options.Json = False,
+) -> None:
+    """Answer any number of questions, paying only for what must be learnt; continued where it was left.
+
+    Example: maquette online people.csv --schema people.schema.toml --epsilon 1 --delta 1e-9 --alpha 0.02
+    """
+    import maquette as mq
+
+    with options.opened(
+        source,
+        schema,
+        epsilon=epsilon,
+        delta=delta,
+        accounting=accounting,
+        relation=relation,
+        unit=unit,
+        max_contributions=max_contributions,
+        ledger=ledger,
+        missing=missing,
+    ) as curator:
+        session = mq.online(curator, alpha=alpha, beta=beta)
+        if sys.stdin.isatty() and not json:
+            typer.echo(f"{session!r}\nAsk, or .help; .quit to leave.")
+        failed = False
+        for line in _lines(session):
+            if line in (".quit", ".exit"):
+                break
+            try:
+                _reply(session, line, analyst, json)
+            except MaquetteError as error:
+                failed = True
+                typer.echo(f"error ({error.code}): {error}", err=True)
+    if failed and not sys.stdin.isatty():
+        raise typer.Exit(1)
+
+
+def _reply(session: Session, line: str, analyst: str, json: bool) -> None:
+    from maquette.release import AnswerTable
+
+    command, _, rest = line.partition(" ")
+    match command:
+        case ".help":
+            typer.echo(HELP)
+        case ".explain":
+            typer.echo(str(session.explain(rest)))
+        case ".columns":
+            for column in session.curator.schema:
+                typer.echo(f"  {column.name} ({column.kind}, {column.size} levels)")
+        case ".budget":
+            typer.echo(f"spent {session.spent}; remaining {session.remaining}")
+        case ".outlook":
+            typer.echo(session.outlook())
+        case _ if command.startswith("."):
+            typer.echo(f"there is no {command}; .help lists what there is", err=True)
+        case _:
+            answer = session.ask(line, analyst=analyst)
+            if json:
+                print_json({"question": line, **answer_facts(answer), "remaining": loss_facts(session.remaining)})
+                return
+            source = "" if isinstance(answer, AnswerTable) else f"  {answer.source}"
+            price = f"cost {answer.cost}" if answer.cost.units else "free"
+            typer.echo(f"{answer}\n {source} {price}")
+
+
+def _lines(session: Session) -> Iterator[str]:
+    """Questions, one a line: from a prompt with history and completion, or from a pipe."""
+    if not sys.stdin.isatty():
+        yield from (line.strip() for line in sys.stdin if line.strip())
+        return
+    keep = _prompt(session)
+    try:
+        while True:
+            line = input("> ").strip()
+            if line:
+                yield line
+    except EOFError:
+        typer.echo()
+    finally:
+        keep()
+
+
+def _prompt(session: Session) -> Callable[[], None]:
+    """Completion of column names, and history; returns what saves it."""
+    try:
+        import readline
+    except ImportError:  # Windows
+        return lambda: None
+    words = sorted(
+        {*session.curator.schema.names, *WORDS, ".explain", ".columns", ".budget", ".outlook", ".help", ".quit"}
+    )
+
+    def complete(text: str, state: int) -> str | None:
+        found = [word for word in words if word.lower().startswith(text.lower())]
+        return found[state] if state < len(found) else None
+
+    readline.set_completer(complete)
+    readline.set_completer_delims(" \t\n,()=<>!'\"")
+    readline.parse_and_bind("tab: complete")
+    if HISTORY.exists():
+        readline.read_history_file(HISTORY)
+    return lambda: readline.write_history_file(HISTORY)

@@ -1,0 +1,62 @@
+"""Options that several commands share, and the table they open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from maquette.curator import Curator
+
+Accounting = Literal["auto", "pure", "zcdp", "gdp"]
+Relation = Literal["add-remove", "replace"]
+
+Source = Annotated[str, typer.Argument(help="The private table: CSV, Parquet, or duckdb://file.db?table=name.")]
+SchemaFile = Annotated[Path, typer.Option("--schema", "-s", help="The schema file (TOML) of the table.")]
+Epsilon = Annotated[float, typer.Option(help="The whole budget of this table, once and for all.")]
+Delta = Annotated[float, typer.Option(help="The chance that the promise fails: 0, or well below 1 / rows.")]
+Books = Annotated[Accounting, typer.Option("--accounting", help="How charges add up.")]
+Neighbours = Annotated[Relation, typer.Option("--relation", help="What is hidden: a row's presence, or what it says.")]
+Unit = Annotated[str | None, typer.Option("--unit", help="The column that names whom to protect (default: a row).")]
+Most = Annotated[int, typer.Option("--max-contributions", min=1, help="Rows kept of one unit, at most.")]
+LedgerFile = Annotated[Path | None, typer.Option("--ledger", help="Default: the source's name with .ledger.")]
+Missing = Annotated[list[str] | None, typer.Option("--missing", help='A text that means "no value", such as "?".')]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Confidence = Annotated[float, typer.Option(help="Of the noise intervals.")]
+
+
+@contextmanager
+def opened(
+    source: str,
+    schema: Path,
+    *,
+    epsilon: float,
+    delta: float,
+    accounting: Accounting,
+    relation: Relation,
+    unit: str | None,
+    max_contributions: int,
+    ledger: Path | None,
+    missing: list[str] | None,
+) -> Iterator[Curator]:
+    """The curator of a source, with a ledger on disk beside it."""
+    import maquette as mq
+
+    declared = mq.Schema.load(schema)
+    budget = mq.Budget(epsilon=epsilon, delta=delta, accounting=None if accounting == "auto" else accounting)
+    kept = ledger_of(source) if ledger is None else ledger
+    table = mq.open_table(
+        source, declared, privacy_unit=unit, max_contributions=max_contributions, missing=missing or ()
+    )
+    with mq.Curator(table, budget, ledger=kept, relation=relation) as curator:
+        yield curator
+
+
+def ledger_of(source: str) -> Path:
+    """Where the ledger of a source is kept unless someone says otherwise."""
+    name = source.removeprefix("duckdb://").partition("?")[0]
+    return Path(name).with_suffix(".ledger")

@@ -1,0 +1,48 @@
+"""`maquette plan`: what each mechanism can promise, before anything is spent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from maquette.cli.options import Delta, Json, Neighbours
+from maquette.cli.showing import print_json
+
+
+def plan(
+    *,
+    rows: Annotated[int, typer.Option(min=1, help="The scale of the table, in rows.")],
+    epsilon: Annotated[float, typer.Option(help="The budget.")],
+    schema: Annotated[Path | None, typer.Option("--schema", "-s", help="The schema file of the table.")] = None,
+    universe: Annotated[int | None, typer.Option(help="Or how many different rows are possible.")] = None,
+    queries: Annotated[int, typer.Option(min=1, help="How many questions.")] = 1_000,
+    delta: Delta = 0.0,
+    alpha: Annotated[float | None, typer.Option(help="Say how many rows this error (a fraction) needs.")] = None,
+    relation: Neighbours = "add-remove",
+    chart: Annotated[Path | None, typer.Option(help="Also draw it (SVG).")] = None,
+    json: Json = False,
+) -> None:
+    """What each mechanism promises for so many questions, from public numbers alone.
+
+    Example: maquette plan --rows 100000 --schema people.schema.toml --queries 1000 --epsilon 1 --delta 1e-9
+    """
+    import maquette as mq
+
+    found = mq.plan(
+        rows=rows,
+        schema=None if schema is None else mq.Schema.load(schema),
+        universe=universe,
+        queries=queries,
+        epsilon=epsilon,
+        delta=delta,
+        alpha=alpha,
+        relation=relation,
+    )
+    if chart is not None:
+        chart.write_text(found.chart(), encoding="utf-8")
+    if json:
+        print_json(found.to_arrow().to_pylist())
+    else:
+        typer.echo(str(found))

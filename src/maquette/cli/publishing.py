@@ -1,0 +1,107 @@
+"""`maquette release`, `ask` and `sample`: publish once, then ask for free."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from maquette.cli import options
+from maquette.cli.showing import answer_facts, loss_facts, print_json
+
+Published = Annotated[Path, typer.Argument(help="A release made by `maquette release`.")]
+
+
+def release(
+    source: options.Source,
+    *,
+    schema: options.SchemaFile,
+    epsilon: options.Epsilon,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the release.")],
+    delta: options.Delta = 0.0,
+    ways: Annotated[int, typer.Option("--ways", "-k", min=1, help="All marginals of so many columns.")] = 3,
+    method: Annotated[str, typer.Option(help="auto, everything, adaptive, graphical, ...")] = "auto",
+    spend: Annotated[float | None, typer.Option(help="Spend this epsilon only (default: all that remains).")] = None,
+    accounting: options.Books = "auto",
+    relation: options.Neighbours = "add-remove",
+    unit: options.Unit = None,
+    max_contributions: options.Most = 1,
+    ledger: options.LedgerFile = None,
+    missing: options.Missing = None,
+    json: options.Json = False,
+) -> None:
+    """Publish a model of the table: answers, synthetic rows and a certificate, in one file.
+
+    Example: maquette release people.csv --schema people.schema.toml --epsilon 1 --delta 1e-9 --out people.maq
+    """
+    import maquette as mq
+
+    with options.opened(
+        source,
+        schema,
+        epsilon=epsilon,
+        delta=delta,
+        accounting=accounting,
+        relation=relation,
+        unit=unit,
+        max_contributions=max_contributions,
+        ledger=ledger,
+        missing=missing,
+    ) as curator:
+        workload = mq.marginals(curator.schema, k=min(ways, len(curator.schema)))
+        made = mq.release(curator, workload, method=method, epsilon=spend)
+        digest = made.save(out)
+        remaining = curator.remaining
+    if json:
+        facts = {"file": str(out), "digest": digest, "method": made.certificate.method}
+        print_json({**facts, "cost": loss_facts(made.cost), "remaining": loss_facts(remaining)})
+        return
+    typer.echo(f"{out}: {made.certificate.method}, {made.certificate.relation}, cost {made.cost}")
+    typer.echo(f"remaining {remaining}")
+    typer.echo(f"digest {digest}   (publish it beside the file; `maquette verify` checks it)")
+    typer.echo(f'next: maquette ask {out} "SELECT count(*) FROM {Path(source).stem}"')
+
+
+def ask(
+    published: Published,
+    question: Annotated[str, typer.Argument(help="SQL, or a condition such as 'age >= 65 AND smoker'.")],
+    confidence: options.Confidence = 0.95,
+    json: options.Json = False,
+) -> None:
+    """Ask a release; it costs nothing.
+
+    Example: maquette ask people.maq "SELECT avg(income) FROM people WHERE age >= 65"
+    """
+    import maquette as mq
+
+    answer = mq.Release.load(published).answer(question, confidence=confidence)
+    if json:
+        print_json(answer_facts(answer))
+    else:
+        typer.echo(str(answer))
+
+
+def sample(
+    published: Published,
+    rows: Annotated[int, typer.Option(min=1, help="How many synthetic rows.")] = 10_000,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help=".parquet or .csv; CSV is printed if absent.")] = None,
+) -> None:
+    """Draw synthetic rows from a release; they are nobody's, and cost nothing.
+
+    Example: maquette sample people.maq --rows 10000 --out synthetic.parquet
+    """
+    from pyarrow import csv, parquet
+
+    import maquette as mq
+
+    if out is not None and out.suffix not in (".csv", ".parquet"):
+        raise typer.BadParameter(f"{out} ends in {out.suffix!r}; expected .parquet or .csv", param_hint="--out")
+    table = mq.Release.load(published).sample(rows)
+    if out is None:
+        csv.write_csv(table, sys.stdout.buffer)
+    elif out.suffix == ".csv":
+        csv.write_csv(table, out)
+    else:
+        parquet.write_table(table, out)

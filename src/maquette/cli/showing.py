@@ -1,0 +1,52 @@
+"""What commands print: words for people, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from maquette.privacy import Loss
+    from maquette.release import Answer, AnswerTable
+
+
+def print_json(value: object) -> None:
+    """One JSON document on standard output; infinite numbers are null."""
+    typer.echo(json.dumps(_plain(value), indent=2, ensure_ascii=False))
+
+
+def loss_facts(loss: Loss) -> dict[str, Any]:
+    """An amount of privacy."""
+    return {"epsilon": loss.epsilon, "delta": loss.delta, "rho": loss.rho, "currency": loss.currency}
+
+
+def answer_facts(answer: Answer | AnswerTable) -> dict[str, Any]:
+    """An answer, or the rows of a table of them."""
+    from maquette.release import AnswerTable
+
+    if isinstance(answer, AnswerTable):
+        rows = [
+            {
+                **dict(zip(answer.group_titles, row.groups, strict=True)),
+                **{title: _number(row[title]) for title in answer.titles},
+            }
+            for row in answer
+        ]
+        return {"rows": rows, "cost": loss_facts(answer.cost)}
+    facts = {**_number(answer), "count": answer.count, "source": answer.source, "guarantee": answer.guarantee}
+    return {**facts, "confidence": answer.confidence, "cost": loss_facts(answer.cost)}
+
+
+def _number(answer: Answer) -> dict[str, float]:
+    return {"value": answer.value, "low": answer.low, "high": answer.high}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

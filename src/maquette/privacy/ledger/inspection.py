@@ -1,0 +1,76 @@
+"""inspect: read and verify a ledger without the table it belongs to; nothing is written."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from maquette.errors import LedgerError
+from maquette.privacy.ledger import store
+from maquette.privacy.ledger.api import Charge, Receipt, State
+from maquette.privacy.ledger.chain import Chain
+from maquette.privacy.ledger.replay import Replay, verify
+
+
+@dataclass(frozen=True, kw_only=True)
+class Account:
+    """What a verified ledger says: its terms, its sums in units, and every charge, oldest first."""
+
+    schema: str
+    relation: str
+    currency: str
+    limit: int
+    spent: int
+    charges: tuple[Charge, ...]
+    receipt: Receipt
+
+    @property
+    def by_analyst(self) -> dict[str, int]:
+        """Units charged to each analyst."""
+        spent: dict[str, int] = {}
+        for charge in self.charges:
+            spent[charge.analyst] = spent.get(charge.analyst, 0) + charge.units
+        return spent
+
+
+def inspect(path: str | Path, *, key: bytes | None = None) -> Account:
+    """The account of the ledger at `path`, whose whole chain is checked with the key beside it; also while it is open.
+
+    Nothing here touches rows: a ledger holds public descriptions and released answers.
+    """
+    from maquette.privacy.ledger.files import beside, check_place, load_key
+
+    home = Path(path).resolve()
+    if not home.is_file():
+        raise LedgerError(f"there is no ledger at {str(path)!r}; give the file that the curator was opened with")
+    check_place(home)
+    chain = Chain(load_key(beside(home, ".key")) if key is None else key)
+    try:
+        with closing(sqlite3.connect(f"{home.as_uri()}?mode=ro", uri=True, isolation_level=None)) as connection:
+            connection.execute("BEGIN")
+            return _account(connection, verify(connection, chain, None))
+    except (OSError, *store.BROKEN) as failure:
+        raise store.explain(failure) from None
+
+
+def _account(connection: sqlite3.Connection, replay: Replay) -> Account:
+    charges = []
+    events = connection.execute("SELECT seq, facts, content FROM event WHERE kind = 'charge' ORDER BY seq")
+    for seq, facts, description in events:
+        id, analyst, digest, units, _ = json.loads(facts)  # noqa: A001
+        answered = replay.requests[id][1] is not None
+        state: State = "answered" if answered else "reserved" if seq > replay.boot else "lost"
+        charges.append(Charge(seq, id, analyst, digest, units, state, description.decode()))
+    limit, spent = replay.budgets[store.TABLE_SCOPE]
+    return Account(
+        schema=replay.terms["schema"],
+        relation=replay.terms["relation"],
+        currency=replay.terms["currency"],
+        limit=limit,
+        spent=spent,
+        charges=tuple(charges),
+        receipt=replay.receipt,
+    )

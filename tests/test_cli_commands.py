@@ -1,0 +1,168 @@
+"""The commands as a custodian and an analyst type them: what they print, what they write, how they end."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from maquette.cli import main
+from maquette.schema import Boolean, Category, Integer, Schema
+
+BUDGET = ("--epsilon", "1", "--delta", "1e-9")
+
+
+class Shell:
+    """Runs commands in a folder with a table and its schema."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._patch = monkeypatch
+        self._capture = capsys
+
+    def run(self, *arguments: str, typed: str | None = None) -> tuple[int, str, str]:
+        self._patch.setattr(sys, "argv", ["maquette", *arguments])
+        if typed is not None:
+            self._patch.setattr(sys, "stdin", io.StringIO(typed))
+        with pytest.raises(SystemExit) as ended:
+            main()
+        printed = self._capture.readouterr()
+        return int(ended.value.code or 0), printed.out, printed.err
+
+    def ok(self, *arguments: str, typed: str | None = None) -> str:
+        code, out, err = self.run(*arguments, typed=typed)
+        assert code == 0, err
+        return out
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{i % 80},{'true' if i % 3 else 'false'},{('Oslo', 'Rome')[i % 2]}" for i in range(4_000)]
+    Path("people.csv").write_text("\n".join(["age,smoker,city", *rows]))
+    Schema([Integer("age", 0, 79, width=10), Boolean("smoker"), Category("city", ["Oslo", "Rome"])]).save("people.toml")
+    return Shell(monkeypatch, capsys)
+
+
+def release(shell: Shell, *more: str) -> str:
+    return shell.ok("release", "people.csv", "--schema", "people.toml", *BUDGET, "--out", "people.maq", *more)
+
+
+def test_publish_then_ask_and_sample_for_free(shell: Shell) -> None:
+    told = release(shell, "--spend", "0.5")
+    assert "cost epsilon 0.5 at delta 1e-09" in told
+    assert "add-remove of one row" in told
+    spent = shell.ok("budget", "people.ledger")
+    table = shell.ok("ask", "people.maq", "SELECT city, count(*) FROM people GROUP BY city")
+    assert table.splitlines()[1].startswith("Oslo")
+    answer = json.loads(shell.ok("ask", "people.maq", "age >= 40 AND smoker", "--json"))
+    assert answer["low"] <= answer["value"] <= answer["high"]
+    assert answer["cost"]["epsilon"] == 0
+    assert abs(answer["value"] - 1 / 3) < 0.1
+    shell.ok("sample", "people.maq", "--rows", "100", "--out", "rows.csv")
+    lines = Path("rows.csv").read_text().splitlines()
+    assert lines[0] == '"age","smoker","city"'
+    assert len(lines) == 101
+    assert shell.ok("budget", "people.ledger") == spent
+
+
+def test_json_of_a_release_and_its_ledger_agree(shell: Shell) -> None:
+    made = json.loads(release(shell, "--json"))
+    account = json.loads(shell.ok("budget", "people.ledger", "--json"))
+    assert account["spent"]["rho"] == pytest.approx(made["cost"]["rho"])
+    assert sum(charge["rho"] for charge in account["charges"]) == pytest.approx(made["cost"]["rho"])
+    assert {charge["state"] for charge in account["charges"]} == {"answered"}
+
+
+def test_verify_a_release_and_the_ledger_that_paid(shell: Shell) -> None:
+    digest = json.loads(release(shell, "--json"))["digest"]
+    told = shell.ok("verify", "people.maq", "--ledger", "people.ledger", "--digest", digest)
+    assert "seal, published digest, every charge is in the ledger" in told
+    assert "the chain, every sum and every state" in shell.ok("verify", "people.ledger")
+    code, _, err = shell.run("verify", "people.maq", "--digest", "00" * 32)
+    assert (code, "not the release published under this digest" in err) == (1, True)
+    Path("other.csv").write_text(Path("people.csv").read_text())
+    shell.ok("release", "other.csv", "--schema", "people.toml", "--epsilon", "1", "--out", "other.maq")
+    code, _, err = shell.run("verify", "people.maq", "--ledger", "other.ledger")
+    assert (code, "was paid from another ledger" in err) == (1, True)
+
+
+def test_a_changed_ledger_does_not_verify(shell: Shell) -> None:
+    release(shell)
+    content = bytearray(Path("people.ledger").read_bytes())
+    place = content.find(b"discrete-gaussian")
+    content[place] ^= 1
+    Path("people.ledger").write_bytes(content)
+    for command in ("verify", "budget"):
+        code, out, err = shell.run(command, "people.ledger")
+        assert (code, out) == (1, "")
+        assert "error (ledger.corrupted)" in err
+
+
+def test_a_session_in_a_pipe_goes_on_where_it_was_left(shell: Shell) -> None:
+    command = ("online", "people.csv", "--schema", "people.toml", *BUDGET, "--alpha", "0.05", "--json")
+    first = json.loads(shell.ok(*command, typed="age >= 40\n.quit\n"))
+    again = json.loads(shell.ok(*command, typed="NOT age < 40\n"))
+    assert first["source"] == "measured"
+    assert (again["value"], again["cost"]["epsilon"]) == (first["value"], 0)
+    assert again["remaining"] == first["remaining"]
+
+
+def test_a_bad_question_does_not_end_a_session(shell: Shell) -> None:
+    typed = ".explain smoker\nnonsense = 1\n.budget\n.columns\nsmoker\n.what\n"
+    code, out, err = shell.run(
+        "online", "people.csv", "--schema", "people.toml", *BUDGET, "--alpha", "0.05", typed=typed
+    )
+    assert code == 1
+    assert "there is no column 'nonsense'" in err
+    assert "there is no .what" in err
+    assert "age (integer, 8 levels)" in out
+    assert "measured cost" in out
+
+
+def test_a_budget_that_does_not_suffice_has_its_own_exit_code(shell: Shell) -> None:
+    release(shell, "--spend", "0.9")
+    code, _, err = shell.run(
+        "release", "people.csv", "--schema", "people.toml", *BUDGET, "--spend", "0.9", "--out", "more.maq"
+    )
+    assert code == 3
+    assert "Nothing was charged" in err
+    assert not Path("more.maq").exists()
+
+
+def test_plan_in_words_and_in_json(shell: Shell) -> None:
+    numbers = ("plan", "--rows", "4000", "--schema", "people.toml", "--epsilon", "1", "--delta", "1e-9")
+    assert "Gaussian noise on each query" in shell.ok(*numbers, "--chart", "plan.svg")
+    assert Path("plan.svg").read_text().startswith("<svg")
+    assert len(json.loads(shell.ok(*numbers, "--json"))) > 3
+
+
+def test_check_says_whether_a_table_fits(shell: Shell) -> None:
+    assert "fits" in shell.ok("schema", "check", "people.csv", "--schema", "people.toml")
+    Path("bad.csv").write_text("age,smoker,city\n1,true,Paris\n")
+    code, _, err = shell.run("schema", "check", "bad.csv", "--schema", "people.toml")
+    assert (code, "city" in err) == (1, True)
+
+
+def test_interrupt_keeps_the_ledger(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    import maquette as mq
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(mq.Release, "save", interrupted)
+    code, _, _ = shell.run(
+        "release", "people.csv", "--schema", "people.toml", *BUDGET, "--spend", "0.5", "--out", "people.maq"
+    )
+    assert code == 130
+    assert "verified" in shell.ok("verify", "people.ledger")
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["release", "ask", "sample", "online", "budget", "verify", "plan", "demo", "schema guess", "schema check"],
+)
+def test_every_command_has_an_example(command: str, shell: Shell) -> None:
+    assert "Example: maquette " in shell.ok(*command.split(), "--help")
