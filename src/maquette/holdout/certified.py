@@ -1,0 +1,64 @@
+"""Certified: an answer about the population, with an interval that holds together with all the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Source = Literal["guess", "holdout", "hypothesis"]
+Certificate = Literal["transcript", "dp-transfer", "fresh", "none"]
+Status = Literal["ok", "widened", "exhausted"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Certified:
+    """A value within `half_width` of the population's, for all answers of the holdout at once with probability `level`.
+
+    `source`: the guess was close enough and is returned as it was given ("guess"; "hypothesis" when a public model made
+    it), or the holdout answered. `failures` are the questions the holdout had to answer so far, of `queries` asked;
+    `left` is how many more it can answer, None where nothing runs out. `certificate` says what the interval rests on:
+    the number of possible transcripts, privacy and a transfer theorem, rows used once ("fresh"), or nothing, and then
+    the half-width is 1. `status` is "widened" when the tolerance asked for is no longer reached, "exhausted" when the
+    holdout was not consulted because its limit is reached.
+    """
+
+    value: float
+    half_width: float
+    level: float
+    source: Source
+    failures: int
+    queries: int
+    left: int | None
+    certificate: Certificate
+    status: Status
+
+    @property
+    def low(self) -> float:
+        """The lower end of the interval, a fraction."""
+        return max(0.0, self.value - self.half_width)
+
+    @property
+    def high(self) -> float:
+        """The upper end of the interval, a fraction."""
+        return min(1.0, self.value + self.half_width)
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __repr__(self) -> str:
+        left = "" if self.left is None else f", {self.left:,} left"
+        note = "" if self.status == "ok" else f", {self.status}"
+        return (
+            f"Certified({self.value:.4g} ± {self.half_width:.2g} at {self.level:g} together, from the {self.source}, "
+            f"query {self.queries:,}, {self.failures:,} answered by the holdout{left}{note})"
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-ready, exact."""
+        return dict(self.__dict__)
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> Certified:
+        """What `as_dict` described."""
+        return cls(**stored)

@@ -1,0 +1,361 @@
+"""Holdout: one sample, any number of adaptive questions, intervals that hold together."""
+
+from __future__ import annotations
+
+import math
+import secrets
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, NoReturn, get_args
+
+from maquette.curator import ExactNoise, NoiseSource
+from maquette.errors import MaquetteError, QueryError
+from maquette.holdout.api import Decision, Guess, Guesser, Method, Note
+from maquette.holdout.certified import Certified
+from maquette.holdout.description_length import DescriptionLength
+from maquette.holdout.guess_and_check import GuessAndCheck
+from maquette.holdout.models import Misused
+from maquette.holdout.noisy import Noisy, Theorem
+from maquette.holdout.sample import Sample
+from maquette.holdout.splitting import Splitting
+from maquette.holdout.state import State
+from maquette.holdout.statistic import Asked, Statistic, Values
+from maquette.holdout.thresholdout import Thresholdout
+from maquette.privacy.interval import check_confidence
+from maquette.schema import Schema
+
+MethodName = Literal["guess-and-check", "thresholdout", "gaussian", "splitting"]
+
+
+class Holdout:
+    """A sample that can be asked again and again, by an analyst who adapts to its answers.
+
+    `data` are rows drawn independently from the population and not used for anything else: a numpy array, a tuple
+    (X, y), a mapping of columns, an Arrow table, a pandas or polars frame. Every answer is about the population, and
+    with probability `confidence` all intervals hold together. Guesses make it last: an answer that was guessed well
+    costs next to nothing. They come from `ask(..., guess=)`, from a public model (`guesser`), or from `train`, a sample
+    that may be looked at freely.
+
+    Methods: "guess-and-check" (default) needs no limit; with `queries` and `tolerance` its intervals are all the same
+    for so many questions and `failures` (by default those the guesser can have). "thresholdout" (`queries`, `hits`),
+    "gaussian" (`queries`, `transfer`) add noise and rest on privacy; "splitting" (`queries`) is the baseline. In
+    guess-and-check and thresholdout `tolerance` is the largest distance at which a guess is kept; in the first,
+    without `queries`, the half-width asked for, which widens when it cannot be held (with `widen=False`: exhausted).
+
+    With `state`, a file, everything is on disk before an answer is returned, and a restart goes on where it ended. A
+    question under a `name`, and a condition over the `schema`, is answered once: asked again it gets the same answer,
+    free. Other questions are new each time, but what was answered is remembered as a guess, recognised by its values on
+    `train`. Several threads may ask.
+
+    What it never tells: the exact mean on the holdout, how far a guess was off, messages of exceptions raised by a
+    statistic. What it cannot hide: a statistic is the analyst's code and sees the rows; one that prints, keeps or
+    combines them voids the guarantee, as does computing on the same rows elsewhere. Small differences in time may tell
+    something about the rows. That a statistic fails on the holdout does too, so it counts: as a failed guess, or as
+    wider intervals; a failure on `train` is found first and is free.
+
+    >>> import numpy as np
+    >>> rows = np.random.default_rng(1).random((20_000, 3)) < 0.3
+    >>> holdout = Holdout(rows[:10_000], train=rows[10_000:])
+    >>> answer = holdout.ask(lambda rows: rows[:, 0] & rows[:, 1])
+    >>> answer.source, answer.low <= 0.09 <= answer.high
+    ('guess', True)
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        *,
+        confidence: float = 0.95,
+        method: MethodName = "guess-and-check",
+        train: Any = None,
+        schema: Schema | None = None,
+        guesser: Guesser | None = None,
+        queries: int | None = None,
+        tolerance: float | None = None,
+        failures: int | None = None,
+        hits: int | None = None,
+        transfer: Theorem = "jung",
+        widen: bool = True,
+        clip: bool = False,
+        state: str | Path | None = None,
+        noise: NoiseSource | None = None,
+    ) -> None:
+        check_confidence(confidence)
+        _check_settings(method, queries=queries, tolerance=tolerance, failures=failures, hits=hits)
+        self.confidence, self.method, self.schema = confidence, method, schema
+        self._sample = Sample(data)
+        self._train = None if train is None else Sample(train, what="train")
+        if schema is not None:
+            for sample in filter(None, (self._sample, self._train)):
+                sample.records(schema)
+        self._guesser, self._clip = guesser, clip
+        self._lock = threading.RLock()
+        self._answers: list[Certified] = []
+        self._named: dict[str, tuple[Certified, str | None]] = {}
+        self._remembered: dict[str, float] = {}
+        settings: dict[str, Any] = {
+            "rows": self._sample.size,
+            "beta": 1 - confidence,
+            "queries": queries,
+            "tolerance": tolerance,
+            "failures": failures,
+            "hits": hits,
+            "transfer": transfer,
+            "widen": widen,
+            "guesser": guesser,
+            "noise": ExactNoise() if noise is None else noise,
+        }
+        # Public coins: kept with the state, as the rows of splitting must stay apart after a restart.
+        coins = {"seed": secrets.randbits(64)} if method == "splitting" else {}
+        self._method = _method(method, settings, coins)
+        self._state = State(state, self._terms() if state is not None else {}, coins)
+        if self._state.coins != coins:
+            self._method = _method(method, settings, self._state.coins)
+        self._resume()
+
+    def ask(self, statistic: Statistic, guess: float | None = None, *, name: str | None = None) -> Certified:
+        """The population's mean of a statistic, a number in [0, 1] for every row, with its interval.
+
+        `statistic` is a function from the rows to booleans or numbers, one per row; `accuracy_of(model, ...)` or
+        `mean_loss(model, ...)`; or, with a schema, a condition such as "age >= 65 AND smoker". What cannot be asked is
+        refused, and then nothing is recorded, unless it is on the holdout's own rows that the statistic fails. With a
+        `name` the first answer is kept and returned whenever the name is used; that the name still means the same is
+        checked on `train` only, as checking it on the holdout would tell.
+        """
+        asked = Asked.of(statistic, self.schema, clip=self._clip)
+        _check_guess(guess)
+        _check_name(name)
+        key = name if asked.query is None or name is not None else f"condition {asked.query.key}"
+        trained = None if self._train is None else asked.on(self._train)
+        mark = None if trained is None else trained.digest
+        with self._lock:
+            if (known := self._known(key, mark)) is not None:
+                return known
+        # Outside the lock: the statistic is the analyst's code and may take its time.
+        values, refusal = self._evaluate(asked)
+        with self._lock:
+            if (known := self._known(key, mark)) is not None:
+                return known
+            if values is None:
+                raise self._refused(refusal)
+            return self._answer(asked, values, self._guess(asked, guess, trained, mark), key, mark)
+
+    def _evaluate(self, asked: Asked) -> tuple[Values | None, str]:
+        """The values on the holdout, or why there are none."""
+        try:
+            return asked.on(self._sample), ""
+        except Misused:
+            raise  # the form of the rows is public
+        except QueryError as error:
+            return None, str(error)
+
+    def _refused(self, reason: str) -> QueryError:
+        """Count a question that the rows refuse: free refusals would tell an analyst any number of bits about them."""
+        if self._method.exhausted:
+            return QueryError(reason)
+        record = {"note": self._method.refused()}
+        try:
+            self._state.append(record)
+            self._take(record)
+        except BaseException:
+            self._state.give_up()
+            raise
+        return QueryError(
+            reason.removesuffix("Nothing was recorded") + "It fails on the rows of the holdout, which tells something "
+            "about them, so it counts: intervals become wider. With a training sample (train=) mistakes are found "
+            "there first, free"
+        )
+
+    def _known(self, key: str | None, mark: str | None) -> Certified | None:
+        """The recorded answer under a name. Looks at public things only: a name, and values on the training rows."""
+        self._state.check()
+        if key is None or key not in self._named:
+            return None
+        answer, known_mark = self._named[key]
+        if mark is not None and known_mark is not None and mark != known_mark:
+            raise QueryError(
+                f"the name {key!r} was used for another statistic: their values on the training sample differ. Nothing "
+                "was recorded. Use a fresh name for each statistic"
+            )
+        return answer
+
+    def _guess(self, asked: Asked, given: float | None, trained: Values | None, mark: str | None) -> Guess | None:
+        """The analyst's, else an earlier answer to what looks the same, else a public model's, else training's."""
+        # A model that cannot evaluate the statistic must say so now, before any noise is drawn.
+        model = None if self._guesser is None else self._guesser.guess(asked)
+        if given is not None:
+            return Guess(float(given), "guess")
+        if mark is not None and mark in self._remembered:
+            return Guess(self._remembered[mark], "guess")
+        if model is not None:
+            return Guess(model, "hypothesis")
+        return None if trained is None else Guess(trained.mean, "guess")
+
+    def _answer(
+        self, asked: Asked, values: Values, guess: Guess | None, key: str | None, mark: str | None
+    ) -> Certified:
+        if guess is None and self._method.needs_guess:
+            raise QueryError(
+                f"{self.method} compares the holdout with a guess, and there is none: pass guess=, or "
+                "Holdout(..., train=...). Nothing was recorded"
+            )
+        decision = self._method.sealed(guess) if self._method.exhausted else self._decide(values, guess)
+        answer = decision.certified
+        try:
+            record = {
+                "name": key,
+                "mark": mark,
+                "answer": answer.as_dict(),
+                "note": decision.note,
+                "lesson": self._lesson(asked, answer),
+            }
+            self._state.append(record)
+            self._take(record)
+        except BaseException:
+            self._state.give_up()
+            raise
+        return answer
+
+    def _decide(self, values: Values, guess: Guess | None) -> Decision:
+        try:
+            return self._method.decide(values, guess)
+        except MaquetteError:
+            raise
+        except BaseException:
+            self._state.give_up()  # noise may have been drawn
+            raise
+
+    def _lesson(self, asked: Asked, answer: Certified) -> Note | None:
+        if self._guesser is None or answer.source != "holdout":
+            return None
+        return self._guesser.lesson(asked, answer.value)
+
+    def _take(self, record: Mapping[str, Any]) -> None:
+        """Move to the state after a record."""
+        self._method.apply(record["note"])
+        if "answer" not in record:
+            return
+        answer = Certified.from_dict(record["answer"])
+        self._answers.append(answer)
+        if record["name"] is not None:
+            self._named[record["name"]] = answer, record["mark"]
+        if record["mark"] is not None and answer.certificate != "none":
+            self._remembered[record["mark"]] = answer.value
+        if record["lesson"] is not None and self._guesser is not None:
+            self._guesser.learn(record["lesson"])
+
+    def _resume(self) -> None:
+        for record in self._state.records:
+            self._take(record)
+        self._state.records.clear()
+        if (note := self._method.reopened()) is not None:
+            self._state.append({"note": note})
+            self._method.apply(note)
+
+    def _terms(self) -> dict[str, Any]:
+        return {
+            "rows": self._sample.size,
+            "fingerprint": self._sample.fingerprint,
+            "train": None if self._train is None else self._train.fingerprint,
+            "schema": None if self.schema is None else self.schema.digest,
+            "method": self.method,
+            "confidence": self.confidence,
+            "clip": self._clip,
+            **self._method.terms,
+            **({} if self._guesser is None else {f"guesser {k}": v for k, v in self._guesser.terms.items()}),
+        }
+
+    @property
+    def answers(self) -> tuple[Certified, ...]:
+        """Everything answered so far, in order: all that was ever told about the rows."""
+        with self._lock:
+            return tuple(self._answers)
+
+    def close(self) -> None:
+        """Let another process have the state."""
+        with self._lock:
+            self._state.close()
+
+    def __enter__(self) -> Holdout:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a Holdout cannot be copied or sent to another process: the copy would not know what the original is "
+            "asked. Ask from one process, with threads if need be (in scikit-learn n_jobs=1, or the threading backend)"
+        )
+
+    def __repr__(self) -> str:
+        with self._lock:
+            asked, failed = len(self._answers), self._answers[-1].failures if self._answers else 0
+        return (
+            f"Holdout({self._sample.size:,} rows, {self.method}, confidence {self.confidence:g}, {asked:,} asked, "
+            f"{failed:,} answered by the holdout)"
+        )
+
+
+def _method(name: MethodName, settings: Mapping[str, Any], coins: Mapping[str, Any]) -> Method:
+    """Build a method from the settings that concern it."""
+
+    def chosen(*names: str) -> dict[str, Any]:
+        return {setting: settings[setting] for setting in ("rows", "beta", *names)}
+
+    if name == "thresholdout":
+        return Thresholdout(**chosen("queries", "tolerance", "noise"), hits=settings["hits"])
+    if name == "gaussian":
+        return Noisy(**chosen("queries", "noise"), theorem=settings["transfer"])
+    if name == "splitting":
+        return Splitting(**chosen("queries"), seed=coins["seed"])
+    queries, tolerance, guesser = settings["queries"], settings["tolerance"], settings["guesser"]
+    if queries is None or tolerance is None:
+        return GuessAndCheck(**chosen("queries", "tolerance", "widen"))
+    failures = settings["failures"]
+    if failures is None:
+        if guesser is None:
+            raise QueryError(
+                "with queries= and tolerance= say failures=, for how many wrong guesses to provide, or give a guesser, "
+                "which knows; or leave queries= out, and any number may fail"
+            )
+        failures = guesser.max_failures(queries=queries, tolerance=tolerance)
+    return DescriptionLength(**chosen("queries", "tolerance"), failures=failures)
+
+
+def _check_settings(
+    method: str, *, queries: int | None, tolerance: float | None, failures: int | None, hits: int | None
+) -> None:
+    if method not in get_args(MethodName):
+        raise QueryError(f"there is no method {method!r}; expected one of {', '.join(get_args(MethodName))}")
+    for name, number in (("queries", queries), ("failures", failures), ("hits", hits)):
+        least = 0 if name == "failures" else 1
+        if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < least):
+            raise QueryError(f"{name} is {number!r}; expected a whole number of at least {least}")
+    if tolerance is not None and not 0 < tolerance <= 1:
+        raise QueryError(f"tolerance is {tolerance!r}; expected a fraction between 0 and 1, such as 0.02")
+    if method != "guess-and-check" and queries is None:
+        raise QueryError(f"{method} must know how many queries will come: say queries=, or use guess-and-check")
+    if method == "thresholdout" and hits is None:
+        raise QueryError("thresholdout must know how many guesses may fail: say hits=, often a few dozen")
+    unused = {
+        "failures": failures is not None and (method != "guess-and-check" or queries is None or tolerance is None),
+        "hits": hits is not None and method != "thresholdout",
+        "tolerance": tolerance is not None and method in ("gaussian", "splitting"),
+    }
+    if wrong := [name for name, is_wrong in unused.items() if is_wrong]:
+        raise QueryError(f"{method} with these settings has no use for {', '.join(wrong)}; leave it out")
+
+
+def _check_guess(guess: float | None) -> None:
+    if guess is not None and not (math.isfinite(guess) and 0 <= guess <= 1):
+        raise QueryError(f"the guess is {guess!r}; expected a fraction between 0 and 1. Nothing was recorded")
+
+
+def _check_name(name: str | None) -> None:
+    if name is not None and not (isinstance(name, str) and name):
+        raise QueryError(f"the name is {name!r}; expected text. Nothing was recorded")
