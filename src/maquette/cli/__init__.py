@@ -6,11 +6,13 @@ Exit codes: 0 done, 1 refused (the message says why), 2 wrong usage, 3 the budge
 from __future__ import annotations
 
 import sys
+import warnings
+from typing import TextIO
 
 import typer
 
-from maquette.cli import account, demonstration, online, planning, publishing, schemas
-from maquette.errors import BudgetExceeded, MaquetteError
+from maquette.cli import account, demonstration, online, planning, publishing, reporting, reuse, schemas
+from maquette.errors import BudgetExceeded, MaquetteError, PrivacyWarning
 
 EXCEEDED = 3
 
@@ -21,6 +23,7 @@ app = typer.Typer(
     help="Very many questions about a private table, under one differential-privacy budget.",
 )
 app.add_typer(schemas.app, name="schema")
+app.add_typer(reuse.app, name="holdout")
 for command in (
     demonstration.demo,
     publishing.release,
@@ -30,6 +33,8 @@ for command in (
     account.budget,
     account.verify,
     planning.plan,
+    reporting.report,
+    demonstration.bench,
 ):
     app.command()(command)
 
@@ -40,13 +45,30 @@ def _root() -> None:
 
 
 def main() -> None:
-    """Run the command line; Maquette's own errors are told in one line."""
+    """Run the command line; Maquette's own errors and warnings are told in one line each."""
     try:
-        app()
+        with warnings.catch_warnings():
+            warnings.showwarning = _warn
+            app()
     except BudgetExceeded as error:
         _fail(error, EXCEEDED)
     except MaquetteError as error:
         _fail(error, 1)
+
+
+def _warn(  # noqa: PLR0917 (the parameters are those of warnings.showwarning)
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Where in Maquette's source a custodian was warned is of no interest to the custodian."""
+    if issubclass(category, PrivacyWarning):
+        typer.echo(f"warning: {message}", err=True)
+    else:
+        typer.echo(warnings.formatwarning(message, category, filename, lineno, line), err=True, nl=False)
 
 
 def _fail(error: MaquetteError, code: int) -> None:

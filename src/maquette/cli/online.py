@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 HISTORY = Path.home() / ".maquette_history"
 WORDS = ["SELECT", "count(*)", "avg(", "sum(", "FROM", "WHERE", "GROUP BY", "AND", "OR", "NOT", "BETWEEN", "IN"]
 WORDS += [".explain", ".columns", ".budget", ".outlook", ".help", ".quit"]
+DELIMITERS = " \t\n,()=<>!'\""
 HELP = """Ask SQL (SELECT count(*) FROM t WHERE age >= 65 GROUP BY sex) or a condition (age >= 65 AND smoker).
   .explain QUESTION   the route and the price, without paying
   .columns            what can be asked about
@@ -114,7 +116,11 @@ def _lines(session: Session) -> Iterator[str]:
     keep = _prompt(session)
     try:
         while True:
-            line = input("> ").strip()
+            try:
+                line = input("> ").strip()
+            except KeyboardInterrupt:  # as in other prompts, it drops the line
+                typer.echo("\n(.quit to leave)")
+                continue
             if line:
                 yield line
     except EOFError:
@@ -129,17 +135,20 @@ def _prompt(session: Session) -> Callable[[], None]:
         import readline
     except ImportError:  # Windows
         return lambda: None
-    words = sorted(
-        {*session.curator.schema.names, *WORDS, ".explain", ".columns", ".budget", ".outlook", ".help", ".quit"}
-    )
+    words = sorted({*session.curator.schema.names, *WORDS})
 
     def complete(text: str, state: int) -> str | None:
         found = [word for word in words if word.lower().startswith(text.lower())]
         return found[state] if state < len(found) else None
 
+    def keep() -> None:
+        with suppress(OSError):  # a home that cannot be written to has no history
+            readline.write_history_file(HISTORY)
+
     readline.set_completer(complete)
-    readline.set_completer_delims(" \t\n,()=<>!'\"")
-    readline.parse_and_bind("tab: complete")
-    if HISTORY.exists():
+    readline.set_completer_delims(DELIMITERS)
+    on_libedit = "libedit" in (readline.__doc__ or "")  # macOS
+    readline.parse_and_bind("bind ^I rl_complete" if on_libedit else "tab: complete")
+    with suppress(OSError):
         readline.read_history_file(HISTORY)
-    return lambda: readline.write_history_file(HISTORY)
+    return keep

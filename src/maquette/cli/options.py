@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -54,6 +55,21 @@ def opened(
     )
     with mq.Curator(table, budget, ledger=kept, relation=relation) as curator:
         yield curator
+
+
+def check_out(path: Path) -> None:
+    """Refuse a file that cannot be written, before anything is spent on what goes into it."""
+    from maquette.errors import DataError
+
+    folder = path.parent
+    if path.is_dir():
+        raise DataError(f"{str(path)!r} is a folder; give the name of a file. Nothing was charged.")
+    if not folder.is_dir():
+        raise DataError(
+            f"there is no folder {str(folder)!r} to write {path.name!r} to; create it. Nothing was charged."
+        )
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise DataError(f"{str(path)!r} cannot be written: permission denied. Nothing was charged.")
 
 
 def ledger_of(source: str) -> Path:

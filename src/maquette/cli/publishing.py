@@ -38,6 +38,7 @@ def release(
     """
     import maquette as mq
 
+    options.check_out(out)  # now, as a release that cannot be written has been paid for all the same
     with options.opened(
         source,
         schema,
@@ -87,6 +88,7 @@ def sample(
     published: Published,
     rows: Annotated[int, typer.Option(min=1, help="How many synthetic rows.")] = 10_000,
     out: Annotated[Path | None, typer.Option("--out", "-o", help=".parquet or .csv; CSV is printed if absent.")] = None,
+    json: options.Json = False,
 ) -> None:
     """Draw synthetic rows from a release; they are nobody's, and cost nothing.
 
@@ -98,10 +100,24 @@ def sample(
 
     if out is not None and out.suffix not in (".csv", ".parquet"):
         raise typer.BadParameter(f"{out} ends in {out.suffix!r}; expected .parquet or .csv", param_hint="--out")
+    if out is not None:
+        options.check_out(out)
     table = mq.Release.load(published).sample(rows)
-    if out is None:
+    if out is None and json:
+        print_json([{name: _plain(value) for name, value in row.items()} for row in table.to_pylist()])
+    elif out is None:
         csv.write_csv(table, sys.stdout.buffer)
-    elif out.suffix == ".csv":
-        csv.write_csv(table, out)
     else:
-        parquet.write_table(table, out)
+        if out.suffix == ".csv":
+            csv.write_csv(table, out)
+        else:
+            parquet.write_table(table, out)
+        if json:
+            print_json({"file": str(out), "rows": len(table)})
+        else:
+            typer.echo(f"{out}: {len(table):,} synthetic rows")
+
+
+def _plain(value: object) -> object:
+    """What JSON can hold; dates as text."""
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

@@ -1,0 +1,49 @@
+"""`maquette report`: a page about a release, and its entry for a public register."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from maquette.cli.options import Json
+from maquette.cli.publishing import Published
+from maquette.cli.showing import print_json
+
+
+def report(
+    published: Published,
+    *,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the page (HTML).")],
+    title: Annotated[str | None, typer.Option(help="The heading of the page.")] = None,
+    registry: Annotated[Path | None, typer.Option(help="Also write an entry for a public register (YAML).")] = None,
+    organisation: Annotated[str | None, typer.Option(help="For the register: who publishes.")] = None,
+    use: Annotated[str | None, typer.Option(help="For the register: what it is published for.")] = None,
+    data: Annotated[str | None, typer.Option(help="For the register: what the rows are about.")] = None,
+    published_on: Annotated[str | None, typer.Option("--date", help="For the register: when it is published.")] = None,
+    json: Json = False,
+) -> None:
+    """Write a page about a release: whom it protects, where the budget went, how sure it is. It costs nothing.
+
+    Example: maquette report people.maq --out report.html --title "People of Anywhere"
+    """
+    from maquette.release import Release
+    from maquette.report import registry_entry
+    from maquette.report import report as write
+
+    if registry is not None and not (organisation and use and data):
+        raise typer.BadParameter("a register needs --organisation, --use and --data too", param_hint="--registry")
+    made = Release.load(published)
+    page = write(made, out, title=title)
+    if registry is not None:
+        entry = registry_entry(
+            made, organisation=organisation or "", use=use or "", data=data or "", published=published_on
+        )
+        registry.write_text(entry, encoding="utf-8")
+    if json:
+        print_json({"report": str(page), "registry": None if registry is None else str(registry)})
+        return
+    typer.echo(f"{page}: open it in a browser; it needs no network")
+    if registry is not None:
+        typer.echo(f"{registry}: check it, and send it to the register")

@@ -1,0 +1,107 @@
+"""`maquette holdout`: how far one sample goes, and a sample that stays honest however often it is asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from maquette.cli.options import Json, SchemaFile
+from maquette.cli.showing import print_json
+
+app = typer.Typer(no_args_is_help=True, help="Reuse a holdout: adaptive questions, intervals that hold together.")
+
+Sure = Annotated[float, typer.Option(help="With which probability all intervals hold together.")]
+
+
+@app.command()
+def plan(
+    *,
+    rows: Annotated[int, typer.Option("--rows", "--n", "-n", min=1, help="How many rows the holdout has.")],
+    queries: Annotated[int, typer.Option("--queries", "--k", "-k", min=1, help="How many questions will come.")],
+    failures: Annotated[int, typer.Option(min=0, help="How many guesses will be wrong.")] = 10,
+    universe: Annotated[int | None, typer.Option(help="How many different rows there can be, if few.")] = None,
+    half_width: Annotated[float | None, typer.Option(help="Say how many rows this half-width needs.")] = None,
+    confidence: Sure = 0.95,
+    chart: Annotated[Path | None, typer.Option(help="Also draw it (SVG).")] = None,
+    json: Json = False,
+) -> None:
+    """How wide every method's intervals would be for so many adaptive questions, from public numbers alone.
+
+    Example: maquette holdout plan --n 10000 --k 500
+    """
+    from maquette.holdout import plan as intended
+
+    found = intended(
+        rows=rows,
+        queries=queries,
+        failures=failures,
+        confidence=confidence,
+        universe=universe,
+        half_width=half_width,
+    )
+    if chart is not None:
+        chart.write_text(found.chart(), encoding="utf-8")
+    if not json:
+        typer.echo(str(found))
+        return
+    methods = [
+        {"name": i.name, "half_width": i.half_width, "rows_needed": i.rows_needed, "settings": dict(i.settings)}
+        for i in found
+    ]
+    best = None if found.best is None else found.best.name
+    print_json({"best": best, "fixed_beforehand": found.fresh, "methods": methods})
+
+
+@app.command()
+def ask(
+    rows: Annotated[Path, typer.Argument(help="The holdout: CSV or Parquet, used for nothing else.")],
+    condition: Annotated[str, typer.Argument(help="A condition such as 'age >= 65 AND smoker'.")],
+    *,
+    schema: SchemaFile,
+    guess: Annotated[float | None, typer.Option(help="Your guess, a fraction; a good one costs nothing.")] = None,
+    train: Annotated[Path | None, typer.Option(help="Rows you may look at freely; they guess for you.")] = None,
+    state: Annotated[Path | None, typer.Option(help="Default: the holdout's name with .holdout.")] = None,
+    confidence: Sure = 0.95,
+    json: Json = False,
+) -> None:
+    """The share of the population for which a condition holds, honest also after a thousand adaptive questions.
+
+    Example: maquette holdout ask held.csv "age >= 65 AND smoker" --schema people.schema.toml --guess 0.12
+    """
+    import maquette as mq
+
+    kept = rows.with_suffix(".holdout") if state is None else state
+    trained = None if train is None else _read(train)
+    with mq.Holdout(
+        _read(rows), train=trained, schema=mq.Schema.load(schema), confidence=confidence, state=kept
+    ) as holdout:
+        answer = holdout.ask(condition, guess)
+    if json:
+        print_json({**answer.as_dict(), "low": answer.low, "high": answer.high})
+        return
+    typer.echo(f"{answer.value:.4g} [{answer.low:.4g}, {answer.high:.4g}]  from the {answer.source}")
+    typer.echo(
+        f"question {answer.queries:,}, {answer.failures:,} answered by the holdout; "
+        f"all intervals hold together with probability {answer.level:g}"
+    )
+
+
+def _read(path: Path) -> object:
+    """The rows of a file, all values as text where it is CSV: the schema says what they mean."""
+    import duckdb
+
+    from maquette.errors import UnreadableSource
+
+    if not path.is_file():
+        raise UnreadableSource(f"there is no file {str(path)!r}; expected a CSV or Parquet file")
+    reader = "read_parquet(?)" if path.suffix == ".parquet" else "read_csv(?, header = true, all_varchar = true)"
+    try:
+        with duckdb.connect() as engine:
+            return engine.execute(f"SELECT * FROM {reader}", [str(path)]).to_arrow_table()
+    except duckdb.Error:
+        # The engine's message may quote rows.
+        raise UnreadableSource(
+            f"cannot read {str(path)!r}: it is not a well-formed table. Check it with the tool that wrote it"
+        ) from None

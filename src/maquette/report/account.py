@@ -1,0 +1,104 @@
+"""Account: the charges behind a release or a session, with what each took, from their public descriptions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from maquette.errors import DataError
+from maquette.privacy import ACCOUNTANTS, Accountant, from_dict
+
+MOST = 40  # lines of a waterfall
+DOORS = {
+    "measure": "measure",
+    "measure_error": "look for errors",
+    "select_worst": "choose",
+    "select_best": "choose",
+    "guard": "arm a guard",
+    "guard.test": "test a guess",
+}
+CURRENCIES = {"pure": "epsilon", "basic": "epsilon", "zcdp": "rho", "gdp": "mu squared"}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One charge, or several alike: what was done, its price in units, and whether this publication paid it."""
+
+    what: str
+    units: int
+    own: bool = True
+    charges: int = 1
+
+
+def accountant_of(currency: str) -> Accountant:
+    """The accountant of a currency as ledgers name it."""
+    name = currency.partition(" ")[0]
+    if name not in ACCOUNTANTS:
+        raise DataError(f"charges are counted in {currency!r}; this version knows {', '.join(ACCOUNTANTS)}")
+    return ACCOUNTANTS[name]
+
+
+def priced(descriptions: Sequence[str], currency: str) -> list[Line]:
+    """Every charge with its price, computed again from the events it describes."""
+    accountant = accountant_of(currency)
+    return [_line(json.loads(description), accountant) for description in descriptions]
+
+
+def _line(description: dict[str, Any], accountant: Accountant) -> Line:
+    units = 0
+    for event in description.get("events", []):
+        body = dict(event)
+        times = int(body.pop("times", 1))
+        units += times * accountant.units(from_dict(body))
+    return Line(words(description), units)
+
+
+def words(description: dict[str, Any]) -> str:
+    """A charge in a few words: its door and the columns it read."""
+    door = str(description.get("door", "?"))
+    columns = description.get("columns", [])
+    named = "; ".join(" x ".join(map(str, each)) or "number of rows" for each in columns[:2])
+    more = f" and {len(columns) - 2} more" if len(columns) > 2 else ""
+    count = len(description.get("questions", []))
+    among = f" among {count:,} tables" if not columns and count > 1 else ""
+    return f"{DOORS.get(door, door)} {named}{more}{among}".rstrip()
+
+
+def marked(lines: Sequence[Line], units: int) -> list[Line]:
+    """Lines with `own` false for those charged before this publication, which paid the last `units`.
+
+    A ledger counts everything; a publication's own charges are the last ones that add up to its price. Where no tail
+    adds up to it (someone else charged in between), all lines stay marked as its own.
+    """
+    tail = 0
+    for start in range(len(lines), -1, -1):
+        if tail == units:
+            return [replace(line, own=i >= start) for i, line in enumerate(lines)]
+        if start:
+            tail += lines[start - 1].units
+    return list(lines)
+
+
+def grouped(lines: Sequence[Line], most: int = MOST) -> list[Line]:
+    """At most so many lines: neighbouring charges are added up where there are more. Charges that cost nothing go."""
+    paid = [line for line in lines if line.units]
+    if len(paid) <= most:
+        return paid
+    kept: list[Line] = []
+    for own in (False, True):
+        part = [line for line in paid if line.own == own]
+        if not part:
+            continue
+        room = max(1, most * len(part) // len(paid))
+        size = -(-len(part) // room)
+        kept += [_sum(part[i : i + size]) for i in range(0, len(part), size)]
+    return kept
+
+
+def _sum(part: Sequence[Line]) -> Line:
+    if len(part) == 1:
+        return part[0]
+    doors = list(dict.fromkeys(line.what.partition(" ")[0] for line in part))
+    return Line(f"{len(part)} charges ({', '.join(doors)})", sum(line.units for line in part), part[0].own, len(part))

@@ -1,0 +1,407 @@
+"""The page: one HTML file that opens from disk, fetches nothing, and says what was published and at what price."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from html import escape
+from pathlib import Path
+from typing import overload
+
+import numpy as np
+
+from maquette.errors import DataError, QueryError
+from maquette.privacy.units import UNITS_PER_ONE
+from maquette.report import charts
+from maquette.report.account import CURRENCIES, grouped
+from maquette.report.evaluation import evaluation
+from maquette.report.quality import shares_of, similarity
+from maquette.report.risk import in_words, odds_factor, told, true_positive_rate
+from maquette.report.style import CSS, DRAW
+from maquette.report.subject import Subject, subject_of, without_evidence
+from maquette.report.tables import (
+    Cell,
+    column_cells,
+    columns_shown,
+    coverage,
+    pair_cells,
+    pairs_shown,
+    widest,
+)
+from maquette.report.truth import TestRows, check_truth
+from maquette.schema.ordered import Ordered
+
+MOST_DISTANCES = 20
+SYNTHETIC = 5_000
+POLICY = "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data:"
+
+
+@overload
+def report(thing: object, path: None = None, *, truth: TestRows | None = None, title: str | None = None) -> str: ...
+@overload
+def report(thing: object, path: str | Path, *, truth: TestRows | None = None, title: str | None = None) -> Path: ...
+def report(
+    thing: object, path: str | Path | None = None, *, truth: TestRows | None = None, title: str | None = None
+) -> str | Path:
+    """A report on a release or a session: one HTML page, written to `path` (returned) or returned as text.
+
+    Whom it protects and from what, where the budget went, the marginals with their noise intervals, where the model is
+    least certain, how its rounds went, the quality of its synthetic rows, an evaluation of every hazard, and the
+    certificate. Needs the extra "charts"; the page itself needs nothing, not even a network.
+
+    Privacy: post-processing of released numbers; free. With `truth=test_data(rows)` it also prints exact distances to
+    those rows, under a banner: they are not private, and must be nobody's.
+    """
+    checked = check_truth(truth)
+    charts.altair()
+    if path is not None and not Path(path).parent.is_dir():
+        raise DataError(f"the report cannot be written to {str(path)!r}: there is no folder {str(Path(path).parent)!r}")
+    subject = subject_of(thing)
+    text = _Page(subject, checked, title).html()
+    if path is None:
+        return text
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"the report cannot be written to {str(path)!r}: {error.strerror}") from None
+    return Path(path)
+
+
+class _Page:
+    """The sections of one page, and the charts they hold."""
+
+    def __init__(self, subject: Subject, truth: TestRows | None, title: str | None) -> None:
+        self.subject = subject
+        self.truth = truth
+        self.title = title or ("A private release" if subject.kind == "release" else "A private session")
+        self.specs: dict[str, charts.Spec] = {}
+        self.cells: dict[tuple[str, ...], list[Cell]] = {}
+
+    def html(self) -> str:
+        sections = [
+            ("protection", "Whom it protects", self.protection()),
+            ("budget", "Where the budget went", self.budget()),
+            ("columns", "Columns", self.columns()),
+            ("pairs", "Pairs of columns", self.pairs()),
+            ("doubt", "Where it is least certain", self.doubt()),
+            ("rounds", "How the model was built", self.rounds()),
+            ("questions", "Questions", self.questions()),
+            ("synthetic", "Synthetic rows", self.synthetic()),
+            ("truth", "Against the truth", self.accuracy()),
+            ("evaluation", "Evaluation", self.hazards()),
+            ("certificate", "Certificate", self.certificate()),
+        ]
+        kept = [(name, heading, body) for name, heading, body in sections if body]
+        links = "".join(f'<a href="#{name}">{heading}</a>' for name, heading, _ in kept)
+        bodies = "".join(f'<section id="{name}"><h2>{heading}</h2>{body}</section>' for name, heading, body in kept)
+        return (
+            '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
+            f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">'
+            f"<title>{escape(self.title)}</title><style>{CSS}</style></head><body><main>"
+            f"<header><h1>{escape(self.title)}</h1>{self.summary()}</header>{self.banners()}<nav>{links}</nav>{bodies}"
+            "<noscript><p>The charts need JavaScript; every number behind the budget is in the tables.</p></noscript>"
+            f'</main><script type="application/json" id="specs">{_embedded(self.specs)}</script>'
+            f"<script>{charts.vega()}</script><script>{DRAW}</script></body></html>"
+        )
+
+    def chart(self, spec: charts.Spec, label: str, *, heading: str = "", caption: str = "") -> str:
+        """A place for a chart, drawn when the page opens."""
+        name = f"chart-{len(self.specs) + 1}"
+        self.specs[name] = spec
+        top = f"<h3>{escape(heading)}</h3>" if heading else ""
+        under = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
+        place = f'<div class="chart" id="{name}" role="img" aria-label="{escape(label, quote=True)}"></div>'
+        return f"<figure>{top}{place}{under}</figure>"
+
+    def summary(self) -> str:
+        subject = self.subject
+        return (
+            f'<p class="soft">{escape(subject.method)} &middot; {len(subject.schema)} columns &middot; about '
+            f"{subject.rows:,.0f} rows (estimated) &middot; maquette {escape(str(subject.facts['version']))}</p>"
+        )
+
+    def banners(self) -> str:
+        found = []
+        if not self.subject.private:
+            found.append(("NOT PRIVATE", "The noise was injected for a test. Do not publish this about anyone's rows."))
+        if self.truth is not None:
+            found.append(
+                (
+                    "TEST DATA",
+                    "This page compares with exact counts of rows declared to be nobody's. It is not private.",
+                )
+            )
+        return "".join(f'<div class="banner"><strong>{name}</strong>{text}</div>' for name, text in found)
+
+    def protection(self) -> str:
+        subject = self.subject
+        epsilon, delta = told(subject.loss)
+        facts = {
+            "epsilon": f"{epsilon:.4g}",
+            "delta": f"{delta:g}",
+            "odds move at most by": f"{odds_factor(epsilon):,.3g} times",
+            "attacker at 5% false alarms": f"{true_positive_rate(subject.loss, 0.05):.1%}",
+        }
+        shown = "".join(f'<div class="fact"><b>{escape(v)}</b><span>{escape(k)}</span></div>' for k, v in facts.items())
+        hidden = (
+            "whether it is in the table at all"
+            if subject.relation == "add-remove"
+            else "what it says (that it is there is public)"
+        )
+        said = "".join(
+            f"<p>{escape(sentence)}</p>" for sentence in in_words(subject.loss, subject.unit, subject.relation)
+        )
+        whole = ""
+        if subject.total.units != subject.loss.units:
+            before = told(subject.total)[0]
+            whole = f"<p><b>With everything charged to this table before it, epsilon is {before:.4g}.</b></p>"
+        curve = self.chart(
+            charts.trade_off(subject.loss),
+            "Best attack against rate of false alarms",
+            caption="No attack can be above the line.",
+        )
+        return (
+            f"<p>Protected is <b>{escape(subject.unit)}</b>: {hidden} (relation: {escape(subject.relation)}).</p>"
+            f'<div class="facts">{shown}</div><div class="two"><div>{said}{whole}</div>{curve}</div>'
+        )
+
+    def budget(self) -> str:
+        subject = self.subject
+        lines = grouped(subject.lines)
+        if not lines:
+            return "<p>Nothing has been charged.</p>"
+        delta, word = subject.loss.delta, CURRENCIES[subject.currency.partition(" ")[0]]
+        free = len(subject.lines) - sum(line.charges for line in lines)
+        told_free = f" {free:,} accesses under a guard cost nothing more." if free else ""
+        limit = "" if subject.limit is None else f" The table's whole budget is {_text(repr(subject.limit))}."
+        body = "".join(
+            f'<tr><td>{n}. {_text(line.what)}</td><td class="number">{line.units / UNITS_PER_ONE:.4g}</td>'
+            f'<td class="number">{line.units / max(1, subject.total.units):.1%}</td></tr>'
+            for n, line in enumerate(lines, 1)
+        )
+        total = sum(line.units for line in lines)
+        return (
+            f"<p>{word[0].upper() + word[1:]} is what adds up from charge to charge. Together: "
+            f"{_text(repr(subject.total))}.{limit}{told_free}</p>"
+            + self.chart(charts.waterfall(lines, subject.currency, delta), "The budget, charge by charge")
+            + f'<details><summary>As a table</summary><div class="scroll"><table><tr><th>charge</th>'
+            f'<th class="number">{word}</th><th class="number">share</th></tr>{body}'
+            f'<tr><th>all</th><td class="number" id="spent" '
+            f'data-units="{total}">{total / UNITS_PER_ONE:.4g}</td><td class="number">100%</td></tr></table></div>'
+            "</details>"
+        )
+
+    def columns(self) -> str:
+        subject, found = self.subject, []
+        for name in columns_shown(subject):
+            try:
+                cells = self.cells[(name,)] = column_cells(subject, name)
+            except QueryError:
+                continue  # a release that says nothing of this column
+            spec = charts.column(cells, ordered=isinstance(subject.schema[name], Ordered))
+            unsure = "" if all(cell.seen.known for cell in cells) else "Pale bars: the model alone, nothing measured."
+            found.append(self.chart(spec, f"Shares of {name}", heading=name, caption=unsure))
+        rest = len(subject.schema) - len(found)
+        more = f'<p class="soft">{rest} more columns are not drawn.</p>' if rest > 0 else ""
+        how = (
+            f"Lines across the bars are noise intervals at {subject.confidence:.0%}: how far the noise can have moved "
+            "the share."
+        )
+        return f'<p>{how}</p><div class="grid">{"".join(found)}</div>{more}' if found else ""
+
+    def pairs(self) -> str:
+        subject, found = self.subject, []
+        for one, other in pairs_shown(subject):
+            cells = self.cells[(one, other)] = pair_cells(subject, (one, other))
+            known = all(cell.seen.known for cell in cells)
+            caption = "" if known else "Nothing was measured of these two together: the model's guess."
+            found.append(
+                self.chart(
+                    charts.pair(cells, (one, other)),
+                    f"{one} and {other}",
+                    heading=f"{one} and {other}",
+                    caption=caption,
+                )
+            )
+        if not found:
+            return ""
+        how = (
+            f"The {len(found)} pairs that depend on each other most, by the model. Point at a square for its interval; "
+            "a stronger colour is more."
+        )
+        return f'<p>{how}</p><div class="two">{"".join(found)}</div>'
+
+    def doubt(self) -> str:
+        subject, parts = self.subject, []
+        if without_evidence(subject):
+            text = "This method keeps no measurements beside its model, so no answer has an interval."
+            theorem = f" What holds is a theorem: {subject.promise}." if subject.promise else ""
+            return f"<p>{_text(text + theorem)}</p>"
+        named = list(widest(self.cells))
+        if named:
+            shown = self.chart(
+                charts.widest(named), "The widest intervals", caption="Bar: the interval. Dot: the released value."
+            )
+            parts.append(f"<p>Of everything drawn above, these shares have the widest intervals.</p>{shown}")
+        for size in (2, 3):
+            wide = sum(column.size > 1 for column in subject.schema)
+            if wide < size:
+                continue
+            tried, missing = coverage(subject, size)
+            if missing:
+                names = "; ".join(" x ".join(columns) for columns in missing[:8])
+                more = f" and {len(missing) - 8:,} more" if len(missing) > 8 else ""
+                parts.append(
+                    f"<p>Of {tried:,} set{'s' * (tried > 1)} of {size} columns looked at, nothing was measured of "
+                    f"<b>{len(missing):,}</b> (answers there are the model's, without an interval): "
+                    f"{_text(names)}{more}.</p>"
+                )
+            else:
+                parts.append(f"<p>Every set of {size} columns looked at ({tried:,}) is covered by measurements.</p>")
+        return "".join(parts)
+
+    def rounds(self) -> str:
+        steps = self.subject.trace
+        if not steps:
+            return ""
+        rounds = steps[-1].round
+        intro = (
+            f"<p>{len(steps)} tables or numbers were measured in {rounds} round{'s' * (rounds > 1)}, each where the "
+            "model seemed most wrong. This is how far it was from each one before it learnt it.</p>"
+        )
+        if len(steps) > rounds:  # several at once
+            ranked = sorted(steps, key=lambda step: (step.round, -step.distance))
+            named = [(f"{step.round}: {' x '.join(step.columns)}", step.distance, step.noise) for step in ranked]
+            drawn = charts.distances(named[: 2 * MOST_DISTANCES], "the model was off by")
+            caption = "By round. Orange mark: what noise alone makes of a distance."
+        else:
+            drawn = charts.convergence(steps)
+            caption = (
+                "Far above the grey line, noise alone does not explain it; near the line nothing was left to learn."
+            )
+        return intro + self.chart(drawn, "Distance of the model from what was measured, by round", caption=caption)
+
+    def questions(self) -> str:
+        history = self.subject.history
+        if self.subject.kind != "session":
+            return ""
+        if not history:
+            return "<p>No question has been asked since this session was opened here.</p>"
+        counts = Counter[str](asking.route for asking in history)
+        facts = "".join(
+            f'<div class="fact"><b>{counts.get(route, 0):,}</b><span>{word}</span></div>'
+            for route, word in (
+                ("measured", "hard: bought from the rows"),
+                ("derived", "easy: followed from what was known"),
+                ("hypothesis", "easy: the model's guess held"),
+                ("cache", "asked before"),
+            )
+        )
+        lost = sum(not asking.promised for asking in history)
+        short = (
+            f"<p><b>{lost:,} answers came without a promise</b>: the budget could not pay for them.</p>" if lost else ""
+        )
+        return (
+            f"<p>{len(history):,} questions since the session was opened here; only hard ones cost anything.</p>"
+            f'<div class="facts">{facts}</div>{short}'
+            + self.chart(charts.timeline(history, self.subject.currency), "Spent by question")
+        )
+
+    def synthetic(self) -> str:
+        release = self.subject.release
+        if release is None or without_evidence(self.subject):
+            return ""
+        try:
+            found = similarity(release, SYNTHETIC, k=3, rng=np.random.default_rng(0))
+        except QueryError:  # a model of separate tables has no rows to draw
+            return ""
+        if not found:
+            return ""
+        sizes = sorted({len(one.columns) for one in found})
+        body = ""
+        for size in sizes:
+            of = [one for one in found if len(one.columns) == size]
+            mean = [sum(getattr(one, name) for one in of) / len(of) for name in ("distance", "noise", "ratio")]
+            body += (
+                f'<tr><td>{size} column{"s" * (size > 1)}</td><td class="number">{len(of)}</td>'
+                f'<td class="number">{mean[0]:.2%}</td><td class="number">{mean[1]:.2%}</td>'
+                f'<td class="number">{mean[2]:.2f}</td></tr>'
+            )
+        named = [(" x ".join(one.columns), one.distance, one.noise) for one in found[:12]]
+        caption = "Bar: total variation distance. Orange mark: what noise alone is expected to make of it."
+        return (
+            f"<p>{SYNTHETIC:,} rows drawn from the model, against the measurements that were paid for; no row "
+            "was read for this. A ratio up to about 1 means that no measurement taken can tell them apart. The model "
+            "was fitted to these "
+            "measurements: this shows fit, not truth about tables that were not measured.</p>"
+            '<div class="scroll"><table><tr><th>tables of</th><th class="number">compared</th>'
+            f'<th class="number">distance</th><th class="number">noise alone</th><th class="number">ratio</th></tr>'
+            f"{body}"
+            "</table></div><h3>The least alike</h3>"
+            + self.chart(charts.distances(named, "distance"), "Distance of synthetic rows", caption=caption)
+        )
+
+    def accuracy(self) -> str:
+        if self.truth is None:
+            return ""
+        subject, schema = self.subject, self.subject.schema
+        codes = self.truth.encoded(schema)
+        if not len(codes):
+            raise QueryError("the test data holds no rows; give some, or leave truth out")
+        found: list[tuple[str, float, float | None]] = []
+        held = drawn = 0
+        for columns, cells in self.cells.items():
+            exact = shares_of(schema, codes, columns)
+            found.append((" x ".join(columns), 0.5 * float(np.abs(subject.marginal(columns) - exact).sum()), None))
+            if len(columns) == 1 and len(cells) == exact.size:
+                known = [(cell.seen, share) for cell, share in zip(cells, exact, strict=True) if cell.seen.known]
+                held += sum(seen.low - 1e-12 <= share <= seen.high + 1e-12 for seen, share in known)
+                drawn += len(known)
+        found.sort(key=lambda one: -one[1])
+        intervals = f" Of {drawn:,} intervals drawn for single columns, {held:,} hold the exact share." if drawn else ""
+        return (
+            '<div class="banner"><strong>TEST DATA</strong>'
+            "Exact distances to rows that were declared to be nobody's.</div>"
+            f"<p>Total variation distance between the model and {len(codes):,} test rows.{intervals}</p>"
+            + self.chart(charts.distances(found[:MOST_DISTANCES], "distance to the truth"), "Distance to the test data")
+        )
+
+    def hazards(self) -> str:
+        words = {"met": "met", "partly": "partly", "yours": "for the custodian", "not met": "not met"}
+        body, part = "", ""
+        for hazard in evaluation(self.subject):
+            if hazard.part != part:
+                part = hazard.part
+                body += f"<h3>{part}</h3>"
+            body += (
+                f'<div class="hazard"><div><b>{hazard.topic}</b><span class="status {hazard.status.partition(" ")[0]}">'
+                f"{words[hazard.status]}</span></div><p>{_text(hazard.answer)}</p></div>"
+            )
+        return (
+            "<p>Each hazard to a guarantee of differential privacy, in the order of NIST SP 800-226, and how it stands "
+            f"here.</p>{body}"
+        )
+
+    def certificate(self) -> str:
+        subject = self.subject
+        facts = "".join(
+            f"<tr><th>{_text(name)}</th><td><code>{_text(str(value))}</code></td></tr>"
+            for name, value in subject.facts.items()
+        )
+        charges = _text("\n".join(subject.charges))
+        return (
+            f'<div class="scroll"><table>{facts}</table></div><details><summary>All {len(subject.charges):,} charges, '
+            f"as the ledger holds them</summary><pre>{charges}</pre></details><details><summary>The schema</summary>"
+            f"<pre>{_text(subject.schema.dumps())}</pre></details>"
+        )
+
+
+def _text(text: str) -> str:
+    return escape(text, quote=False)
+
+
+def _embedded(value: object) -> str:
+    """JSON that no HTML parser can take for anything else."""
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -1,0 +1,182 @@
+"""Subject: a release or a session as the report sees it — released numbers, their intervals, and what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.errors import QueryError
+from maquette.privacy import Loss
+from maquette.query import LinearQuery
+from maquette.release import Answer, Release
+from maquette.release.evidence import NoEvidence
+from maquette.release.trace import Step
+from maquette.report.account import Line, accountant_of, marked, priced
+from maquette.schema import Schema
+from maquette.session import Session
+from maquette.session.session import Asking
+
+Values = NDArray[np.float64]
+Factors = Mapping[str, Values]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A fraction of rows as released: its noise interval, and whether anything measured stands behind that."""
+
+    value: float
+    low: float
+    high: float
+    known: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """What a report is about; every field is public."""
+
+    kind: str
+    schema: Schema
+    method: str
+    relation: str
+    unit: str
+    private: bool
+    loss: Loss
+    total: Loss
+    limit: Loss | None
+    rows: float
+    lines: tuple[Line, ...]
+    facts: Mapping[str, Any]
+    charges: tuple[str, ...]
+    promise: str | None
+    confidence: float
+    marginal: Callable[[Sequence[str]], Values]
+    look: Callable[[Factors], Seen]
+    covers: Callable[[Sequence[str]], bool]
+    trace: tuple[Step, ...] = ()
+    history: tuple[Asking, ...] = ()
+    release: Release | None = None
+
+    @property
+    def currency(self) -> str:
+        """In what charges add up."""
+        return self.loss.currency
+
+
+def subject_of(thing: object, *, confidence: float = 0.95) -> Subject:
+    """The subject of a report; anything but a release or a session is refused."""
+    match thing:
+        case Release():
+            return _release(thing, confidence)
+        case Session():
+            return _session(thing)
+    raise QueryError(
+        f"a report is about a Release or a Session, got {type(thing).__name__}; make one with mq.release or mq.online, "
+        "or load one with mq.Release.load"
+    )
+
+
+def unit_of(relation: str) -> tuple[str, str]:
+    """The relation's kind, and whom it protects in words."""
+    kind, _, unit = relation.partition(" of one ")
+    return kind, f"one {unit}"
+
+
+def _release(release: Release, confidence: float) -> Subject:
+    certificate = release.certificate
+    lines = marked(priced(certificate.charges, certificate.currency), certificate.units)
+    accountant = accountant_of(certificate.currency)
+    kind, unit = unit_of(certificate.relation)
+
+    def look(factors: Factors) -> Seen:
+        given = release.answer(LinearQuery.product(release.schema, factors), confidence=confidence)
+        assert isinstance(given, Answer)
+        return Seen(given.value, given.low, given.high, given.guarantee is not None)
+
+    facts = {name: getattr(certificate, name) for name in certificate.__dataclass_fields__ if name != "charges"}
+    return Subject(
+        kind="release",
+        schema=release.schema,
+        method=certificate.method,
+        relation=kind,
+        unit=unit,
+        private="NOT PRIVATE" not in certificate.method,
+        loss=certificate.cost,
+        total=accountant.loss(sum(line.units for line in lines), certificate.delta),
+        limit=None,
+        rows=release.rows,
+        lines=tuple(lines),
+        facts=facts,
+        charges=certificate.charges,
+        promise=certificate.accuracy,
+        confidence=confidence,
+        marginal=lambda columns: release.marginal(*columns),
+        look=look,
+        covers=release.evidence.covers,
+        trace=release.trace,
+        release=release,
+    )
+
+
+def _session(session: Session) -> Subject:
+    curator, budget = session.curator, session.curator.budget
+    charges = list(curator.ledger.charges())
+    kind, unit = unit_of(str(curator.relation))
+    column = curator.ledger.terms.relation.partition("unit=")[2].partition(",")[0]
+
+    def look(factors: Factors) -> Seen:
+        given = session.peek(LinearQuery.product(curator.schema, factors))
+        assert isinstance(given, Answer)
+        return Seen(given.value, given.low, given.high, given.source == "derived" or given.guarantee is not None)
+
+    def covers(columns: Sequence[str]) -> bool:
+        corner = {name: np.arange(curator.schema[name].size) == 0 for name in columns}
+        return look({name: level.astype(np.float64) for name, level in corner.items()}).known
+
+    how = "all answers together" if session.simultaneous else "for a question not chosen by earlier noise"
+    promise = f"counts within {session.tolerance:,.0f} rows with probability {1 - session.beta:g}, {how}"
+    facts = {
+        "alpha": session.alpha,
+        "beta": session.beta,
+        "simultaneous": session.simultaneous,
+        "epsilon": curator.spent.epsilon,
+        "delta": curator.spent.delta,
+        "rho": curator.spent.rho,
+        "currency": budget.accountant.currency,
+        "units": curator.ledger.spent(),
+        "limit": budget.limit,
+        "relation": str(curator.relation),
+        "unit": column,
+        "schema": curator.schema.digest,
+        "version": version("maquette"),
+    }
+    return Subject(
+        kind="session",
+        schema=curator.schema,
+        method="online session" if curator.private else "online session, with injected noise: NOT PRIVATE",
+        relation=kind,
+        unit=unit if column == "row" else f"one {column} (with up to {curator.relation.max_contributions} rows)",
+        private=curator.private,
+        loss=curator.spent,
+        total=curator.spent,
+        limit=budget.accountant.loss(budget.limit, budget.delta),
+        rows=session.rows,
+        lines=tuple(priced([charge.description for charge in charges], budget.accountant.currency)),
+        facts=facts,
+        charges=tuple(charge.description for charge in charges),
+        promise=promise,
+        confidence=1 - session.beta,
+        marginal=session.model.marginal,
+        look=look,
+        covers=covers,
+        history=tuple(session.history),
+    )
+
+
+def without_evidence(subject: Subject) -> bool:
+    """Whether a release stands on a theorem alone."""
+    return subject.release is not None and isinstance(subject.release.evidence, NoEvidence)

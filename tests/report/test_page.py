@@ -1,0 +1,251 @@
+"""The page: all its parts, nothing fetched, nothing executed that came from a schema, no row read."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from report_checks import HOSTILE, SCHEMA, asked, curator, page, prose, released, rows, session_page, specs
+
+import maquette as mq
+from maquette.errors import DataError, MaquetteError, QueryError
+from maquette.release import Release, gaussian, graphical, iterative_construction, mwem, storage
+from maquette.report import charts, evaluation, registry_entry, report
+from maquette.report import test_data as declared
+from maquette.report.subject import subject_of
+from maquette.session import online
+
+SECTIONS = ["protection", "budget", "columns", "pairs", "doubt", "rounds", "synthetic", "evaluation", "certificate"]
+
+
+def test_a_release_has_every_section() -> None:
+    for name in SECTIONS:
+        assert f'<section id="{name}">' in page()
+        assert f'href="#{name}"' in page()
+    assert 'id="questions"' not in page()
+    assert "TEST DATA" not in page()
+
+
+def test_a_session_tells_of_its_questions() -> None:
+    assert '<section id="questions">' in session_page()
+    assert "6 questions since the session was opened" in session_page()
+    (values,) = [
+        spec["data"]["values"]
+        for spec in specs(session_page()).values()
+        if "data" in spec and "route" in spec["data"].get("values", [{}])[0]
+    ]
+    assert [value["route"] for value in values].count("cache") == 2
+    assert values[-1]["spent"] == pytest.approx(asked().curator.ledger.spent() / mq.UNITS_PER_ONE)
+
+
+def test_peeking_charges_nothing_and_holds_the_answer() -> None:
+    session = asked()
+    before = session.curator.ledger.spent()
+    given, known = session.peek("age >= 60"), session.ask("age >= 60")
+    guess = session.peek("age >= 50 AND kids >= 3")
+    assert session.curator.ledger.spent() == before
+    assert (given.low, given.high) == (known.low, known.high)  # type: ignore[union-attr]
+    assert guess.guarantee is None  # type: ignore[union-attr]
+
+
+def test_nothing_is_fetched() -> None:
+    """No address outside the copy of Vega but namespaces; no element that loads; a policy that forbids it all."""
+    text = page()
+    outside = text.replace(charts.vega(), "")
+    assert re.findall(r"https?://", outside) == []
+    assert not re.search(r"<(link|img|iframe|object|embed)\b|\bsrc=|@import|url\(", outside)
+    assert "default-src 'none'" in text
+    assert text.count(charts.vega()) == 1
+    assert "$schema" not in str(specs(text))
+
+
+def test_names_are_never_markup() -> None:
+    outside = page().replace(charts.vega(), "")
+    assert HOSTILE not in outside
+    assert "<b>east" not in outside
+    assert len(re.findall(r"<script", outside)) == 3
+    assert "&lt;script&gt;" in prose(page())
+    assert any(HOSTILE in str(spec) for spec in specs(page()).values())  # it is there, as data
+
+
+def test_no_field_or_expression_holds_a_name() -> None:
+    def expressions(part: Any) -> list[str]:
+        if isinstance(part, dict):
+            own = [str(part[key]) for key in ("field", "expr", "test", "calculate") if key in part]
+            return own + [text for key, inner in part.items() if key != "values" for text in expressions(inner)]
+        return [text for inner in part for text in expressions(inner)] if isinstance(part, list) else []
+
+    found = [text for spec in specs(page()).values() for text in expressions(spec)]
+    assert found
+    assert not any(name in text for text in found for name in (HOSTILE, "region", "kids"))
+
+
+def test_a_saved_release_gives_the_same_page(tmp_path: Path) -> None:
+    released().save(tmp_path / "people.maq")
+    again = Release.load(tmp_path / "people.maq")
+    assert again.trace == released().trace
+    assert len(again.trace) > 0
+    out = report(again, tmp_path / "report.html", title=f"People {HOSTILE}")
+    assert out == tmp_path / "report.html"
+    assert out.read_text(encoding="utf-8") == page()
+
+
+def test_files_from_before_traces_still_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Older:
+        """JSON as it was written when manifests had no trace."""
+
+        loads = staticmethod(json.loads)
+
+        @staticmethod
+        def dumps(value: dict[str, Any], **how: Any) -> str:
+            return json.dumps({name: part for name, part in value.items() if name != "trace"}, **how)
+
+    monkeypatch.setattr(storage, "json", Older)
+    released().save(tmp_path / "old.maq")
+    assert Release.load(tmp_path / "old.maq").trace == ()
+
+
+@pytest.mark.parametrize("method", [mwem, iterative_construction, graphical])
+def test_loops_leave_a_trace(method: Any) -> None:
+    schema = mq.Schema([mq.Boolean("a"), mq.Boolean("b")])
+    table = mq.open_table({"a": [True, False] * 20_000, "b": [True, True, False, True] * 10_000}, schema)
+    settings = {"rounds": 3} if method is mwem else {}
+    made = method(mq.Curator(table, mq.Budget(epsilon=4.0, delta=1e-9)), mq.marginals(schema, k=2), **settings)
+    assert made.trace
+    assert [step.round for step in made.trace] == list(range(1, len(made.trace) + 1))
+    assert made.trace[0].distance > made.trace[0].noise  # uniform is far from this table
+    assert all(step.noise > 0 for step in made.trace)
+
+
+def test_separate_tables_have_a_page_too() -> None:
+    made = gaussian(curator(), mq.queries(SCHEMA, [mq.where(SCHEMA, "age >= 50 AND kids >= 1")]), epsilon=0.5)
+    text = report(made)
+    assert 'id="budget"' in text
+    assert 'id="synthetic"' not in text
+
+
+def test_truth_is_told_only_of_declared_test_data() -> None:
+    with pytest.raises(QueryError, match="never reads rows on its own"):
+        report(released(), truth=rows())  # type: ignore[call-overload]
+    with pytest.raises(QueryError, match="keeps private rows"):
+        declared(mq.open_table(rows(), SCHEMA))
+    with pytest.raises(QueryError, match="keeps private rows"):
+        declared(curator())
+    text = report(released(), truth=declared(rows()))
+    assert text.count("<strong>TEST DATA</strong>") == 2
+    assert '<section id="truth">' in text
+
+
+def test_injected_noise_is_shown_as_not_private() -> None:
+    class Still:
+        def laplace(self, scale: object, size: int) -> Any:
+            return np.zeros(size, dtype=np.int64)
+
+        gaussian = laplace
+
+    kept = mq.Curator(mq.open_table(rows(), SCHEMA), mq.Budget(epsilon=1.0), noise=Still())  # type: ignore[arg-type]
+    made = mq.release(kept, mq.marginals(SCHEMA, k=1), method="everything")
+    assert "<strong>NOT PRIVATE</strong>" in report(made)
+    assert any(hazard.status == "not met" for hazard in evaluation(made))
+    with pytest.raises(QueryError, match="not private"):
+        registry_entry(made, organisation="Office", use="tests", data="made up")
+
+
+def test_the_registry_entry_reads_back() -> None:
+    text = registry_entry(
+        released(), organisation='Office: of "Facts"', use="tests", data="made up", published="2026-01-02"
+    )
+    entry = yaml.safe_load(text)
+    assert entry["deployment"]["organisation"] == 'Office: of "Facts"'
+    assert entry["deployment"]["published"] == "2026-01-02"
+    assert entry["guarantee"]["epsilon"] == pytest.approx(subject_of(released()).total.epsilon, abs=1e-6)
+    assert entry["guarantee"]["epsilon_of_this_publication"] == pytest.approx(0.5, abs=1e-6)
+    assert entry["guarantee"]["relation"] == "add-remove"
+    assert entry["mechanism"]["method"] == "adaptive"
+    assert entry["mechanism"]["accesses"] == ["exact discrete Gaussian noise on counts", "exponential mechanism"]
+    assert "contact" not in entry["deployment"]
+    with pytest.raises(QueryError, match="organisation is ' '"):
+        registry_entry(released(), organisation=" ", use="tests", data="made up")
+
+
+def test_the_evaluation_answers_every_hazard() -> None:
+    for thing in (released(), asked()):
+        found = {hazard.topic: hazard for hazard in evaluation(thing)}
+        assert {"Privacy parameters", "Unit of privacy", "Bounded contributions", "Multiple releases"} <= set(found)
+        assert {"Algorithms", "Floating point", "Timing", "Randomness"} <= set(found)
+        assert {"Security and access control", "Data collection exposure", "Trust model"} <= set(found)
+    assert {h.topic: h.status for h in evaluation(asked())}["Timing"] == "not met"
+
+
+def test_people_and_replacement_are_named() -> None:
+    schema = mq.Schema([mq.Boolean("a")])
+    table = mq.open_table(
+        {"a": [True, False] * 50, "who": [i // 2 for i in range(100)]}, schema, privacy_unit="who", max_contributions=2
+    )
+    kept = mq.Curator(table, mq.Budget(epsilon=1.0), relation="replace")
+    text = prose(report(mq.release(kept, mq.marginals(schema, k=1), method="everything")))
+    assert "<b>one unit of up to 2 rows</b>" in text
+    assert "tell two contents of one unit of up to 2 rows apart" in text
+    assert "relation: replace" in text
+    shown = subject_of(online(mq.Curator(table, mq.Budget(epsilon=50.0)), alpha=0.5))
+    assert shown.unit == "one who (with up to 2 rows)"
+
+
+def test_other_things_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(QueryError, match="a Release or a Session, got dict"):
+        report(rows())
+    with pytest.raises(DataError, match="cannot be written"):
+        report(released(), tmp_path / "nowhere" / "report.html")
+
+
+def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def without(name: str, *rest: Any, **more: Any) -> Any:
+        if name == "altair":
+            raise ImportError("No module named 'altair'", name="altair")
+        return real(name, *rest, **more)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(MaquetteError, match=r"pip install 'maquette\[charts\]'"):
+        report(released())
+
+
+def test_ledger_and_schema_show_themselves_escaped() -> None:
+    shown = curator().ledger._repr_html_()  # type: ignore[attr-defined]
+    assert "add-remove, unit=row" in shown
+    assert HOSTILE not in SCHEMA._repr_html_()
+
+
+def test_the_command_writes_page_and_entry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import sys
+
+    from maquette.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    released().save("people.maq")
+
+    def run(*arguments: str) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", ["maquette", "report", "people.maq", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return int(ended.value.code or 0), capsys.readouterr().out
+
+    about = ("--organisation", "Office", "--use", "tests", "--data", "made up", "--date", "2026-01-02")
+    code, told = run("--out", "report.html", "--title", "People", "--registry", "entry.yaml", *about)
+    assert code == 0
+    assert "report.html: open it in a browser" in told
+    assert "<h1>People</h1>" in Path("report.html").read_text(encoding="utf-8")
+    assert yaml.safe_load(Path("entry.yaml").read_text(encoding="utf-8"))["deployment"]["use"] == "tests"
+    assert run("--out", "other.html", "--registry", "entry.yaml")[0] == 2
+    assert not Path("other.html").exists()
+    code, told = run("--out", "report.html", "--json")
+    assert (code, '"registry": null' in told) == (0, True)
