@@ -157,7 +157,8 @@ def _calibrated(
     low, high = Fraction(0), Fraction(2 * units, UNITS_PER_ONE)
     for _ in range(40):
         middle = (low + high) / 2
-        low, high = (middle, high) if accountant.units(build(middle).event) <= units else (low, middle)
+        cost = sum(times * accountant.units(event) for event, times in build(middle).kinds)
+        low, high = (middle, high) if cost <= units else (low, middle)
     settings = build(low)
     for scale in (settings.threshold_scale, settings.query_scale):
         check_laplace(scale)

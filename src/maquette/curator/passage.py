@@ -21,6 +21,8 @@ from maquette.privacy.ledger import Ledger, Recorded, Request, Ticket
 
 Arrays = list[NDArray[np.int64]]
 
+KEPT = 1_000  # losses
+
 
 class Passage:
     """One table's ledger, seen from the doors. `evaluate` runs only after its charge is durable."""
@@ -29,6 +31,7 @@ class Passage:
         self.ledger = ledger
         self.budget = budget
         self._one_at_a_time = threading.RLock()
+        self._losses: dict[int, Loss] = {}
 
     def through(
         self,
@@ -57,7 +60,7 @@ class Passage:
             description=description,
             guard=guard,
         )
-        cost = self.budget.accountant.loss(units, self.budget.delta)
+        cost = self.loss(units)
         ticket = self._reserve(asked)
         if isinstance(ticket, Recorded):
             return unpack(ticket.answer), cost
@@ -80,8 +83,12 @@ class Passage:
             ) from None
 
     def loss(self, units: int) -> Loss:
-        """Units as a loss at the budget's delta."""
-        return self.budget.accountant.loss(units, self.budget.delta)
+        """Units as a loss at the budget's delta; the latest are kept, as the conversion takes longer than a look-up."""
+        if units not in self._losses:
+            if len(self._losses) >= KEPT:
+                self._losses.clear()
+            self._losses[units] = self.budget.accountant.loss(units, self.budget.delta)
+        return self._losses[units]
 
 
 def _grouped(events: Sequence[Event]) -> list[dict[str, Any]]:

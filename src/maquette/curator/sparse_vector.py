@@ -74,8 +74,13 @@ class Settings:
     @property
     def event(self) -> Composed:
         """The whole guard as a description for the accountant: one pure access per run, one noisy value per answer."""
-        tests = (Pure(nextafter(float(self._run_epsilon), inf)),) * self._runs
-        return Composed((*tests, *([self._answer_event()] * self.hits if self.answer else [])))
+        return Composed(tuple(event for event, times in self.kinds for _ in range(times)))
+
+    @property
+    def kinds(self) -> tuple[tuple[Pure | DiscreteLaplace | DiscreteGaussian, int], ...]:
+        """The same, each kind of access with how many there are: a guard of many hits has only two."""
+        tests = (Pure(nextafter(float(self._run_epsilon), inf)), self._runs)
+        return (tests, (self._answer_event(), self.hits)) if self.answer else (tests,)
 
     def _answer_event(self) -> DiscreteLaplace | DiscreteGaussian:
         assert self.answer is not None

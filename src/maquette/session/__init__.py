@@ -4,7 +4,10 @@
 ways to which they are compared (`ExactCache`, `WholeMarginals`, `OneHistogram`).
 """
 
+from maquette.session.cut_rule import cut_rule
+from maquette.session.distance_rule import distance_rule
 from maquette.session.exact_cache import ExactCache
+from maquette.session.functions import OnlineFunctions
 from maquette.session.lazy import LazyConstruction
 from maquette.session.opening import online
 from maquette.session.session import Explanation, Session
@@ -16,8 +19,11 @@ __all__ = [
     "Explanation",
     "LazyConstruction",
     "OneHistogram",
+    "OnlineFunctions",
     "OnlineIC",
     "Session",
     "WholeMarginals",
+    "cut_rule",
+    "distance_rule",
     "online",
 ]

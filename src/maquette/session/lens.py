@@ -32,6 +32,7 @@ MAX_CELLS = 2**20  # of the columns of a question, and of all that is written ou
 MAX_COLUMNS = 12  # a question has 2^columns parts
 
 NEGLIGIBLE = 1e-18
+STEPS = 8  # from half of the cells to all of them
 
 
 class Component(NamedTuple):
@@ -39,6 +40,21 @@ class Component(NamedTuple):
 
     value: float
     variance: float
+
+
+class Outline(NamedTuple):
+    """Of a contrast of one number: its largest entry, and the factor that makes it counts."""
+
+    largest: int
+    factor: float
+
+
+class _Whole(NamedTuple):
+    """size * condition - held levels of one column, without their common divisor."""
+
+    row: NDArray[np.int64]
+    largest: int
+    factor: float
 
 
 NOTHING: Mapping[Columns, Component] = MappingProxyType({})
@@ -100,13 +116,12 @@ class Lens:
             self._kept[part] = self._shares(part).reshape(-1)
         return self._kept[part]
 
-    @property
-    def at_first(self) -> Lens:
-        """The lens to shop by when nothing is known yet."""
-        return self
-
     def component(self, part: Columns) -> tuple[Contrasts, float] | None:
         """What a part contributes to a single number, as one contrast and the factor that makes it counts."""
+        return None
+
+    def outline(self, part: Columns) -> Outline | None:
+        """The size of that contrast, before it is built."""
         return None
 
     def covariance(self, other: Lens, read: Read, instead: Mapping[Columns, Component] = NOTHING) -> Values:
@@ -149,6 +164,7 @@ class ProductLens(Lens):
         basis = {name: matrices[name] @ _basis(schema[name].size).T for name in columns}
         self._means = {name: rows[:, 0] / math.sqrt(schema[name].size) for name, rows in basis.items()}
         self._contrasts = {name: rows[:, 1:] for name, rows in basis.items()}
+        self._components: dict[Columns, tuple[Contrasts, float]] = {}
 
     def _gain(self, part: Columns) -> float:
         rows = [
@@ -167,22 +183,38 @@ class ProductLens(Lens):
 
         Not for multiples of a question, which would have noise of their own under the one name they share.
         """
-        plain = all(np.isin(self._matrices[name], (0.0, 1.0)).all() for name in part)
-        if self.shape or self._scale != 1.0 or not part or not plain:
+        outline = self.outline(part)
+        if outline is None:
             return None
-        factor, rows = 1.0, []
+        if part not in self._components:
+            rows = [self._whole[name].row for name in self.columns if name in part]
+            self._components[part] = Contrasts(Marginal(self.schema, part), rows), outline.factor
+        return self._components[part]
+
+    def outline(self, part: Columns) -> Outline | None:
+        """The size of that contrast, before it is built."""
+        if self.shape or self._scale != 1.0 or not part or not self._whole.keys() >= set(part):
+            return None
+        factor, largest = 1.0, 1
         for name in self.columns:
-            if name not in part:
+            if name in part:
+                factor *= self._whole[name].factor
+                largest *= self._whole[name].largest
+            else:
                 factor *= float(self._means[name][0])
-                continue
-            condition = self._matrices[name].astype(np.int64)
-            row = condition.size * condition - condition.sum()
-            common = math.gcd(*(int(entry) for entry in row[0]))
-            rows.append(row // common)
-            factor *= common / condition.size
-        if math.prod(int(np.abs(row).max()) for row in rows) > LARGEST:
-            return None
-        return Contrasts(Marginal(self.schema, part), rows), factor
+        return Outline(largest, factor) if largest <= LARGEST else None
+
+    @cached_property
+    def _whole(self) -> dict[str, _Whole]:
+        """For every column of which levels are held or not, without weights in between, its whole numbers."""
+        found = {}
+        for name, weights in self._matrices.items():
+            if len(weights) == 1 and ((weights == 0.0) | (weights == 1.0)).all():
+                condition = weights.astype(np.int64)
+                row = condition.size * condition - condition.sum()
+                common = math.gcd(*row[0].tolist()) or 1
+                found[name] = _Whole(row // common, int(np.abs(row).max()) // common, common / condition.size)
+        return found
 
     def _project(self, part: Columns, block: Values, power: int) -> Values:
         cells = block
@@ -247,10 +279,12 @@ class CellLens(Lens):
         return (), CELLS
 
     @property
-    def at_first(self) -> Lens:
-        """A question as hard as any, of mean 1 and half from it everywhere: one histogram is bought once, for all."""
-        hardest = 0.5 + (np.arange(self.schema.size) % 2).astype(np.float64)
-        return CellLens(self.schema, hardest, (), self.description)
+    def hardest(self) -> tuple[Lens, ...]:
+        """Questions of this name that hold half of the cells, or more: none of the same mean has more noise."""
+        size = self.schema.size
+        counts = sorted({math.ceil(size * (STEPS + i) / (2 * STEPS)) for i in range(STEPS + 1)})
+        held = [(np.arange(size) < count).astype(np.float64) for count in counts]
+        return tuple(CellLens(self.schema, weights, (), self.description) for weights in held)
 
     def _shares(self, part: Columns) -> Values:
         return np.asarray(self._deviations if part else self._means[:, None])

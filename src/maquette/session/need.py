@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ class Need:
     marginal: Marginal
     signed: bool = False
 
-    @property
+    @cached_property
     def key(self) -> str:
         """What tells needs apart."""
         return self.marginal.key + ("±" if self.signed else "")
@@ -34,10 +34,27 @@ class Need:
 
     def lens(self, *, cells: bool) -> Lens | None:
         """How it depends on the parts, or on the cells, of the universe; None where that would be too large."""
+        return self._by_cells if cells else self._by_parts
+
+    @cached_property
+    def _by_parts(self) -> Lens | None:
         try:
-            return (cell_lens_of if cells else lens_of)(self.marginal, signed=self.signed)
+            return lens_of(self.marginal, signed=self.signed)
         except TooWide:
             return None
+
+    @cached_property
+    def _by_cells(self) -> Lens | None:
+        try:
+            return cell_lens_of(self.marginal, signed=self.signed)
+        except TooWide:
+            return None
+
+
+@lru_cache(64)
+def everyone(schema: Schema) -> Need:
+    """The number of rows, which every fraction needs."""
+    return Need(Marginal(schema))
 
 
 @dataclass(frozen=True)
@@ -67,7 +84,7 @@ class Asked:
         """Every different marginal it asks for."""
         if isinstance(self.parsed, LinearQuery):
             schema = self.parsed.schema
-            return Need(Marginal(schema, (), self.parsed)), Need(Marginal(schema))
+            return Need(Marginal(schema, (), self.parsed)), everyone(schema)
         found = [need for output in self.parsed.outputs for need in needs_of(output)]
         return tuple({need.key: need for need in found}.values())
 

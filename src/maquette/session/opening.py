@@ -26,6 +26,9 @@ LOAD = 3  # columns of the questions that a warm start reckons with
 FIRST = 2.0**24  # rows: the first look at their number would do for so many, and costs next to nothing
 COARSE = 20.0  # rows: a width at which prices grow evenly
 FINER = 16.0  # each further look, at most
+COARSER = 4.0  # times as wide as the last look would be, at least, under a pure budget
+AMPLE = 1.25  # times as precise as it must be is the last one
+SAFE = 1 / 8  # of the half-width: so far below the estimate is the number that it is priced for
 
 
 def online(
@@ -152,9 +155,20 @@ class _Opening:
             self._look(wanted)
             if (found := self._enough(None)) is not None:
                 return self._reachable(found)
-            count, width = self._count(None)
+            wanted = self._next_width(*self._count(None))
+
+    def _next_width(self, count: float, width: float) -> float:
+        """How precise the next look is to be: the last one, as soon as it is clear about how many rows there are.
+
+        Precisions of Gaussian looks add up at their price. Of Laplace looks the squares of the prices do, so one nearly
+        as precise as the last is wasted: that one comes as soon as possible, and somewhat more precise than it must be.
+        """
+        if not self._market.pure:
             last = self._alpha * (count - width) / (1 + self._alpha)
-            wanted = last if 2 * last >= width / FINER else width / FINER
+            return last if 2 * last >= width / FINER else width / FINER
+        if width <= count:
+            return self._alpha * (count - SAFE * width) / (1 + self._alpha) / AMPLE
+        return min(width / 2, max(width / FINER, COARSER * self._alpha * (max(count, 0.0) + width)))
 
     def _count(self, moment: int | None) -> tuple[float, float]:
         transcript = self._record.transcript

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakValueDictionary
@@ -56,6 +56,8 @@ class Rented:
 
 
 Own = Vouched | Direct | Rented
+Components = list[tuple[Columns, Contrasts, float]]
+Owned = tuple[list[Need], list[tuple[Need, Components]]]  # measured as asked, and rented
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,7 @@ class Record:
         self.name = f"session:{name}"
         self.lock = threading.RLock()
         self.cells: bool | None = None  # whether questions are about the cells of one histogram, once that is decided
+        self._meant: tuple[Any, Owned] = None, ([], [])  # a note, and what it says
         self._interrupted = True
         self.refresh()
 
@@ -162,6 +165,8 @@ class Record:
         request = f"{self.name}:{self._next}"
         self._next += 1  # whatever happens to this request, its name is used up
         self._interrupted = True
+        directs = [need for need, _ in order.directs.values()]
+        self._meant = note, (directs, [(need, _components(need, parts)) for need, parts in rents])
         try:
             measured = self._measure(request, note, analyst)
         except BudgetExceeded:
@@ -203,13 +208,24 @@ class Record:
             )
         self._take(self._measure(charge.id, note, charge.analyst), note)
 
+    def _own(self, note: Any) -> Owned:
+        """What a note says was measured for single needs; read once for every note."""
+        known, owned = self._meant
+        if known is not note:
+            needs = [(self._need(stored), stored["parts"]) for stored in note["rent"]]
+            rented = [(need, _components(need, map(tuple, parts))) for need, parts in needs]
+            owned = [self._need(stored) for stored in note["direct"]], rented
+            self._meant = note, owned
+        return owned
+
     def _measure(self, request: str, note: Any, analyst: str) -> tuple[Measurement, ...]:
+        directs, rented = self._own(note)
         schema = self.curator.schema
         return self.curator.measure_many(
             [
                 *(part_question(schema, tuple(part)) for part in note["parts"]),
-                *(from_json(schema, stored) for stored in note["direct"]),
-                *(contrast for stored in note["rent"] for _, contrast, _ in self._components(stored)),
+                *(need.marginal for need in directs),
+                *(contrast for _, components in rented for _, contrast, _ in components),
             ],
             **price(self.curator, sum(note["units"])),
             shares=note["units"],
@@ -221,41 +237,42 @@ class Record:
     def _need(self, stored: Any) -> Need:
         return Need(from_json(self.curator.schema, stored), stored["signed"])
 
-    def _components(self, stored: Any) -> list[tuple[Columns, Contrasts, float]]:
-        """The contrasts that were rented for a need, by part, and the factors that make them counts."""
-        lens = self._need(stored).lens(cells=False)
-        assert lens is not None, "only a need with a lens is rented for"
-        found = []
-        for part in map(tuple, stored["parts"]):
-            component = lens.component(part)
-            assert component is not None, "only a part that has a component is rented"
-            found.append((part, *component))
-        return found
-
     def _take(self, measured: Sequence[Measurement], note: Any) -> None:
+        directs, rented = self._own(note)
         bought, asked = len(note["parts"]), len(note["parts"]) + len(note["direct"])
         self.cells = note["cells"]
         plain = [] if self.cells else [one for one in measured[bought:asked] if _is_plain(one)]
         self.transcript.add([*measured[:bought], *plain], cells=bool(self.cells))
         moment = self.transcript.moment
-        for measurement, stored in zip(measured[bought:asked], note["direct"], strict=True):
-            need = Need(measurement.marginal, stored["signed"])
+        for measurement, need in zip(measured[bought:asked], directs, strict=True):
             self.directs += 1
             self._keep(need, Direct(moment, measurement, need.signed, self.directs))
-        rented = iter(measured[asked:])
-        for stored in note["rent"]:
+        owned = iter(measured[asked:])
+        for need, contrasts in rented:
             components = {}
-            for part, _, factor in self._components(stored):
-                measurement = next(rented)
+            for part, _, factor in contrasts:
+                measurement = next(owned)
                 self.transcript.note(measurement.question.key, measurement.values)
                 value = factor * float(measurement.values.reshape(-1)[0])
                 components[part] = Component(value, (factor * spread(measurement)) ** 2)
-            self._keep(self._need(stored), Rented(moment, components))
+            self._keep(need, Rented(moment, components))
         for measurement in measured[bought:asked]:
             self.transcript.note(measurement.question.key, measurement.values)
 
     def _keep(self, need: Need, own: Own) -> None:
         self.own.setdefault(need.key, []).append(own)
+
+
+def _components(need: Need, parts: Iterable[Columns]) -> Components:
+    """The contrasts that are rented for a need, by part, and the factors that make them counts."""
+    lens = need.lens(cells=False)
+    assert lens is not None, "only a need with a lens is rented for"
+    found = []
+    for part in parts:
+        component = lens.component(part)
+        assert component is not None, "only a part that has a component is rented"
+        found.append((part, *component))
+    return found
 
 
 def _is_plain(measurement: Measurement) -> bool:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import html
 import itertools
 import math
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -30,9 +31,9 @@ from maquette.release.answer import Answer, AnswerTable, Source
 from maquette.release.residuals import Columns
 from maquette.session.answering import Numbers, Settled, answered, changed, known_with, measured
 from maquette.session.guardian import STALE, Guardian, Values, guessed
-from maquette.session.lens import CELLS, NOTHING, Component, Lens
+from maquette.session.lens import CELLS, NOTHING, CellLens, Component, Lens
 from maquette.session.model import Model, model_of
-from maquette.session.need import Asked, Need
+from maquette.session.need import Asked, Need, everyone
 from maquette.session.record import Direct, Order, Own, Record, Rented, Vouched
 from maquette.session.shopping import FIRST_SETS, Ahead, Market, Offer
 from maquette.session.transcript import Transcript
@@ -46,6 +47,7 @@ PASSES = 4  # over the needs of one order
 MAX_PREPARED = 20_000  # sets of columns
 LEVEL = 1.01  # at so nearly the same price, parts are bought: they tell of more questions than the one
 ROUNDING = 2e-6  # what splitting a charge may lose of a precision
+HISTORY = 100_000  # questions
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,15 @@ class Explanation:
 
     def __str__(self) -> str:
         return self.text
+
+
+@dataclass(frozen=True)
+class Asking:
+    """One question of a session's history: its route, whether it kept the promise, and the units spent by then."""
+
+    route: Source
+    promised: bool
+    spent: int
 
 
 class Session:
@@ -92,6 +103,7 @@ class Session:
         self._paid_whole: dict[Columns, int] = {}  # for questions about these columns, measured just as asked
         self._rented: dict[Columns, int] = {}  # for what these parts contributed to single questions
         self._fitted: tuple[int, Model | None] = (-1, None)
+        self.history: deque[Asking] = deque(maxlen=HISTORY)  # since it was opened here; public, not durable
         self._losses: dict[int, Loss] = {}  # the last one: converting units to epsilon takes longer than an answer
 
     @property
@@ -172,6 +184,8 @@ class Session:
             for question in questions:
                 known = self._answers.get(question.key)
                 answers.append(self._answer(question, before, paid, free) if known is None else _again(known, free))
+            spent = self.curator.ledger.spent() if new or not self.history else self.history[-1].spent
+            self.history.extend(Asking(*_route(answer), spent) for answer in answers)
             return answers
 
     def prepare(self, size: int, *, analyst: str = CUSTODIAN) -> Loss:
@@ -190,6 +204,32 @@ class Session:
             paid = self._record.charge(order, analyst=analyst) if order else self._loss(0)
             self._settle(order, [], {})
             return paid
+
+    def peek(self, asked: Question) -> Answer | AnswerTable:
+        """The answer from what is known now, however wide its interval; nothing is charged and nothing is kept.
+
+        `guarantee` is None where the interval exceeds the tolerance, `source` "hypothesis" where the model guesses.
+        """
+        question = Asked.of(self.curator.schema, asked)
+        with self._lock:
+            self._record.refresh()
+            numbers = self._numbers(question.needs)
+            promised = all(self._state(need) is not None for need in question.needs)
+            return answered(
+                question,
+                numbers,
+                guarantee=self._promise if promised else None,
+                cost=self._free,
+                source="hypothesis" if any(numbers.guessed(need) for need in question.needs) else "derived",
+                remaining=self.remaining,
+            )
+
+    @property
+    def model(self) -> Model:
+        """The public model of what was measured so far."""
+        with self._lock:
+            self._record.refresh()
+            return self._model_now()
 
     def explain(self, asked: Question) -> Explanation:
         """How this would be answered now, what it would cost, and how precise it would be; free of charge."""
@@ -247,7 +287,7 @@ class Session:
 
     @property
     def _constant(self) -> Lens:
-        lens = self._lens(Need(Marginal(self.curator.schema)))
+        lens = self._lens(everyone(self.curator.schema))
         assert lens is not None
         return lens
 
@@ -318,7 +358,7 @@ class Session:
         ahead.give_up(need)
         order.rents.pop(need.key, None)
         known = {} if lens is None else ahead.known(lens, need)
-        offer = None if lens is None else self._shop(lens.at_first if CELLS not in known else lens, known)
+        offer = None if lens is None else self._offer(lens, known)
         units = self._as_asked(need, order)
         if lens is None or offer is None or offer.burden > units * LEVEL + self._paid_whole.get(lens.columns, 0):
             order.directs[need.key] = need, units
@@ -334,12 +374,24 @@ class Session:
         number = self._record.directs + len(order.directs) + 1
         return self._market.direct(need, self.tolerance, self._widths.fresh(need.marginal.cells, number))
 
-    def _shop(self, lens: Lens, known: Mapping[Columns, Known]) -> Offer | None:
-        """The cheapest mixture of parts to buy and to rent; what was paid in rents counts towards buying."""
+    def _offer(self, lens: Lens, known: Mapping[Columns, Known]) -> Offer | None:
+        """The cheapest way to know a question; the histogram of a small universe is bought once, for all questions."""
+        if isinstance(lens, CellLens) and CELLS in lens.gains and CELLS not in known and () in known:
+            purchase = self._market.histogram(lens, known, self.tolerance, self._widths, self._expected(lens))
+            return None if purchase is None else self._market.split(lens, purchase, {})
+        return self._shop(lens, known)
+
+    def _expected(self, lens: Lens) -> int:
+        """How many sets of as many columns are likely to be asked about."""
         asked = self._sets.get(len(lens.columns), set()) | {lens.columns}
         expected = self._expect or FIRST_SETS
         while expected < len(asked):  # doubled, so that what is bought for it changes rarely
             expected *= 2
+        return expected
+
+    def _shop(self, lens: Lens, known: Mapping[Columns, Known]) -> Offer | None:
+        """The cheapest mixture of parts to buy and to rent; what was paid in rents counts towards buying."""
+        expected = self._expected(lens)
         rents = self._market.rentable(lens, known, expected)
         while True:
             purchase = self._market.shop(lens, known, self.tolerance, self._widths, expected, rents=rents)
@@ -466,6 +518,11 @@ def _spent(curator: Curator) -> str:
 def _check_analyst(analyst: object) -> None:
     if not isinstance(analyst, str) or not analyst:
         raise QueryError(f"analyst is {analyst!r}; expected a name")
+
+
+def _route(answer: Answer | AnswerTable) -> tuple[Source, bool]:
+    given = [answer] if isinstance(answer, Answer) else [one for row in answer for one in row.answers.values()]
+    return (given[0].source if given else "derived"), all(one.guarantee is not None for one in given)
 
 
 def _again(answer: Answer | AnswerTable, free: Loss) -> Answer | AnswerTable:

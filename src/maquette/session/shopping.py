@@ -12,7 +12,7 @@ Reference: the allocation of Xiao, He, Zhang and Kifer, ResidualPlanner (2023), 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -25,7 +25,7 @@ from maquette.privacy.interval import sum_half_width
 from maquette.privacy.units import MAX_UNITS
 from maquette.query import Contrasts
 from maquette.release.residuals import Columns
-from maquette.session.lens import CELLS, Lens
+from maquette.session.lens import CELLS, CellLens, Lens, Outline
 from maquette.session.need import Need
 from maquette.session.transcript import Transcript, part_question
 from maquette.session.width import STEP, Known, Widths
@@ -35,6 +35,9 @@ ROUNDS = 12
 CLOSE = 1e-3  # of the tolerance: a half-width that is nearer to it is not worth another round
 LEAST_VARIANCE = 1 / 3  # of discrete Gaussian noise whose cost is known under gdp accounting
 ROUNDING = 2  # units that splitting a charge may lose
+MORE_ROWS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4)  # of the precision of their number
+FURTHEST = 60  # doublings
+_ROOT = math.sqrt(2)
 FIRST_SETS = 16  # column sets expected at first; doubled when more are asked about
 
 
@@ -75,6 +78,7 @@ class Market:
         self._schema = curator.schema
         self._rates: dict[Columns, float] = {}
         self._norms: dict[Columns, float] = {}
+        self._moved: dict[Columns, int] = {}  # how far a unit moves contrasts of these columns, per unit of their gain
         self.pure = curator.budget.accountant.currency == "pure"
         self._half = 1 if curator.budget.accountant.currency == "gdp" else 2
         self._wide = sum(1 for column in self._schema.columns if column.size > 1)
@@ -85,6 +89,8 @@ class Market:
             relation, question = self._curator.relation, part_question(self._schema, part)
             norm = math.prod(_norm(matrix) for matrix in question.matrices) if isinstance(question, Contrasts) else 1.0
             self._norms[part] = norm
+            _, most, square = question.gains if isinstance(question, Contrasts) else (1, 1, 1)
+            self._moved[part] = relation.l1(question) // most if self.pure else relation.l2_squared(question) // square
             if self.pure:  # variance 2 b^2
                 self._rates[part] = UNITS_PER_ONE * relation.l1(question) / norm * math.sqrt(2)
             else:
@@ -135,6 +141,7 @@ class Market:
         if target == 0.0:
             return None
         enough, missed = 0.0, math.inf  # targets on either side
+        before: tuple[float, float] | None = None  # the last round's root of the target, and its width
         for _ in range(ROUNDS):
             bought = self._fill(lens, known, target, reuse)
             if widths.simultaneous:  # every piece widens the interval, so a part that grows at least doubles
@@ -149,12 +156,40 @@ class Market:
                     break
             else:
                 missed = target
-            target *= ((tolerance * (1 - 10 * SLACK) - grain) / (width - grain)) ** 2
+            root, aim = math.sqrt(target), tolerance * (1 - 10 * SLACK)
+            if widths.gaussian or before is None or (width - before[1]) * (root - before[0]) <= 0:
+                target *= ((aim - grain) / (width - grain)) ** 2
+            else:  # bounds of Laplace noise have an offset that no precision makes smaller: the line through two rounds
+                target = max(0.0, root + (aim - width) * (root - before[0]) / (width - before[1])) ** 2
+            before = root, width
             if not enough < target < missed:
                 target = math.sqrt(enough * missed) if enough else missed / 4
             if found is not None and enough > missed * (1 - CLOSE):
                 break
         return found
+
+    def histogram(
+        self, lens: CellLens, known: Mapping[Columns, Known], tolerance: float, widths: Widths, sets: float
+    ) -> Purchase | None:
+        """The first histogram of a small universe, so precise that every question is within the tolerance.
+
+        A second one would say nothing of the first's noise, and under a pure budget so much less for its price: so it
+        is bought for the hardest questions, whatever is asked. Those that hold more than half of the cells share more
+        of the noise of the number of rows, of which more is bought where that makes the whole cheaper.
+        """
+        reuse, found = dict.fromkeys(((), CELLS), max(1.0, sets)), list[Purchase]()
+        for more in MORE_ROWS:
+            rows = more / known[()].variance
+            precision = _least_precision(
+                lambda cells, rows=rows: all(  # type: ignore[misc]
+                    widths.of(hard, {(): after(known[()], rows), CELLS: after(None, cells)}) <= tolerance * (1 - CLOSE)
+                    for hard in lens.hardest
+                ),
+                self._schema.size / tolerance**2,
+            )
+            if precision is not None:
+                found.append(self._purchase({(): rows, CELLS: precision} if rows else {CELLS: precision}, reuse))
+        return min(found, key=lambda purchase: purchase.units, default=None)
 
     def _reuses(self, lens: Lens, sets: float) -> dict[Columns, float]:
         if CELLS in lens.gains:
@@ -171,18 +206,18 @@ class Market:
         if math.isinf(lens.description.bits):
             return found  # rented noise is a question's own, and only a name gives it a share of the doubt
         for part, gain in lens.gains.items():
-            if part not in known and (component := lens.component(part)) is not None:
-                times = self._times(self.rate(part), gain, component)
+            if part not in known and (outline := lens.outline(part)) is not None:
+                times = self._times(part, gain, outline)
                 if times > reuse[part]:
                     found[part] = times
         return found
 
-    def _times(self, rate: float, gain: float, component: tuple[Contrasts, float]) -> float:
-        contrast, factor = component
-        relation = self._curator.relation
+    def _times(self, part: Columns, gain: float, outline: Outline) -> float:
+        """How many times cheaper one contrast is than the part: one row moves it by its largest entry."""
+        rate, moved = self.rate(part), self._moved[part]
         if self.pure:
-            return rate * math.sqrt(gain) / (UNITS_PER_ONE * relation.l1(contrast) * abs(factor) * math.sqrt(2))
-        return rate * gain * self._half / (UNITS_PER_ONE * relation.l2_squared(contrast) * factor**2)
+            return rate * math.sqrt(gain) / (UNITS_PER_ONE * moved * outline.largest * abs(outline.factor) * _ROOT)
+        return rate * gain * self._half / (UNITS_PER_ONE * moved * (outline.largest * outline.factor) ** 2)
 
     def split(self, lens: Lens, purchase: Purchase, rents: Mapping[Columns, float]) -> Offer:
         """A purchase with some of its parts rented: what the question gets is as precise."""
@@ -259,6 +294,23 @@ def after(known: Known | None, added: float) -> Known:
     if known is None:
         return Known(1.0 / added if added > 0 else math.inf, 1)
     return Known(1.0 / (1.0 / known.variance + added), known.pieces + (added > 0))
+
+
+def _least_precision(enough: Callable[[float], bool], guess: float) -> float | None:
+    """The least precision that is enough, to one part in ten thousand; None if none within reason is."""
+    low = high = guess
+    for _ in range(FURTHEST):
+        if enough(high):
+            break
+        low, high = high, 2 * high
+    else:
+        return None
+    while low == high or (low > guess / 2**FURTHEST and enough(low)):
+        low, high = low / 2, low
+    while high > low * (1 + 1e-4):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
 
 
 def _norm(matrix: NDArray[np.int64]) -> float:

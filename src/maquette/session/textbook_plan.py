@@ -80,11 +80,13 @@ class Plan:
 NOTHING = Plan(alpha=math.inf, resolution=1.0, threshold=1.0, hits=1, units=1.0, refreshed=None, answer_error=math.inf)
 
 
-def rule_of(schema: Schema, hypothesis: str | Hypothesis, calibration: Calibration) -> Rule:
+def rule_of(schema: Schema, hypothesis: str | Hypothesis | Rule, calibration: Calibration) -> Rule:
     """The rule of a name, at whatever resolution suits; or of a fresh model, at its own.
 
     With the book's calibration, names mean the book's steps.
     """
+    if isinstance(hypothesis, Rule):
+        return hypothesis
     if not isinstance(hypothesis, str):
         return _rule_of_model(schema, hypothesis)
     if hypothesis not in RULES:

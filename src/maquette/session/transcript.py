@@ -12,7 +12,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,13 +28,25 @@ from maquette.session.width import Known
 Values = NDArray[np.float64]
 
 EXACT = 1e30  # the precision of a number that is public
+KEPT = 2**13  # questions, each of them small
 
 
+@lru_cache(KEPT)
 def part_question(schema: Schema, part: Columns) -> Marginal | Contrasts:
     """What is measured to learn a part: the number of rows, or what a set of columns says beyond its subsets."""
     if part == CELLS:
         return Marginal(schema, schema.names)
     return residual(schema, part) if part else Marginal(schema)
+
+
+@lru_cache(KEPT)
+def _norms(schema: Schema, part: Columns) -> Values:
+    """The norms of the contrasts that a part is measured by, in the shape of the part."""
+    question, norms = part_question(schema, part), np.ones(())
+    assert isinstance(question, Contrasts)
+    for matrix in question.matrices:
+        norms = np.multiply.outer(norms, np.linalg.norm(matrix, axis=1))
+    return norms
 
 
 @dataclass(frozen=True)
@@ -97,6 +109,13 @@ class Transcript:
                 precision = np.full(measurement.values.size, spread(measurement) ** -2)
                 counts = measurement.values.reshape(-1)
                 self._append(CELLS, (counts - counts.mean()) * precision, precision)
+                continue
+            question = measurement.question
+            part = question.columns if isinstance(question, Contrasts) else ()
+            if part and question is part_question(self.schema, part):
+                norms = _norms(self.schema, part)
+                precision = 1.0 / (spread(measurement) ** 2 / norms**2)
+                self._append(part, measurement.values / norms * precision, precision)
                 continue
             gathered = Residuals(self.schema)
             gathered.add(measurement)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import secrets
 import sqlite3
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from maquette.errors import LedgerCorrupted, LedgerError, LedgerLocked, LedgerMismatch
 from maquette.privacy.ledger import store
@@ -20,6 +20,8 @@ from maquette.privacy.units import UNITS_PER_ONE
 
 if TYPE_CHECKING:
     from maquette.privacy.ledger.files import Anchor, Lock
+
+T = TypeVar("T")
 
 FORMAT = 1
 _CURRENCIES = {"pure": "epsilon", "zcdp": "rho", "gdp": "mu squared"}
@@ -64,6 +66,12 @@ class Home:
         with self._lock.turn() if self._lock else nullcontext(), self._durably() as connection:
             yield connection
 
+    def reading(self, operation: Callable[[sqlite3.Connection], T]) -> T:
+        """Run an operation of one SELECT outside a transaction: it sees the last commit of any process."""
+        result = operation(self.connection)
+        self._check_sole()
+        return result
+
     def close(self) -> None:
         """Close the database, then let others in."""
         with suppress(sqlite3.Error):
@@ -80,8 +88,7 @@ class Home:
     def _durably(self) -> Iterator[sqlite3.Connection]:
         self._begin()
         try:
-            if self._version not in (None, self._data_version()):
-                raise LedgerError("another process wrote to the ledger although this one holds its lock.")
+            self._check_sole()
             yield self.connection
             self.connection.execute("COMMIT")
         except BaseException:
@@ -91,6 +98,10 @@ class Home:
         if self._anchor:
             seq, mac = store.head(self.connection)
             self._anchor.advance(Receipt(seq, mac.hex()))
+
+    def _check_sole(self) -> None:
+        if self._version not in (None, self._data_version()):
+            raise LedgerError("another process wrote to the ledger although this one holds its lock.")
 
     def _begin(self) -> None:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import sqlite3
 from collections.abc import Iterator
@@ -83,6 +84,18 @@ class SqliteLedger:
         where = "memory" if self._path is None else str(self._path)
         return f"SqliteLedger({where!r}, {self.terms.currency}, limit {self.terms.limit / UNITS_PER_ONE:g})"
 
+    def _repr_html_(self) -> str:
+        spent = self.spent()
+        facts = {
+            "kept in": "memory" if self._path is None else str(self._path),
+            "protects": self.terms.relation,
+            "accounting": self.terms.currency,
+            "spent": f"{spent / UNITS_PER_ONE:.4g} of {self.terms.limit / UNITS_PER_ONE:.4g}",
+            "charges": f"{sum(1 for _ in self.charges()):,}",
+        }
+        rows = "".join(f"<tr><th>{word}</th><td>{html.escape(fact)}</td></tr>" for word, fact in facts.items())
+        return f"<table><caption>Ledger</caption>{rows}</table>"
+
     def reserve(self, request: Request) -> Ticket | Recorded:
         """Charge the request durably, or return what it was answered before."""
         return self._writer.run(partial(self._reserve, request=request))
@@ -108,7 +121,7 @@ class SqliteLedger:
     def spent(self, analyst: str | None = None) -> int:
         """Units charged to the table, or to one analyst; reserved and lost requests count."""
         scope = store.TABLE_SCOPE if analyst is None else store.analyst_scope(analyst)
-        return self._writer.run(partial(self._account, scope=scope))[1]
+        return self._writer.look(partial(self._account, scope=scope), self._home.reading)[1]
 
     def charges(self) -> Iterator[Charge]:
         """Every charge, oldest first, read page by page so that nobody waits for the whole list."""

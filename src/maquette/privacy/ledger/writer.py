@@ -37,6 +37,7 @@ class Writer:
         self._transaction = transaction
         self._pid = os.getpid()
         self._mutex = threading.Lock()
+        self._writing = threading.Lock()
         self._closed = False
         self._failure: LedgerError | None = None
         self._queue: SimpleQueue[_Job | None] = SimpleQueue()
@@ -67,6 +68,21 @@ class Writer:
         result: T = job.future.result()
         return result
 
+    def look(self, operation: Operation[T], reading: Callable[[Operation[T]], T]) -> T:
+        """Run an operation that only reads: here and now while nothing is being written, otherwise in its turn.
+
+        Whatever is out of order is left to `run`, which says so.
+        """
+        if not self.inherited and self._writing.acquire(blocking=False):
+            try:
+                if not self._closed and self._failure is None:
+                    return reading(operation)
+            except Exception:
+                pass
+            finally:
+                self._writing.release()
+        return self.run(operation)
+
     def close(self) -> None:
         """Finish what waits, then refuse everything."""
         if self.inherited:  # a fork has the mutex, perhaps locked, but not the thread
@@ -76,6 +92,8 @@ class Writer:
             self._queue.put(None)
         if self._thread is not None:
             self._thread.join()
+        with self._writing:  # whoever reads has read
+            pass
 
     def _serve(self) -> None:
         job = self._queue.get()
@@ -95,7 +113,7 @@ class Writer:
         try:
             if self._failure is not None:
                 raise self._failure
-            with self._transaction() as connection:
+            with self._writing, self._transaction() as connection:
                 outcomes = [_attempt(connection, job.operation) for job in group]
         except LedgerLocked as refusal:
             outcomes = [(None, LedgerLocked(*refusal.args)) for _ in group]
