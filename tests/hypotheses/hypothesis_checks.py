@@ -10,15 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.hypothesis import (
+    CutDecomposition,
     GraphicalModel,
     Hypothesis,
     Median,
     MirrorDescent,
     MultiplicativeWeights,
     Perceptron,
+    Separable,
+    SparseWeights,
     WeightedRecords,
 )
-from maquette.query import LinearQuery
+from maquette.query import LinearQuery, additive
 from maquette.schema import Integer, Schema
 
 Vector = NDArray[np.float64]
@@ -31,12 +34,16 @@ SMALL = Schema([Integer("a", 0, 2), Integer("b", 0, 1), Integer("c", 0, 3)])
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to build a registered class; `distribution`: it answers as some distribution does."""
+    """One way to build a registered class; `distribution`: it answers as one does; `sums`: it learns sums alone."""
 
     name: str
     build: Callable[[], Hypothesis]
     signs_only: bool = True
     distribution: bool = True
+    sums: bool = False
+
+    def ask(self, schema: Schema, rng: np.random.Generator) -> LinearQuery:
+        return random_sum(schema, rng) if self.sums else random_query(schema, rng)
 
     def __str__(self) -> str:
         return self.name
@@ -51,6 +58,11 @@ def random_net(schema: Schema, size: int) -> Vector:
 
 
 VARIANTS: dict[str, list[Variant]] = {
+    "cut-decomposition": [
+        Variant("theory", lambda: CutDecomposition(SMALL, alpha=ALPHA), distribution=False),
+        Variant("centred", lambda: CutDecomposition(SMALL, alpha=ALPHA, step="centred"), distribution=False),
+        Variant("exact", lambda: CutDecomposition(SMALL, alpha=ALPHA, step="exact"), False, distribution=False),
+    ],
     "graphical": [
         Variant("theory", lambda: GraphicalModel(SMALL, alpha=ALPHA)),
         Variant("book", lambda: GraphicalModel(SMALL, alpha=ALPHA, step="book")),
@@ -81,6 +93,24 @@ VARIANTS: dict[str, list[Variant]] = {
             distribution=False,
         )
     ],
+    "separable": [
+        Variant("theory", lambda: Separable(SMALL, alpha=ALPHA), sums=True),
+        Variant(
+            "book",
+            lambda: Separable(SMALL, alpha=ALPHA, step="book"),
+            sums=True,
+        ),
+        Variant(
+            "exact",
+            lambda: Separable(SMALL, step="exact"),
+            signs_only=False,
+            sums=True,
+        ),
+    ],
+    "sparse-weights": [
+        Variant("theory", lambda: SparseWeights(SMALL, support=24, alpha=ALPHA)),
+        Variant("book", lambda: SparseWeights(SMALL, support=24, alpha=ALPHA, step="book")),
+    ],
     "weighted-records": [
         Variant("theory", lambda: WeightedRecords(SMALL, all_records(SMALL)[::-1], alpha=ALPHA)),
         Variant("exact", lambda: WeightedRecords(SMALL, all_records(SMALL), step="exact"), signs_only=False),
@@ -109,6 +139,16 @@ def random_query(schema: Schema, rng: np.random.Generator) -> LinearQuery:
     if rng.random() < 0.3:
         query = ~query
     return query | random_query(schema, rng) if rng.random() < 0.2 else query
+
+
+def random_sum(schema: Schema, rng: np.random.Generator) -> LinearQuery:
+    """Predicates and weights on all columns, in equal shares, sometimes complemented."""
+    sizes = {column.name: column.size for column in schema}
+    soft = rng.random() < 0.4
+    query = additive(
+        schema, {name: rng.random(s) if soft else rng.integers(0, 2, s).astype(float) for name, s in sizes.items()}
+    )
+    return ~query if rng.random() < 0.3 else query
 
 
 def instance(cells: int, kind: str, rng: np.random.Generator, count: int = 400) -> tuple[Vector, Vector]:

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from maquette.curator.guard import Guard
 from maquette.curator.lazy_guard import LazyGuard
+from maquette.curator.lottery import Lottery
 from maquette.curator.noise import (
     ExactNoise,
     NoiseSource,
@@ -30,7 +31,7 @@ from maquette.curator.noise import (
 from maquette.curator.passage import Arrays, Passage, digest, unpack
 from maquette.curator.results import Chosen, Errors, Measurement, NoiseEvent
 from maquette.curator.scores import Scorer, absolute_total, check_reach, reach, rounded_to
-from maquette.curator.table import PrivateTable, engine_of, tally
+from maquette.curator.table import PrivateTable, counted, engine_of, tally
 from maquette.errors import BudgetError, QueryError
 from maquette.privacy import (
     Budget,
@@ -179,7 +180,7 @@ class Curator:
         events = [self._noise_event(law, units, m) for units, m in zip(parts, marginals, strict=True)]
 
         def evaluate() -> Arrays:
-            self._engine.prefetch([m.columns for m in marginals])
+            self._engine.prefetch([columns for m in marginals for columns in counted(m)])
             return [
                 tally(self._engine, m) + self._draw(event, m.cells).reshape(m.shape)
                 for m, event in zip(marginals, events, strict=True)
@@ -230,7 +231,7 @@ class Curator:
         event = self._calibrated(law, units, sum(moves), sum(move**2 for move in moves))
 
         def evaluate() -> Arrays:
-            self._engine.prefetch([m.columns for m in marginals])
+            self._engine.prefetch([columns for m in marginals for columns in counted(m)])
             distances = [
                 int(np.abs(tally(self._engine, m) - answer).sum()) * (grid // m.grid)
                 for m, answer in zip(marginals, public, strict=True)
@@ -284,7 +285,7 @@ class Curator:
         sizes = [(2 if signed else 1) * m.cells if over == "cells" else 1 for m in marginals]
 
         def scores() -> NDArray[np.int64]:
-            self._engine.prefetch([m.columns for m in marginals])
+            self._engine.prefetch([columns for m in marginals for columns in counted(m)])
             errors = [tally(self._engine, m) - answer for m, answer in zip(marginals, public, strict=True)]
             return np.concatenate([scorer.scores(i, error, signed) for i, error in enumerate(errors)])
 
@@ -341,7 +342,7 @@ class Curator:
         sensitivity = max(self.relation.one_cell(m) * (grid // m.grid) for m in marginals)
 
         def scores() -> NDArray[np.int64]:
-            self._engine.prefetch([m.columns for m in marginals])
+            self._engine.prefetch([columns for m in marginals for columns in counted(m)])
             truth = np.concatenate([tally(self._engine, m).reshape(-1) * (grid // m.grid) for m in marginals])
             blocks = (rounded[i : i + BLOCK] for i in range(0, len(rounded), BLOCK))
             return np.concatenate([-np.abs(block - truth).max(axis=1) for block in blocks])
@@ -414,6 +415,24 @@ class Curator:
             experimental=experimental,
             analyst=analyst,
         )
+
+    def lottery(self, questions: Sequence[Question], *, between: tuple[float, float] | None = None) -> Lottery:
+        """A door that draws cells of `questions` at random, the likelier the more public answers err on them.
+
+        Opening it is free; every draw is an exponential mechanism and is charged. The argument is in `Lottery`.
+        """
+        marginals = [m for m in self._marginals(questions) if isinstance(m, Marginal)]
+        if len(marginals) < len(questions):
+            raise QueryError("a lottery is over cells of marginals; give marginals, columns or linear queries")
+        return Lottery(self._passage, self._engine, self.relation, self._noise, marginals=marginals, between=between)
+
+    def choose(self, scores: NDArray[np.int64], scale: Fraction) -> int:
+        """An index of probability proportional to exp(score / scale), by the curator's own exact randomness.
+
+        For scores that owe nothing to the rows but what doors released: it reads no row and charges nothing. It is how
+        a player whose choice must hide something else, such as the queries, gets randomness that nobody can replay.
+        """
+        return self._noise.exponential(scores, scale)
 
     def count_rows(
         self,

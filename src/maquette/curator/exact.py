@@ -9,6 +9,7 @@ exactly and every loop ends with probability one: the answers follow their law e
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 from fractions import Fraction
 from math import floor
@@ -65,6 +66,22 @@ def floor_log(uniform: Uniform, scale: Fraction) -> int:
             if least == floor(scale * _log_bounds(uniform.low, uniform.bits, digits)[1]):
                 return least
         uniform.reveal()
+
+
+def sum_reaches(exponents: Sequence[Fraction], times: Sequence[int], target: int) -> bool:
+    """Whether the sum of times * exp(-exponent) is at least `target`, for different exponents >= 0.
+
+    Exponentials of different rationals are independent over the rationals (Lindemann and Weierstrass), so the sum is
+    equal to the target only if every exponent is zero, where the enclosure is exact: the loop ends.
+    """
+    digits = 30
+    while True:
+        bounds = [_exp_bounds(exponent, digits) for exponent in exponents]
+        if sum(count * least for count, (least, _) in zip(times, bounds, strict=True)) >= target:
+            return True
+        if sum(count * most for count, (_, most) in zip(times, bounds, strict=True)) < target:
+            return False
+        digits *= 2
 
 
 def _digits(uniform: Uniform) -> int:

@@ -67,10 +67,15 @@ class ExactNoise:
         return _fill(size, lambda count: _gaussian(variance, count))
 
     def exponential(self, scores: Integers, scale: Fraction) -> int:
-        """See `NoiseSource.exponential`; O(n) for n candidates.
+        """See `NoiseSource.exponential`; O(n) for n candidates."""
+        return int(self.exponentials(scores, scale, 1)[0])
+
+    def exponentials(self, scores: Integers, scale: Fraction, size: int) -> Integers:
+        """Independent indices, each with the law of `exponential`; O(n + size log n) for n candidates.
 
         Rejection from integer weights slightly above the true ones: they are summed without rounding, an index is
-        drawn in proportion to them, and accepted with the exact ratio of its true weight to its integer one.
+        drawn in proportion to them, and accepted with the exact ratio of its true weight to its integer one. The
+        weights are a function of the scores alone, so every index has fresh randomness of its own.
         """
         check_selection(scale)
         bits = min(40, 62 - len(scores).bit_length())
@@ -80,12 +85,14 @@ class ExactNoise:
             # 2^bits * _SLACK < 1, so adding two after truncation covers the true weight whatever the float error.
             cumulative[start : start + len(deficits)] = weights.astype(np.int64) + 2
         np.cumsum(cumulative, out=cumulative)
-        while True:
+        drawn: list[int] = []
+        while len(drawn) < size:
             ticket = secrets.randbelow(int(cumulative[-1]))
             index = int(np.searchsorted(cumulative, ticket, side="right"))
             cover = int(cumulative[index]) - (int(cumulative[index - 1]) if index else 0)
             if below(Uniform.draw(), Fraction(2**bits, cover), (best - int(scores[index])) / scale):
-                return index
+                drawn.append(index)
+        return np.array(drawn, dtype=np.int64)
 
     def permute_and_flip(self, scores: Integers, scale: Fraction) -> int:
         """See `NoiseSource.permute_and_flip`; O(n) for n candidates.
@@ -101,6 +108,13 @@ class ExactNoise:
         ]
         candidates = np.concatenate(heads)
         return int(candidates[secrets.randbelow(len(candidates))])
+
+
+def exponentials(noise: NoiseSource, scores: Integers, scale: Fraction, size: int) -> Integers:
+    """Independent draws of one exponential mechanism, in one pass over the scores where the source knows how."""
+    if isinstance(noise, ExactNoise):
+        return noise.exponentials(scores, scale, size)
+    return np.array([noise.exponential(scores, scale) for _ in range(size)], dtype=np.int64)
 
 
 def up(scale: float | Fraction) -> Fraction:

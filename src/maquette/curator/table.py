@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NoReturn, Protocol
 from weakref import WeakKeyDictionary
 
@@ -98,11 +98,41 @@ def tally(engine: Engine, question: Marginal | Contrasts) -> NDArray[np.int64]:
     """The exact value of every cell of a marginal (or of contrasts of one), in units of 1/grid.
 
     Sensitivity: one record moves one cell by at most `grid`, so one unit moves the tally by at most
-    `max_contributions * grid` in L1 under add-remove.
+    `max_contributions * grid` in L1 under add-remove. However it is counted, the number is the same.
     """
+    summed = _summed(question)
+    if summed is not None:
+        return _tally_sum(engine, *summed)
     if engine.schema.cells(question.columns) <= _FEW_CELLS:
         return question.tally(engine.counts(question.columns))
     total = np.zeros(question.shape, dtype=np.int64)
     for records in engine.blocks():
         total += question.tally_records(records)
     return total
+
+
+def counted(question: Marginal | Contrasts) -> list[tuple[str, ...]]:
+    """The column sets whose counts a tally reads: each column by itself for a sum over columns."""
+    summed = _summed(question)
+    return [question.columns] if summed is None else [(name,) for name in summed[1]]
+
+
+def _summed(question: Marginal | Contrasts) -> tuple[int, dict[str, NDArray[np.int64]]] | None:
+    """A total of weights that are sums over several columns, in whole numbers of 1/grid; None for anything else."""
+    if isinstance(question, Contrasts) or question.axes or len(question.columns) < 2 or question.weight.sum is None:
+        return None
+    return question.weight.sum.whole(question.grid)
+
+
+def _tally_sum(engine: Engine, constant: int, parts: Mapping[str, NDArray[np.int64]]) -> NDArray[np.int64]:
+    """The total of an additive weight from the counts of each column: sum over rows and columns, exchanged.
+
+    A row weighs constant + sum_j part_j[its level in column j], exactly, and between 0 and `grid`: parts are whole
+    numbers of 1/grid, so that nothing is rounded, by row or by column. The total is the very number that adding up
+    the rows gives, with the sensitivity stated in `tally`; that it is made of many counts does not matter to it.
+    """
+    engine.prefetch([(name,) for name in parts])
+    total = constant * engine.rows
+    for name, part in parts.items():
+        total += int(engine.counts([name]) @ part)
+    return np.array(total, dtype=np.int64)

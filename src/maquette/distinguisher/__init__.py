@@ -1,6 +1,8 @@
 """Who points at the error: private distinguishers through the curator's doors, and a solver for public data."""
 
 from maquette.distinguisher.api import Distinguisher, Pointed
+from maquette.distinguisher.best_response import Clause, Responder, Response, Solver
+from maquette.distinguisher.oracle import best_query
 from maquette.distinguisher.solver import Conjunction, widest_conjunction
 from maquette.distinguisher.worst_cell import WorstCell
 
@@ -10,4 +12,16 @@ DISTINGUISHERS: dict[str, Distinguisher] = {
     "signed": WorstCell("auto", signed=True),
 }
 
-__all__ = ["DISTINGUISHERS", "Conjunction", "Distinguisher", "Pointed", "WorstCell", "widest_conjunction"]
+__all__ = [
+    "DISTINGUISHERS",
+    "Clause",
+    "Conjunction",
+    "Distinguisher",
+    "Pointed",
+    "Responder",
+    "Response",
+    "Solver",
+    "WorstCell",
+    "best_query",
+    "widest_conjunction",
+]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from maquette.query.linear import Term
 
 MAX_NODES = 200_000
+MAX_STEPS = 2**24  # products that are followed from level to level: some ten seconds
 RESOLUTION = 2**40  # weights closer than this are the same weight
 
 State = tuple[tuple[int, float], ...]  # (what is left of a term, what it has collected so far), sorted
@@ -52,13 +53,22 @@ class Diagram:
 
     def _root(self, start: State) -> int:
         layers: list[dict[State, Split]] = []
-        states, seen = [start], 1
+        states, seen, steps = [start], 1, 0
         for position in self._positions:
-            layers.append({state: self._split(position, state) for state in states})
-            states = list(dict.fromkeys(child for children, _ in layers[-1].values() for child in children))
+            layer: dict[State, Split] = {}
+            reached: dict[State, None] = {}
+            for state in states:
+                layer[state] = self._split(position, state)
+                reached.update(dict.fromkeys(layer[state][0]))
+                steps += len(state) * len(layer[state][0])
+                if seen + len(reached) > MAX_NODES or steps > MAX_STEPS:
+                    raise QueryError(
+                        f"the question needs a diagram of more than {MAX_NODES:,} nodes, or {MAX_STEPS:,} steps to "
+                        "draw it; ask it in parts"
+                    )
+            layers.append(layer)
+            states = list(reached)
             seen += len(states)
-            if seen > MAX_NODES:
-                raise QueryError(f"the question needs a diagram of more than {MAX_NODES:,} nodes; ask it in parts")
         nodes = {state: self._terminal(state) for state in states}
         for position, layer in zip(reversed(self._positions), reversed(layers), strict=True):
             nodes = {

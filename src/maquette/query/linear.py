@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import QueryError
+from maquette.query.additive import DRAWN, Sum
 from maquette.query.diagram import Diagram
 from maquette.schema import Schema
 
@@ -73,7 +74,8 @@ class Term:
 class LinearQuery:
     """A linear query; build one with `where`, expressions, SQL, or `LinearQuery.product`.
 
-    Equal questions are equal objects: the canonical form is a reduced decision diagram over the columns that matter.
+    Equal questions are equal objects: the canonical form is a reduced decision diagram over the columns that matter;
+    of terms about one column each, with too many combinations of levels for a diagram, it is their `Sum`.
 
     >>> from maquette import Boolean, Integer, Schema, where
     >>> schema = Schema([Integer("age", 0, 99), Boolean("smoker")])
@@ -130,7 +132,14 @@ class LinearQuery:
             raise QueryError("the two queries are over different schemas; build both from one schema")
 
     @cached_property
-    def _diagram(self) -> Diagram:
+    def sum(self) -> Sum | None:
+        """The query as a sum of one function for each column, if it is written as one."""
+        return Sum.of(self.schema, self.terms)
+
+    @cached_property
+    def _diagram(self) -> Diagram | Sum:
+        if self.sum is not None and self.sum.cells > DRAWN:
+            return self.sum
         return Diagram(self.schema, self.terms)
 
     @property

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from maquette.errors import QueryError
+from maquette.query.boolean import two_level_columns
 from maquette.query.expression import Expression, where
 from maquette.query.linear import LinearQuery
 from maquette.query.marginal import MAX_OUTPUT, Marginal
@@ -85,14 +86,29 @@ def marginals(
     return _Cells(schema, [_Choice(schema, names, len(names)) for names in listed], f"{len(listed)} marginals")
 
 
-def conjunctions(schema: Schema, k: int, columns: Sequence[str] | None = None) -> Workload:
-    """Every `a AND b AND ...` of k literals column = level on different columns (null levels included)."""
-    return _Cells(schema, _choices(schema, columns, k), f"conjunctions of {k}")
+def conjunctions(
+    schema: Schema, k: int, columns: Sequence[str] | None = None, *, monotone: bool = False, up_to: bool = False
+) -> Combinations:
+    """Every `a AND b AND ...` of k literals column = level on different columns (null levels included).
+
+    `monotone`: of two-level columns that hold (their second level, "true"), no literal negated. `up_to`: of 1 to k.
+    """
+    return Combinations(schema, k, columns, title="conjunctions", monotone=monotone, up_to=up_to)
 
 
-def disjunctions(schema: Schema, k: int, columns: Sequence[str] | None = None) -> Workload:
-    """Every `a OR b OR ...` of k literals column = level on different columns (null levels included)."""
-    return _Disjunctions(schema, _choices(schema, columns, k), f"disjunctions of {k}")
+def disjunctions(
+    schema: Schema, k: int, columns: Sequence[str] | None = None, *, monotone: bool = False, up_to: bool = False
+) -> Combinations:
+    """Every `a OR b OR ...` of k literals column = level on different columns (null levels included).
+
+    `monotone`: of two-level columns that hold (their second level, "true"), no literal negated. `up_to`: of 1 to k.
+
+    >>> from maquette import Boolean, Schema
+    >>> schema = Schema([Boolean(f"symptom_{i}") for i in range(200)])
+    >>> disjunctions(schema, 4, monotone=True)
+    monotone disjunctions of 4 of 200 columns: 64,684,950 queries
+    """
+    return _Disjunctions(schema, k, columns, title="disjunctions", monotone=monotone, up_to=up_to)
 
 
 def ranges(schema: Schema, column: str) -> Workload:
@@ -117,10 +133,12 @@ class _Choice:
     their sizes), which locates a cell without listing the subsets before it.
     """
 
-    def __init__(self, schema: Schema, names: tuple[str, ...], k: int) -> None:
+    def __init__(self, schema: Schema, names: tuple[str, ...], k: int, first: int = 0) -> None:
+        """Levels below `first` of every column are left out."""
         self.names = names
         self.k = k
-        self.sizes = schema.shape(names)
+        self.first = first
+        self.sizes = [size - first for size in schema.shape(names)]
         rest = [[1, *[0] * k]]
         for size in reversed(self.sizes):
             after = rest[-1]
@@ -149,7 +167,8 @@ class _Choice:
                 index -= block
         levels: dict[str, int] = {}
         for i in reversed(chosen):
-            index, levels[self.names[i]] = divmod(index, self.sizes[i])
+            index, level = divmod(index, self.sizes[i])
+            levels[self.names[i]] = self.first + level
         return levels
 
 
@@ -182,7 +201,21 @@ class _Cells(Workload):
         return f"{self._named} of {len({name for choice in self._choices for name in choice.names})} columns"
 
 
-class _Disjunctions(_Cells):
+class Combinations(_Cells):
+    """Conjunctions or disjunctions of 1 to `k` literals on different columns out of `columns`."""
+
+    def __init__(
+        self, schema: Schema, k: int, columns: Sequence[str] | None, *, title: str, monotone: bool, up_to: bool
+    ) -> None:
+        names = schema.names if columns is None else columns
+        self.columns = two_level_columns(schema, names) if monotone else _names(schema, names)
+        self.k = k
+        self.monotone = monotone
+        choices = _choices(schema, self.columns, k, up_to, first=1 if monotone else 0)
+        super().__init__(schema, choices, f"{'monotone ' * monotone}{title} of {'up to ' * up_to}{k}")
+
+
+class _Disjunctions(Combinations):
     def _query(self, index: int) -> LinearQuery:
         opposites = {name: ~holds for name, holds in self._literals(index).items()}
         return ~LinearQuery.product(self.schema, opposites)
@@ -263,11 +296,13 @@ class _Listed(Workload):
         return "listed questions"
 
 
-def _choices(schema: Schema, columns: Sequence[str] | None, k: int, up_to: bool = False) -> list[_Choice]:
+def _choices(
+    schema: Schema, columns: Sequence[str] | None, k: int, up_to: bool = False, first: int = 0
+) -> list[_Choice]:
     names = schema.names if columns is None else _names(schema, columns)
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= len(names):
         raise QueryError(f"k must be a whole number from 1 to the number of columns, {len(names)}; got {k!r}")
-    return [_Choice(schema, names, j) for j in range(1 if up_to else k, k + 1)]
+    return [_Choice(schema, names, j, first) for j in range(1 if up_to else k, k + 1)]
 
 
 def _names(schema: Schema, columns: Sequence[str]) -> tuple[str, ...]:

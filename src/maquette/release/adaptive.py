@@ -22,6 +22,7 @@ from maquette.release.fit import Fitted, fit
 from maquette.release.progress import Progress
 from maquette.release.residuals import Residuals
 from maquette.release.shares import price, tables_of, units_for
+from maquette.release.trace import Step, step_of
 
 START = 0.15  # of the budget goes to all one-way marginals
 SELECT = 0.1  # of a round goes to choosing
@@ -56,7 +57,8 @@ def adaptive(
             pass  # the model as it stands, with everything that was paid for
     # By the ledger: an access that was charged and then interrupted taught nothing, but it was paid.
     certificate = certified(curator, "adaptive", curator.ledger.spent() - before)
-    return Release(curator.schema, DenseModel(curator.schema, run.fitted.probabilities), run.residuals, certificate)
+    model = DenseModel(curator.schema, run.fitted.probabilities)
+    return Release(curator.schema, model, run.residuals, certificate, trace=run.trace)
 
 
 @dataclass
@@ -75,6 +77,7 @@ class _Run:
         ]
         self.residuals = Residuals(self.schema)
         self.fitted: Fitted = fit(self.residuals, steps=0)
+        self.trace: list[Step] = []
         self.spent = 0
         wanted = self.rounds or min(ROUNDS * len(self.schema), 4 * len(self.candidates))
         self.each = (1 - START) * self.units / wanted
@@ -121,7 +124,9 @@ class _Run:
         self.spent += chosen.cost.units
         best = self.candidates[chosen.index]
         before = answers[chosen.index]
-        self._take((self.curator.measure(best, **price(self.curator, spend * (1 - SELECT))),))
+        measured = self.curator.measure(best, **price(self.curator, spend * (1 - SELECT)))
+        self.trace.append(step_of(len(self.trace) + 1, measured, before, self.residuals.rows))
+        self._take((measured,))
         self._refit()
         moved = float(np.abs(self._model(best) - before).sum())
         if moved <= math.sqrt(2 / math.pi) * noise * best.cells:

@@ -21,6 +21,8 @@ from maquette.release.answer import NOISE_ONLY, Answer, AnswerTable
 from maquette.release.assemble import assemble
 from maquette.release.dense import DenseModel
 from maquette.release.evidence import Evidence
+from maquette.release.sums import estimate_sum
+from maquette.release.trace import Step
 from maquette.schema import Schema
 
 if TYPE_CHECKING:
@@ -87,16 +89,25 @@ class Release:
 
     Values come from the model. Intervals come from the evidence: an unbiased estimate and the exact law of its noise,
     widened to hold the model's value. A query that the evidence does not cover is answered by the model alone, with
-    the trivial interval and `guarantee=None`.
+    the trivial interval and `guarantee=None`. Methods that work in rounds leave a public `trace` of them.
     """
 
-    def __init__(self, schema: Schema, model: Model, evidence: Evidence, certificate: Certificate) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        model: Model,
+        evidence: Evidence,
+        certificate: Certificate,
+        *,
+        trace: Sequence[Step] = (),
+    ) -> None:
         self.schema = schema
         # Weights that someone may still update must not change what was published.
         dense = isinstance(model, MultiplicativeWeights)
         self.model: Model = DenseModel(schema, model.marginal(schema.names)) if dense else model
         self.evidence = evidence
         self.certificate = certificate
+        self.trace = tuple(trace)
 
     @property
     def cost(self) -> Loss:
@@ -140,11 +151,12 @@ class Release:
 
     def _interval(self, query: LinearQuery, value: float, confidence: float) -> tuple[float, float, str | None]:
         """Bounds on a fraction: the count and the rows each within their own interval, at half the doubt."""
-        if not self.evidence.covers(query.columns):
+        estimate = estimate_sum(self.evidence, query.sum)
+        if estimate is None and not self.evidence.covers(query.columns):
             return 0.0, 1.0, None
         each = (1.0 + confidence) / 2.0
         columns = query.columns
-        estimate = self.evidence.estimate(query.weights(columns), columns)
+        estimate = estimate or self.evidence.estimate(query.weights(columns), columns)
         width = estimate.half_width(each)
         rows = self.evidence.estimate(np.ones(()), ())
         slack = rows.half_width(each)

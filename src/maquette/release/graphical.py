@@ -28,6 +28,7 @@ from maquette.release.progress import Progress
 from maquette.release.residuals import Columns, Residuals
 from maquette.release.selection import Candidate, candidates_of, chosen, groups
 from maquette.release.shares import Allocation, price, tables_of, units_for
+from maquette.release.trace import MEAN, Step
 
 FIRST = 0.2  # of the budget goes to all columns by themselves
 SELECT = 0.02  # to the errors of a round
@@ -82,7 +83,7 @@ def graphical(
                 raise
     # By the ledger: an access that was charged and then interrupted taught nothing, but it was paid.
     certificate = certified(curator, "graphical", curator.ledger.spent() - before)
-    return Release(curator.schema, run.model, run.evidence, certificate)
+    return Release(curator.schema, run.model, run.evidence, certificate, trace=run.trace)
 
 
 @dataclass
@@ -103,6 +104,7 @@ class _Run:
         self.pure = self.curator.budget.accountant.currency == "pure"
         self.fine = Residuals(self.schema)
         self.fitted: Estimated | None = None
+        self.trace: list[Step] = []
         self.spent = 0
         self.counted: list[Counted] = []
         self.measured: dict[Columns, None] = {}
@@ -137,18 +139,23 @@ class _Run:
         """All that was measured."""
         return MergedEvidence(self.merging, self.fine, self.coarse) if self.merging.changed else self.coarse
 
+    @property
+    def _has_pairs(self) -> bool:
+        """Whether there is anything to learn beyond single columns."""
+        return any(self.schema.cells(table) > max(self.schema.shape(table), default=1) for table in self.tables)
+
     def columns(self) -> None:
         """Measure every column by itself, and merge levels that later tables could not tell from noise."""
         questions = [Marginal(self.schema, [name]) for name in self.names] or [Marginal(self.schema)]
         power = 1 / 2 if self.pure else 2 / 3  # makes the sum of the expected errors of all columns least
         shares = [question.cells**power for question in questions]
-        amount = FIRST * self.units if self.tables and len(self.names) > 1 else self.units
+        amount = FIRST * self.units if self._has_pairs else self.units
         measured = self.curator.measure_many(questions, **price(self.curator, amount), shares=shares)
         self._pay(measured)
         for measurement in measured:
             self.fine.add(measurement)
         self._total(self.fine)
-        deviation = self._deviation(self.left / max(1, TABLES * len(self.names)))
+        deviation = self._deviation(self.left / (TABLES * len(self.names))) if self._has_pairs else 0.0
         found = {name: groups(self.schema, name, self.fine.marginal((name,))[0], deviation) for name in self.names}
         self.merging = Merging(self.schema, found)
         self.coarse = Residuals(self.merging.merged)
@@ -182,7 +189,7 @@ class _Run:
 
     def plan(self) -> list[float]:
         """For each round, the share of what then remains that it may spend."""
-        if len(self.names) < 2 or max(map(len, self.tables)) < 2:
+        if not self._has_pairs:
             return []
         rounds = self.rounds
         if rounds is None:
@@ -208,12 +215,19 @@ class _Run:
             deviation=self._deviation(spendable / (TABLES * len(self.names))),
             max_cells=self.max_cells,
         )
+        self._note(found, tables)
         lonely = [(name,) for name in self.names if not any(name in table for table in tables)]
         self._measure([*tables, *lonely], spendable)
         for table in tables:  # one at a time: the tree is then the one whose cells were counted
             model = model.grown([table])
         # All measured sets become cliques, so that each keeps parameters of its own.
         self._fit(model.grown([columns for columns, _, _ in self.coarse.stored() if columns]), shown)
+
+    def _note(self, found: list[tuple[Columns, float, float]], tables: list[Columns]) -> None:
+        """Keep for the trace how wrong the model was on the tables chosen in this round."""
+        number, rows = self.trace[-1].round + 1 if self.trace else 1, self.coarse.rows
+        errors = {columns: error for columns, error, _ in found if columns in set(tables)}
+        self.trace += [Step(number, columns, errors[columns] / rows, MEAN * self._doubt / rows) for columns in errors]
 
     def _errors(self, units: float) -> list[tuple[Columns, float, float]]:
         """Candidate tables, half their noisy L1 error in rows, and how many tables of the workload hold each."""

@@ -25,6 +25,7 @@ from maquette.release.artifact import Model, Release, certified
 from maquette.release.dense import DenseModel, check_dense, rule_out
 from maquette.release.evidence import NoEvidence
 from maquette.release.shares import price, tables_of, units_for
+from maquette.release.trace import Step, step_of
 from maquette.schema import Schema
 from maquette.theory import offline as theory
 
@@ -99,16 +100,21 @@ def iterative_construction(
     chosen = parameters(curator, HYPOTHESES[hypothesis], setting, distinguisher=distinguisher, constants=constants)
     model = _start(HYPOTHESES[hypothesis], curator.schema, chosen.resolution)
     rule_out(model)
-    for _ in range(chosen.rounds):
+    trace: list[Step] = []
+    for done in range(chosen.rounds):
         answers, cost = _answers(model, setting), price(curator, chosen.select_units)
         query = DISTINGUISHERS[distinguisher].point(curator, setting.tables, answers, **cost).query
-        value = float(curator.measure(query, **price(curator, chosen.measure_units)).values) / setting.rows
+        measured = curator.measure(query, **price(curator, chosen.measure_units))
+        trace.append(step_of(done + 1, measured, model.answer(query) * setting.rows, setting.rows))
+        value = float(measured.values) / setting.rows
         if abs(value - model.answer(query)) < chosen.threshold:
             break
         model.update(query, value)
         rule_out(model)
     method = f"iterative-construction ({hypothesis}, {constants})"
-    return _released(curator, model, setting.rows, before, method=method, alpha=chosen.alpha, beta=beta)
+    made = _released(curator, model, setting.rows, before, method=method, alpha=chosen.alpha, beta=beta)
+    made.trace = tuple(trace)
+    return made
 
 
 def parameters(

@@ -18,6 +18,7 @@ from maquette.release.dense import DenseModel, check_dense, rule_out
 from maquette.release.evidence import NoEvidence
 from maquette.release.progress import Progress
 from maquette.release.shares import price, tables_of, units_for
+from maquette.release.trace import Step, step_of
 
 ROWS = 0.02  # of the budget buys a row estimate where the number of rows is private
 
@@ -52,12 +53,15 @@ def mwem(
     rows = max(1.0, curator.count_rows(**price(curator, ROWS * units)))
     each = (units - (curator.ledger.spent() - before)) / (2 * rounds)
     seen: list[tuple[LinearQuery, float]] = []
+    trace: list[Step] = []
     with Progress("rounds", rounds, progress) as shown:
         try:
             for done in range(rounds):
                 answers = [model.marginal(table.names) * rows for table in tables]
                 query = DISTINGUISHERS["exponential"].point(curator, tables, answers, **price(curator, each)).query
-                value = float(curator.measure(query, **price(curator, each)).values) / rows
+                measured = curator.measure(query, **price(curator, each))
+                trace.append(step_of(done + 1, measured, model.answer(query) * rows, rows))
+                value = float(measured.values) / rows
                 seen.append((query, min(1.0, max(0.0, value))))
                 for query, value in [*seen[-1:], *(seen * replays)]:
                     model.update(query, value)
@@ -68,4 +72,4 @@ def mwem(
     certificate = certified(curator, "mwem", curator.ledger.spent() - before)
     dense = isinstance(model, MultiplicativeWeights)
     finished = DenseModel(curator.schema, model.marginal(curator.schema.names)) if dense else model
-    return Release(curator.schema, finished, NoEvidence(rows), certificate)
+    return Release(curator.schema, finished, NoEvidence(rows), certificate, trace=trace)

@@ -16,6 +16,7 @@ from maquette.release.artifact import Release, certified
 from maquette.release.baseline import gaussian, laplace
 from maquette.release.dense import MAX_CELLS
 from maquette.release.everything import everything
+from maquette.release.game import both_learn, dual_query
 from maquette.release.graphical import graphical
 from maquette.release.iterative import averaged_construction, iterative_construction
 from maquette.release.mwem import mwem
@@ -30,6 +31,8 @@ METHODS: dict[str, Callable[..., Release]] = {
     "averaged-construction": averaged_construction,
     "mwem": mwem,
     "small-db": small_db,
+    "dual-query": dual_query,
+    "both-learn": both_learn,
     "laplace": laplace,
     "gaussian": gaussian,
 }

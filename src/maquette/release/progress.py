@@ -1,4 +1,4 @@
-"""Progress on long work: a bar on a terminal, silence in a pipe."""
+"""Progress on long work: a bar with the time left on a terminal, silence in a pipe."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ class Progress:
     def __enter__(self) -> Progress:
         if self._shown:
             from rich.console import Console
+            from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
             from rich.progress import Progress as Bar
 
-            self._bar = Bar(console=Console(stderr=True), transient=True)
+            columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+            self._bar = Bar(*columns, TextColumn("left"), console=Console(stderr=True), transient=True)
             self._bar.start()
             self._task = self._bar.add_task(self._what, total=self._steps)
         return self

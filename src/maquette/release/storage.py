@@ -26,12 +26,14 @@ from maquette.hypothesis.graphical import GraphicalModel
 from maquette.privacy import DiscreteGaussian, DiscreteLaplace, Loss, from_dict
 from maquette.query import Marginal
 from maquette.release.artifact import Certificate, Release
+from maquette.release.coefficients import ParityAnswers
 from maquette.release.dense import DenseModel
 from maquette.release.evidence import NoEvidence
 from maquette.release.merged import MergedEvidence, MergedModel, Merging
 from maquette.release.projection import ParityModel
 from maquette.release.residuals import Residuals
 from maquette.release.tables import Tables
+from maquette.release.trace import Step
 from maquette.schema import Schema
 
 FORMAT = "maquette release 1"
@@ -53,6 +55,7 @@ def save(release: Release, path: Path) -> str:
         "certificate": asdict(release.certificate),
         "model": model,
         "evidence": evidence,
+        "trace": [asdict(step) for step in release.trace],
     }
     text = json.dumps(manifest, sort_keys=True, indent=1).encode()
     stream = io.BytesIO()
@@ -114,6 +117,11 @@ def _describe(role: str, thing: object, arrays: Arrays) -> dict[str, Any]:
         case ParityModel():
             arrays[f"{role}-moments"] = thing.moments
             return {"kind": "parities", "columns": list(thing.columns)}
+        case ParityAnswers():
+            for i, level in enumerate(thing.levels):
+                arrays[f"{role}-{i}"] = level
+            facts = {"columns": list(thing.columns), "k": thing.k, "variances": list(thing.variances)}
+            return {"kind": "parity-answers", "gaussian": thing.gaussian, **facts}
         case Residuals():
             entries = list(thing.stored())
             for i, (_, sums, precisions) in enumerate(entries):
@@ -177,7 +185,8 @@ def _rebuild(manifest: Mapping[str, Any], arrays: Arrays) -> Release:
     model, evidence = (
         _restore(role, manifest[role], schema, arrays, certificate.cost) for role in ("model", "evidence")
     )
-    return Release(schema, model, evidence, certificate)
+    trace = [Step(**{**step, "columns": tuple(step["columns"])}) for step in manifest.get("trace", [])]
+    return Release(schema, model, evidence, certificate, trace=trace)
 
 
 def _restore(role: str, facts: Mapping[str, Any], schema: Schema, arrays: Arrays, cost: Loss) -> Any:
@@ -190,6 +199,10 @@ def _restore(role: str, facts: Mapping[str, Any], schema: Schema, arrays: Arrays
             return WeightedRecords(schema, arrays[f"{role}-records"], weights=arrays[f"{role}-weights"], step="exact")
         case "parities":
             return ParityModel(schema, tuple(facts["columns"]), arrays[f"{role}-moments"])
+        case "parity-answers":
+            columns, variances = tuple(facts["columns"]), tuple(facts["variances"])
+            levels = tuple(arrays[f"{role}-{i}"] for i in range(len(variances)))
+            return ParityAnswers(schema, columns, int(facts["k"]), levels, variances, bool(facts["gaussian"]))
         case "residuals":
             residuals = Residuals(schema)
             residuals.gaussian, residuals.separate = bool(facts["gaussian"]), bool(facts["separate"])

@@ -1,0 +1,185 @@
+"""Lottery: a door that draws queries at random, the likelier the more public answers err on them.
+
+It is the query player's hand in the query-release game: its weights are multiplicative weights over all cells of the
+questions, and nothing of them leaves the wall but the cells drawn.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from maquette.curator.cap import clipped
+from maquette.curator.noise import NoiseSource, check_selection, exponentials, up
+from maquette.curator.passage import Arrays, Passage, digest
+from maquette.curator.scores import check_reach, reach, rounded_to
+from maquette.curator.table import Engine, tally
+from maquette.errors import BudgetError, QueryError
+from maquette.privacy import Loss, Relation, Selection
+from maquette.query import Marginal
+
+GRID = 2**20  # scores are in these units of a row, so that rounding public answers bends the weights by nothing
+MAX_CANDIDATES = 2**26
+MAX_DRAWS = 2**16
+FEW_CELLS = 2**22  # a public bound on tables that are counted whole
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Cells drawn (flat, over all questions in order), the direction of each if it has one, and what they cost.
+
+    Sign +1 says that the table holds more there than the public answers do.
+    """
+
+    cells: NDArray[np.int64] = field(repr=False)
+    signs: NDArray[np.int64] | None = field(repr=False)
+    scale: Fraction
+    cost: Loss
+
+
+class Lottery:
+    """Draws cells of some questions by the exponential mechanism on the errors of public answers.
+
+    Given answers a_1 ... a_k (each one number per cell, in counts) the score of a cell with count n is
+      signed:             sum_j (n - a_j) for the candidate (cell, +1), and the opposite for (cell, -1);
+      between=(low, high): sum_j of |n - a_j| clipped to [low, high], without a direction.
+    Scores are whole numbers of 1/GRID row, public answers being rounded to that grid.
+
+    Privacy: one unit moves a count by at most D = `Relation.one_cell`, hence every term of a score by at most D
+    (clipping and absolute value do not stretch) and the score by at most k D. A draw is one exponential mechanism at
+    that sensitivity, with range epsilon: epsilon-DP and epsilon^2/8-zCDP. Scores are not monotone under either
+    relation, so the exponent is epsilon * score / (2 k D). With `cap` scores are first clipped at the level where no
+    candidate is likelier than 1/cap, which keeps their sensitivity (`clipped`). Draws are independent given the scores:
+    each is charged as a mechanism of its own, all in one charge before the rows are read. Exact counts are kept in
+    memory behind the wall between draws; opening a lottery reads nothing and costs nothing. MECHANISMS §2.1, §7.2 and
+    §7.4.
+    """
+
+    def __init__(
+        self,
+        passage: Passage,
+        engine: Engine,
+        relation: Relation,
+        noise: NoiseSource,
+        *,
+        marginals: Sequence[Marginal],
+        between: tuple[float, float] | None,
+    ) -> None:
+        self._passage = passage
+        self._engine = engine
+        self._noise = noise
+        self._marginals = list(marginals)
+        self.cells = sum(m.cells for m in self._marginals)
+        self.candidates = self.cells if between is not None else 2 * self.cells
+        if self.candidates > MAX_CANDIDATES:
+            raise QueryError(
+                f"there are {self.candidates:,} candidates, more than {MAX_CANDIDATES:,}; ask fewer questions"
+            )
+        self._between = None if between is None else _bounds(between)
+        self._move = max(relation.one_cell(m) * (GRID // m.grid) for m in self._marginals)
+        self._reach = max(reach(m) * (GRID // m.grid) for m in self._marginals)
+        self._key = hashlib.sha256("".join(m.key for m in self._marginals).encode()).hexdigest()
+        self._exact: NDArray[np.int64] | None = None
+
+    def draw(
+        self,
+        answers: ArrayLike,
+        *,
+        draws: int,
+        epsilon: float | None = None,
+        rho: float | None = None,
+        cap: int | None = None,
+        request: str | None = None,
+        analyst: str = "custodian",
+    ) -> Drawn:
+        """So many independent draws, for `epsilon` or `rho` all together, against one or several public answers."""
+        public = self._public(answers)
+        if not 1 <= draws <= MAX_DRAWS:
+            raise QueryError(f"draws is {draws}; expected 1 to {MAX_DRAWS:,}")
+        if cap is not None and not 1 <= cap <= self.candidates:
+            raise QueryError(f"cap is {cap}; expected 1 to the number of candidates, {self.candidates:,}")
+        budget = self._passage.budget
+        units = budget.accountant.share(epsilon=epsilon, rho=rho, delta=budget.delta) // draws
+        if units < 1:
+            raise BudgetError(
+                f"epsilon={epsilon}, rho={rho} is too little for {draws} draws; ask for more, or for fewer"
+            )
+        event = Selection(budget.accountant.selection_epsilon(units))
+        sensitivity = self._move * len(public)
+        scale = up(Fraction(2 * sensitivity) / Fraction(event.epsilon))
+        check_selection(scale)
+
+        def evaluate() -> Arrays:
+            scores = self._scores(public)
+            kept = scores if cap is None else clipped(scores, scale, cap)
+            return [exponentials(self._noise, kept, scale, draws)]
+
+        (chosen,), cost = self._passage.through(
+            "lottery",
+            events=[event] * draws,
+            public={
+                "questions": self._key,
+                "answers": digest(list(public)),
+                "score": ["signed"] if self._between is None else list(self._between),
+                "cap": cap,
+                "sensitivity": sensitivity,
+                "scale": str(scale),
+            },
+            evaluate=evaluate,
+            request=request,
+            analyst=analyst,
+        )
+        if self._between is not None:
+            return Drawn(chosen, None, scale, cost)
+        return Drawn(chosen % self.cells, np.where(chosen < self.cells, 1, -1), scale, cost)
+
+    def _public(self, answers: ArrayLike) -> NDArray[np.int64]:
+        values = np.atleast_2d(np.asarray(answers, dtype=np.float64))
+        if values.ndim != 2 or values.shape[1] != self.cells or not len(values):
+            raise QueryError(
+                f"public answers have shape {values.shape}; expected one number for each of the {self.cells:,} cells, "
+                "in counts, or several rows of them"
+            )
+        rounded = rounded_to(values, GRID)
+        check_reach(self._reach + int(np.abs(rounded).max()), len(values))
+        return rounded
+
+    def _scores(self, public: NDArray[np.int64]) -> NDArray[np.int64]:
+        counts = self._counts()
+        if self._between is None:
+            errors = len(public) * counts - public.sum(axis=0)
+            return np.concatenate([errors, -errors])
+        scores = np.zeros_like(counts)
+        for answer in public:
+            scores += np.clip(np.abs(counts - answer), *self._between)
+        return scores
+
+    def _counts(self) -> NDArray[np.int64]:
+        """The exact counts of all cells, on the grid; read once, since rows do not change."""
+        if self._exact is None:
+            self._engine.prefetch([m.columns for m in self._marginals])
+            self._exact = np.concatenate([_tally(self._engine, m).reshape(-1) for m in self._marginals])
+        return self._exact
+
+    def __repr__(self) -> str:
+        return f"Lottery({len(self._marginals):,} questions, {self.candidates:,} candidates)"
+
+
+def _tally(engine: Engine, marginal: Marginal) -> NDArray[np.int64]:
+    """The exact values of a marginal's cells on the grid; plain tables, of which there may be many, without detour."""
+    plain = all(isinstance(axis, str) for axis in marginal.axes) and marginal.weight.columns == ()
+    if plain and marginal.weight.whole_bounds == (1, 1) and marginal.grid == 1 and marginal.cells <= FEW_CELLS:
+        return engine.counts(marginal.names) * GRID
+    return tally(engine, marginal) * (GRID // marginal.grid)
+
+
+def _bounds(between: tuple[float, float]) -> tuple[int, int]:
+    low, high = (int(b) for b in rounded_to(np.array(between, dtype=np.float64), GRID))
+    if not 0 <= low < high:
+        raise QueryError(f"between is {between}; expected two numbers of rows, the first smaller and not negative")
+    return low, high

@@ -1,0 +1,123 @@
+"""Sum: the canonical form of an additive query — one function for each column, summed.
+
+    q(x) = constant + sum over columns j of part_j[level of x in column j]
+
+A decision diagram of such a query has a node for every sum that a prefix of columns can reach, which is hopeless for
+many columns of many levels. But the sum is its own name: with every part at least zero, and zero somewhere, constant
+and parts are determined by the function. So two sums are the same question exactly when these agree.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.errors import QueryError
+from maquette.query.diagram import RESOLUTION
+from maquette.schema import Schema
+
+if TYPE_CHECKING:
+    from maquette.query.linear import Term
+
+DRAWN = 2**12  # combinations of levels up to which a diagram is drawn, so that the question has one name however put
+
+Weights = NDArray[np.float64]
+Whole = tuple[int, dict[str, NDArray[np.int64]]]
+
+
+class Sum:
+    """An additive query: its parts by column position, each at least zero and zero somewhere.
+
+    It stands in for a `Diagram`: `digest`, `columns`, and `values`, here the least and the largest weight and one
+    between. Weights are the same when they agree to 2^-40, as in a diagram.
+    """
+
+    def __init__(self, schema: Schema, constant: float, parts: Mapping[int, Weights]) -> None:
+        fixed = {position: np.rint(part * RESOLUTION).astype(np.int64) for position, part in sorted(parts.items())}
+        lows = {position: int(part.min()) for position, part in fixed.items()}
+        self._schema = schema
+        self._known: dict[int, Whole | None] = {}
+        self._parts = {p: part - lows[p] for p, part in fixed.items() if part.max() > lows[p]}
+        self._constant = round(constant * RESOLUTION) + sum(lows.values())
+        self._exact = constant * RESOLUTION == round(constant * RESOLUTION) and all(
+            np.array_equal(part * RESOLUTION, fixed[position]) for position, part in parts.items()
+        )
+        self._reach = sum(int(part.max()) for part in self._parts.values())
+        low, high = self._constant, self._constant + self._reach
+        slack = 0 if self._exact else len(fixed) + 1  # what rounding the parts one by one can add up to
+        if low < -slack or high > RESOLUTION + slack:
+            weight = low if low < 0 else high
+            raise QueryError(
+                f"a weight of {weight / RESOLUTION} is outside [0, 1]; a linear query weighs rows in [0, 1]"
+            )
+
+    @classmethod
+    def of(cls, schema: Schema, terms: Sequence[Term]) -> Sum | None:
+        """The sum that terms of one column at most make; None if there is any other."""
+        if any(len(term.factors) > 1 for term in terms):
+            return None
+        constant, parts = 0.0, dict[int, Weights]()
+        for term in terms:
+            if not term.factors:
+                constant += term.coefficient
+            for position, factor in term.factors.items():
+                parts[position] = parts.get(position, 0.0) + term.coefficient * factor
+        return cls(schema, constant, parts)
+
+    @property
+    def constant(self) -> float:
+        """The least weight."""
+        return self._constant / RESOLUTION
+
+    @cached_property
+    def parts(self) -> dict[int, Weights]:
+        """What each column adds to it, by position."""
+        return {position: part / RESOLUTION for position, part in self._parts.items()}
+
+    @property
+    def cells(self) -> int:
+        """The number of combinations of the levels of its columns, exactly."""
+        return math.prod(len(part) for part in self._parts.values())
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that matter, in schema order."""
+        return tuple(self._schema.columns[position].name for position in self._parts)
+
+    @property
+    def values(self) -> set[float]:
+        """The least weight, the largest, and one between where two columns matter: then it is no predicate."""
+        first = next((int(part.max()) for part in self._parts.values()), 0)
+        weights = (self._constant, self._constant + first, self._constant + self._reach)
+        return {min(1.0, max(0.0, weight / RESOLUTION)) for weight in weights}
+
+    @cached_property
+    def digest(self) -> str:
+        """The name of the question."""
+        state = hashlib.sha256(f"sum {self._constant}".encode())
+        for position, part in self._parts.items():
+            state.update(self._schema.columns[position].name.encode() + b"\0" + part.tobytes())
+        return state.hexdigest()
+
+    def whole(self, grid: int) -> Whole | None:
+        """Constant and parts as whole numbers of 1/grid, by column name; None unless they are such, exactly.
+
+        Then the whole-number weight of a record is the sum of theirs, and nothing is rounded.
+        """
+        if grid not in self._known:
+            self._known[grid] = self._whole(grid)
+        return self._known[grid]
+
+    def _whole(self, grid: int) -> Whole | None:
+        unit = RESOLUTION // grid
+        numbers = [np.array(self._constant), *self._parts.values()]
+        if not self._exact or RESOLUTION % grid or any((number % unit).any() for number in numbers):
+            return None
+        parts = {self._schema.columns[position].name: part // unit for position, part in self._parts.items()}
+        return self._constant // unit, parts

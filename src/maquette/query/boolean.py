@@ -1,0 +1,182 @@
+"""Yes/no columns: conjunctions, disjunctions and parities of them, and the fast ways from one basis to another.
+
+A table over k two-level columns is an array with k axes of length 2. Three other arrays of the same shape say the same
+thing; in each, index 1 along an axis means that the column belongs to the set S:
+
+* conjunctions: entry S counts the rows in which every column of S holds (the second level, "true");
+* disjunctions: entry S counts the rows in which some column of S holds, and entry 0 is the total;
+* parities: entry S sums (-1)^(number of columns of S that hold).
+
+All go through k sums or differences of halves. Nothing here sees a row or costs anything. With independent noise of
+deviation s on every entry, a cell that names z columns false comes back with s 2^(z/2) from conjunctions (Moebius
+inversion), at worst s 2^(k/2), and with s 2^(-k/2) from parities (Walsh-Hadamard): measure parities or the table, never
+conjunctions. MECHANISMS §8.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.errors import QueryError
+from maquette.query.linear import LinearQuery
+from maquette.schema import Schema
+
+Values = NDArray[np.float64]
+Join = Literal["any", "all"]
+
+_SUM = np.array([[1.0, 1.0], [0.0, 1.0]])  # without and with the column: everything, the rows in which it holds
+_MOEBIUS = np.array([[1.0, -1.0], [0.0, 1.0]])
+_SIGNS = np.array([[1.0, 1.0], [1.0, -1.0]])
+_NONE = np.array([[1.0, 1.0], [1.0, 0.0]])  # everything, the rows in which it does not hold
+_SOME = np.array([[0.0, 1.0], [1.0, -1.0]])
+
+
+class Literals(NamedTuple):
+    """A question about literals: `any` or `all` of these columns at these levels (0 or 1)."""
+
+    join: Join
+    columns: tuple[str, ...]
+    levels: tuple[int, ...]
+
+    @property
+    def dual(self) -> Literals:
+        """De Morgan: the complement of `any` of some literals is `all` of their opposites."""
+        return Literals("all" if self.join == "any" else "any", self.columns, tuple(1 - level for level in self.levels))
+
+
+def conjunctions_of(table: NDArray[Any]) -> Values:
+    """Every monotone conjunction of a table of counts or fractions."""
+    return _transform(table, _SUM)
+
+
+def table_of_conjunctions(conjunctions: NDArray[Any]) -> Values:
+    """The table with these monotone conjunctions (Moebius inversion); noise may grow by 2^(k/2)."""
+    return _transform(conjunctions, _MOEBIUS)
+
+
+def parities_of(table: NDArray[Any]) -> Values:
+    """Every parity of a table (Walsh-Hadamard transform)."""
+    return _transform(table, _SIGNS)
+
+
+def table_of_parities(parities: NDArray[Any]) -> Values:
+    """The table with these parities; noise shrinks by 2^(k/2)."""
+    return _transform(parities, _SIGNS / 2)
+
+
+def disjunctions_of(table: NDArray[Any]) -> Values:
+    """Every monotone disjunction of a table; entry 0 holds the total instead of the empty disjunction, which is 0."""
+    return _complemented(_transform(table, _NONE))
+
+
+def table_of_disjunctions(disjunctions: NDArray[Any]) -> Values:
+    """The table with these monotone disjunctions, entry 0 being the total; noise may grow by 2^(k/2)."""
+    return _transform(_complemented(_checked(disjunctions)), _SOME)
+
+
+def conjunctions_of_parities(parities: NDArray[Any]) -> Values:
+    """Every monotone conjunction from every parity: entry S is a mean of 2^|S| signed parities."""
+    return _transform(parities, _SUM @ _SIGNS / 2)
+
+
+def parities_of_conjunctions(conjunctions: NDArray[Any]) -> Values:
+    """Every parity from every monotone conjunction; noise may grow by 5^(k/2)."""
+    return _transform(conjunctions, _SIGNS @ _MOEBIUS)
+
+
+def disjunctions_of_conjunctions(conjunctions: NDArray[Any]) -> Values:
+    """Inclusion and exclusion: every monotone disjunction from every monotone conjunction."""
+    return disjunctions_of(table_of_conjunctions(conjunctions))
+
+
+def doubled(records: NDArray[np.integer[Any]]) -> NDArray[np.integer[Any]]:
+    """Public 0/1 records with their opposites beside them: literals of d columns are columns of 2d.
+
+    >>> doubled(np.array([[0, 1, 1]])).tolist()
+    [[0, 1, 1, 1, 0, 0]]
+    """
+    codes = np.asarray(records)
+    if codes.ndim != 2 or not np.isin(codes, (0, 1)).all():
+        raise QueryError(f"expected rows of 0 and 1, got an array of shape {codes.shape}")
+    return np.hstack([codes, 1 - codes])
+
+
+def literal_query(schema: Schema, literals: Literals) -> LinearQuery:
+    """The linear query of a question about literals.
+
+    >>> from maquette import Boolean, Schema, where
+    >>> schema = Schema([Boolean("cough"), Boolean("fever")])
+    >>> literal_query(schema, Literals("any", ("cough", "fever"), (1, 0))) == where(schema, "cough OR NOT fever")
+    True
+    """
+    two_level_columns(schema, literals.columns)
+    all_of = literals if literals.join == "all" else literals.dual
+    factors = {name: np.arange(2) == level for name, level in zip(all_of.columns, all_of.levels, strict=True)}
+    product = LinearQuery.product(schema, factors)
+    return product if literals.join == "all" else ~product
+
+
+def literals_of(query: LinearQuery) -> Literals | None:
+    """The literals that a query joins, if it is `any` or `all` of some on different two-level columns.
+
+    One literal is `any` of one.
+    """
+    columns = query.columns
+    two_levels = all(query.schema[name].size == 2 for name in columns)
+    return literals_in(query.weights(columns), columns) if columns and two_levels else None
+
+
+def literals_in(weights: Values, columns: tuple[str, ...]) -> Literals | None:
+    """The same of weights over the cells of two-level columns: one cell differs from all others, by 1 from 0."""
+    ones = int((weights == 1.0).sum())
+    if not columns or ones + int((weights == 0.0).sum()) < weights.size:
+        return None
+    if ones == weights.size - 1:  # a disjunction fails in one cell, where all its literals do
+        return Literals("any", columns, tuple(1 - int(level) for level in np.argwhere(weights == 0.0)[0]))
+    if ones == 1:
+        return Literals("all", columns, tuple(int(level) for level in np.argwhere(weights == 1.0)[0]))
+    return None
+
+
+def two_level_columns(schema: Schema, columns: Iterable[str] | None = None) -> tuple[str, ...]:
+    """These columns (default: all), each of which must have exactly two levels, the second meaning that it holds."""
+    if isinstance(columns, str):
+        raise QueryError(f"expected a list of column names, got the text {columns!r}; write [{columns!r}]")
+    names = schema.names if columns is None else tuple(columns)
+    wide = [f"{name} ({schema[name].size})" for name in names if schema[name].size != 2]
+    if wide:
+        shown = ", ".join(wide[:5]) + (", ..." if len(wide) > 5 else "")
+        raise QueryError(
+            f"expected columns of two levels each (yes/no, without NULL), got {shown} with the number of their levels; "
+            "list the two-level columns to use, or declare a column Boolean"
+        )
+    if not names or len(set(names)) < len(names):
+        raise QueryError(f"expected different columns, at least one; got {', '.join(names) or 'none'}")
+    return names
+
+
+def _transform(array: NDArray[Any], matrix: Values) -> Values:
+    """Apply one 2 x 2 matrix along every axis."""
+    values = _checked(array)
+    for axis in range(values.ndim):
+        values = np.moveaxis(np.tensordot(matrix, values, axes=(1, axis)), 0, axis)
+    return np.array(values, order="C")
+
+
+def _complemented(array: Values) -> Values:
+    """The total minus every entry, but the total itself in entry 0; its own inverse."""
+    total = array[(0,) * array.ndim]
+    opposite = np.array(total - array)
+    opposite[(0,) * array.ndim] = total
+    return opposite
+
+
+def _checked(array: NDArray[Any] | Sequence[Any]) -> Values:
+    values = np.asarray(array, dtype=np.float64)
+    if set(values.shape) - {2}:
+        raise QueryError(f"expected one axis of length 2 for each column, got shape {values.shape}")
+    return values
