@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 import json
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
 
 from maquette.cli import main
+from maquette.errors import PrivacyWarning
 from maquette.schema import Boolean, Category, Integer, Schema
 
 BUDGET = ("--epsilon", "1", "--delta", "1e-9")
@@ -162,7 +164,66 @@ def test_interrupt_keeps_the_ledger(shell: Shell, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize(
     "command",
-    ["release", "ask", "sample", "online", "budget", "verify", "plan", "demo", "schema guess", "schema check"],
+    [
+        *("release", "ask", "sample", "online", "budget", "verify", "plan", "demo", "bench", "report"),
+        *("schema guess", "schema check", "schema show", "holdout plan", "holdout ask"),
+    ],
 )
 def test_every_command_has_an_example(command: str, shell: Shell) -> None:
     assert "Example: maquette " in shell.ok(*command.split(), "--help")
+
+
+def test_a_release_that_could_not_be_written_is_refused_before_it_is_paid_for(shell: Shell) -> None:
+    Path("folder").mkdir()
+    for out, why in (("nowhere/people.maq", "there is no folder 'nowhere'"), ("folder", "is a folder")):
+        code, _, err = shell.run("release", "people.csv", "--schema", "people.toml", *BUDGET, "--out", out)
+        assert (code, why in err, "Nothing was charged" in err) == (1, True, True), err
+    assert not Path("people.ledger").exists()
+
+
+def test_a_draft_is_warned_of_in_one_line(shell: Shell) -> None:
+    Path("draft.toml").write_text("guessed = true\n" + Path("people.toml").read_text())
+    with warnings.catch_warnings():
+        warnings.simplefilter("default", PrivacyWarning)
+        code, _, err = shell.run("schema", "check", "people.csv", "--schema", "draft.toml")
+    assert code == 0
+    (line,) = err.splitlines()
+    assert line.startswith("warning: this schema was drafted by reading data")
+
+
+def test_samples_in_json_and_in_words(shell: Shell) -> None:
+    release(shell)
+    rows = json.loads(shell.ok("sample", "people.maq", "--rows", "3", "--json"))
+    assert [set(row) for row in rows] == [{"age", "smoker", "city"}] * 3
+    assert shell.ok("sample", "people.maq", "--rows", "30", "--out", "rows.csv") == "rows.csv: 30 synthetic rows\n"
+    told = json.loads(shell.ok("sample", "people.maq", "--rows", "30", "--out", "rows.parquet", "--json"))
+    assert told == {"file": "rows.parquet", "rows": 30}
+
+
+def test_plan_a_holdout(shell: Shell) -> None:
+    words = shell.ok("holdout", "plan", "--n", "10000", "--k", "500", "--chart", "plan.svg")
+    assert "sample splitting" in words
+    assert Path("plan.svg").read_text().startswith("<svg")
+    facts = json.loads(shell.ok("holdout", "plan", "--rows", "10000", "--queries", "500", "--json"))
+    assert facts["best"] == "description-length"
+    assert facts["fixed_beforehand"] < min(method["half_width"] for method in facts["methods"])
+
+
+def test_a_holdout_remembers_what_it_was_asked(shell: Shell) -> None:
+    ask = ("holdout", "ask", "people.csv", "--schema", "people.toml", "--json")
+    good = json.loads(shell.ok(*ask, "age >= 40", "--guess", "0.5"))
+    assert (good["source"], good["failures"], good["queries"]) == ("guess", 0, 1)
+    wrong = json.loads(shell.ok(*ask, "smoker", "--guess", "0.1"))
+    assert (wrong["source"], wrong["failures"], wrong["queries"]) == ("holdout", 1, 2)
+    assert wrong["low"] <= 2 / 3 <= wrong["high"]
+    again = json.loads(shell.ok(*ask, "NOT age < 40", "--guess", "0.4"))
+    assert again == good
+    assert "from the guess" in shell.ok(*ask[:-1], "city = 'Rome'", "--guess", "0.5")
+    code, _, err = shell.run("holdout", "ask", "nothing.csv", "smoker", "--schema", "people.toml")
+    assert (code, "there is no file 'nothing.csv'" in err) == (1, True)
+
+
+def test_bench_in_json(shell: Shell) -> None:
+    figures = json.loads(shell.ok("bench", "noise", "--rows", "1000", "--json"))["figures"]
+    assert {figure["part"] for figure in figures} == {"noise"}
+    assert shell.run("bench", "nonsense")[0] == 2

@@ -5,11 +5,22 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from maquette.errors import MaquetteError, OutOfDomain, PrivacyWarning, QueryError, SchemaError, UnreadableSource
+import maquette as mq
+from maquette.errors import (
+    BudgetError,
+    BudgetExceeded,
+    MaquetteError,
+    OutOfDomain,
+    PrivacyWarning,
+    QueryError,
+    SchemaError,
+    UnreadableSource,
+)
 from maquette.query import question, where
 from maquette.schema import Boolean, Category, Column, Date, Integer, Number, Schema
 
@@ -231,3 +242,133 @@ def test_numbers_take_their_range_by_position() -> None:
     assert Number("b", 0, 99, bins=3) == Number("b", low=0, high=99, bins=3)
     with pytest.raises(MaquetteError, match="give either edges, or low, high and bins"):
         Number("b", 0, 99)
+
+
+LITTLE = Schema([AGE, Category("city", ["Paris", "Rome"]), Boolean("smoker")])
+ROWS = {"age": [1, 2, 3] * 100, "city": ["Paris"] * 300, "smoker": [True] * 300}
+ROWS_OF_DATES = Schema([SEEN])
+
+
+def opened(rows: object = ROWS, schema: Schema = LITTLE) -> mq.Curator:
+    return mq.Curator(mq.open_table(rows, schema), mq.Budget(epsilon=1.0))
+
+
+def answered(text: str, **price: float) -> object:
+    curator = opened()
+    try:
+        return mq.answer(curator, text, **price)  # type: ignore[arg-type]
+    finally:
+        assert curator.spent.units == 0  # whatever was refused
+
+
+NEWCOMER: dict[str, tuple[Callable[[], object], type[MaquetteError], str]] = {
+    "a missing table": (
+        lambda: mq.open_table("nothing.csv", LITTLE),
+        UnreadableSource,
+        "no file matches 'nothing.csv'; expected a CSV (.csv, .tsv, .txt, also .gz) or Parquet path",
+    ),
+    "a missing schema": (
+        lambda: Schema.load("nothing.toml"),
+        SchemaError,
+        "cannot read the schema file 'nothing.toml'",
+    ),
+    "a missing release": (lambda: mq.Release.load("nothing.maq"), UnreadableSource, "there is no file 'nothing.maq'"),
+    "a wrong column": (lambda: answered("agee >= 50", epsilon=0.1), QueryError, "no column 'agee'; did you mean age?"),
+    "an unknown level": (lambda: answered("city = 'rome'", epsilon=0.1), QueryError, "did you mean 'Rome'?"),
+    "no price": (lambda: answered("smoker"), BudgetError, "epsilon=None and rho=None; expected exactly one of them"),
+    "no budget": (mq.Budget, BudgetError, "expected exactly one of them"),
+    "epsilon 0": (
+        lambda: mq.Budget(epsilon=0),
+        BudgetError,
+        "expected a finite number above 0, often between 0.01 and",
+    ),
+    "epsilon as text": (lambda: mq.Budget(epsilon="1"), BudgetError, "epsilon is '1'; expected a finite number"),  # type: ignore[arg-type]
+    "delta 1": (lambda: mq.Budget(epsilon=1, delta=1), BudgetError, "0 for a pure budget, else well below 1 / rows"),
+    "delta too large": (
+        lambda: mq.Curator(mq.open_table(ROWS, LITTLE), mq.Budget(epsilon=1, delta=0.01)),
+        BudgetError,
+        "Choose delta well below",
+    ),
+    "too much": (
+        lambda: answered("smoker", epsilon=2),
+        BudgetExceeded,
+        "asks for epsilon 2 but only epsilon 1 remains: 1 of epsilon too much. Nothing was charged",
+    ),
+    "rows without a wall": (
+        lambda: mq.Curator(ROWS, mq.Budget(epsilon=1)),  # type: ignore[arg-type]
+        QueryError,
+        "a curator keeps a table made by open_table, got dict",
+    ),
+    "a column less": (
+        lambda: opened({"age": [1], "city": ["Rome"]}),
+        UnreadableSource,
+        "the source lacks 'smoker'; it has 'age', 'city'",
+    ),
+    "a column of another case": (
+        lambda: opened({"Age": [1], "city": ["Rome"], "smoker": [True]}),
+        UnreadableSource,
+        "('age' is near 'Age'). Rename columns in the schema or in the source",
+    ),
+    "mixed types": (
+        lambda: opened({"age": [1, "x", 3.5], "city": ["Rome"] * 3, "smoker": [True] * 3}),
+        OutOfDomain,
+        "(age: 1). age: values must be numbers. age: declare nullable = true if values are missing",
+    ),
+    "dates in another format": (
+        lambda: opened({"seen": ["31/01/2024", "2024-01-31"]}, ROWS_OF_DATES),
+        OutOfDomain,
+        "(seen: 1). seen: values must be dates as YYYY-MM-DD",
+    ),
+    "a date in another format asked": (
+        lambda: where(ROWS_OF_DATES, "seen >= '01/02/2024'"),
+        QueryError,
+        "'01/02/2024' is not a date; expected a date as 'YYYY-MM-DD'",
+    ),
+    "a method misspelt": (
+        lambda: mq.release(opened(), mq.marginals(LITTLE, k=2), method="grafical"),
+        QueryError,
+        "there is no method 'grafical'; expected auto, everything, adaptive, graphical",
+    ),
+    "too many columns": (
+        lambda: mq.marginals(LITTLE, k=9),
+        QueryError,
+        "k must be a whole number from 1 to the number of columns, 3",
+    ),
+    "a session of a table": (
+        lambda: mq.online(mq.open_table(ROWS, LITTLE), alpha=0.02),  # type: ignore[arg-type]
+        QueryError,
+        "a session needs a Curator, got PrivateTable",
+    ),
+    "alpha in rows": (lambda: mq.online(opened(), alpha=20), QueryError, "expected a number between 0 and 1, such as"),
+}
+
+
+@pytest.mark.parametrize("mistake", NEWCOMER)
+def test_a_newcomers_mistake_is_told_with_what_to_do(mistake: str) -> None:
+    make, kind, helpful = NEWCOMER[mistake]
+    with pytest.raises(kind) as caught:
+        make()
+    assert type(caught.value) is kind
+    assert helpful in str(caught.value)
+
+
+def test_a_bad_row_is_named_by_its_line_and_not_by_what_it_holds(tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text(f"age,city,smoker\n1,Paris,true\n2,Rome\n3,{CANARY},true,7\n4,Rome,false\n")
+    with pytest.raises(UnreadableSource, match="at line 3: it is not well-formed") as caught:
+        mq.open_table(path, LITTLE)
+    assert CANARY not in str(caught.value)
+
+
+def test_an_unreviewed_draft_is_warned_of_before_anything_is_spent() -> None:
+    draft = Schema.loads("guessed = true\n" + LITTLE.dumps())
+    with pytest.warns(PrivacyWarning, match="Review them, then delete `guessed = true`"):
+        mq.open_table(ROWS, draft)
+
+
+def test_every_error_class_has_its_own_code() -> None:
+    def below(kind: type[MaquetteError]) -> list[type[MaquetteError]]:
+        return [kind, *(deeper for child in kind.__subclasses__() for deeper in below(child))]
+
+    public = [kind for kind in below(MaquetteError) if kind.__module__ == "maquette.errors"]
+    assert len({kind.code for kind in public}) == len(public) > 15

@@ -13,13 +13,20 @@ from typing import TYPE_CHECKING, Any
 _HOMES = {
     "maquette.curator": ("Curator", "Guard", "Measurement", "PrivateTable", "open_table"),
     "maquette.errors": ("BudgetExceeded", "LedgerError", "MaquetteError", "QueryError", "SchemaError"),
+    "maquette.holdout": ("Certified", "Holdout"),
     "maquette.privacy": ("Budget", "Loss", "UNITS_PER_ONE"),
     "maquette.query": (
         "LinearQuery",
         "Marginal",
+        "average_distance",
+        "bipartitions",
         "col",
         "conjunctions",
+        "cut",
+        "cuts",
         "disjunctions",
+        "edge_schema",
+        "lookup",
         "marginals",
         "prefixes",
         "queries",
@@ -27,6 +34,7 @@ _HOMES = {
         "where",
     ),
     "maquette.release": ("Answer", "AnswerTable", "Release", "answer", "release"),
+    "maquette.report": ("registry_entry", "report", "test_data"),
     "maquette.session": ("Session", "online"),
     "maquette.theory": ("Plan", "plan"),
     "maquette.schema": ("Boolean", "Category", "Date", "Integer", "Number", "Schema"),
@@ -36,13 +44,20 @@ _HOME = {name: home for home, names in _HOMES.items() for name in names}
 if TYPE_CHECKING:
     from maquette.curator import Curator, Guard, Measurement, PrivateTable, open_table
     from maquette.errors import BudgetExceeded, LedgerError, MaquetteError, QueryError, SchemaError
+    from maquette.holdout import Certified, Holdout
     from maquette.privacy import UNITS_PER_ONE, Budget, Loss
     from maquette.query import (
         LinearQuery,
         Marginal,
+        average_distance,
+        bipartitions,
         col,
         conjunctions,
+        cut,
+        cuts,
         disjunctions,
+        edge_schema,
+        lookup,
         marginals,
         prefixes,
         queries,
@@ -50,6 +65,7 @@ if TYPE_CHECKING:
         where,
     )
     from maquette.release import Answer, AnswerTable, Release, answer, release
+    from maquette.report import registry_entry, report, test_data
     from maquette.schema import Boolean, Category, Date, Integer, Number, Schema
     from maquette.session import Session, online
     from maquette.theory import Plan, plan
@@ -62,9 +78,11 @@ __all__ = [
     "Budget",
     "BudgetExceeded",
     "Category",
+    "Certified",
     "Curator",
     "Date",
     "Guard",
+    "Holdout",
     "Integer",
     "LedgerError",
     "LinearQuery",
@@ -81,9 +99,15 @@ __all__ = [
     "SchemaError",
     "Session",
     "answer",
+    "average_distance",
+    "bipartitions",
     "col",
     "conjunctions",
+    "cut",
+    "cuts",
     "disjunctions",
+    "edge_schema",
+    "lookup",
     "marginals",
     "online",
     "open_table",
@@ -91,13 +115,16 @@ __all__ = [
     "prefixes",
     "queries",
     "ranges",
+    "registry_entry",
     "release",
+    "report",
+    "test_data",
     "where",
 ]
 
 
 class _Package(ModuleType):
-    """The package, with `release` the function: importing the room of the same name must not hide it."""
+    """The package, with `release` and `report` the functions: importing a room of the same name must not hide it."""
 
     def __getattr__(self, name: str) -> Any:
         if name not in _HOME:

@@ -29,6 +29,8 @@ GENEROUS = mq.Budget(epsilon=40.0, delta=1e-9)
 PARTIAL = mq.marginals(SCHEMA, columns=[("smoker", "region"), ("age",)])
 FIXED: dict[str, dict[str, Any]] = {
     "averaged-construction": {"rounds": 20},
+    "dual-query": {"rounds": 8, "draws": 10},
+    "both-learn": {"rounds": 20},
     "small-db": {"rows": 2, "workload": mq.marginals(SCHEMA, k=1)},
 }
 

@@ -245,3 +245,11 @@ def test_evidence_of_groups_bounds_what_it_cannot_tell_apart() -> None:
     weights[20:] = np.arange(20)[:, None] % 2
     blurred = evidence.estimate(weights, ("age", "smoker"))
     assert blurred.half_width(0.95) > sharp.half_width(0.95)
+
+
+def test_single_columns_get_the_whole_budget() -> None:
+    schema = mq.Schema([mq.Integer("a", 0, 4), mq.Integer("b", 0, 6), mq.Boolean("c")])
+    table = mq.open_table({"a": [1, 2] * 50, "b": [3, 4] * 50, "c": [True, False] * 50}, schema)
+    curator = mq.Curator(table, mq.Budget(epsilon=1.0, delta=1e-9))
+    mq.release(curator, mq.marginals(schema, k=1), method="graphical")
+    assert curator.remaining.rho < 1e-6 * curator.spent.rho

@@ -1,65 +1,192 @@
-"""The first private answers: a table behind the wall, questions with intervals, and the ledger that paid for them."""
+"""The whole story on one table: plan, publish, ask, draw synthetic rows, answer a thousand questions, report."""
 
 from __future__ import annotations
 
+import tempfile
 import time
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import duckdb
+import numpy as np
 from rich.console import Console
+from rich.progress import track
 from rich.table import Table
 
 import maquette as mq
+from maquette.demo.bars import bars
+from maquette.demo.questions import QUESTIONS, stream
 from maquette.demo.survey import ROWS, SCHEMA, survey
+from maquette.errors import MaquetteError
 
-QUESTIONS = (
-    "SELECT count(*) FROM survey WHERE age >= 65 AND smoker",
-    "SELECT count(*) FROM survey WHERE diabetes AND NOT hypertension",
-    "SELECT avg(age) FROM survey WHERE hypertension",
-    "SELECT sum(income) FROM survey WHERE region IN ('north', 'islands')",
-    "SELECT count(*) FILTER (WHERE smoker) FROM survey WHERE education = 'university'",
-)
-GROUPED = "SELECT region, count(*), avg(bmi) FROM survey WHERE age BETWEEN 30 AND 49 GROUP BY region"
-EACH = 0.05
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+EPSILON, DELTA = 1.0, 1e-9
+PUBLISHED = 0.5  # epsilon of the release; the session has the rest
+ALPHA = 0.02
+AHEAD = (5, 2, 1)  # times finer than that, all pairs of columns are bought ahead: then sums over cells follow too
+ASKED = 1_000
+SOURCES = {
+    "cache": "asked before, in these or other words",
+    "derived": "follows from what is known",
+    "hypothesis": "the public model was close enough",
+    "measured": "paid for",
+}
 
 
-def tell(rows: int = ROWS, console: Console | None = None) -> None:
-    """Open the survey, ask a few questions, show what they cost."""
+def tell(rows: int = ROWS, console: Console | None = None, folder: Path | None = None) -> Path:
+    """Tell it, and return the folder that holds what was made: table, schema, ledger, release, report.
+
+    The people are invented, so exact answers stand beside private ones, which a real custodian must never do.
+    """
     out = console or Console()
+    home = Path(tempfile.mkdtemp(prefix="maquette-demo-")) if folder is None else folder
+    home.mkdir(parents=True, exist_ok=True)
     began = time.perf_counter()
     people = survey(rows)
-    out.print(f"A generated health survey: {rows:,} invented people, {len(SCHEMA)} columns, {SCHEMA.size:.2e} cells.")
-    with mq.Curator(mq.open_table(people, SCHEMA), mq.Budget(epsilon=1.0, delta=1e-9)) as curator:
-        out.print(f"Budget: epsilon 1 at delta 1e-9, {curator.relation}. Each question costs epsilon {EACH}.\n")
-        _questions(curator, people, out)
-        out.print(f"\n[bold]{GROUPED}[/bold]  [dim](a GROUP BY is one question)[/dim]")
-        out.print(str(mq.answer(curator, GROUPED, epsilon=EACH)))
-        before = curator.spent.units
-        mq.answer(curator, QUESTIONS[0], epsilon=EACH)
-        out.print(f"\nAsking the first question again: the same answer, {curator.spent.units - before} units charged.")
-        _ledger(curator, out)
-    out.print(f"\nDone in {time.perf_counter() - began:.1f} s. Next, on your own table:\n")
-    out.print("  maquette schema guess people.csv > people.schema.toml   [dim]# then review every line[/dim]")
-    out.print('  python -c "import maquette as mq; help(mq.answer)"')
+    source = _kept(people, home)
+    out.print(
+        f"A health survey that never happened: {rows:,} generated people, {len(SCHEMA)} columns, "
+        f"{SCHEMA.size:.1e} possible rows. Being nobody's, its exact answers may be shown beside the private ones."
+    )
+    _step(out, 1, "plan", "what each mechanism can promise, before anything is spent")
+    _plan(rows, out)
+    budget = mq.Budget(epsilon=EPSILON, delta=DELTA)
+    table = mq.open_table(source, SCHEMA)
+    with mq.Curator(table, budget, ledger=home / "survey.ledger") as curator:
+        _step(out, 2, "release", "one model of every pair of columns, paid once")
+        release = mq.release(curator, mq.marginals(SCHEMA, k=2), epsilon=PUBLISHED)
+        release.save(home / "survey.maq")
+        out.print(f"{release.certificate.method}, {release.certificate.relation}: cost {release.cost}")
+        _step(out, 3, "ask", "ten questions, free: the price is paid")
+        _questions(release, people, out)
+        _smokers(release, people, out)
+        _step(out, 4, "sample", "synthetic rows, as many as you like; they are nobody's")
+        _rows(release, out)
+        _step(out, 5, "online", f"{ASKED:,} random questions, each within {ALPHA:.0%} of the rows, on what remains")
+        _session(curator, people, out)
+    _step(out, 6, "report", "whom it protects, where the budget went, how sure it is")
+    _report(release, home, out)
+    out.print(f"\nDone in {time.perf_counter() - began:.0f} s. Everything is in {home}", markup=False, soft_wrap=True)
+    _next(home, out)
+    return home
 
 
-def _questions(curator: mq.Curator, people: object, out: Console) -> None:
-    shown = Table("question", "private answer", "noise interval (95%)", "truth (invented people)", box=None)
+def _kept(people: pa.Table, home: Path) -> Path:
+    from pyarrow import parquet
+
+    source = home / "survey.parquet"
+    if source.exists():
+        raise MaquetteError(f"{str(home)!r} holds a demo already; give a new folder, or delete that one")
+    parquet.write_table(people, source)
+    SCHEMA.save(home / "survey.schema.toml")
+    return source
+
+
+def _step(out: Console, number: int, word: str, what: str) -> None:
+    out.print(f"\n[bold]{number}. {word}[/bold]  [dim]{what}[/dim]")
+
+
+def _plan(rows: int, out: Console) -> None:
+    plan = mq.plan(rows=rows, schema=SCHEMA, queries=ASKED, epsilon=EPSILON, delta=DELTA)
+    useful = sorted((p for p in plan if p.runnable and not p.vacuous), key=lambda promise: promise.error)
+    bars(out, [(p.title, p.error, f"{p.error:.2%} of the rows") for p in useful[:5]])
+    out.print(f"[dim]the largest error of {ASKED:,} answers, as proven before the table is opened[/dim]")
+
+
+def _questions(release: mq.Release, people: pa.Table, out: Console) -> None:
+    shown = Table("question", "private answer", "noise interval (95%)", "truth", box=None)
+    held = 0
     with duckdb.connect() as engine:
         engine.register("survey", people)
         for asked in QUESTIONS:
-            given = mq.answer(curator, asked, epsilon=EACH)
+            given = release.answer(asked)
             assert isinstance(given, mq.Answer)
             (truth,) = engine.execute(asked).fetchall()[0]
-            shown.add_row(asked, _number(given.value), f"{_number(given.low)} to {_number(given.high)}", _number(truth))
+            held += given.low <= truth <= given.high
+            words = asked.removeprefix("SELECT ").replace(" FROM survey", "").replace("count(*) WHERE ", "")
+            shown.add_row(words, _number(given.value), f"{_number(given.low)} to {_number(given.high)}", _number(truth))
+    out.print(shown)
+    out.print(f"[dim]{held} of {len(QUESTIONS)} intervals cover the truth[/dim]")
+
+
+def _smokers(release: mq.Release, people: pa.Table, out: Console) -> None:
+    """One table of the release as a picture."""
+    private = release.marginal("education", "smoker")
+    levels = SCHEMA["education"].labels
+    with duckdb.connect() as engine:
+        engine.register("survey", people)
+        exact = dict(
+            engine.execute("SELECT education, avg(CAST(smoker AS INT)) FROM survey GROUP BY education").fetchall()
+        )
+    shares = private[:, 1] / np.maximum(private.sum(axis=1), 1e-9)
+    out.print("\nsmokers by education")
+    bars(out, [(n, float(s), f"{s:.1%}  (truth {exact[n]:.1%})") for n, s in zip(levels, shares, strict=True)])
+
+
+def _rows(release: mq.Release, out: Console) -> None:
+    drawn = release.sample(5)
+    shown = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    for name in drawn.column_names:
+        shown.add_column(name, overflow="fold")
+    for row in drawn.to_pylist():
+        shown.add_row(*("" if value is None else str(value) for value in row.values()))
     out.print(shown)
 
 
-def _ledger(curator: mq.Curator, out: Console) -> None:
-    shown = Table("charge", "state", "rho", box=None, title="ledger", title_justify="left")
-    for charge in curator.ledger.charges():
-        shown.add_row(str(charge.seq), charge.state, f"{charge.units / mq.UNITS_PER_ONE:.3g}")
-    out.print(shown)
+def _session(curator: mq.Curator, people: pa.Table, out: Console) -> None:
+    before = curator.ledger.spent()
+    for finer in AHEAD:
+        with suppress(mq.BudgetExceeded):  # a small table affords less
+            mq.online(curator, alpha=ALPHA / finer, warm_start=2)
+            break
+    ahead = curator.ledger.spent()
+    session = mq.online(curator, alpha=ALPHA)
+    records, used, paid, worst = SCHEMA.encode(people), Counter[str](), 0, 0.0
+    asked = stream(ASKED, np.random.default_rng())
+    for condition in track(asked, "asking", console=out, transient=True, disable=not out.is_terminal):
+        given = session.ask(condition)
+        assert isinstance(given, mq.Answer)
+        used[given.source] += 1
+        paid += given.cost.units > 0
+        truth = float(mq.where(SCHEMA, condition).evaluate(records).mean())
+        worst = max(worst, abs(given.value - truth))
+    bars(out, [(SOURCES[name], used[name], f"{used[name]:,}") for name in SOURCES if used[name]])
+    first, later = ((ahead - before) / mq.UNITS_PER_ONE, (curator.ledger.spent() - ahead) / mq.UNITS_PER_ONE)
+    out.print(
+        f"All pairs of columns were bought ahead (rho {first:.2g}). Of {len(asked):,} answers {paid} were paid for "
+        f"(rho {later:.2g}); the worst is off by {worst:.2%} of the rows, {ALPHA:.0%} were promised."
+    )
     out.print(f"spent {curator.spent}; remaining {curator.remaining}")
+
+
+def _report(release: mq.Release, home: Path, out: Console) -> None:
+    from maquette.report import report
+
+    try:
+        report(release, home / "report.html", title="A health survey that never happened")
+    except MaquetteError as error:
+        out.print(f"not written: {error}", markup=False, soft_wrap=True)
+    else:
+        out.print(f"open {home / 'report.html'} in a browser; it needs no network", markup=False, soft_wrap=True)
+
+
+def _next(home: Path, out: Console) -> None:
+    survey_at, terms = home / "survey.parquet", f"--schema {home / 'survey.schema.toml'} --epsilon 1 --delta 1e-9"
+    lines = (
+        "Next, on the survey:",
+        f'  maquette ask {home / "survey.maq"} "SELECT region, count(*) FROM survey WHERE smoker GROUP BY region"',
+        f"  maquette online {survey_at} {terms} --alpha {ALPHA}",
+        f"  maquette budget {home / 'survey.ledger'}",
+        "and on your own table:",
+        "  maquette schema guess people.csv > people.schema.toml   # then review every line",
+        "  maquette release people.csv --schema people.schema.toml --epsilon 1 --delta 1e-9 --out people.maq",
+    )
+    for line in lines:
+        out.print(line, soft_wrap=True, markup=False, highlight=False)
 
 
 def _number(value: float) -> str:

@@ -10,6 +10,7 @@ column is nullable; whatever is left gets the code `INVALID`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from functools import cached_property
@@ -274,7 +275,7 @@ class Category(Column):
         if self.other is not None:
             object.__setattr__(self, "other", str(self.other).strip())
         named = [*self.levels, *([] if self.other is None else [self.other])]
-        repeated = sorted({str(level) for level in named if named.count(level) > 1})
+        repeated = sorted(str(level) for level, times in Counter(named).items() if times > 1)
         if repeated:
             raise SchemaError(f"column {self.name!r}: levels must differ, repeated: {', '.join(repeated)}")
         if self.nullable and NULL_LABEL in named:

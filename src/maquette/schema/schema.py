@@ -198,7 +198,8 @@ class Schema:
             for c in self.columns
         )
         head = "<tr><th>column</th><th>kind</th><th>levels</th><th></th></tr>"
-        return f"<table>{head}{rows}</table><p>universe: {_magnitude(self.size)} points{self._ruled_out()}</p>"
+        table = f"<table><caption>Schema</caption>{head}{rows}</table>"
+        return f"{table}<p>universe: {_magnitude(self.size)} points{self._ruled_out()}</p>"
 
 
 def as_arrow(table: object, columns: Sequence[str] | None = None) -> pa.Table:

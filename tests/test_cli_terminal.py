@@ -1,0 +1,192 @@
+"""The command line in real processes: at a terminal, in a pipe, interrupted."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from maquette.demo import SCHEMA, survey
+from maquette.schema import Boolean, Category, Integer, Schema
+
+if sys.platform == "win32":
+    pytest.skip("pseudo-terminals are a POSIX thing", allow_module_level=True)
+
+import pty
+
+COMMAND = [sys.executable, "-c", "from maquette.cli import main; main()"]
+OWN_TERMINAL = "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "  # so that Ctrl-C is a signal
+BUDGET = ("--epsilon", "1", "--delta", "1e-9")
+PATIENCE = 120.0  # seconds, on a machine that has other things to do
+SIMPLE = {"TERM": "dumb", "COLUMNS": "200", "NUMBA_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+
+class Terminal:
+    """A command with a pseudo-terminal for everything it reads and writes."""
+
+    def __init__(self, *arguments: str, folder: Path, term: str = "dumb") -> None:
+        master, slave = pty.openpty()
+        env = {**os.environ, **SIMPLE, "TERM": term, "HOME": str(folder), "PYTHONIOENCODING": "utf-8"}
+        self._master = master
+        self.seen = ""
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", OWN_TERMINAL + COMMAND[-1], *arguments],
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            cwd=folder,
+            env=env,
+            start_new_session=True,
+        )
+        os.close(slave)
+
+    def type(self, text: str) -> None:
+        os.write(self._master, text.encode())
+
+    def interrupt_until(self, text: str) -> None:
+        """Press Ctrl-C, again if it comes before Python's prompt listens for it."""
+        for patience in (5.0, 15.0, PATIENCE):
+            self.type("\x03")
+            with suppress(AssertionError):
+                self.until(text, patience)
+                return
+        raise AssertionError(f"no {text!r}: {self.seen}")
+
+    def until(self, text: str, patience: float = PATIENCE) -> str:
+        """Everything printed since the last call, up to and with a text."""
+        ends = time.monotonic() + patience
+        while text not in self.seen:
+            assert time.monotonic() < ends, self.seen
+            if select.select([self._master], [], [], 1.0)[0]:
+                try:
+                    self.seen += os.read(self._master, 65_536).decode(errors="replace")
+                except OSError:  # the other side has closed
+                    raise AssertionError(f"ended before {text!r}: {self.seen}") from None
+        told, _, self.seen = self.seen.partition(text)
+        return told + text
+
+    def drain(self) -> None:
+        """Read to the end, so that nothing waits for a reader."""
+        with suppress(OSError):
+            while os.read(self._master, 65_536):
+                pass
+
+    def ends(self) -> int:
+        code = self.process.wait(PATIENCE)
+        os.close(self._master)
+        return code
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    rows = [f"{i % 80},{'true' if i % 3 else 'false'},{('Oslo', 'Rome')[i % 2]}" for i in range(4_000)]
+    (tmp_path / "people.csv").write_text("\n".join(["age,smoker,city", *rows]))
+    columns = [Integer("age", 0, 79, width=10), Boolean("smoker"), Category("city", ["Oslo", "Rome"])]
+    Schema(columns).save(tmp_path / "people.toml")
+    return tmp_path
+
+
+def run(*arguments: str, folder: Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *arguments],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={**os.environ, **SIMPLE, **(env or {})},
+        timeout=PATIENCE,
+        check=False,
+    )
+
+
+def test_a_prompt_has_completion_history_and_help(folder: Path) -> None:
+    session = ("online", "people.csv", "--schema", "people.toml", *BUDGET, "--alpha", "0.05")
+    terminal = Terminal(*session, folder=folder)
+    terminal.until("Ask, or .help")
+    terminal.until("> ")
+    terminal.type(".help\n")
+    assert ".explain QUESTION" in terminal.until("the session goes on next time")
+    terminal.until("> ")
+    terminal.type(".exp\t smo\t\n")  # completed: .explain smoker
+    assert ".explain smoker" in terminal.until("\n")
+    terminal.until("> ")
+    terminal.type("nonsense = 1\n")
+    terminal.until("there is no column 'nonsense'")
+    terminal.until("> ")
+    terminal.type("age >= 4")
+    terminal.until("4")
+    terminal.interrupt_until("(.quit to leave)")  # Ctrl-C drops the line, and the session goes on
+    terminal.until("> ")
+    terminal.type("smoker AND cit\t = 'Oslo'\n")
+    assert "city" in terminal.until("measured cost")
+    terminal.until("> ")
+    terminal.type(".budget\n")
+    assert "spent epsilon" in terminal.until("remaining epsilon")
+    terminal.until("> ")
+    terminal.type(".quit\n")
+    assert terminal.ends() == 0
+    kept = (folder / ".maquette_history").read_text()
+    assert "smoker AND city = 'Oslo'" in kept
+
+    again = Terminal(*session, folder=folder)
+    again.until("> ")
+    again.type("\x1b[A\x1b[A\x1b[A\n")  # up to the question of the last time
+    assert "free" in again.until("free")
+    again.until("> ")
+    again.type("\x04")
+    assert again.ends() == 0
+
+
+def test_an_interrupted_release_leaves_a_ledger_that_verifies(folder: Path) -> None:
+    from pyarrow import parquet
+
+    parquet.write_table(survey(20_000), folder / "survey.parquet")
+    SCHEMA.save(folder / "survey.toml")
+    publish = ("release", "survey.parquet", "--schema", "survey.toml", "--ways", "2", "--method", "graphical", *BUDGET)
+    terminal = Terminal(*publish, "--out", "survey.maq", folder=folder, term="xterm")
+    assert "fitting" in terminal.until("left")  # the bar says the time left
+    terminal.until("residual")
+    terminal.type("\x03")
+    terminal.drain()
+    made = terminal.ends() == 0  # what was paid for is released where there is a model already
+    assert made or terminal.process.returncode == 130
+    assert (folder / "survey.maq").exists() == made
+    verified = run("verify", "survey.ledger", folder=folder)
+    assert (verified.returncode, "the chain, every sum" in verified.stdout) == (0, True), verified.stderr
+    account = json.loads(run("budget", "survey.ledger", "--json", folder=folder).stdout)
+    assert 0 < account["spent"]["rho"] <= account["limit"]["rho"]
+    assert sum(charge["rho"] for charge in account["charges"]) == pytest.approx(account["spent"]["rho"])
+    if made:
+        assert run("verify", "survey.maq", "--ledger", "survey.ledger", folder=folder).returncode == 0
+
+
+def test_a_pipe_sees_no_bar_and_no_colour(folder: Path) -> None:
+    made = run("release", "people.csv", "--schema", "people.toml", *BUDGET, "--out", "people.maq", folder=folder)
+    assert (made.returncode, made.stderr) == (0, "")
+    assert "\x1b" not in made.stdout
+    shell = f"{sys.executable} -c 'from maquette.cli import main; main()' sample people.maq --rows 200000 | head -n 1"
+    cut = subprocess.run(shell, shell=True, capture_output=True, text=True, cwd=folder, timeout=PATIENCE, check=False)
+    assert cut.stdout == '"age","smoker","city"\n'
+    assert "Traceback" not in cut.stderr
+
+
+def test_shells_complete_commands(folder: Path) -> None:
+    script = run("--show-completion", "bash", folder=folder, env={"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"})
+    assert "COMP_WORDS" in script.stdout
+    words = {"COMP_WORDS": "maquette re", "COMP_CWORD": "1", "_MAQUETTE_COMPLETE": "complete_bash"}
+    named = "import sys; sys.argv = ['maquette']; from maquette.cli import main; main()"
+    found = subprocess.run(
+        [sys.executable, "-c", named],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **words},
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert set(found.stdout.split()) == {"release", "report"}
