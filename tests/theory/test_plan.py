@@ -22,7 +22,7 @@ FACTS = {"rows": 10**5, "universe": 2**20, "queries": 10**6, "epsilon": 1.0, "de
 
 @pytest.fixture(scope="module")
 def example() -> Plan:
-    return plan(**FACTS, alpha=0.05)
+    return plan(**FACTS, alpha=0.05, relation="replace")
 
 
 def test_promises_are_the_bounds(example: Plan) -> None:
@@ -113,7 +113,8 @@ def test_nothing_to_run_is_said(example: Plan) -> None:
 
 
 def test_a_private_row_count_costs_models_a_little(example: Plan) -> None:
-    private = plan(**FACTS, relation="add-remove")
+    private = plan(**FACTS)
+    assert "(add-remove)" in repr(private)
     for p in private:
         if p.name in ("laplace", "gaussian"):
             assert p.error == example[p.name].error

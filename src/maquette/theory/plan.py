@@ -152,7 +152,7 @@ def plan(
     delta: float = 0.0,
     beta: float = 0.05,
     alpha: float | None = None,
-    relation: Kind = "replace",
+    relation: Kind = "add-remove",
 ) -> Plan:
     """What each mechanism promises for so many linear queries, from public numbers alone; nothing is charged.
 
