@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 
 $(VENV)/.runtime: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[charts]'
 	touch $@
 
 $(VENV)/.dev: pyproject.toml

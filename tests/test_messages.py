@@ -14,6 +14,7 @@ import maquette as mq
 from maquette.errors import (
     BudgetError,
     BudgetExceeded,
+    DataError,
     MaquetteError,
     OutOfDomain,
     PrivacyWarning,
@@ -284,6 +285,23 @@ NEWCOMER: dict[str, tuple[Callable[[], object], type[MaquetteError], str]] = {
     ),
     "epsilon as text": (lambda: mq.Budget(epsilon="1"), BudgetError, "epsilon is '1'; expected a finite number"),  # type: ignore[arg-type]
     "delta 1": (lambda: mq.Budget(epsilon=1, delta=1), BudgetError, "0 for a pure budget, else well below 1 / rows"),
+    "a number for a budget": (
+        lambda: mq.Curator(mq.open_table(ROWS, LITTLE), 1.0),  # type: ignore[arg-type]
+        BudgetError,
+        "a curator needs a Budget, such as Budget(epsilon=1.0), got 1.0",
+    ),
+    "a schema for a workload": (
+        lambda: mq.release(mq.Curator(mq.open_table(ROWS, LITTLE), mq.Budget(epsilon=1)), LITTLE),  # type: ignore[arg-type]
+        QueryError,
+        "expected a workload, such as marginals(schema, k=2), got Schema",
+    ),
+    "a release saved nowhere": (
+        lambda: mq.release(
+            mq.Curator(mq.open_table(ROWS, LITTLE), mq.Budget(epsilon=1)), mq.marginals(LITTLE, k=1)
+        ).save("nowhere/people.maq"),
+        DataError,
+        "could not be written (No such file or directory); the release is still there",
+    ),
     "delta too large": (
         lambda: mq.Curator(mq.open_table(ROWS, LITTLE), mq.Budget(epsilon=1, delta=0.01)),
         BudgetError,

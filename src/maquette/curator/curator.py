@@ -84,6 +84,8 @@ class Curator:
     ) -> None:
         if not isinstance(table, PrivateTable):
             raise QueryError(f"a curator keeps a table made by open_table, got {type(table).__name__}")
+        if not isinstance(budget, Budget):
+            raise BudgetError(f"a curator needs a Budget, such as Budget(epsilon=1.0), got {budget!r}")
         self._engine = engine_of(table)
         self._noise: NoiseSource = ExactNoise() if noise is None else noise
         self.private = isinstance(self._noise, ExactNoise)

@@ -158,7 +158,8 @@ def _session(curator: mq.Curator, people: pa.Table, out: Console) -> None:
     first, later = ((ahead - before) / mq.UNITS_PER_ONE, (curator.ledger.spent() - ahead) / mq.UNITS_PER_ONE)
     out.print(
         f"All pairs of columns were bought ahead (rho {first:.2g}). Of {len(asked):,} answers {paid} were paid for "
-        f"(rho {later:.2g}); the worst is off by {worst:.2%} of the rows, {ALPHA:.0%} were promised."
+        f"(rho {later:.2g}); the worst is off by {worst:.2%} of the rows, {ALPHA:.0%} were promised. "
+        "Questions on one or two columns are frequent, those on three or on the finest columns rare."
     )
     out.print(f"spent {curator.spent}; remaining {curator.remaining}")
 

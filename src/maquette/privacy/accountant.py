@@ -155,7 +155,7 @@ class AdditiveAccountant(ABC):
 
     def _check(self, epsilon: float | None, rho: float | None, delta: float) -> None:
         if (epsilon is None) == (rho is None):
-            raise BudgetError(f"Got epsilon={epsilon} and rho={rho}; expected exactly one of them: keep one.")
+            raise BudgetError(f"Got epsilon={epsilon} and rho={rho}; expected exactly one of them.")
         name, amount = ("epsilon", epsilon) if rho is None else ("rho", rho)
         if not (isinstance(amount, Real) and 0 < amount < math.inf):
             raise BudgetError(f"{name} is {amount!r}; expected a finite number above 0, often between 0.01 and 10.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -99,8 +98,8 @@ class Budget:
             raise BudgetError(f"The row count is {rows}; expected at least 1.")
         if self.delta > 0 and Fraction(self.delta) * rows >= 1:
             raise BudgetError(
-                f"delta {self.delta:g} is not below 1 / rows = {1 / rows:.3g}: publishing a random row would satisfy "
-                f"it. Choose delta well below, such as {10.0 ** math.floor(math.log10(1 / rows) - 3):g}, or 0."
+                f"delta {self.delta:g} is not below 1 / rows: publishing a random row would satisfy it. Choose delta "
+                "well below, such as 1e-9, or 0."
             )
 
     def __repr__(self) -> str:

@@ -61,6 +61,8 @@ def release(
     >>> made.marginal("smoker", "age").shape
     (2, 10)
     """
+    if not isinstance(workload, Workload):
+        raise QueryError(f"expected a workload, such as marginals(schema, k=2), got {type(workload).__name__}")
     if workload.schema != curator.schema:
         raise QueryError("the workload was built for another schema; build it from curator.schema")
     _check(method, settings)

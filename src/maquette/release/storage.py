@@ -65,7 +65,13 @@ def save(release: Release, path: Path) -> str:
             file.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), part, zipfile.ZIP_DEFLATED)
     content = stream.getvalue()[:-SEAL]
     sealed = content + _digest(content).encode()
-    path.write_bytes(sealed)
+    try:
+        path.write_bytes(sealed)
+    except OSError as error:
+        raise DataError(
+            f"{str(path)!r} could not be written ({error.strerror}); the release is still there and paid for: save it "
+            "to a folder that exists"
+        ) from None
     return _digest(sealed)
 
 
