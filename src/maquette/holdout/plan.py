@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from numbers import Real
-from operator import index
-from typing import Any, Literal, SupportsIndex
+from typing import Any, Literal
 
 from maquette.errors import QueryError
 from maquette.holdout.fixed_point import SLACK
@@ -25,6 +23,7 @@ from maquette.theory.holdout import (
     splitting_width,
 )
 from maquette.theory.mechanisms import magnitude
+from maquette.theory.planning import html_table, least_rows, text_table, whole
 from maquette.theory.solve import fixed_point
 
 MAX_ROWS = 10**12
@@ -122,10 +121,7 @@ class HoldoutPlan:
         return [*lines, ["questions fixed beforehand", f"{self.fresh:.3g}", *gap, "if nothing were adaptive"]]
 
     def __str__(self) -> str:
-        lines = self._lines()
-        widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
-        table = ["  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines]
-        return "\n".join([self._heading(), *table])
+        return text_table(self._heading(), self._lines())
 
     def __repr__(self) -> str:
         best = self.best
@@ -133,11 +129,7 @@ class HoldoutPlan:
         return f"HoldoutPlan({choice}; {len(self)} methods, {self._heading()})"
 
     def _repr_html_(self) -> str:
-        head, *body = self._lines()
-        cells = "".join(f"<th>{html.escape(cell)}</th>" for cell in head)
-        rows = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in line) + "</tr>" for line in body)
-        caption = f"<caption>{html.escape(self._heading())}</caption>"
-        return f"<table>{caption}<tr>{cells}</tr>{rows}</table>{self.chart()}"
+        return html_table(self._heading(), self._lines()) + self.chart()
 
 
 def plan(
@@ -160,11 +152,11 @@ def plan(
     """
     check_confidence(confidence)
     reuse = Reuse(
-        rows=_whole("rows", rows, 1),
-        queries=_whole("queries", queries, 1),
-        failures=_whole("failures", failures, 0),
+        rows=whole("rows", rows, 1),
+        queries=whole("queries", queries, 1),
+        failures=whole("failures", failures, 0),
         beta=1 - confidence,
-        universe=None if universe is None else _whole("universe", universe, 2),
+        universe=None if universe is None else whole("universe", universe, 2),
     )
     if half_width is not None and not (isinstance(half_width, Real) and 0 < half_width < 0.5):
         raise QueryError(f"half_width is {half_width!r}; expected a fraction below 0.5, such as 0.02, or None")
@@ -281,23 +273,7 @@ def _rows_needed(method: _Method, reuse: Reuse, target: float) -> int | None:
         offered = method(replace(reuse, rows=rows))
         return offered is not None and offered[0] <= target
 
-    low, high = 0, MAX_ROWS
-    if not enough(high):
-        return None
-    while high - low > 1 and high > low * 1.0005:
-        middle = math.isqrt(low * high) if low else high >> 7
-        middle = min(max(middle, low + 1), high - 1)
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    step = int(10 ** max(0, len(str(high)) - 3))
-    return -(-high // step) * step
-
-
-def _whole(name: str, value: object, least: int) -> int:
-    """A count; 1e6 is welcome, being a whole number."""
-    number = int(value) if isinstance(value, float) and value.is_integer() else value
-    if isinstance(number, bool) or not isinstance(number, SupportsIndex) or index(number) < least:
-        raise QueryError(f"{name} is {value!r}; expected a whole number of at least {least}")
-    return index(number)
+    return least_rows(enough, MAX_ROWS)
 
 
 def _width(interval: Interval) -> str:

@@ -9,6 +9,7 @@ enumerated; any other is written out over the cells of S. Public computation.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from functools import cache, cached_property
 from types import MappingProxyType
@@ -65,7 +66,7 @@ CELLS: Columns = ("*",)  # the part that is one noisy histogram of the whole uni
 _basis = cache(orthonormal)
 
 
-class Lens:
+class Lens(ABC):
     """How every cell of a marginal depends on the parts of its columns."""
 
     def __init__(self, schema: Schema, columns: Columns, shape: tuple[int, ...], description: Description) -> None:
@@ -134,20 +135,21 @@ class Lens:
                 total += (mine * theirs * noise).sum(axis=-1)
         return total
 
+    @abstractmethod
     def peak(self, part: Columns) -> float:
         """The same for one coefficient of a part alone: the largest square of a share."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _gain(self, part: Columns) -> float:
-        raise NotImplementedError
+        """The variance that a part passes on to the noisiest cell, per unit of its own."""
 
+    @abstractmethod
     def _project(self, part: Columns, block: Values, power: int) -> Values:
         """Sum a block of coefficients with the shares of every cell, to this power."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _shares(self, part: Columns) -> Values:
         """The shares themselves: the axes of the cells, then those of the part."""
-        raise NotImplementedError
 
 
 class ProductLens(Lens):

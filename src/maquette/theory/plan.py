@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from numbers import Real
-from operator import index
-from typing import TYPE_CHECKING, Literal, SupportsIndex
+from typing import TYPE_CHECKING, Literal
 
 from maquette.errors import QueryError
 from maquette.privacy import Budget, Relation
 from maquette.theory.chart import Bar, bar_chart
 from maquette.theory.mechanisms import MECHANISMS, Mechanism, Question, magnitude
+from maquette.theory.planning import html_table, least_rows, text_table, whole
 from maquette.theory.solve import is_vacuous
 
 if TYPE_CHECKING:
@@ -124,10 +123,7 @@ class Plan:
         return promise.obstacle or ("experimental" if promise.experimental else "")
 
     def __str__(self) -> str:
-        lines = self._lines()
-        widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
-        table = ["  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines]
-        return "\n".join([self._heading(), *table])
+        return text_table(self._heading(), self._lines())
 
     def __repr__(self) -> str:
         best = self.best
@@ -135,11 +131,7 @@ class Plan:
         return f"Plan({choice}; {len(self)} mechanisms, {self._heading()})"
 
     def _repr_html_(self) -> str:
-        head, *body = self._lines()
-        cells = "".join(f"<th>{html.escape(cell)}</th>" for cell in head)
-        rows = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in line) + "</tr>" for line in body)
-        caption = f"<caption>{html.escape(self._heading())}</caption>"
-        return f"<table>{caption}<tr>{cells}</tr>{rows}</table>{self.chart()}"
+        return html_table(self._heading(), self._lines()) + self.chart()
 
 
 def plan(
@@ -204,15 +196,7 @@ def _rows_needed(mechanism: Mechanism, question: Question, alpha: float) -> int 
     def enough(rows: int) -> bool:
         return mechanism.promise(replace(question, rows=rows))[0].error <= alpha
 
-    low, high = 0, _most_rows(question)
-    if not enough(high):
-        return None
-    while high - low > 1 and high > low * 1.0005:
-        middle = math.isqrt(low * high) if low else high >> 7
-        middle = min(max(middle, low + 1), high - 1)
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    step = int(10 ** max(0, len(str(high)) - 3))
-    return min(-(-high // step) * step, _most_rows(question))
+    return least_rows(enough, _most_rows(question))
 
 
 def _most_rows(question: Question) -> int:
@@ -254,25 +238,17 @@ def _question(
         raise QueryError("Expected a schema or the size of a universe, exactly one of them: keep one.")
     if not (isinstance(beta, Real) and 0 < beta < 1):
         raise QueryError(f"beta is {beta!r}; expected a probability of failure between 0 and 1, such as 0.05.")
-    count = _whole("rows", rows)
+    count = whole("rows", rows)
     Budget(epsilon=epsilon, delta=delta).check_rows(count)
     return Question(
         rows=count,
-        universe=_whole("universe", universe) if schema is None else schema.size,
-        queries=_whole("queries", queries),
+        universe=whole("universe", universe) if schema is None else schema.size,
+        queries=whole("queries", queries),
         epsilon=float(epsilon),
         delta=float(delta),
         beta=float(beta),
         relation=Relation(relation).kind,
     )
-
-
-def _whole(name: str, value: object) -> int:
-    """A count of at least 1; 1e6 is welcome, being a whole number."""
-    number = int(value) if isinstance(value, float) and value.is_integer() else value
-    if isinstance(number, bool) or not isinstance(number, SupportsIndex) or index(number) < 1:
-        raise QueryError(f"{name} is {value!r}; expected a whole number of at least 1.")
-    return index(number)
 
 
 def _error(promise: Promise) -> str:

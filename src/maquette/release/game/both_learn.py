@@ -18,7 +18,15 @@ from maquette.release.artifact import Release, certified
 from maquette.release.dense import DenseModel, check_dense
 from maquette.release.evidence import NoEvidence
 from maquette.release.game.board import Board, Values, board_for
-from maquette.release.game.stakes import Calibration, QueryPlayer, Stakes, affordable, place_stakes, refuse_promise
+from maquette.release.game.stakes import (
+    Calibration,
+    QueryPlayer,
+    Stakes,
+    affordable,
+    in_words,
+    place_stakes,
+    refuse_promise,
+)
 from maquette.release.progress import Progress
 from maquette.release.shares import units_for
 from maquette.schema import Schema, impossible_cells
@@ -133,9 +141,7 @@ def _promised(board: Board, stakes: Stakes, chosen: theory.Play, beta: float) ->
         stretch=stakes.stretch,
     )
     alpha = float(error) + 2 * stakes.slack / stakes.rows
-    if alpha >= 1:
-        return None
-    return f"every cell of the workload within {alpha:.4g} of the rows with probability {1 - beta:.3g}"
+    return in_words(alpha, beta)
 
 
 def _chosen(

@@ -19,7 +19,15 @@ from maquette.query import Workload
 from maquette.release.artifact import Release, certified
 from maquette.release.evidence import NoEvidence
 from maquette.release.game.board import Board, board_for
-from maquette.release.game.stakes import Calibration, QueryPlayer, Stakes, affordable, place_stakes, refuse_promise
+from maquette.release.game.stakes import (
+    Calibration,
+    QueryPlayer,
+    Stakes,
+    affordable,
+    in_words,
+    place_stakes,
+    refuse_promise,
+)
 from maquette.release.progress import Progress
 from maquette.release.shares import units_for
 from maquette.theory import game as theory
@@ -116,9 +124,7 @@ def promised(board: Board, stakes: Stakes, chosen: theory.Play, gap: float, beta
             )
         )
     )
-    if alpha >= 1:
-        return None
-    return f"every cell of the workload within {alpha:.4g} of the rows with probability {1 - beta:.3g}"
+    return in_words(alpha, beta)
 
 
 def _chosen(

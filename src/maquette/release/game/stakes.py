@@ -120,3 +120,10 @@ def refuse_promise(alpha: float, stakes: Stakes) -> None:
             f"with about {stakes.rows:.3g} rows the theorem promises an error of {alpha:.3g}, which is nothing; give "
             'more rows or budget, or calibration="practical", which is as private and promises no error'
         )
+
+
+def in_words(alpha: float, beta: float) -> str | None:
+    """A promise of the game as a certificate states it; None where it says nothing."""
+    if alpha >= 1:
+        return None
+    return f"every cell of the workload within {alpha:.4g} of the rows with probability {1 - beta:.3g}"
