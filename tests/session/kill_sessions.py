@@ -83,11 +83,11 @@ def open_session(directory: Path, kills: int, variant: str = "plain", boot: int 
     if variant == "drifts":
         # Broken on purpose: an answer is taken from what is known now, and not from when it could first be given.
         def latest(need: Any) -> Any:
-            found = session._earliest(need)
+            found = session._knowledge._earliest(need)
             derived = found is not None and found.own is None
-            return dataclasses.replace(found, moment=session._transcript.moment) if derived else found
+            return dataclasses.replace(found, moment=session._record.transcript.moment) if derived else found
 
-        session._state = latest  # type: ignore[method-assign]
+        session._knowledge.state = latest  # type: ignore[method-assign]
         session._answers = _Nothing()
     return curator, session
 

@@ -567,7 +567,7 @@ def gate_restart() -> None:
                 ) as curator:
                     session = setting.opened(curator)
                     answers = {question: numbers(session.ask(question)) for question in order}
-                    state = session._transcript.digest, session.tolerance, curator.ledger.spent(), answers
+                    state = session._record.transcript.digest, session.tolerance, curator.ledger.spent(), answers
                     assert noise.used == 0 or not known, f"{setting}: a restart drew noise"
                 known = known or state
                 assert state == known, f"{setting}: a restart comes to another state"

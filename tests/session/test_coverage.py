@@ -19,6 +19,7 @@ from maquette.query import LinearQuery, Marginal
 from maquette.schema import Schema
 from maquette.session.need import Need
 from maquette.session.record import Direct, Order
+from maquette.session.shopping import Market
 from maquette.session.width import FRESH
 
 Values = np.typing.NDArray[np.float64]
@@ -117,10 +118,10 @@ def adversary(witness: Witness, rng: np.random.Generator) -> None:
 
 def buy(session: mq.Session, text: str, *, finer: float = 1.0) -> None:
     """Have all parts of a question bought, so that it and whatever else they answer are free."""
-    lens = session._lens(Need(Marginal(SCHEMA, (), mq.where(SCHEMA, text))))
+    lens = session._knowledge.lens(Need(Marginal(SCHEMA, (), mq.where(SCHEMA, text))))
     assert lens is not None
-    known = session._transcript.known(lens.gains)
-    bought = session._market.shop(lens, known, session.tolerance / finer, session._widths, 1)
+    known = session._record.transcript.known(lens.gains)
+    bought = Market(session.curator).shop(lens, known, session.tolerance / finer, session._knowledge.widths, 1)
     assert bought is not None
     if bought.prices:
         session._record.charge(Order(bought.prices, {}, {}), analyst="custodian")
@@ -229,4 +230,4 @@ def test_numbers_measured_as_asked_share_their_part_of_the_doubt_however_many_on
         assert all(numbers(answer)[0].guarantee is not None for answer in session.ask_many(asked))
     found = [own for kept in session._record.own.values() for own in kept if isinstance(own, Direct)]
     assert sorted(own.number for own in found) == list(range(1, 13))
-    assert sum(session._widths.fresh(1, own.number) for own in found) <= session.beta * FRESH
+    assert sum(session._knowledge.widths.fresh(1, own.number) for own in found) <= session.beta * FRESH

@@ -132,7 +132,7 @@ def test_one_histogram_serves_every_question_about_a_small_universe() -> None:
     session = mq.online(curator, alpha=0.05, beta=1e-3, simultaneous=False)
     opened = curator.ledger.spent() / UNITS_PER_ONE
     session.ask("age = 1 AND person")
-    assert session._transcript.has(CELLS)
+    assert session._record.transcript.has(CELLS)
     spent = curator.ledger.spent()
     unit = math.log(1e3) / (0.05 * ROWS)
     assert opened <= 2.2 * unit  # about the rows alone
@@ -141,8 +141,8 @@ def test_one_histogram_serves_every_question_about_a_small_universe() -> None:
     for count in range(1, SMALL.size + 1):
         weights = np.zeros(SMALL.size)
         weights[rng.permutation(SMALL.size)[:count]] = 1.0 if count % 3 else rng.random()
-        of = CellLens(SMALL, weights, (), session._constant.description)
-        assert session._width(of, session._transcript.moment, {}) <= session.tolerance
+        of = CellLens(SMALL, weights, (), Need(Marginal(SMALL)).lens(cells=True).description)
+        assert session._knowledge.width(of, session._record.transcript.moment) <= session.tolerance
     assert curator.ledger.spent() == spent
 
 
@@ -166,8 +166,8 @@ def test_the_number_of_rows_alone_buys_no_histogram() -> None:
         coarse = mq.online(curator, alpha=0.1, beta=1e-3, simultaneous=False, warm_start="histogram")
         fine = mq.online(curator, alpha=0.02, beta=1e-3, simultaneous=False, warm_start="histogram", rows=5_000)
         for session in (coarse, fine):
-            session.tolerance *= 0.5  # as if the rows were known less well than a session makes sure of
+            session._knowledge.tolerance *= 0.5  # as if the rows were known less well than a session makes sure of
             assert session.ask("SELECT count(*) FROM t").guarantee
-            assert not session._transcript.has(CELLS)
+            assert not session._record.transcript.has(CELLS)
         assert fine.ask("SELECT avg(age) FROM t WHERE person").guarantee
-        assert fine._transcript.has(CELLS)
+        assert fine._record.transcript.has(CELLS)

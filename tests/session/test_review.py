@@ -113,12 +113,12 @@ def test_an_interrupt_between_the_record_and_the_answer_loses_nothing(
         second = session.ask("b", strict=True)  # what was paid for is there
         assert keeper.ledger.spent() == before
         assert second.guarantee is not None
-        state, spent = session._transcript.digest, keeper.ledger.spent()
+        state, spent = session._record.transcript.digest, keeper.ledger.spent()
     with curator(2, tmp_path / "ledger") as keeper:
         session = mq.online(keeper, alpha=0.05, warm_start="none")
         assert numbers(session.ask("a")) == numbers(first)
         assert numbers(session.ask("b")) == numbers(second)
-        assert (session._transcript.digest, keeper.ledger.spent()) == (state, spent)
+        assert (session._record.transcript.digest, keeper.ledger.spent()) == (state, spent)
 
 
 WIDE = [(100,) * 4, (60,) * 7, (20,) * 8, (20,) * 4, (30,) * 4, (100, 20, 20, 20), (10,) * 6, (7,) * 7]

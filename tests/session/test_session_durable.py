@@ -75,12 +75,12 @@ def test_a_restart_repeats_every_answer_in_any_order(
     with opened(tmp_path / "ledger", budget, **setting) as (curator, session):
         answers = {question: session.ask(question) for question in QUESTIONS}
         promised = [question for question in QUESTIONS if "-" not in _promises(answers[question])]
-        digest, spent = session._transcript.digest, curator.ledger.spent()
+        digest, spent = session._record.transcript.digest, curator.ledger.spent()
     assert len(promised) > 3
     for seed in range(3):
         order = random.Random(seed).sample(promised, len(promised))
         with opened(tmp_path / "ledger", budget, **setting) as (curator, session):
-            assert session._transcript.digest == digest
+            assert session._record.transcript.digest == digest
             for question in order:
                 assert numbers(session.ask(question)) == numbers(answers[question]), question
                 assert numbers(session.ask(question)) == numbers(answers[question]), question
@@ -118,11 +118,11 @@ def test_a_guarded_answer_stays_the_same_after_a_restart(tmp_path: Path) -> None
         session._guardian._arm()
         assert session._guardian.armed
         answers = {text: session.ask(text) for text in ("smoker AND region = 'east'", "age >= 60 AND smoker")}
-        digest, spent = session._transcript.digest, curator.ledger.spent()
+        digest, spent = session._record.transcript.digest, curator.ledger.spent()
     assert "hypothesis" in {answer.source for answer in answers.values()}
     with opened(tmp_path / "ledger", mq.Budget(rho=50.0, delta=1e-9)) as (curator, session):
         assert not session._guardian.armed
-        assert session._transcript.digest == digest
+        assert session._record.transcript.digest == digest
         for text, answer in answers.items():
             assert numbers(session.ask(text)) == numbers(answer)
         assert curator.ledger.spent() == spent
@@ -193,7 +193,7 @@ def test_a_session_may_be_opened_while_another_of_its_name_is_asking() -> None:
             thread.join(timeout=120)
         assert not any(thread.is_alive() for thread in threads), "a deadlock"
         assert not failures
-        assert len({charge.id for charge in curator.ledger.charges()}) == session._transcript.moment
+        assert len({charge.id for charge in curator.ledger.charges()}) == session._record.transcript.moment
 
 
 def test_threads_pay_once_and_hear_the_same() -> None:

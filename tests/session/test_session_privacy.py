@@ -23,7 +23,10 @@ from maquette.query import Marginal
 from maquette.release.answer import AnswerTable
 from maquette.release.dense import DenseModel
 from maquette.session import Session, answering, opening, record
+from maquette.session.guardian import guessed
+from maquette.session.knowledge import Knowledge
 from maquette.session.need import Asked, Need
+from maquette.session.planner import Planner
 from maquette.session.reading import Reading
 from maquette.session.shopping import Market
 
@@ -84,12 +87,12 @@ def _cache_keyed_on_private_values() -> Any:
 
 
 def _hypothesis_from_the_truth() -> Any:
-    def model(original: Any, self: Session, **named: Any) -> Any:
-        whole = Need(Marginal(self.curator.schema, self.curator.schema.names))
-        counts = _true(self.curator, whole)
-        return DenseModel(self.curator.schema, counts / counts.sum())
+    def model(original: Any, self: Knowledge, **named: Any) -> Any:
+        curator = self.record.curator
+        counts = _true(curator, Need(Marginal(curator.schema, curator.schema.names)))
+        return DenseModel(curator.schema, counts / counts.sum())
 
-    return _wrapped(Session, "_model_now", model)
+    return _wrapped(Knowledge, "model", model)
 
 
 def _purchase_by_true_counts() -> Any:
@@ -121,14 +124,12 @@ def _warm_start_by_the_true_rows() -> Any:
 
 
 def _stop_when_the_true_error_is_small() -> Any:
-    def plan(original: Any, self: Session, needs: Any) -> Any:
-        model, rows = self._model_now(), self.rows
-        far = [
-            need for need in needs if np.abs(_true(self.curator, need) - answering.guessed(need, model, rows)).max() > 1
-        ]
+    def plan(original: Any, self: Planner, needs: Any) -> Any:
+        curator, model, rows = self._knowledge.record.curator, self._knowledge.model(), self._knowledge.rows
+        far = [need for need in needs if np.abs(_true(curator, need) - guessed(need, model, rows)).max() > 1]
         return original(self, far)
 
-    return _wrapped(Session, "_plan", plan)
+    return _wrapped(Planner, "plan", plan)
 
 
 def _empty_cells_shown_as_empty() -> Any:
@@ -251,20 +252,23 @@ def _noise_used_twice() -> Any:
 
 
 def _answers_drift() -> Any:
-    def earliest(original: Any, self: Session, need: Need) -> Any:
-        self._answers.clear()
+    def earliest(original: Any, self: Knowledge, need: Need) -> Any:
         self._settled.clear()
         found = original(self, need)
-        return found and replace(found, moment=self._transcript.moment)
+        return found and replace(found, moment=self.transcript.moment)
 
-    return _wrapped(Session, "_earliest", earliest)
+    def ask_many(original: Any, self: Session, *args: Any, **named: Any) -> Any:
+        self._answers.clear()
+        return original(self, *args, **named)
+
+    return _both(_wrapped(Knowledge, "_earliest", earliest), _wrapped(Session, "ask_many", ask_many))
 
 
 def _asked_again_is_measured_again() -> Any:
     def ask_many(original: Any, self: Session, *args: Any, **named: Any) -> Any:
         self._answers.clear()
-        self._settled.clear()
-        with _patched(Session, "_earliest", lambda self, need: None):
+        self._knowledge._settled.clear()
+        with _patched(Knowledge, "_earliest", lambda self, need: None):
             original(self, *args, **named)
         return original(self, *args, **named)
 

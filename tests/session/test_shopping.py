@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize
-from session_checks import NoNoise, curator_of
+from session_checks import NoNoise, curator_of, numbers
 
 import maquette as mq
 from maquette.query import Marginal
@@ -233,3 +233,38 @@ def test_finer_tolerances_cost_more_and_parts_that_serve_more_sets_are_bought_mo
     ratio = {part: many.precisions[part] / few.precisions[part] for part in of.gains}
     assert ratio[("age",)] > ratio[("age", "smoker", "town")]
     assert SLACK < 1e-5
+
+
+POOL = [
+    "SELECT count(*) FROM t",
+    "smoker",
+    "owner",
+    "age >= 2 AND smoker",
+    "town = 'a' AND owner",
+    "(age = 1 AND smoker) OR town = 'a'",
+    "SELECT avg(age) FROM t",
+    "SELECT smoker, count(*) FROM t GROUP BY smoker",
+    "SELECT age, owner, count(*) FROM t GROUP BY age, owner",
+    "SELECT town, owner, smoker, count(*) FROM t GROUP BY town, owner, smoker",
+]
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace"])
+@pytest.mark.parametrize("accounting", ["pure", "zcdp", "gdp"])
+def test_whatever_is_paid_for_together_is_promised(accounting: str, relation: str) -> None:
+    # Tables measured as asked add pieces to parts that other needs of the same charge rely on.
+    rows = 4_000
+    table = {
+        "age": np.arange(rows) % 6,
+        "smoker": np.arange(rows) % 3 == 0,
+        "town": np.array(["a", "b", "c"])[np.arange(rows) // 7 % 3],
+        "gain": np.zeros(rows),
+        "owner": np.arange(rows) % 2 == 0,
+    }
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        with curator_of(SCHEMA, table, mq.Budget(**BUDGETS[accounting]), NoNoise(0), relation=relation) as keeper:
+            session = mq.online(keeper, alpha=(0.02, 0.05, 0.1)[seed % 3], warm_start="none")
+            for size in rng.integers(1, 5, 4):
+                for answer in session.ask_many([POOL[i] for i in rng.permutation(len(POOL))[:size]]):
+                    assert all(number.guarantee is not None for number in numbers(answer))

@@ -58,6 +58,19 @@ class _Whole(NamedTuple):
     factor: float
 
 
+class _Size(NamedTuple):
+    """Largest squares of what a column passes on: outside of a part, inside it in all, and by one coefficient."""
+
+    outside: float
+    inside: float
+    peak: float
+
+    @classmethod
+    def of(cls, means: Values, contrasts: Values) -> _Size:
+        squares = contrasts**2
+        return cls(*(float(numbers.max(initial=0.0)) for numbers in (means**2, squares.sum(axis=1), squares)))
+
+
 NOTHING: Mapping[Columns, Component] = MappingProxyType({})
 
 CELLS: Columns = ("*",)  # the part that is one noisy histogram of the whole universe, without its total
@@ -100,17 +113,18 @@ class Lens(ABC):
 
     def _look_once(self, read: Read, instead: Mapping[Columns, Component]) -> tuple[Values, Values]:
         """The same for a single number, from its shares."""
-        value = variance = 0.0
-        for part in self.gains:
-            if part in instead:
-                value += instead[part].value
-                variance += instead[part].variance
-                continue
-            coefficients, noise = read(part)
-            shares = self._flat(part)
-            value += float(shares @ coefficients.reshape(-1))
-            variance += float(shares**2 @ noise.reshape(-1))
+        own = [instead[part] for part in self.gains if part in instead]
+        parts = [part for part in self.gains if part not in instead]
+        value, variance = sum(one.value for one in own), sum(one.variance for one in own)
+        if parts:
+            coefficients, noises = zip(*map(read, parts), strict=True)
+            shares = np.concatenate([self._flat(part) for part in parts])
+            value += float(shares @ np.concatenate(coefficients, axis=None))
+            variance += float(shares**2 @ np.concatenate(noises, axis=None))
         return np.array(value), np.array(variance)
+
+    def _spread_out(self, part: Columns, size: int) -> Values:
+        return self._shares(part).reshape(*self.shape, size) if self.shape else self._flat(part)
 
     def _flat(self, part: Columns) -> Values:
         if part not in self._kept:
@@ -131,7 +145,7 @@ class Lens(ABC):
         for part in self.gains:
             if part in other.gains and part not in instead:
                 noise = read(part)[1].reshape(-1)
-                mine, theirs = (lens._shares(part).reshape(*self.shape, len(noise)) for lens in (self, other))
+                mine, theirs = (lens._spread_out(part, len(noise)) for lens in (self, other))
                 total += (mine * theirs * noise).sum(axis=-1)
         return total
 
@@ -166,19 +180,17 @@ class ProductLens(Lens):
         basis = {name: matrices[name] @ _basis(schema[name].size).T for name in columns}
         self._means = {name: rows[:, 0] / math.sqrt(schema[name].size) for name, rows in basis.items()}
         self._contrasts = {name: rows[:, 1:] for name, rows in basis.items()}
+        self._sizes = {name: _Size.of(self._means[name], self._contrasts[name]) for name in columns}
         self._components: dict[Columns, tuple[Contrasts, float]] = {}
 
     def _gain(self, part: Columns) -> float:
-        rows = [
-            (self._contrasts[name] ** 2).sum(axis=1) if name in part else self._means[name] ** 2
-            for name in self.columns
-        ]
-        return self._scale**2 * math.prod(float(row.max(initial=0.0)) for row in rows)
+        sizes = [size.inside if name in part else size.outside for name, size in self._sizes.items()]
+        return self._scale**2 * math.prod(sizes)
 
     def peak(self, part: Columns) -> float:
         """The largest square of a share."""
-        rows = [self._contrasts[name] if name in part else self._means[name] for name in self.columns]
-        return self._scale**2 * math.prod(float((row**2).max(initial=0.0)) for row in rows)
+        sizes = [size.peak if name in part else size.outside for name, size in self._sizes.items()]
+        return self._scale**2 * math.prod(sizes)
 
     def component(self, part: Columns) -> tuple[Contrasts, float] | None:
         """The product of size * condition - held levels over the part's columns: whole numbers that sum to zero.
@@ -228,13 +240,20 @@ class ProductLens(Lens):
                 cells = np.moveaxis(cells, 0, i)
         return np.asarray(np.transpose(cells, self._order).reshape(self.shape)) * self._scale**power
 
+    def _flat(self, part: Columns) -> Values:
+        return self._flats[part]
+
+    @cached_property
+    def _flats(self) -> dict[Columns, Values]:
+        """The shares of a single number in all parts, column by column: each new one from one before it."""
+        flats: dict[Columns, Values] = {(): np.array([self._scale])}
+        for name in self.columns:
+            inside = {(*part, name): np.multiply.outer(flat, self._contrasts[name][0]) for part, flat in flats.items()}
+            outside = {part: flat * self._means[name] for part, flat in flats.items()}
+            flats = outside | {part: shares.reshape(-1) for part, shares in inside.items()}
+        return flats
+
     def _shares(self, part: Columns) -> Values:
-        if not self.shape:
-            share: Values = np.array(self._scale)
-            for name in self.columns:
-                rows_of = self._contrasts[name][0] if name in part else self._means[name]
-                share = np.multiply.outer(share, rows_of)
-            return share
         shares = np.full((1, 1), self._scale)
         for name in self.columns:
             shares = np.kron(shares, self._contrasts[name] if name in part else self._means[name][:, None])

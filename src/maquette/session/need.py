@@ -32,6 +32,16 @@ class Need:
         """One number for each group."""
         return self.marginal.shape[:-1] if self.signed else self.marginal.shape
 
+    @property
+    def tells_parts(self) -> bool:
+        """Whether it is a whole table of columns, which tells of all parts of them at once.
+
+        Turned into parts, Gaussian noise of a table stays jointly sub-Gaussian; independent Laplace noise would not.
+        """
+        marginal = self.marginal
+        columns = all(isinstance(axis, str) for axis in marginal.axes)
+        return columns and marginal.weight == LinearQuery.constant(marginal.schema)
+
     def lens(self, *, cells: bool) -> Lens | None:
         """How it depends on the parts, or on the cells, of the universe; None where that would be too large."""
         return self._by_cells if cells else self._by_parts

@@ -13,7 +13,9 @@ from maquette.query import LinearQuery, Marginal
 from maquette.release.residuals import Columns
 from maquette.schema import Schema
 from maquette.session.guardian import Guardian
+from maquette.session.knowledge import Knowledge
 from maquette.session.lens import CELLS, Lens, lens_of
+from maquette.session.planner import Planner
 from maquette.session.record import Order, Record
 from maquette.session.session import CUSTODIAN, Session
 from maquette.session.shopping import Market
@@ -84,7 +86,8 @@ def online(
                 warm_start == "auto" and opening.histogram_is_cheapest(tolerance)
             )
     guardian = Guardian(record, widths, tolerance, never=guard == "never")
-    session = Session(record, market, widths, alpha=alpha, tolerance=tolerance, guardian=guardian, expect=expect)
+    knowledge = Knowledge(record, widths, tolerance)
+    session = Session(knowledge, Planner(knowledge, market, expect=expect), guardian, alpha=alpha)
     if isinstance(warm_start, int):
         session.prepare(warm_start)
     return session

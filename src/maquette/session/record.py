@@ -17,7 +17,7 @@ from maquette.errors import BudgetExceeded, LedgerCorrupted
 from maquette.privacy import DiscreteGaussian, Loss
 from maquette.privacy.ledger import Charge
 from maquette.privacy.units import MAX_UNITS
-from maquette.query import Contrasts, LinearQuery
+from maquette.query import Contrasts
 from maquette.release.evidence import spread
 from maquette.release.residuals import Columns
 from maquette.release.shares import price
@@ -241,8 +241,8 @@ class Record:
         directs, rented = self._own(note)
         bought, asked = len(note["parts"]), len(note["parts"]) + len(note["direct"])
         self.cells = note["cells"]
-        plain = [] if self.cells else [one for one in measured[bought:asked] if _is_plain(one)]
-        self.transcript.add([*measured[:bought], *plain], cells=bool(self.cells))
+        whole = [one for one, need in zip(measured[bought:asked], directs, strict=True) if _tells_parts(one, need)]
+        self.transcript.add([*measured[:bought], *([] if self.cells else whole)], cells=bool(self.cells))
         moment = self.transcript.moment
         for measurement, need in zip(measured[bought:asked], directs, strict=True):
             self.directs += 1
@@ -275,15 +275,8 @@ def _components(need: Need, parts: Iterable[Columns]) -> Components:
     return found
 
 
-def _is_plain(measurement: Measurement) -> bool:
-    """Whether it is a whole table of columns with Gaussian noise, which tells of all parts of them at once.
-
-    Turned into parts, the noise of a table stays jointly sub-Gaussian; independent Laplace noise would not be.
-    """
-    marginal = measurement.marginal
-    columns = all(isinstance(axis, str) for axis in marginal.axes)
-    whole = marginal.weight == LinearQuery.constant(marginal.schema)
-    return columns and whole and isinstance(measurement.event, DiscreteGaussian)
+def _tells_parts(measurement: Measurement, need: Need) -> bool:
+    return need.tells_parts and isinstance(measurement.event, DiscreteGaussian)
 
 
 _RECORDS: WeakValueDictionary[tuple[int, str], Record] = WeakValueDictionary()  # a record keeps its curator alive

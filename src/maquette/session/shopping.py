@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +24,11 @@ from maquette.curator import Curator
 from maquette.privacy import UNITS_PER_ONE
 from maquette.privacy.interval import sum_half_width
 from maquette.privacy.units import MAX_UNITS
-from maquette.query import Contrasts
+from maquette.query import Contrasts, Marginal
 from maquette.release.residuals import Columns
 from maquette.session.lens import CELLS, CellLens, Lens, Outline
 from maquette.session.need import Need
-from maquette.session.transcript import Transcript, part_question
+from maquette.session.transcript import part_question
 from maquette.session.width import STEP, Known, Widths
 
 SLACK = 1e-6  # bought beyond the target, so that rounding does not leave it unmet
@@ -70,37 +71,53 @@ class Offer:
     burden: float
 
 
+class _Quote(NamedTuple):
+    """Of a part: units for a precision of one, its least norm, and how far a unit moves contrasts per unit of gain."""
+
+    rate: float
+    norm: float
+    moved: int
+
+
 class Market:
     """Prices of precision under a curator's relation and accounting."""
 
     def __init__(self, curator: Curator) -> None:
         self._curator = curator
         self._schema = curator.schema
-        self._rates: dict[Columns, float] = {}
-        self._norms: dict[Columns, float] = {}
-        self._moved: dict[Columns, int] = {}  # how far a unit moves contrasts of these columns, per unit of their gain
+        self._quotes: dict[Columns, _Quote] = {}
+        self._by_sizes: dict[tuple[str | int, ...], _Quote] = {}
         self.pure = curator.budget.accountant.currency == "pure"
         self._half = 1 if curator.budget.accountant.currency == "gdp" else 2
         self._wide = sum(1 for column in self._schema.columns if column.size > 1)
 
     def rate(self, part: Columns) -> float:
         """Units for a precision of one (the inverse variance of an orthonormal coefficient, in counts)."""
-        if part not in self._rates:
-            relation, question = self._curator.relation, part_question(self._schema, part)
-            norm = math.prod(_norm(matrix) for matrix in question.matrices) if isinstance(question, Contrasts) else 1.0
-            self._norms[part] = norm
-            _, most, square = question.gains if isinstance(question, Contrasts) else (1, 1, 1)
-            self._moved[part] = relation.l1(question) // most if self.pure else relation.l2_squared(question) // square
-            if self.pure:  # variance 2 b^2
-                self._rates[part] = UNITS_PER_ONE * relation.l1(question) / norm * math.sqrt(2)
-            else:
-                self._rates[part] = UNITS_PER_ONE * relation.l2_squared(question) / norm**2 / self._half
-        return self._rates[part]
+        return self._quote(part).rate
+
+    def _quote(self, part: Columns) -> _Quote:
+        """The price of a part, which only the sizes of its columns matter to."""
+        if part not in self._quotes:
+            sizes = part if part == CELLS else self._schema.shape(part)
+            if sizes not in self._by_sizes:
+                self._by_sizes[sizes] = self._reckon(part_question(self._schema, part))
+            self._quotes[part] = self._by_sizes[sizes]
+        return self._quotes[part]
+
+    def _reckon(self, question: Marginal | Contrasts) -> _Quote:
+        relation = self._curator.relation
+        norm = math.prod(_norm(matrix) for matrix in question.matrices) if isinstance(question, Contrasts) else 1.0
+        _, most, square = question.gains if isinstance(question, Contrasts) else (1, 1, 1)
+        if self.pure:  # variance 2 b^2
+            moved = relation.l1(question)
+            return _Quote(UNITS_PER_ONE * moved / norm * _ROOT, norm, moved // most)
+        moved = relation.l2_squared(question)
+        return _Quote(UNITS_PER_ONE * moved / norm**2 / self._half, norm, moved // square)
 
     def price(self, part: Columns, precision: float) -> int:
         """Units for adding so much precision."""
-        rate = self.rate(part)
-        return self._units(rate, precision, self._norms[part] ** 2 / precision)
+        quote = self._quote(part)
+        return self._units(quote.rate, precision, quote.norm**2 / precision)
 
     def _units(self, rate: float, precision: float, variance: float) -> int:
         """Units for a precision, as noise of this variance in whole numbers."""
@@ -214,7 +231,7 @@ class Market:
 
     def _times(self, part: Columns, gain: float, outline: Outline) -> float:
         """How many times cheaper one contrast is than the part: one row moves it by its largest entry."""
-        rate, moved = self.rate(part), self._moved[part]
+        rate, _, moved = self._quote(part)
         if self.pure:
             return rate * math.sqrt(gain) / (UNITS_PER_ONE * moved * outline.largest * abs(outline.factor) * _ROOT)
         return rate * gain * self._half / (UNITS_PER_ONE * moved * (outline.largest * outline.factor) ** 2)
@@ -223,20 +240,17 @@ class Market:
         """A purchase with some of its parts rented: what the question gets is as precise."""
         rented = {}
         for part in rents:
-            component = lens.component(part)
-            if part in purchase.precisions and component is not None:
-                rented[part] = self._rent(component, lens.gains[part] / purchase.precisions[part])
+            outline = lens.outline(part)
+            if part in purchase.precisions and outline is not None:
+                rented[part] = self._rent(part, outline, lens.gains[part] / purchase.precisions[part])
         kept = {part: units for part, units in purchase.prices.items() if part not in rented}
         own = sum(purchase.prices[part] / purchase.reuse[part] for part in rented)
         return Offer(purchase.precisions, kept, rented, purchase.burden - own + sum(rented.values()))
 
-    def _rent(self, component: tuple[Contrasts, float], variance: float) -> int:
+    def _rent(self, part: Columns, outline: Outline, variance: float) -> int:
         """Units for knowing what a part contributes to one number with this variance."""
-        (contrast, factor), relation = component, self._curator.relation
-        if self.pure:
-            rate = UNITS_PER_ONE * relation.l1(contrast) * math.sqrt(2)
-        else:
-            rate = UNITS_PER_ONE * relation.l2_squared(contrast) / self._half
+        (largest, factor), moved = outline, self._quote(part).moved
+        rate = UNITS_PER_ONE * (moved * largest * _ROOT if self.pure else moved * largest**2 / self._half)
         return self._units(rate, factor**2 / variance * (1 + SLACK), variance / factor**2)
 
     def _guess(self, lens: Lens, known: Mapping[Columns, Known], tolerance: float, widths: Widths) -> float:
@@ -254,18 +268,22 @@ class Market:
     def direct(self, need: Need, tolerance: float, doubt: float) -> int:
         """Units for measuring a need just as it is asked, each number within the tolerance but for `doubt`."""
         relation, marginal = self._curator.relation, need.marginal
-        numbers = 2 if need.signed else 1  # a signed number is the difference of two
-        deviation = tolerance / sum_half_width(1.0, 1.0 / math.sqrt(numbers), 1 - doubt, gaussian=not self.pure)
-        if not self.pure:
-            deviation *= max(0.0, 1 - STEP / tolerance)
-        if deviation <= 0:
+        precision = self.fresh_precision(need, tolerance, doubt)
+        if math.isinf(precision):
             return MAX_UNITS
-        precision = numbers / deviation**2
         if self.pure:
             rate = UNITS_PER_ONE * relation.l1(marginal) / marginal.grid * math.sqrt(2)
         else:
             rate = UNITS_PER_ONE * relation.l2_squared(marginal) / marginal.grid**2 / self._half
         return self._units(rate * (1 + SLACK), precision, marginal.grid**2 / precision)
+
+    def fresh_precision(self, need: Need, tolerance: float, doubt: float) -> float:
+        """The precision that every cell of a need then has, at least; infinite where none would do."""
+        numbers = 2 if need.signed else 1  # a signed number is the difference of two
+        deviation = tolerance / sum_half_width(1.0, 1.0 / math.sqrt(numbers), 1 - doubt, gaussian=not self.pure)
+        if not self.pure:
+            deviation *= max(0.0, 1 - STEP / tolerance)
+        return numbers / deviation**2 if deviation > 0 else math.inf
 
     def _fill(
         self, lens: Lens, known: Mapping[Columns, Known], target: float, reuse: Mapping[Columns, float]
@@ -316,30 +334,3 @@ def _least_precision(enough: Callable[[float], bool], guess: float) -> float | N
 def _norm(matrix: NDArray[np.int64]) -> float:
     """The least norm of a row: what is promised of every coefficient."""
     return float(np.linalg.norm(matrix, axis=1).min())
-
-
-class Ahead:
-    """What will be known once an order is carried out."""
-
-    def __init__(self, transcript: Transcript) -> None:
-        self._transcript = transcript
-        self._parts: dict[Columns, Known] = {}
-        self._rented: dict[str, dict[Columns, Known]] = {}
-
-    def known(self, lens: Lens, need: Need) -> dict[Columns, Known]:
-        """Of the parts of a need, those rented for it included."""
-        bought = {part: self._parts[part] for part in lens.gains if part in self._parts}
-        return {**self._transcript.known(lens.gains), **bought, **self._rented.get(need.key, {})}
-
-    def take(self, need: Need, offer: Offer) -> None:
-        """Reckon with an offer."""
-        known = self._transcript.known(offer.prices)
-        for part in offer.prices:
-            self._parts[part] = after(self._parts.get(part, known.get(part)), offer.precisions[part])
-        rented = {part: Known(1.0 / offer.precisions[part], 1, lumped=True) for part in offer.rents}
-        if rented:
-            self._rented[need.key] = rented
-
-    def give_up(self, need: Need) -> None:
-        """Reckon no more with what was to be rented for a need."""
-        self._rented.pop(need.key, None)

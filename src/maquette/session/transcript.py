@@ -13,6 +13,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,6 +84,9 @@ class State:
     def known(self) -> Known:
         """What the variance of a coefficient is at most, and the number of pieces."""
         return Known(1.0 / self.weight, self.pieces)
+
+
+_moment = attrgetter("moment")
 
 
 class Transcript:
@@ -173,7 +177,9 @@ class Transcript:
             return None
         if moment is None:
             return states[-1]
-        place = bisect_right([state.moment for state in states], moment)
+        if states[-1].moment <= moment:
+            return states[-1]
+        place = bisect_right(states, moment, key=_moment)
         return states[place - 1] if place else None
 
     def has(self, part: Columns) -> bool:

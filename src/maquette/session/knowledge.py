@@ -1,0 +1,103 @@
+"""Knowledge: what a session knows of its questions, from when, and by what; a function of its record alone."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping
+
+from maquette.release.residuals import Columns
+from maquette.session.answering import Numbers, Settled, known_with, measured
+from maquette.session.lens import NOTHING, Component, Lens
+from maquette.session.model import Model, model_of
+from maquette.session.need import Need, everyone
+from maquette.session.record import Direct, Own, Record, Rented, Vouched
+from maquette.session.transcript import Transcript
+from maquette.session.width import Widths
+
+ROUNDING = 2e-6  # what splitting a charge may lose of a precision
+
+
+class Knowledge:
+    """What was measured, seen through the lenses of questions, against one tolerance."""
+
+    def __init__(self, record: Record, widths: Widths, tolerance: float) -> None:
+        self.record = record
+        self.widths = widths
+        self.tolerance = tolerance
+        self._lenses: dict[str, Lens | None] = {}
+        self._settled: dict[str, Settled] = {}
+        self._fitted: tuple[int, Model | None] = (-1, None)
+
+    @property
+    def transcript(self) -> Transcript:
+        """Everything measured so far."""
+        return self.record.transcript
+
+    @property
+    def rows(self) -> float:
+        """The estimated number of rows."""
+        lens = self.lens(everyone(self.transcript.schema))
+        assert lens is not None, "the number of rows has a lens"
+        values, _ = lens.look(self.transcript.reader())
+        return max(1.0, float(values))
+
+    def lens(self, need: Need) -> Lens | None:
+        """How a need depends on what can be measured; None where that would be too large."""
+        if need.key not in self._lenses:
+            self._lenses[need.key] = need.lens(cells=bool(self.record.cells))
+        return self._lenses[need.key]
+
+    def state(self, need: Need) -> Settled | None:
+        """From when, and by what, a need is known within the tolerance; None if it is not."""
+        if need.key not in self._settled:
+            settled = self._earliest(need)
+            if settled is None:
+                return None
+            self._settled[need.key] = settled
+        return self._settled[need.key]
+
+    def _earliest(self, need: Need) -> Settled | None:
+        lens, found = self.lens(need), list[Settled]()
+        if lens is not None:
+            moments = self.transcript.moments(lens) if lens.gains else [0]
+            fits = (moment for moment in moments if self.width(lens, moment) <= self.tolerance)
+            found += [Settled(moment) for moment in itertools.islice(fits, 1)]
+        found += [Settled(own.moment, own) for own in self.record.own.get(need.key, []) if self._fits(lens, own)]
+        return min(found, key=lambda settled: settled.moment, default=None)
+
+    def _fits(self, lens: Lens | None, own: Own) -> bool:
+        """Whether what a need has of its own is within the tolerance, up to rounding."""
+        match own:
+            case Vouched():
+                sure = own.beta <= self.widths.beta and own.simultaneous >= self.widths.simultaneous
+                width = own.tolerance if sure else math.inf
+            case Direct():
+                width = float(measured(own, self.widths).widths.max(initial=0.0))
+            case Rented():
+                width = math.inf if lens is None else self.width(lens, own.moment, own.components)
+        return width <= self.tolerance * (1 + ROUNDING)
+
+    def width(self, lens: Lens, moment: int, rented: Mapping[Columns, Component] = NOTHING) -> float:
+        """The half-width of the noisiest cell as of a moment, in counts; infinite where a part is not known."""
+        known = known_with(lens, self.transcript.known(lens.gains, moment), rented)
+        return self.widths.of(lens, known) if len(known) == len(lens.gains) else math.inf
+
+    def width_after(self, need: Need) -> float:
+        """How precise a need is, or would be once paid for, in counts."""
+        if self.state(need) is None:
+            return self.tolerance
+        return float(self.numbers([need]).reading(need).widths.max(initial=0.0))
+
+    def model(self, *, stale: int = 1) -> Model:
+        """The public model of what is known now, or when there were up to `stale` times fewer charges."""
+        moment, model = self._fitted
+        if model is None or self.transcript.moment > stale * moment:
+            moment, model = self.transcript.moment, model_of(self.transcript)
+            self._fitted = moment, model
+        return model
+
+    def numbers(self, needs: Iterable[Need]) -> Numbers:
+        """The numbers of these needs, each as of when it was first known well enough, or the best there are."""
+        settled = {need.key: self.state(need) for need in needs}
+        return Numbers(self.record, self.widths, lens=self.lens, settled=settled, model=self.model)
