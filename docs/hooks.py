@@ -2,11 +2,13 @@
 
 A page asks for it with a marker on a line of its own: `<!-- commands -->`, `<!-- names of maquette.query -->`,
 `<!-- namesakes in maquette.query -->`, `<!-- decisions -->`. Names such as `maquette.theory.net` in inline code become
-links wherever the reference has them.
+links wherever the reference has them; in the theory each is followed by a link to the line of code it stands for, and
+names of tests are links too. Those lines are in pages of the site's own, under code/, so that nothing is fetched.
 """
 
 from __future__ import annotations
 
+import html
 import importlib
 import inspect
 import re
@@ -22,11 +24,86 @@ MARKER = re.compile(
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 TERMINAL = {"COLUMNS": "88", "TERM": "dumb", "NO_COLOR": "1"}
 NAME = re.compile(r"(?<!\[)`(maquette(?:\.\w+)+)`(?!\])")
+TEST = re.compile(r"(?<!\[)`(tests/[\w/]+\.py)`(?!\])")
+ROOT = DOCS.parent
+CODE = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title><style>
+:root {{ color-scheme: light dark; }}
+body {{ margin: 0 auto; max-width: 62rem; padding: 1rem; font-family: system-ui, sans-serif; overflow-wrap: anywhere; }}
+pre {{ overflow-x: auto; font-size: .82rem; line-height: 1.45; }}
+a.line {{ display: inline-block; width: 3.2em; padding-right: 1em; text-align: right; color: #888; user-select: none;
+  text-decoration: none; scroll-margin-top: 30vh; }}
+a.line:target {{ background: #d9822b; color: #fff; }}
+{style}
+@media (prefers-color-scheme: dark) {{ {dark} }}
+</style></head><body><p><a href="{up}index.html">Maquette</a>: <code>{title}</code></p>
+<pre class="highlight">{body}</pre></body></html>
+"""
+_shown: set[str] = set()  # files that a page links to
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
+def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     """Fill in what a page asks for, then link names."""
-    return linked(MARKER.sub(_filled, markdown))
+    filled = MARKER.sub(_filled, markdown)
+    return linked(filled, up="../" if page.file.src_uri.startswith("theory/") else None)
+
+
+def on_post_build(*, config: Any, **_: Any) -> None:
+    """Write the code that pages link to, a line to an anchor."""
+    for path in sorted(_shown):
+        out = Path(config["site_dir"], "code", path).with_suffix(".html")
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(code(path), encoding="utf-8")
+
+
+def code(path: str) -> str:
+    """A file of ours as a page: L7 is the anchor of its seventh line."""
+    from pygments import highlight
+    from pygments.formatters import HtmlFormatter
+    from pygments.lexers import PythonLexer
+
+    formatter, dark = HtmlFormatter(nowrap=True), HtmlFormatter(style="monokai")
+    lines = highlight((ROOT / path).read_text(encoding="utf-8"), PythonLexer(stripnl=False), formatter).splitlines()
+    body = "\n".join(f'<a class="line" id="L{n}" href="#L{n}">{n}</a>{line}' for n, line in enumerate(lines, 1))
+    return CODE.format(
+        title=html.escape(path),
+        style=formatter.get_style_defs(".highlight"),
+        dark=dark.get_style_defs(".highlight"),
+        up="../" * (path.count("/") + 1),
+        body=body,
+    )
+
+
+def place(name: str) -> tuple[str, int]:
+    """The file and the line in which the thing of this name is written."""
+    parts = name.split(".")
+    found: Any = importlib.import_module(parts[0])
+    for depth, part in enumerate(parts[1:], start=2):
+        try:
+            above, found = found, importlib.import_module(".".join(parts[:depth]))
+        except ModuleNotFoundError:
+            above, found = found, getattr(found, part)
+    if depth == len(parts) and inspect.ismodule(found) and callable(getattr(above, parts[-1], None)):
+        found = getattr(above, parts[-1])  # a function that shares its name with its file
+    if inspect.ismodule(found):
+        return _within(found.__file__), 1
+    if inspect.isclass(found) or inspect.isroutine(found):
+        thing = inspect.unwrap(found)
+        return _within(inspect.getsourcefile(thing)), inspect.getsourcelines(thing)[1]
+    text = Path(above.__file__).read_text(encoding="utf-8")
+    line = re.search(rf"^{parts[-1]}\b", text, re.MULTILINE)
+    return _within(above.__file__), 1 if line is None else text.count("\n", 0, line.start()) + 1
+
+
+def _within(path: str | None) -> str:
+    return Path(path or "").resolve().relative_to(ROOT.resolve()).as_posix()
+
+
+def _code_link(path: str, line: int, up: str, text: str) -> str:
+    _shown.add(path)
+    address = Path("code", path).with_suffix(".html").as_posix()
+    return f'<a class="code" href="{up}{address}#L{line}" title="{path}, line {line}">{text}</a>'
 
 
 def _filled(marker: re.Match[str]) -> str:
@@ -41,13 +118,23 @@ def _filled(marker: re.Match[str]) -> str:
             return namesakes(marker["module"])
 
 
-def linked(markdown: str) -> str:
-    """Every dotted name in inline code, outside code blocks, as a reference that may stay plain."""
+def linked(markdown: str, up: str | None = None) -> str:
+    """Every dotted name in inline code, outside code blocks, as a reference that may stay plain.
+
+    With `up`, the way from the page to the top of the site, links to lines of code are added.
+    """
     parts, end = [], 0
     for fence in FENCE.finditer(markdown):
-        parts += [NAME.sub(_reference, markdown[end : fence.start()]), fence[0]]
+        parts += [_named(markdown[end : fence.start()], up), fence[0]]
         end = fence.end()
-    return "".join([*parts, NAME.sub(_reference, markdown[end:])])
+    return "".join([*parts, _named(markdown[end:], up)])
+
+
+def _named(text: str, up: str | None) -> str:
+    if up is None:
+        return NAME.sub(_reference, text)
+    text = NAME.sub(lambda name: f"{_reference(name)} {_code_link(*place(name[1]), up, 'code')}", text)
+    return TEST.sub(lambda path: _code_link(path[1], 1, up, f"<code>{path[1]}</code>"), text)
 
 
 def _reference(name: re.Match[str]) -> str:

@@ -25,6 +25,26 @@ ROOMS = ("schema", "query", "curator", "privacy", "privacy.ledger", "hypothesis"
 ROOMS += ("release.game", "session", "holdout", "theory", "report", "audit")
 NAME = re.compile(r"`(maquette(?:\.\w+)+)`")
 TEST = re.compile(r"`(tests/[\w/.]+)`")
+FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+LINE = re.compile(r'<code>(maquette[\w.]+)</code>(?:</a>|</span>)* <a class="code"[^>]*title="([^",]+), line (\d+)"')
+KINDS = ("definition", "theorem", "algorithm", "proposition", "lemma", "claim", "corollary")
+STATEMENTS = {  # what the sources number, by the titles of the map
+    "Book, chapter 5": {
+        "definition": "5.1 5.2 5.3 5.4 5.5 5.6 5.7",
+        "theorem": "5.3 5.4 5.5 5.6 5.7 5.8 5.9 5.10 5.11 5.12 5.13 5.14 5.15",
+        "algorithm": "7 8 9 10 11",
+        "proposition": "5.1 5.2 5.16",
+    },
+    "Lecture on adaptivity": {"definition": "1 3 4", "theorem": "2 4 5 7 8", "claim": "1 3 6"},
+    "Lecture on many queries": {
+        "definition": "1",
+        "theorem": "2 4 5 8 9",
+        "algorithm": "1 2",
+        "lemma": "3 6",
+        "corollary": "7",
+    },
+    "Lecture 8": {"definition": "1 2 3 8", "theorem": "4 5 6 7 9 10 11", "algorithm": "1 2"},
+}
 STYLED = re.compile(r"url\(\s*['\"]?((?:https?:)?//[^)'\"]+)|@import\s+(?:url\()?['\"]?((?:https?:)?//[^)'\";]+)")
 ASSETS = {
     "script": "src",
@@ -171,6 +191,67 @@ def test_theory_names_what_exists(page: Path) -> None:
         resolve(name)
     missing = [path for path in TEST.findall(text) if not (ROOT / path).exists()]
     assert not missing
+
+
+def test_theory_leads_to_lines_of_code(site: Path) -> None:
+    """Every name in the theory is followed by a link to the line that defines it, and every test is a link."""
+    lost, seen = [], 0
+    for page in sorted((DOCS / "theory").glob("*.md")):
+        text = FENCE.sub("", page.read_text(encoding="utf-8"))
+        built = (site / "theory" / page.with_suffix(".html").name).read_text(encoding="utf-8")
+        links = LINE.findall(built)
+        for name in NAME.findall(text):
+            found = [(path, int(line)) for before, path, line in links if before == name]
+            if not found or not defines(*found[0], name):
+                lost.append(f"{page.name}: {name} {found[:1]}")
+        files = [path for path in TEST.findall(text) if path.endswith(".py")]
+        lost += [f"{page.name}: {path}" for path in files if f'title="{path}, line 1"' not in built]
+        seen += len(links)
+    assert not lost
+    assert seen > 100
+
+
+def defines(path: str, line: int, name: str) -> bool:
+    """Whether this line begins the thing of this name; the first line stands for a whole file."""
+    text = (ROOT / path).read_text(encoding="utf-8").splitlines()
+    last = name.rpartition(".")[2]
+    if line == 1:
+        return Path(path).stem in (last, "__init__")
+    # a decorator may stand before it
+    return any(re.match(rf"(async def|def|class) {last}\b|{last}\b", each) for each in text[line - 1 : line + 4])
+
+
+def test_every_statement_of_the_sources_is_on_the_map() -> None:
+    sections = dict(
+        re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", (DOCS / "theory" / "map.md").read_text(), re.M | re.S)
+    )
+    missing = []
+    for source, wanted in STATEMENTS.items():
+        found = statements(sections[source])
+        missing += [
+            f"{source}: {kind} {number}"
+            for kind, numbers in wanted.items()
+            for number in numbers.split()
+            if (kind, number) not in found
+        ]
+    assert not missing
+
+
+def statements(text: str) -> set[tuple[str, str]]:
+    """The numbered statements that a text names: "theorems 5.3, 5.4", "definitions 1 to 3"."""
+    found = set()
+    for kind, listed in re.findall(rf"({'|'.join(KINDS)})s? ((?:\d[\d.]*(?:, | and | to )?)+)", text):
+        for first, last in re.findall(r"(\d[\d.]*\d|\d)(?: to (\d+))?", listed):
+            numbers = range(int(first), int(last) + 1) if last else [first]
+            found |= {(kind, str(number)) for number in numbers}
+    return found
+
+
+def test_code_pages_hold_the_files_as_they_are(site: Path) -> None:
+    for path in sorted((site / "code").rglob("*.html")):
+        source = ROOT / path.relative_to(site / "code").with_suffix(".py")
+        lines = source.read_text(encoding="utf-8").splitlines()
+        assert {f"L{number}" for number in range(1, len(lines) + 1)} <= read(path).anchors
 
 
 def resolve(name: str) -> object:

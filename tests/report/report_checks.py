@@ -72,6 +72,16 @@ def session_page() -> str:
     return text
 
 
+@functools.cache
+def busy_page() -> str:
+    """The page of a session that was asked for whole tables, so that it has every kind of chart."""
+    session = online(curator(mq.Budget(epsilon=4.0, delta=1e-9)), alpha=0.1)
+    hostile = '"{}"'.format(HOSTILE.replace('"', '""'))
+    for names in ("region", "kids", hostile, "region, kids", f"region, {hostile}", f"kids, {hostile}", "region"):
+        session.ask(f"SELECT {names}, count(*) FROM t GROUP BY {names}")
+    return report(session)
+
+
 def specs(text: str) -> dict[str, Any]:
     """The charts of a page."""
     found = re.search(r'<script type="application/json" id="specs">(.*?)</script>', text, re.DOTALL)

@@ -9,7 +9,7 @@ from report_checks import asked, curator, page, released, session_page, specs
 
 import maquette as mq
 from maquette.privacy import UNITS_PER_ONE
-from maquette.report.account import Line, grouped, marked, priced
+from maquette.report.account import Line, grouped, marked, numbered, priced
 from maquette.report.subject import subject_of
 
 
@@ -48,6 +48,13 @@ def test_grouping_loses_nothing(number: int) -> None:
     assert sum(line.units for line in kept) == sum(line.units for line in lines)
     assert sum(line.charges for line in kept) == number
     assert sum(line.units for line in kept if line.own) == sum(line.units for line in lines if line.own)
+
+
+def test_lines_are_numbered_by_their_charges() -> None:
+    kept = grouped([Line(f"measure {i}", 1) for i in range(41)])
+    assert numbered(kept)[:2] == ["1 to 3. 3 charges: measure", "4 to 6. 3 charges: measure"]
+    assert numbered(kept)[-1] == "40 to 41. 2 charges: measure"
+    assert numbered([Line("measure age", 1), Line("choose among 3 tables", 2)])[1] == "2. choose among 3 tables"
 
 
 def test_the_drawn_waterfall_ends_at_what_was_spent() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from report_checks import page, session_page
+from report_checks import busy_page, page
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 DRAWN = "document.querySelectorAll('.chart').length === document.querySelectorAll('.chart[data-drawn]').length"
@@ -35,7 +35,7 @@ def browser() -> Iterator[Any]:
 @pytest.mark.parametrize("which", ["release", "session"])
 def test_it_opens_from_disk(browser: Any, which: str, width: int, scheme: str, tmp_path: Path) -> None:
     home = tmp_path / "report.html"
-    home.write_text(page() if which == "release" else session_page(), encoding="utf-8")
+    home.write_text(page() if which == "release" else busy_page(), encoding="utf-8")
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
     asked: list[str] = []
     said: list[str] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from report_checks import HOSTILE, SCHEMA, asked, curator, page, prose, released
 import maquette as mq
 from maquette.errors import DataError, MaquetteError, QueryError
 from maquette.release import Release, gaussian, graphical, iterative_construction, mwem, storage
-from maquette.report import charts, evaluation, registry_entry, report
+from maquette.report import charts, evaluation, registry_entry, report, tables
 from maquette.report import test_data as declared
 from maquette.report.subject import subject_of
 from maquette.session import online
@@ -42,6 +43,15 @@ def test_a_session_tells_of_its_questions() -> None:
     ]
     assert [value["route"] for value in values].count("cache") == 2
     assert values[-1]["spent"] == pytest.approx(asked().curator.ledger.spent() / mq.UNITS_PER_ONE)
+
+
+def test_a_session_draws_no_guesses() -> None:
+    """Its model knows only what was asked: of the rest a picture would show nothing but the prior."""
+    text = prose(session_page())
+    assert "<h3>region</h3>" in text
+    assert "<h3>age</h3>" not in text
+    assert "Not asked about yet, level by level: age" in text
+    assert "Not asked about yet" not in prose(page())
 
 
 def test_peeking_charges_nothing_and_holds_the_answer() -> None:
@@ -111,6 +121,63 @@ def test_files_from_before_traces_still_load(tmp_path: Path, monkeypatch: pytest
     assert Release.load(tmp_path / "old.maq").trace == ()
 
 
+def test_files_from_before_units_were_named_still_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Older:
+        """JSON as it was written when certificates did not name the unit."""
+
+        loads = staticmethod(json.loads)
+
+        @staticmethod
+        def dumps(value: dict[str, Any], **how: Any) -> str:
+            kept = {name: fact for name, fact in value["certificate"].items() if name != "unit"}
+            return json.dumps({**value, "certificate": kept}, **how)
+
+    schema = mq.Schema([mq.Boolean("a")])
+    rows = {"a": [True, False] * 50, "who": [i // 2 for i in range(100)]}
+    table = mq.open_table(rows, schema, privacy_unit="who", max_contributions=2)
+    made = mq.release(mq.Curator(table, mq.Budget(epsilon=1.0)), mq.marginals(schema, k=1))
+    made.save(tmp_path / "new.maq")
+    assert Release.load(tmp_path / "new.maq").certificate.unit == "who"
+    monkeypatch.setattr(storage, "json", Older)
+    made.save(tmp_path / "old.maq")
+    older = Release.load(tmp_path / "old.maq")
+    assert older.certificate.unit is None
+    assert "<b>one unit of up to 2 rows</b>" in report(older)
+
+
+def test_one_row_of_each_unit_is_still_a_unit() -> None:
+    schema = mq.Schema([mq.Boolean("a")])
+    table = mq.open_table({"a": [True, False] * 50, "who": list(range(100))}, schema, privacy_unit="who")
+    made = mq.release(mq.Curator(table, mq.Budget(epsilon=1.0)), mq.marginals(schema, k=1))
+    assert subject_of(made).unit == "one who (with one row)"
+    assert {hazard.topic: hazard.status for hazard in evaluation(made)}["Unit of privacy"] == "met"
+    assert "<th>unit<" in report(made)
+    assert subject_of(released()).unit == "one row"
+
+
+def test_pairs_show_their_intervals_on_the_page() -> None:
+    text = prose(page())
+    assert text.count("The numbers, with their intervals") == text.count("Noise interval: mostly within") > 0
+    assert re.search(r'\d+\.\d\d%<br><span class="soft">\d+\.\d\d% to \d+\.\d\d%</span>', text)
+
+
+def test_levels_measured_together_are_drawn_together() -> None:
+    """A group that cuts across what was measured has an interval as wide as what it cuts."""
+    rng = np.random.default_rng(2)
+    schema = mq.Schema([mq.Integer("age", 0, 79), mq.Boolean("a"), mq.Category("region", ["n", "e", "s", "w"])])
+    age = np.clip(rng.normal(40, 15, 20_000).astype(int), 0, 79)
+    people = {"age": age, "a": rng.random(20_000) < age / 80, "region": rng.choice(["n", "e", "s", "w"], 20_000)}
+    kept = mq.Curator(mq.open_table(people, schema), mq.Budget(epsilon=1.0, delta=1e-9))
+    subject = subject_of(graphical(kept, mq.marginals(schema, k=2)))
+    assert set(subject.groups) == {"age"}
+    cells = tables.pair_cells(subject, ("age", "a"))
+    plain = tables.pair_cells(replace(subject, groups={}), ("age", "a"))
+    assert sum(cell.seen.value for cell in cells) == pytest.approx(1.0, abs=1e-6)
+    assert max(c.seen.high - c.seen.low for c in cells) < 0.5 * max(c.seen.high - c.seen.low for c in plain)
+    ends = [cell.labels[0].split(" to ") for cell in cells[::2]]
+    assert [int(one[0]) for one in ends[1:]] == [int(other[-1]) + 1 for other in ends[:-1]]
+
+
 @pytest.mark.parametrize("method", [mwem, iterative_construction, graphical])
 def test_loops_leave_a_trace(method: Any) -> None:
     schema = mq.Schema([mq.Boolean("a"), mq.Boolean("b")])
@@ -157,23 +224,6 @@ def test_injected_noise_is_shown_as_not_private() -> None:
         registry_entry(made, organisation="Office", use="tests", data="made up")
 
 
-def test_the_registry_entry_reads_back() -> None:
-    text = registry_entry(
-        released(), organisation='Office: of "Facts"', use="tests", data="made up", published="2026-01-02"
-    )
-    entry = yaml.safe_load(text)
-    assert entry["deployment"]["organisation"] == 'Office: of "Facts"'
-    assert entry["deployment"]["published"] == "2026-01-02"
-    assert entry["guarantee"]["epsilon"] == pytest.approx(subject_of(released()).total.epsilon, abs=1e-6)
-    assert entry["guarantee"]["epsilon_of_this_publication"] == pytest.approx(0.5, abs=1e-6)
-    assert entry["guarantee"]["relation"] == "add-remove"
-    assert entry["mechanism"]["method"] == "adaptive"
-    assert entry["mechanism"]["accesses"] == ["exact discrete Gaussian noise on counts", "exponential mechanism"]
-    assert "contact" not in entry["deployment"]
-    with pytest.raises(QueryError, match="organisation is ' '"):
-        registry_entry(released(), organisation=" ", use="tests", data="made up")
-
-
 def test_the_evaluation_answers_every_hazard() -> None:
     for thing in (released(), asked()):
         found = {hazard.topic: hazard for hazard in evaluation(thing)}
@@ -190,9 +240,9 @@ def test_people_and_replacement_are_named() -> None:
     )
     kept = mq.Curator(table, mq.Budget(epsilon=1.0), relation="replace")
     text = prose(report(mq.release(kept, mq.marginals(schema, k=1), method="everything")))
-    assert "<b>one unit of up to 2 rows</b>" in text
-    assert "tell two contents of one unit of up to 2 rows apart" in text
-    assert "relation: replace" in text
+    assert "<b>one who (with up to 2 rows)</b>" in text
+    assert "tell two contents of one who apart" in text
+    assert "that it is there is public (relation: replace)" in text
     shown = subject_of(online(mq.Curator(table, mq.Budget(epsilon=50.0)), alpha=0.5))
     assert shown.unit == "one who (with up to 2 rows)"
 
@@ -244,7 +294,9 @@ def test_the_command_writes_page_and_entry(
     assert code == 0
     assert "report.html: open it in a browser" in told
     assert "<h1>People</h1>" in Path("report.html").read_text(encoding="utf-8")
-    assert yaml.safe_load(Path("entry.yaml").read_text(encoding="utf-8"))["deployment"]["use"] == "tests"
+    assert (
+        yaml.safe_load(Path("entry.yaml").read_text(encoding="utf-8"))["deployment"]["basic"]["intended_use"] == "tests"
+    )
     assert run("--out", "other.html", "--registry", "entry.yaml")[0] == 2
     assert not Path("other.html").exists()
     code, told = run("--out", "report.html", "--json")

@@ -12,7 +12,7 @@ import maquette as mq
 from maquette.errors import BudgetError
 from maquette.privacy import ACCOUNTANTS, UNITS_PER_ONE, Loss
 from maquette.report import believed, odds_factor, true_positive_rate
-from maquette.report.risk import in_words, told
+from maquette.report.risk import chance, in_words, number, percent, told
 
 RATES = [0.0, 1e-4, 0.01, 0.05, 0.3, 0.5, 0.9, 1.0]
 
@@ -66,9 +66,52 @@ def test_odds_and_beliefs() -> None:
 
 def test_words_hold_the_numbers() -> None:
     sentences = " ".join(in_words(loss(1.0, 1e-9), "one row"))
-    for number in ("2.72", "1e-09", "2.67%", "13.6%", "one row"):
-        assert number in sentences
+    for expected in ("2.72", "1 in a billion", "2.67%", "0.37%", "13.6%", "one row"):
+        assert expected in sentences
     assert "nothing is promised" not in " ".join(in_words(loss(1.0), "one row"))
+
+
+def test_presence_and_content_are_told_apart() -> None:
+    """Leaving and coming back with other words are two steps under add-remove, and one under replace."""
+    added = " ".join(in_words(loss(1.0), "one row"))
+    replaced = " ".join(in_words(loss(1.0), "one row", "replace"))
+    assert "A suspicion of 1% that one row is in the table can become at most 2.67%" in added
+    assert f"counts twice: at most {believed(0.01, 2.0):.1%}" in added
+    assert "that one row says one thing rather than another can become at most 2.67%" in replaced
+    assert "counts twice" not in replaced
+
+
+def test_two_laplace_counts_reach_the_squared_factor() -> None:
+    """Counts of rows that say a and rows that say b, with Laplace noise of scale 1 / epsilon on each.
+
+    One row comes or goes: one count moves by one, and the density by e^epsilon at most. It says b instead of a: both
+    move, and far out the densities are e^(2 epsilon) apart, so no smaller factor would be true of contents.
+    """
+    epsilon = 1.0
+
+    def density(a: float, b: float, counts: tuple[int, int]) -> float:
+        return math.exp(-epsilon * (abs(a - counts[0]) + abs(b - counts[1])))
+
+    seen = (9.0, -9.0)
+    assert density(*seen, (1, 0)) / density(*seen, (0, 0)) == pytest.approx(math.exp(epsilon))
+    assert density(*seen, (1, 0)) / density(*seen, (0, 1)) == pytest.approx(math.exp(2 * epsilon))
+
+
+@pytest.mark.parametrize(
+    ("shown", "text"),
+    [
+        (number(2.718), "2.72"),
+        (number(2981.0), "2,981"),
+        (number(5e21), "5e+21"),
+        (percent(1e-7), "less than 0.01%"),
+        (percent(0.99999), "more than 99.99%"),
+        (percent(1.0), "100.0%"),
+        (chance(1e-6), "1 in a million"),
+        (chance(1e-13), "1e-13"),
+    ],
+)
+def test_numbers_are_made_to_be_read(shown: str, text: str) -> None:
+    assert shown == text
 
 
 def test_a_loss_without_a_finite_epsilon_is_told_at_a_delta() -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 Source = Literal["cache", "derived", "hypothesis", "measured"]
 
+SHOWN = 50  # rows in a notebook
 NOISE_ONLY = "noise interval: the noise that was added to the binned, clamped table; no sampling or binning error"
 
 
@@ -54,7 +55,7 @@ class Answer:
     def _repr_html_(self) -> str:
         return (
             f"<b>{_show(self.value)}</b> [{_show(self.low)}, {_show(self.high)}] at {self.confidence:.0%} "
-            f"<small>{self.source}, cost {html.escape(str(self.cost))}</small>"
+            f"<small>{self.source}{'' if self.guarantee else ', without a promise'}, {_price(self.cost)}</small>"
         )
 
 
@@ -129,8 +130,15 @@ class AnswerTable:
 
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{html.escape(title)}</th>" for title in (*self.group_titles, *self.titles))
-        body = "".join(_html_row(row, self.titles) for row in self.rows[:50])
-        return f"<table><tr>{head}</tr>{body}</table><small>cost {html.escape(str(self.cost))}</small>"
+        body = "".join(_html_row(row, self.titles) for row in self.rows[:SHOWN])
+        if len(self.rows) > SHOWN:
+            width = len(self.group_titles) + len(self.titles)
+            body += f'<tr><td colspan="{width}">... {len(self.rows) - SHOWN:,} more rows</td></tr>'
+        return f"<table><tr>{head}</tr>{body}</table><small>{_price(self.cost)}</small>"
+
+
+def _price(cost: Loss) -> str:
+    return f"cost {html.escape(str(cost))}" if cost.units else "free"
 
 
 def _html_row(row: Row, titles: Sequence[str]) -> str:

@@ -46,7 +46,11 @@ class Model(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Certificate:
-    """What was promised, under which relation, for which schema, and at what price."""
+    """What was promised, to whom, under which relation, for which schema, and at what price.
+
+    `unit` is the column that names the protected units; None where every row is one (or in a file from before units
+    were named, in which the relation says how many rows a unit has).
+    """
 
     epsilon: float
     delta: float
@@ -59,6 +63,12 @@ class Certificate:
     charges: tuple[str, ...]
     version: str
     accuracy: str | None = None
+    unit: str | None = None
+
+    @property
+    def protects(self) -> str:
+        """The relation in words, with the name of the unit where it has one."""
+        return self.relation if self.unit is None else f"{self.relation}, by {self.unit}"
 
     @property
     def cost(self) -> Loss:
@@ -81,7 +91,15 @@ def certified(curator: Curator, method: str, units: int, *, accuracy: str | None
         charges=tuple(charge.description for charge in curator.ledger.charges()),
         version=version("maquette"),
         accuracy=accuracy,
+        unit=unit_of(curator),
     )
+
+
+def unit_of(curator: Curator) -> str | None:
+    """The column that names the units this curator protects, as its ledger's terms have it; None for rows."""
+    terms = curator.ledger.terms.relation.partition(", unit=")[2]  # the name may hold commas, the number cannot
+    name = terms.rpartition(", max_contributions=")[0]
+    return None if name == "row" else name
 
 
 class Release:
@@ -189,7 +207,7 @@ class Release:
         facts = {
             "method": self.certificate.method,
             "columns": str(len(self.schema)),
-            "protects": self.certificate.relation,
+            "protects": self.certificate.protects,
             "cost": str(self.cost),
         }
         rows = "".join(f"<tr><th>{k}</th><td>{html.escape(v)}</td></tr>" for k, v in facts.items())

@@ -11,6 +11,7 @@ from maquette.errors import DataError
 from maquette.privacy import ACCOUNTANTS, Accountant, from_dict
 
 MOST = 40  # lines of a waterfall
+FEWER = 20  # lines where charges must be added up, and so have no names worth reading
 DOORS = {
     "measure": "measure",
     "measure_error": "look for errors",
@@ -30,6 +31,11 @@ class Line:
     units: int
     own: bool = True
     charges: int = 1
+
+    @property
+    def door(self) -> str:
+        """The words of the door alone."""
+        return next((words for words in DOORS.values() if self.what.startswith(words)), self.what.partition(" ")[0])
 
 
 def accountant_of(currency: str) -> Accountant:
@@ -60,10 +66,11 @@ def words(description: dict[str, Any]) -> str:
     door = str(description.get("door", "?"))
     columns = description.get("columns", [])
     named = "; ".join(" x ".join(map(str, each)) or "number of rows" for each in columns[:2])
-    more = f" and {len(columns) - 2} more" if len(columns) > 2 else ""
+    if len(columns) > 2:  # the number first: a chart cuts off what follows
+        named = f"{len(columns):,} tables ({named}, ...)"
     count = len(description.get("questions", []))
     among = f" among {count:,} tables" if not columns and count > 1 else ""
-    return f"{DOORS.get(door, door)} {named}{more}{among}".rstrip()
+    return f"{DOORS.get(door, door)} {named}{among}".rstrip()
 
 
 def marked(lines: Sequence[Line], units: int) -> list[Line]:
@@ -81,7 +88,7 @@ def marked(lines: Sequence[Line], units: int) -> list[Line]:
     return list(lines)
 
 
-def grouped(lines: Sequence[Line], most: int = MOST) -> list[Line]:
+def grouped(lines: Sequence[Line], most: int = MOST, fewer: int = FEWER) -> list[Line]:
     """At most so many lines: neighbouring charges are added up where there are more. Charges that cost nothing go."""
     paid = [line for line in lines if line.units]
     if len(paid) <= most:
@@ -91,7 +98,7 @@ def grouped(lines: Sequence[Line], most: int = MOST) -> list[Line]:
         part = [line for line in paid if line.own == own]
         if not part:
             continue
-        room = max(1, most * len(part) // len(paid))
+        room = max(1, fewer * len(part) // len(paid))
         size = -(-len(part) // room)
         kept += [_sum(part[i : i + size]) for i in range(0, len(part), size)]
     return kept
@@ -100,5 +107,14 @@ def grouped(lines: Sequence[Line], most: int = MOST) -> list[Line]:
 def _sum(part: Sequence[Line]) -> Line:
     if len(part) == 1:
         return part[0]
-    doors = list(dict.fromkeys(line.what.partition(" ")[0] for line in part))
-    return Line(f"{len(part)} charges ({', '.join(doors)})", sum(line.units for line in part), part[0].own, len(part))
+    doors = list(dict.fromkeys(line.door for line in part))
+    return Line(f"{len(part)} charges: {', '.join(doors)}", sum(line.units for line in part), part[0].own, len(part))
+
+
+def numbered(lines: Sequence[Line]) -> list[str]:
+    """What each line says, with the number of its charge or charges before it."""
+    found, before = [], 0
+    for line in lines:
+        first, before = before + 1, before + line.charges
+        found.append(f"{first}. {line.what}" if line.charges == 1 else f"{first} to {before}. {line.what}")
+    return found

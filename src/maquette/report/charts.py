@@ -6,7 +6,7 @@ Names that come from a schema are data or titles only: no chart has them in an e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -15,7 +15,7 @@ from maquette.errors import QueryError
 from maquette.privacy import Loss
 from maquette.privacy.units import UNITS_PER_ONE
 from maquette.release.trace import Step
-from maquette.report.account import CURRENCIES, Line, accountant_of
+from maquette.report.account import CURRENCIES, Line, accountant_of, numbered
 from maquette.report.risk import true_positive_rate
 from maquette.report.tables import Cell
 from maquette.session.session import Asking
@@ -24,6 +24,13 @@ Spec = dict[str, Any]
 
 ACCENT, SECOND, PALE = "#2a8f9e", "#d9822b", "#8a9ba8"
 ROUTES = {"measured": SECOND, "derived": ACCENT, "hypothesis": "#7a68c7", "cache": PALE}
+WAYS = {
+    "measured": "hard: bought from the rows",
+    "derived": "easy: followed from what was known",
+    "hypothesis": "easy: the model's guess held",
+    "cache": "asked before",
+}
+SPLIT = "split(datum.label, '\\n')"  # labels of two lines
 UPRIGHT = 12  # bars of an ordered column beyond which they stand upright
 TIMELINE = 1_500  # points
 
@@ -63,6 +70,7 @@ def _finished(chart: Any, height: int | None) -> Spec:
         .configure_axis(
             **quiet, **lines, gridColor="currentColor", gridOpacity=0.12, titleFontWeight="normal", labelLimit=190
         )
+        .configure_axisXQuantitative(labelBound=True, labelOverlap=True)
         .configure_legend(**quiet, titleFontWeight="normal", orient="top", symbolStrokeWidth=2)
         .configure_text(color="currentColor")
     )
@@ -102,11 +110,11 @@ def trade_off(loss: Loss) -> Spec:
 def waterfall(lines: Sequence[Line], currency: str, delta: float) -> Spec:
     """Every charge where the one before it ended; the tooltip tells epsilon so far."""
     alt, accountant, bars, spent = altair(), accountant_of(currency), [], 0
-    for number, line in enumerate(lines, 1):
+    for line, what in zip(lines, numbered(lines), strict=True):
         start, spent = spent, spent + line.units
         bars.append(
             {
-                "what": f"{number}. {line.what}",
+                "what": what,
                 "start": start / UNITS_PER_ONE,
                 "end": spent / UNITS_PER_ONE,
                 "price": line.units / UNITS_PER_ONE,
@@ -200,7 +208,7 @@ def pair(cells: Sequence[Cell], names: tuple[str, str]) -> Spec:
                 "value:Q",
                 title="share of rows",
                 scale=alt.Scale(type="sqrt", domainMin=0, range=[0.02, 1.0]),
-                legend=alt.Legend(format="~%", tickCount=4, symbolType="square", symbolFillColor=ACCENT),
+                legend=alt.Legend(format="~%", tickCount=3, symbolType="square", symbolFillColor=ACCENT),
             ),
             tooltip=[alt.Tooltip("label:N", title="first"), alt.Tooltip("other:N", title="second"), *_interval(alt)],
         )
@@ -209,20 +217,27 @@ def pair(cells: Sequence[Cell], names: tuple[str, str]) -> Spec:
 
 
 def widest(named: Sequence[tuple[str, Cell]]) -> Spec:
-    """The widest intervals, from end to end, with the released value between."""
+    """The widest intervals: how far each share may be from the released one, down and up."""
     alt = altair()
     values = [
-        {**record, "label": name} for (name, _), record in zip(named, _records([c for _, c in named]), strict=True)
+        {
+            **record,
+            "label": f"{name}: {cell.seen.value:.1%}",
+            "down": cell.seen.low - cell.seen.value,
+            "up": cell.seen.high - cell.seen.value,
+        }
+        for (name, cell), record in zip(named, _records([c for _, c in named]), strict=True)
     ]
     base = alt.Chart(alt.Data(values=values)).encode(
-        y=alt.Y("label:N", sort=None, title=None), tooltip=[alt.Tooltip("label:N", title="question"), *_interval(alt)]
+        y=alt.Y("label:N", sort=None, title=None, axis=alt.Axis(labelExpr=SPLIT)),
+        tooltip=[alt.Tooltip("label:N", title="question"), *_interval(alt)],
     )
-    share = alt.Axis(format="~%", tickCount=5)
-    rules = base.mark_rule(strokeWidth=5, color=ACCENT, opacity=0.45).encode(
-        x=alt.X("low:Q", title="share of rows", axis=share), x2="high:Q"
+    share = alt.Axis(format="+~%", tickCount=5)
+    rules = base.mark_rule(strokeWidth=7, color=ACCENT, opacity=0.7).encode(
+        x=alt.X("down:Q", title="the exact share may differ by", axis=share), x2="up:Q"
     )
-    points = base.mark_point(filled=True, size=40, color=SECOND, opacity=1).encode(x="value:Q")
-    return _finished(rules + points, 24 * len(values) + 10)
+    points = base.mark_point(filled=True, size=40, color=SECOND, opacity=1).encode(x=alt.datum(0))
+    return _finished(rules + points, (36 if _tall(values) else 24) * len(values) + 10)
 
 
 def convergence(steps: Sequence[Step]) -> Spec:
@@ -263,7 +278,13 @@ def timeline(history: Sequence[Asking], currency: str) -> Spec:
     alt = altair()
     keep = max(1, -(-len(history) // TIMELINE))
     values = [
-        {"n": i + 1, "spent": one.spent / UNITS_PER_ONE, "route": one.route, "kept": "yes" if one.promised else "no"}
+        {
+            "n": i + 1,
+            "spent": one.spent / UNITS_PER_ONE,
+            "route": one.route,
+            "way": WAYS[one.route],
+            "kept": "yes" if one.promised else "no",
+        }
         for i, one in enumerate(history)
         if i % keep == 0 or i == len(history) - 1
     ]
@@ -274,12 +295,15 @@ def timeline(history: Sequence[Asking], currency: str) -> Spec:
         ),
         y=alt.Y("spent:Q", title=f"{word} spent so far", axis=alt.Axis(tickCount=5, format="~g")),
     )
+    met = [route for route in ROUTES if any(value["route"] == route for value in values)]
+    ways, colours = [WAYS[route] for route in met], [ROUTES[route] for route in met]
+    legend = alt.Legend(columns=1, labelLimit=300)  # side by side they outgrow a narrow screen
     line = base.mark_line(interpolate="step-after", color="currentColor", opacity=0.35)
     dots = base.mark_point(filled=True, size=45, opacity=0.9).encode(
-        color=alt.Color("route:N", title=None, scale=alt.Scale(domain=list(ROUTES), range=list(ROUTES.values()))),
+        color=alt.Color("way:N", title=None, scale=alt.Scale(domain=ways, range=colours), legend=legend),
         tooltip=[
             alt.Tooltip("n:Q", title="question"),
-            alt.Tooltip("route:N"),
+            alt.Tooltip("way:N", title="answered"),
             alt.Tooltip("spent:Q", title=f"{word} so far", format=".4~g"),
             alt.Tooltip("kept:N", title="within the promise"),
         ],
@@ -292,19 +316,24 @@ def distances(named: Sequence[tuple[str, float, float | None]], title: str) -> S
     alt = altair()
     values = [{"label": label, "distance": distance, "expected": expected} for label, distance, expected in named]
     base = alt.Chart(alt.Data(values=values)).encode(
-        y=alt.Y("label:N", sort=None, title=None),
+        y=alt.Y("label:N", sort=None, title=None, axis=alt.Axis(labelExpr=SPLIT)),
         tooltip=[
             alt.Tooltip("label:N", title="table"),
             alt.Tooltip("distance:Q", format=".2%"),
             alt.Tooltip("expected:Q", title="expected of noise alone", format=".2%"),
         ],
     )
-    bars = base.mark_bar(color=ACCENT, opacity=0.85).encode(
+    bars = base.mark_bar(color=ACCENT, opacity=0.6).encode(
         x=alt.X("distance:Q", title=title, axis=alt.Axis(format="~%", tickCount=5))
     )
     if any(expected is not None for _, _, expected in named):
         bars += base.mark_tick(color=SECOND, thickness=3).encode(x="expected:Q")
-    return _finished(bars, 22 * len(values) + 10)
+    return _finished(bars, (34 if _tall(values) else 22) * len(values) + 10)
+
+
+def _tall(values: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether any label has two lines."""
+    return any("\n" in str(value["label"]) for value in values)
 
 
 def _finite(value: float) -> float | None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from maquette.report.account import CURRENCIES
 from maquette.report.registry import NAMES
 from maquette.report.risk import told
 from maquette.report.subject import Subject, subject_of, without_evidence
@@ -93,8 +94,9 @@ def _contributions(subject: Subject) -> Hazard:
 
 def _composition(subject: Subject) -> Hazard:
     before = sum(line.units for line in subject.lines if not line.own)
-    told_before = f" {before * 1e-15:.3g} of it was charged before this publication." if before else ""
     name = subject.currency.partition(" ")[0]
+    part = f"{before / max(1, subject.total.units):.0%} of its {CURRENCIES[name]}"
+    told_before = f" {part} was charged before this publication." if before else ""
     return Hazard(
         "The guarantee",
         "Multiple releases",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import overload
@@ -12,11 +14,12 @@ import numpy as np
 
 from maquette.errors import DataError, QueryError
 from maquette.privacy.units import UNITS_PER_ONE
+from maquette.release.trace import Step
 from maquette.report import charts
-from maquette.report.account import CURRENCIES, grouped
+from maquette.report.account import CURRENCIES, grouped, numbered
 from maquette.report.evaluation import evaluation
 from maquette.report.quality import shares_of, similarity
-from maquette.report.risk import in_words, odds_factor, told, true_positive_rate
+from maquette.report.risk import chance, in_words, number, odds_factor, percent, told, true_positive_rate
 from maquette.report.style import CSS, DRAW
 from maquette.report.subject import Subject, subject_of, without_evidence
 from maquette.report.tables import (
@@ -33,6 +36,25 @@ from maquette.schema.ordered import Ordered
 
 MOST_DISTANCES = 20
 SYNTHETIC = 5_000
+LONG = 26  # letters of a name from which two names stand on two lines
+FACTS = {
+    "alpha": "how far counts may be off, as a share of the rows",
+    "beta": "chance that any promise fails",
+    "simultaneous": "whether the promise is for all answers together",
+    "epsilon": "what this publication cost",
+    "delta": "chance of an exception",
+    "rho": "the cost in zero-concentrated terms",
+    "currency": "how charges add up",
+    "units": "the cost, in steps of 1e-15",
+    "limit": "the table's budget, in steps of 1e-15",
+    "relation": "which tables must look alike",
+    "unit": "the column that names whom it protects",
+    "method": "how it was made",
+    "schema": "fingerprint (SHA-256) of the schema",
+    "version": "of maquette",
+    "accuracy": "what a theorem promises",
+}
+ABSENT = {"unit": "none: every row is protected by itself", "accuracy": "none stated", "rho": "not in use"}
 POLICY = "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data:"
 
 
@@ -139,18 +161,18 @@ class _Page:
         epsilon, delta = told(subject.loss)
         facts = {
             "epsilon": f"{epsilon:.4g}",
-            "delta": f"{delta:g}",
-            "odds move at most by": f"{odds_factor(epsilon):,.3g} times",
-            "attacker at 5% false alarms": f"{true_positive_rate(subject.loss, 0.05):.1%}",
+            "delta: chance of an exception": chance(delta) if delta else "none",
+            "odds move at most by": f"{number(odds_factor(epsilon))} times",
+            "found out at most, at 5% false alarms": percent(true_positive_rate(subject.loss, 0.05)),
         }
         shown = "".join(f'<div class="fact"><b>{escape(v)}</b><span>{escape(k)}</span></div>' for k, v in facts.items())
         hidden = (
             "whether it is in the table at all"
             if subject.relation == "add-remove"
-            else "what it says (that it is there is public)"
+            else "what it says; that it is there is public"
         )
         said = "".join(
-            f"<p>{escape(sentence)}</p>" for sentence in in_words(subject.loss, subject.unit, subject.relation)
+            f"<p>{escape(sentence)}</p>" for sentence in in_words(subject.loss, subject.someone, subject.relation)
         )
         whole = ""
         if subject.total.units != subject.loss.units:
@@ -162,7 +184,7 @@ class _Page:
             caption="No attack can be above the line.",
         )
         return (
-            f"<p>Protected is <b>{escape(subject.unit)}</b>: {hidden} (relation: {escape(subject.relation)}).</p>"
+            f"<p>Protected is <b>{_text(subject.unit)}</b>: {hidden} (relation: {_text(subject.relation)}).</p>"
             f'<div class="facts">{shown}</div><div class="two"><div>{said}{whole}</div>{curve}</div>'
         )
 
@@ -173,12 +195,12 @@ class _Page:
             return "<p>Nothing has been charged.</p>"
         delta, word = subject.loss.delta, CURRENCIES[subject.currency.partition(" ")[0]]
         free = len(subject.lines) - sum(line.charges for line in lines)
-        told_free = f" {free:,} accesses under a guard cost nothing more." if free else ""
+        told_free = f" {free:,} access{'es' * (free > 1)} under a guard cost nothing more." if free else ""
         limit = "" if subject.limit is None else f" The table's whole budget is {_text(repr(subject.limit))}."
         body = "".join(
-            f'<tr><td>{n}. {_text(line.what)}</td><td class="number">{line.units / UNITS_PER_ONE:.4g}</td>'
+            f'<tr><td>{_text(what)}</td><td class="number">{line.units / UNITS_PER_ONE:.4g}</td>'
             f'<td class="number">{line.units / max(1, subject.total.units):.1%}</td></tr>'
-            for n, line in enumerate(lines, 1)
+            for line, what in zip(lines, numbered(lines), strict=True)
         )
         total = sum(line.units for line in lines)
         return (
@@ -193,43 +215,50 @@ class _Page:
         )
 
     def columns(self) -> str:
-        subject, found = self.subject, []
+        subject, found, guessed = self.subject, list[str](), list[str]()
         for name in columns_shown(subject):
             try:
-                cells = self.cells[(name,)] = column_cells(subject, name)
+                cells = column_cells(subject, name)
             except QueryError:
                 continue  # a release that says nothing of this column
+            if subject.kind == "session" and not any(cell.seen.known for cell in cells):
+                guessed.append(name)  # a session's model knows only what was asked: its guess is no picture of anything
+                continue
+            self.cells[(name,)] = cells
             spec = charts.column(cells, ordered=isinstance(subject.schema[name], Ordered))
-            unsure = "" if all(cell.seen.known for cell in cells) else "Pale bars: the model alone, nothing measured."
+            unsure = "" if all(cell.seen.known for cell in cells) else "Pale bars: the model's guess, no interval."
             found.append(self.chart(spec, f"Shares of {name}", heading=name, caption=unsure))
-        rest = len(subject.schema) - len(found)
-        more = f'<p class="soft">{rest} more columns are not drawn.</p>' if rest > 0 else ""
+        known = any(cell.seen.known for cells in self.cells.values() for cell in cells)
         how = (
             f"Lines across the bars are noise intervals at {subject.confidence:.0%}: how far the noise can have moved "
             "the share."
+            if known
+            else "Shares of rows by the model. It keeps no measurements beside it, so there are no intervals."
         )
-        return f'<p>{how}</p><div class="grid">{"".join(found)}</div>{more}' if found else ""
+        drawn = f'<p>{how}</p><div class="grid">{"".join(found)}</div>' if found else ""
+        rest = len(subject.schema) - len(found) - len(guessed)
+        left = f'<p class="soft">{rest:,} more columns are not drawn.</p>' if rest > 0 else ""
+        unknown = f"<p>Not asked about yet, level by level: {_text(', '.join(guessed))}.</p>" if guessed else ""
+        return drawn + unknown + (left if drawn else "")
 
     def pairs(self) -> str:
         subject, found = self.subject, []
         for one, other in pairs_shown(subject):
             cells = self.cells[(one, other)] = pair_cells(subject, (one, other))
-            known = all(cell.seen.known for cell in cells)
-            caption = "" if known else "Nothing was measured of these two together: the model's guess."
-            found.append(
-                self.chart(
-                    charts.pair(cells, (one, other)),
-                    f"{one} and {other}",
-                    heading=f"{one} and {other}",
-                    caption=caption,
-                )
+            drawn = self.chart(
+                charts.pair(cells, (one, other)),
+                f"{one} and {other}",
+                heading=f"{one} and {other}",
+                caption=_spread(cells),
             )
+            found.append(f"<div>{drawn}{_matrix(cells)}</div>")
         if not found:
             return ""
-        how = (
-            f"The {len(found)} pairs that depend on each other most, by the model. Point at a square for its interval; "
-            "a stronger colour is more."
-        )
+        together = " Levels that were measured together stand together." if subject.groups else ""
+        sure = any(cell.seen.known for pair in self.cells if len(pair) == 2 for cell in self.cells[pair])
+        under = " Under each are the noise intervals of its squares." if sure else ""
+        which = f"{len(found)} pairs" if len(found) > 1 else "one pair"
+        how = f"The {which} with the strongest dependence, by the model; a stronger colour is more.{under}{together}"
         return f'<p>{how}</p><div class="two">{"".join(found)}</div>'
 
     def doubt(self) -> str:
@@ -241,25 +270,33 @@ class _Page:
         named = list(widest(self.cells))
         if named:
             shown = self.chart(
-                charts.widest(named), "The widest intervals", caption="Bar: the interval. Dot: the released value."
+                charts.widest(named),
+                "The widest intervals",
+                caption="Dot: the released share, after its name. Bar: its interval.",
             )
             parts.append(f"<p>Of everything drawn above, these shares have the widest intervals.</p>{shown}")
-        for size in (2, 3):
-            wide = sum(column.size > 1 for column in subject.schema)
-            if wide < size:
-                continue
-            tried, missing = coverage(subject, size)
-            if missing:
-                names = "; ".join(" x ".join(columns) for columns in missing[:8])
-                more = f" and {len(missing) - 8:,} more" if len(missing) > 8 else ""
-                parts.append(
-                    f"<p>Of {tried:,} set{'s' * (tried > 1)} of {size} columns looked at, nothing was measured of "
-                    f"<b>{len(missing):,}</b> (answers there are the model's, without an interval): "
-                    f"{_text(names)}{more}.</p>"
-                )
-            else:
-                parts.append(f"<p>Every set of {size} columns looked at ({tried:,}) is covered by measurements.</p>")
+        parts += [self.covered(size) for size in (2, 3) if sum(column.size > 1 for column in subject.schema) >= size]
         return "".join(parts)
+
+    def covered(self, size: int) -> str:
+        """Which sets of so many columns stand on measurements, and which on the model alone."""
+        there, tried, missing = coverage(self.subject, size)
+        sets = f"{tried:,} set{'s' * (tried > 1)}" if tried == there else f"the first {tried:,} of {there:,} sets"
+        if not missing:
+            return f"<p>Of {sets} of {size} columns, each is covered by measurements.</p>"
+        names, shown = "", 0
+        while shown < min(8, len(missing)) and len(names) < 160:
+            names, shown = f"{names}{'; ' * bool(shown)}{' x '.join(missing[shown])}", shown + 1
+        more = f" and {len(missing) - shown:,} more" if len(missing) > shown else ""
+        lack = (
+            "no measurement covers"
+            if self.subject.kind == "release"
+            else "single combinations are not known within the promise (ranges or sums of them may be) for"
+        )
+        return (
+            f"<p>Of {sets} of {size} columns, {lack} <b>{len(missing):,}</b>; answers there are "
+            f"the model's, without an interval: {_text(names)}{more}.</p>"
+        )
 
     def rounds(self) -> str:
         steps = self.subject.trace
@@ -271,10 +308,12 @@ class _Page:
             "model seemed most wrong. This is how far it was from each one before it learnt it.</p>"
         )
         if len(steps) > rounds:  # several at once
-            ranked = sorted(steps, key=lambda step: (step.round, -step.distance))
-            named = [(f"{step.round}: {' x '.join(step.columns)}", step.distance, step.noise) for step in ranked]
-            drawn = charts.distances(named[: 2 * MOST_DISTANCES], "the model was off by")
-            caption = "By round. Orange mark: what noise alone makes of a distance."
+            intro += _by_round(steps)
+            worst = sorted(steps, key=lambda step: -step.distance)[:MOST_DISTANCES]
+            named = [(_stacked(step.columns, f"{step.round}: "), step.distance, step.noise) for step in worst]
+            drawn = charts.distances(named, "the model was off by")
+            only = f"The {len(worst)} largest, each after its round. " if len(steps) > len(worst) else ""
+            caption = f"{only}Orange mark: what noise alone makes of a distance."
         else:
             drawn = charts.convergence(steps)
             caption = (
@@ -291,12 +330,7 @@ class _Page:
         counts = Counter[str](asking.route for asking in history)
         facts = "".join(
             f'<div class="fact"><b>{counts.get(route, 0):,}</b><span>{word}</span></div>'
-            for route, word in (
-                ("measured", "hard: bought from the rows"),
-                ("derived", "easy: followed from what was known"),
-                ("hypothesis", "easy: the model's guess held"),
-                ("cache", "asked before"),
-            )
+            for route, word in charts.WAYS.items()
         )
         lost = sum(not asking.promised for asking in history)
         short = (
@@ -328,7 +362,7 @@ class _Page:
                 f'<td class="number">{mean[0]:.2%}</td><td class="number">{mean[1]:.2%}</td>'
                 f'<td class="number">{mean[2]:.2f}</td></tr>'
             )
-        named = [(" x ".join(one.columns), one.distance, one.noise) for one in found[:12]]
+        named = [(_stacked(one.columns), one.distance, one.noise) for one in found[:12]]
         caption = "Bar: total variation distance. Orange mark: what noise alone is expected to make of it."
         return (
             f"<p>{SYNTHETIC:,} rows drawn from the model, against the measurements that were paid for; no row "
@@ -353,7 +387,7 @@ class _Page:
         held = drawn = 0
         for columns, cells in self.cells.items():
             exact = shares_of(schema, codes, columns)
-            found.append((" x ".join(columns), 0.5 * float(np.abs(subject.marginal(columns) - exact).sum()), None))
+            found.append((_stacked(columns), 0.5 * float(np.abs(subject.marginal(columns) - exact).sum()), None))
             if len(columns) == 1 and len(cells) == exact.size:
                 known = [(cell.seen, share) for cell, share in zip(cells, exact, strict=True) if cell.seen.known]
                 held += sum(seen.low - 1e-12 <= share <= seen.high + 1e-12 for seen, share in known)
@@ -386,7 +420,8 @@ class _Page:
     def certificate(self) -> str:
         subject = self.subject
         facts = "".join(
-            f"<tr><th>{_text(name)}</th><td><code>{_text(str(value))}</code></td></tr>"
+            f'<tr><th>{_text(name)}<span class="soft">{_text(FACTS.get(name, ""))}</span></th>'
+            f"<td><code>{_text(ABSENT.get(name, '-') if value is None else str(value))}</code></td></tr>"
             for name, value in subject.facts.items()
         )
         charges = _text("\n".join(subject.charges))
@@ -395,6 +430,60 @@ class _Page:
             f"as the ledger holds them</summary><pre>{charges}</pre></details><details><summary>The schema</summary>"
             f"<pre>{_text(subject.schema.dumps())}</pre></details>"
         )
+
+
+def _stacked(columns: Sequence[str], first: str = "") -> str:
+    """The name of a table: on one line, or a column to a line where names are long."""
+    line = first + " x ".join(columns)
+    return line if len(line) <= LONG or len(columns) == 1 else first + " x\n".join(columns)
+
+
+def _spread(cells: Sequence[Cell]) -> str:
+    """How wide the noise intervals of a table are, in words."""
+    reach = [
+        max(cell.seen.high - cell.seen.value, cell.seen.value - cell.seen.low) for cell in cells if cell.seen.known
+    ]
+    if not reach:
+        return "The model's figures for these two together have no interval."
+    some = "" if len(reach) == len(cells) else f", for the {len(reach)} of {len(cells)} squares that have one"
+    return f"Noise interval: mostly within {np.median(reach):.2%}, at most {max(reach):.2%}, of rows{some}."
+
+
+def _matrix(cells: Sequence[Cell]) -> str:
+    """The squares of a heat map as a table, each with its interval."""
+    across = list(dict.fromkeys(cell.labels[1] for cell in cells))
+    head = "".join(f'<th class="number">{_text(label)}</th>' for label in across)
+    body = ""
+    for start in range(0, len(cells), len(across)):
+        row = cells[start : start + len(across)]
+        shown = "".join(f'<td class="number">{_interval(cell)}</td>' for cell in row)
+        body += f"<tr><th>{_text(row[0].labels[0])}</th>{shown}</tr>"
+    table = f"<table><tr><th></th>{head}</tr>{body}</table>"
+    title = "The numbers, with their intervals" if any(cell.seen.known for cell in cells) else "The numbers"
+    return f'<details><summary>{title}</summary><div class="scroll">{table}</div></details>'
+
+
+def _interval(cell: Cell) -> str:
+    seen = cell.seen
+    ends = f'<br><span class="soft">{seen.low:.2%} to {seen.high:.2%}</span>' if seen.known else ""
+    return f"{seen.value:.2%}{ends}"
+
+
+def _by_round(steps: Sequence[Step]) -> str:
+    """How the rounds went, one line for each."""
+    body = ""
+    for place, group in itertools.groupby(steps, key=lambda step: step.round):
+        of = list(group)
+        off, noise = (sum(getattr(step, name) for step in of) / len(of) for name in ("distance", "noise"))
+        body += (
+            f'<tr><td>{place}</td><td class="number">{len(of)}</td><td class="number">{off:.2%}</td>'
+            f'<td class="number">{max(step.distance for step in of):.2%}</td><td class="number">{noise:.2%}</td></tr>'
+        )
+    return (
+        '<div class="scroll"><table><tr><th>round</th><th class="number">measured</th>'
+        '<th class="number">off by, mean</th><th class="number">worst</th>'
+        f'<th class="number">noise alone</th></tr>{body}</table></div>'
+    )
 
 
 def _text(text: str) -> str:

@@ -8,6 +8,7 @@ from maquette.errors import BudgetError
 from maquette.privacy import Loss
 from maquette.privacy.conversion import zcdp_epsilon
 
+NOTHING = 5e-5  # a share that would be shown as none
 TOLD_DELTA = 1e-9  # where a loss has no finite epsilon of its own
 _DELTAS = tuple(10.0 ** -(k / 8) for k in range(1, 161))  # each gives a valid bound, so a grid is safe
 
@@ -64,21 +65,60 @@ def _rate(epsilon: float, delta: float, a: float) -> float:
 
 
 def in_words(loss: Loss, unit: str, relation: str = "add-remove") -> list[str]:
-    """The promise in plain sentences, with numbers."""
+    """The promise in plain sentences, with numbers.
+
+    Under add-remove, e^epsilon is between being in the table and not being in it. Between two things that a unit in the
+    table might say lie a removal and an addition: e^(2 epsilon). Under replace e^epsilon is between those two things.
+    """
     epsilon, delta = told(loss)
-    factor, belief = odds_factor(epsilon), believed(0.01, epsilon)
-    beyond = "" if delta == 0 else f" With a probability of at most {delta:g} (delta) nothing is promised."
-    best = true_positive_rate(loss, 0.05)
-    goal = f"tell whether {unit} is in the table" if relation == "add-remove" else f"tell two contents of {unit} apart"
+    factor, best = number(odds_factor(epsilon)), percent(true_positive_rate(loss, 0.05))
+    up, least = percent(believed(0.01, epsilon)), believed(0.01, -epsilon)
+    down = f"no less than {percent(least)}" if least >= NOTHING else "next to nothing"
+    presence = relation == "add-remove"
+    other = f"if {unit} had not been in the table" if presence else f"if {unit} had said something else"
+    about = f"that {unit} is in the table" if presence else f"that {unit} says one thing rather than another"
+    goal = f"tell whether {unit} is in the table" if presence else f"tell two contents of {unit} apart"
+    twice = (
+        f" For what {unit} says, once it is known to be there, the factor counts twice: at most "
+        f"{percent(believed(0.01, 2 * epsilon))}."
+        if presence
+        else ""
+    )
+    beyond = f", but for a chance of {chance(delta)} (delta) about which nothing is promised" if delta else ""
     return [
-        f"Whatever someone believed about {unit} before seeing this, the odds move by at most a factor of "
-        f"{_number(factor)} (e to the power of epsilon = {epsilon:.3g}), whatever else they know or learn.{beyond}",
-        f"A suspicion of 1% can become at most {belief:.2%}, and can fall to no less than "
-        f"{believed(0.01, -epsilon):.2%}.",
-        f"The best possible attacker who wants to {goal}, knows everyone else, and accepts 5% false alarms, finds it "
-        f"in at most {best:.1%} of the cases where it is so; without this publication, 5%.",
+        f"Whatever comes of this publication is at most {factor} times as likely, and at least 1/{factor} times as "
+        f"likely, as {other} (e to the power of epsilon = {epsilon:.3g}){beyond}. That holds whatever anyone knows or "
+        "learns besides.",
+        f"A suspicion of 1% {about} can become at most {up}, and can fall to {down}.{twice}",
+        f"The best possible attacker, who knows everyone else, wants to {goal} and accepts 5% false alarms, finds out "
+        f"in at most {best} of the cases; blind guessing finds out in 5%.",
+        "What the table teaches about people in general is not hidden: it can change what is thought of anyone, in the "
+        "table or not.",
     ]
 
 
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+def number(value: float) -> str:
+    """A factor to read: 2.72, 150, 1.2e+08."""
+    return f"{value:.3g}" if value < 100 else f"{value:,.0f}" if value < 1e7 else f"{value:.2g}"
+
+
+def percent(share: float) -> str:
+    """A share to read; what is nearly nothing or nearly all is not rounded to it."""
+    if 0 < share < NOTHING:
+        return "less than 0.01%"
+    if 1 - NOTHING < share < 1:
+        return "more than 99.99%"
+    return f"{share:.1%}" if 0.03 <= share <= 0.99 or share == 1 else f"{share:.2%}"
+
+
+def chance(probability: float) -> str:
+    """A small probability as one in so many.
+
+    >>> chance(1e-9), chance(3e-7)
+    ('1 in a billion', '1 in 3,333,333')
+    """
+    odds = 1 / probability
+    for words, many in (("a million", 1e6), ("a billion", 1e9), ("a trillion", 1e12)):
+        if abs(odds / many - 1) < 1e-9:
+            return f"1 in {words}"
+    return f"1 in {odds:,.0f}" if odds < 1e10 else f"{probability:.3g}"

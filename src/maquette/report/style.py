@@ -12,6 +12,7 @@ main { max-width: 1080px; margin: 0 auto; padding: 24px 20px 64px; }
 h1 { font-size: 1.9rem; line-height: 1.2; margin: 8px 0 4px; overflow-wrap: anywhere; }
 h2 { font-size: 1.3rem; margin: 0 0 8px; }
 h3 { font-size: 1rem; margin: 0 0 6px; overflow-wrap: anywhere; }
+.scroll + h3, .hazard + h3, .scroll + figure { margin-top: 20px; }
 p { margin: 6px 0 10px; max-width: 75ch; }
 .soft, caption, figcaption { color: var(--soft); }
 nav { display: flex; flex-wrap: wrap; gap: 4px 16px; margin: 14px 0 22px; font-size: .92rem; }
@@ -32,8 +33,10 @@ figcaption { font-size: .85rem; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: .92rem; }
 th, td { text-align: left; vertical-align: top; padding: 6px 10px 6px 0; border-bottom: 1px solid var(--line); }
-td { overflow-wrap: anywhere; }
-td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+td { overflow-wrap: break-word; }
+th span { display: block; font-weight: normal; font-size: .85rem; }
+td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
+td.number { white-space: nowrap; }
 .banner { border: 2px solid var(--warn); background: var(--warn-page); color: var(--warn); border-radius: 10px;
   padding: 14px 20px; margin: 0 0 18px; font-weight: 600; }
 .banner strong { display: block; font-size: 1.35rem; letter-spacing: .04em; }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
 
@@ -14,7 +14,9 @@ from maquette.errors import QueryError
 from maquette.privacy import Loss
 from maquette.query import LinearQuery
 from maquette.release import Answer, Release
+from maquette.release.artifact import unit_of
 from maquette.release.evidence import NoEvidence
+from maquette.release.merged import MergedEvidence
 from maquette.release.trace import Step
 from maquette.report.account import Line, accountant_of, marked, priced
 from maquette.schema import Schema
@@ -37,7 +39,10 @@ class Seen:
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """What a report is about; every field is public."""
+    """What a report is about; every field is public.
+
+    `groups` has the group of every level, for columns whose levels were measured together with others in groups.
+    """
 
     kind: str
     schema: Schema
@@ -57,9 +62,15 @@ class Subject:
     marginal: Callable[[Sequence[str]], Values]
     look: Callable[[Factors], Seen]
     covers: Callable[[Sequence[str]], bool]
+    groups: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
     trace: tuple[Step, ...] = ()
     history: tuple[Asking, ...] = ()
     release: Release | None = None
+
+    @property
+    def someone(self) -> str:
+        """The unit without the number of its rows."""
+        return self.unit.rpartition(" (with ")[0] or self.unit
 
     @property
     def currency(self) -> str:
@@ -80,17 +91,20 @@ def subject_of(thing: object, *, confidence: float = 0.95) -> Subject:
     )
 
 
-def unit_of(relation: str) -> tuple[str, str]:
-    """The relation's kind, and whom it protects in words."""
+def protected(relation: str, column: str | None) -> tuple[str, str]:
+    """The relation's kind, and whom it protects in words; `column` names the units, if rows are not the units."""
     kind, _, unit = relation.partition(" of one ")
-    return kind, f"one {unit}"
+    if column is None:
+        return kind, f"one {unit}"
+    rows = unit.partition("up to ")[2]
+    return kind, f"one {column} (with {f'up to {rows}' if rows else 'one row'})"
 
 
 def _release(release: Release, confidence: float) -> Subject:
     certificate = release.certificate
     lines = marked(priced(certificate.charges, certificate.currency), certificate.units)
     accountant = accountant_of(certificate.currency)
-    kind, unit = unit_of(certificate.relation)
+    kind, unit = protected(certificate.relation, certificate.unit)
 
     def look(factors: Factors) -> Seen:
         given = release.answer(LinearQuery.product(release.schema, factors), confidence=confidence)
@@ -117,16 +131,24 @@ def _release(release: Release, confidence: float) -> Subject:
         marginal=lambda columns: release.marginal(*columns),
         look=look,
         covers=release.evidence.covers,
+        groups=_merged(release),
         trace=release.trace,
         release=release,
     )
 
 
+def _merged(release: Release) -> dict[str, NDArray[np.int64]]:
+    if not isinstance(release.evidence, MergedEvidence):
+        return {}
+    merging = release.evidence.merging
+    return {name: merging.groups[name] for name in merging.changed}
+
+
 def _session(session: Session) -> Subject:
     curator, budget = session.curator, session.curator.budget
     charges = list(curator.ledger.charges())
-    kind, unit = unit_of(str(curator.relation))
-    column = curator.ledger.terms.relation.partition("unit=")[2].partition(",")[0]
+    column = unit_of(curator)
+    kind, unit = protected(str(curator.relation), column)
 
     def look(factors: Factors) -> Seen:
         given = session.peek(LinearQuery.product(curator.schema, factors))
@@ -159,7 +181,7 @@ def _session(session: Session) -> Subject:
         schema=curator.schema,
         method="online session" if curator.private else "online session, with injected noise: NOT PRIVATE",
         relation=kind,
-        unit=unit if column == "row" else f"one {column} (with up to {curator.relation.max_contributions} rows)",
+        unit=unit,
         private=curator.private,
         loss=curator.spent,
         total=curator.spent,

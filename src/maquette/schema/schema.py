@@ -23,6 +23,7 @@ from maquette.schema.ordered import Integer, Number
 if TYPE_CHECKING:
     import pyarrow as pa
 
+SHOWN = 40  # columns in a notebook
 KINDS: dict[str, type[Column]] = {kind.kind: kind for kind in (Boolean, Category, Integer, Number, Date)}
 
 
@@ -195,8 +196,10 @@ class Schema:
         rows = "".join(
             f"<tr><td>{html.escape(c.name)}</td><td>{c.kind}</td><td>{c.size}</td>"
             f"<td>{html.escape(preview(c.labels))}</td></tr>"
-            for c in self.columns
+            for c in self.columns[:SHOWN]
         )
+        if len(self) > SHOWN:
+            rows += f'<tr><td colspan="4">... {len(self) - SHOWN:,} more columns</td></tr>'
         head = "<tr><th>column</th><th>kind</th><th>levels</th><th></th></tr>"
         table = f"<table><caption>Schema</caption>{head}{rows}</table>"
         return f"{table}<p>universe: {_magnitude(self.size)} points{self._ruled_out()}</p>"

@@ -248,8 +248,8 @@ class Session:
             fresh = next((c for c in itertools.combinations(wide, size) if c not in asked), None)
             if fresh is None or (units := self._planner.plan([Need(Marginal(schema, fresh))]).units) == 0:
                 return (
-                    f"every combination of levels of {size} columns or fewer is known within {self.alpha:g} of the rows; "
-                    "a range or a sum over many of them may still cost"
+                    f"every combination of levels of {size} columns or fewer is known within {self.alpha:g} of the "
+                    "rows; a range or a sum over many of them may still cost"
                 )
         return f"about {left // units:,} more new sets of {size} columns at this alpha ({self._loss(left)} remains)"
 
