@@ -1,6 +1,7 @@
 """Online sessions: what a stream of questions costs under every strategy, how good the answers are, and how fast.
 
-python benchmarks/online.py [--quick] [--data PATH] [--chart FILE.svg] [--workload NAME ...] [--first] [--asks N]
+python benchmarks/online.py [--quick] [--data PATH] [--chart FILE.svg] [--workload NAME ...] [--strategy NAME ...]
+                            [--first] [--asks N]
 
 A stream asks distinct questions of a fixed pool with Zipf frequencies, each to be answered within alpha of the rows but
 for a chance of 1e-3. Costs are in units of one such count: u = 5.41 / (alpha n)^2 of rho, or under a pure budget
@@ -10,7 +11,8 @@ over distinct questions (a repeat repeats its answer). Medians over seeds; a see
 simulated noise, the library's noise has none. Strategies: a cache of single Laplace or Gaussian counts, a cache of
 whole marginals, one histogram at the start, the online iterative construction with its theorem's parameters,
 PMW-Bypass ("peer") at its published settings, and `mq.online`: "ours", each answer at 1e-3; "ours together", all
-answers at once at 0.05. All but ours are given the number of rows. "priced": every question, or the opening, costs the
+answers at once at 0.05. All but ours are given the number of rows, but for "histogram, rows bought", which is
+told as little as ours. "priced": every question, or the opening, costs the
 same whatever is asked, so the cost is computed, and only a sample of the questions was answered for real.
 
 Workloads: cells of up to three of seven columns of adult (workclass, education, marital-status, relationship, race,
@@ -30,6 +32,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -77,14 +80,14 @@ def cases(workload: Workload, data: str, seeds: int, settings: list[Setting]) ->
     ]
 
 
-def compare(console: Console, names: list[str], data: str, seeds: int, settings: list[Setting]) -> list[Outcome]:
+def compare(console: Console, names: list[str], cases_of: Callable[[str], list[Case]]) -> list[Outcome]:
     """Every strategy on every workload, two processes at a time."""
     outcomes: list[Outcome] = []
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(2, os.cpu_count() or 1), mp_context=context) as pool:
         for name in names:
             start = time.perf_counter()
-            found = list(pool.map(one, cases(loaded(name, data), data, seeds, settings)))
+            found = list(pool.map(one, cases_of(name)))
             outcomes += found
             for key, runs in report.grouped(found).items():
                 report.costs(console, key, runs)
@@ -120,6 +123,7 @@ def main() -> None:
     parser.add_argument("--asks", type=int, help="no more asks than these: a power of ten")
     parser.add_argument("--first", action="store_true", help="Zipf(1) and alpha 0.05 alone")
     parser.add_argument("--workload", action="append", choices=NAMES, help="only these workloads")
+    parser.add_argument("--strategy", action="append", default=[], help="only these strategies")
     parser.add_argument("--no-speed", action="store_true", help="costs alone")
     parser.add_argument("--speed", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -132,7 +136,12 @@ def main() -> None:
     seeds = given.seeds or (1 if given.quick else SEEDS)
     most = given.asks or (1_000 if given.quick else SETTINGS[0][2])
     settings = [(zipf, alpha, min(asks, most)) for zipf, alpha, asks in (SETTINGS[:1] if given.first else SETTINGS)]
-    outcomes = compare(console, names, given.data, seeds, settings)
+
+    def cases_of(name: str) -> list[Case]:
+        found = cases(loaded(name, given.data), given.data, seeds, settings)
+        return [case for case in found if not given.strategy or case.strategy in given.strategy]
+
+    outcomes = compare(console, names, cases_of)
     report.times(console, outcomes)
     if given.chart:
         report.chart(given.chart, report.grouped(outcomes))

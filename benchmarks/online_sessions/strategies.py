@@ -95,7 +95,16 @@ def strategies(workload: Workload) -> list[str]:
     books = ["textbook tight", "textbook book"]
     if workload.schema.size > LARGEST:
         return [*noise, "whole marginals", *books, "ours unguarded", "ours"]
-    return [*noise, "whole marginals", "one histogram", *books, *peers, "ours", "ours together"]
+    return [
+        *noise,
+        "whole marginals",
+        "one histogram",
+        "histogram, rows bought",
+        *books,
+        *peers,
+        "ours",
+        "ours together",
+    ]
 
 
 def run(case: Case, workload: Workload) -> Outcome:
@@ -122,6 +131,8 @@ def _run(case: Case, workload: Workload) -> Outcome:
                 stream,
                 lambda: OneHistogram(workload.curator(), alpha=case.alpha, beta=BETA, rows=workload.rows),
             )
+        case "histogram, rows bought":
+            return _asked(case, workload, stream, lambda: OneHistogram(workload.curator(), alpha=case.alpha, beta=BETA))
         case "textbook tight" | "textbook book":
             return _textbook(case, workload, stream, "tight" if setting == "tight" else "book")
         case "ours unguarded":
