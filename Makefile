@@ -2,20 +2,26 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+SUITS := $(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info[:2] < (3, 14) else \
+	"Maquette needs Python 3.11, 3.12 or 3.13; name one, as in: make demo PYTHON=python3.12")'
 
 .PHONY: demo test check bench docs clean
 
 $(VENV)/.runtime: pyproject.toml
+	@$(SUITS)
+	@echo "Installing into $(VENV), once; with an empty package cache it takes a minute or so."
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[charts]'
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -e '.[charts]'
 	touch $@
 
 $(VENV)/.dev: pyproject.toml
+	@$(SUITS)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	touch $@ $(VENV)/.runtime
 
 $(VENV)/.docs: pyproject.toml
+	@$(SUITS)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
 	touch $@ $(VENV)/.runtime

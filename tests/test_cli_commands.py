@@ -170,7 +170,43 @@ def test_interrupt_keeps_the_ledger(shell: Shell, monkeypatch: pytest.MonkeyPatc
     ],
 )
 def test_every_command_has_an_example(command: str, shell: Shell) -> None:
-    assert "Example: maquette " in shell.ok(*command.split(), "--help")
+    told = shell.ok(*command.split(), "--help")
+    assert "Example: maquette " in told
+    assert "--json" in told
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("plan", "--rows", "4000", "--schema", "people.toml", "--epsilon", "1", "--chart", "nowhere/plan.svg"),
+        ("holdout", "plan", "--n", "1000", "--k", "5", "--chart", "nowhere/plan.svg"),
+        ("report", "people.maq", "--out", "nowhere/report.html"),
+        ("sample", "people.maq", "--out", "nowhere/rows.csv"),
+    ],
+)
+def test_files_that_cannot_be_written_are_refused_first(command: tuple[str, ...], shell: Shell) -> None:
+    code, out, err = shell.run(*command)
+    assert (code, out, "there is no folder 'nowhere'" in err) == (1, "", True), err
+
+
+def test_trouble_with_a_file_is_one_line(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    import maquette as mq
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device", "people.maq")
+
+    monkeypatch.setattr(mq.Release, "save", full)
+    code, _, err = shell.run("release", "people.csv", "--schema", "people.toml", *BUDGET, "--out", "people.maq")
+    assert (code, err) == (1, "error (data): 'people.maq': No space left on device; see to it and try again\n")
+
+
+def test_the_next_step_is_told_with_the_delimiter(shell: Shell) -> None:
+    Path("semi.csv").write_text(Path("people.csv").read_text().replace(",", ";"))
+    _, out, err = shell.run("schema", "guess", "semi.csv")
+    assert "guessed = true" in out
+    assert "maquette schema check semi.csv --schema semi.schema.toml --delimiter ';'" in err
+    _, _, err = shell.run("schema", "guess", "people.csv")
+    assert "--delimiter" not in err
 
 
 def test_a_release_that_could_not_be_written_is_refused_before_it_is_paid_for(shell: Shell) -> None:

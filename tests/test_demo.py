@@ -53,6 +53,27 @@ def test_without_the_chart_library_it_says_how_to_get_it(tmp_path: Path, monkeyp
     assert "pip install 'maquette[charts]'" in told.getvalue()
 
 
+def test_what_to_type_next_works_where_the_command_is_not_on_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", [".venv/bin/maquette", "demo"])
+    monkeypatch.setenv("PATH", "")
+    assert story._command() == ".venv/bin/maquette"
+    monkeypatch.setattr(sys, "argv", ["python -m pytest"])
+    assert story._command() == "maquette"
+
+
+def test_exact_answers_are_those_of_the_rows() -> None:
+    people = survey(1_000)
+    truth, records = story._Truth(people), SCHEMA.encode(people)
+    for condition in stream(50, np.random.default_rng(0)):
+        assert truth.of(condition) == pytest.approx(mq.where(SCHEMA, condition).evaluate(records).mean())
+
+
+def test_a_file_is_no_folder_for_a_demo(tmp_path: Path) -> None:
+    (tmp_path / "demo").write_text("")
+    with pytest.raises(MaquetteError, match="is a file; give a new folder"):
+        tell(30_000, Console(file=StringIO()), tmp_path / "demo")
+
+
 def test_random_questions_can_all_be_asked() -> None:
     records = SCHEMA.encode(survey(1_000))
     for condition in stream(300, np.random.default_rng(0)):

@@ -76,18 +76,39 @@ TOML = {
     "name = 'age'\nkind = 'integer'\nlow = 0\nhigh = 99\nwidht = 10": (
         "column 'age' (integer): unknown setting 'widht'; did you mean width?"
     ),
-    "name = 'age'\nkind = 'integer'\nlow = 0\nhigh = 99\ncolour = 1": "settings are name, nullable, low, high, width",
+    "name = 'age'\nkind = 'integer'\nlow = 0\nhigh = 99\ncolour = 1": (
+        "settings are name, nullable, missing, low, high, width"
+    ),
     "name = 'age'\nkind = 'integer'\nwidth = 10": "column 'age' (integer): needs low and high; add a line low = ...",
     "name = 'age'\nkind = ['integer']": "kind must be one of boolean, category, integer, number, date",
     "kind = 'boolean'": "column 1 has no name",
 }
 MISSING = "declare nullable = true if values are missing"
+SAID = f'{MISSING}, and missing = ["NA"] where a text says so'
 UNFIT: list[tuple[Column, str, list[str]]] = [
-    (Boolean("c"), "maybe", ["values must be true or false, yes or no, 1 or 0", MISSING]),
-    (Integer("c", 0, 9), "many", ["values must be numbers", MISSING]),
-    (Number("c", 0, 9, bins=3, nullable=True), "many", ["values must be numbers"]),
-    (Date("c", "2024-01-01", "2024-12-31"), "03/02/2024", ["values must be dates as YYYY-MM-DD", MISSING]),
-    (Category("c", ["x"]), "y", ["declare the missing levels, or an `other` level", MISSING]),
+    (Boolean("c"), "maybe", ["values must be true or false, yes or no, 1 or 0", SAID]),
+    (Integer("c", 0, 9), "many", ["values must be numbers", SAID]),
+    (
+        Number("c", 0, 9, bins=3, nullable=True),
+        "NA",
+        ["values must be numbers", 'list texts that mean "no value", as missing = ["NA"]'],
+    ),
+    (
+        Number("c", 0, 9, bins=3, decimal=","),
+        "1.5",
+        ["values must be numbers, with a comma and no point, as in 61,5", SAID],
+    ),
+    (
+        Date("c", "2024-01-01", "2024-12-31"),
+        "03/02/2024",
+        ['values must be dates as YYYY-MM-DD, or declare order = "dmy" or "mdy" if the year comes last', SAID],
+    ),
+    (
+        Date("c", "2024-01-01", "2024-12-31", order="dmy"),
+        "3/2/24",
+        ["values must be dates as DD/MM/YYYY or YYYY-MM-DD", SAID],
+    ),
+    (Category("c", ["x"]), "y", ["declare the missing levels, or an `other` level", SAID]),
     (Category("c", ["x"], other="other"), "", [MISSING]),
 ]
 CANARY = "31415926"
@@ -95,12 +116,18 @@ FILES = {
     "empty.csv": (b"", "the file is empty; expected a header line"),
     "blank.csv": (b"\n\n", "the file is empty; expected a header line"),
     "data.csv": (b"34,Paris,true\n35,Rome,false\n", "the first line of '", "looks like data, not a header; add one"),
-    "latin.csv": ("age,city\n3,Orl\xe9ans\n".encode("latin-1"), "at line 2: it is not UTF-8 text"),
+    "latin.csv": (
+        "age,city\n3,Orl\xe9ans\n".encode("latin-1"),
+        "at line 2: it is not UTF-8 text. Save it as UTF-8",
+        "iconv -f latin1 -t utf-8",
+    ),
+    "fewer.csv": (b"age,city,smoker\n3,a\n", "at line 2: it has fewer fields than the 3 of the header"),
     "long.csv": (
         b"age,city\n" + b"3,a\n" * 50_000 + CANARY.encode() + b",b,c\n",
-        "at line 50002: it is not a well-formed",
+        "at line 50002: it has more fields than the 2 of the header. Mend it",
     ),
-    "short.csv": (f"age,city\n3,a\n{CANARY},b,c,d\n5,c\n".encode(), "short.csv': it is not a well-formed table"),
+    "short.csv": (f"age,city\n3,a\n{CANARY},b,c,d\n5,c\n".encode(), "short.csv' at line 3: it has more fields than"),
+    "table.xlsx": (b"PK", "is neither CSV (.csv, .tsv, .txt, also .gz) nor Parquet by its name", "save as CSV UTF-8"),
     "binary.csv": (bytes(range(256)) * 50, "it is not a well-formed table"),
     "binary.parquet": (CANARY.encode() * 50, "it is not a well-formed table"),
     "binary.csv.gz": (CANARY.encode() * 50, "is not what its name says"),
@@ -178,7 +205,7 @@ def test_values_that_do_not_fit_are_explained_by_kind(column: Column, value: str
 
 def test_columns_in_the_same_trouble_share_the_advice() -> None:
     schema = Schema([Integer("a", 0, 9, nullable=True), Number("b", 0, 9, bins=3, nullable=True), Integer("d", 0, 9)])
-    with pytest.raises(OutOfDomain, match=r"\(a: 1, b: 1\)\. a, b: values must be numbers$"):
+    with pytest.raises(OutOfDomain, match=r"\(a: 1, b: 1\)\. a, b: values must be numbers\. a, b: list texts"):
         schema.encode({"a": ["x"], "b": ["y"], "d": [1]})
 
 
@@ -203,7 +230,7 @@ def test_a_draft_says_which_columns_it_skipped_and_lists_no_rare_level() -> None
     rows = 200
     table = {
         "person_id": [f"{CANARY}-{i}" for i in range(rows)],
-        "income": [*map(str, range(rows - 1)), CANARY],
+        "income": [*map(str, range(rows - 1)), f"{CANARY}x"],
         "city": [CANARY, "Lyon", "Lyon", *["Paris", "other"] * ((rows - 4) // 2), None],
         "hour": [dt.time(3)] * rows,
         "nothing": [None] * rows,
@@ -217,12 +244,14 @@ def test_a_draft_says_which_columns_it_skipped_and_lists_no_rare_level() -> None
     text = schema.dumps()
     assert [line for line in text.splitlines() if line.startswith("# skipped")] == [
         "# skipped: person_id (text with more than 50 different values; if it says whose row it is, pass it as "
-        "privacy_unit)",
-        "# skipped: income (numbers mixed with other text; mend the text, or declare it by hand)",
+        "privacy_unit (--unit), else declare the levels by hand)",
+        "# skipped: income (numbers mixed with other text; mend the text, or declare it by hand, with missing = [...] "
+        'for texts that mean "no value")',
         "# skipped: hour (no kind of column holds TIME)",
         "# skipped: nothing (no values)",
-        "# skipped: key (whole numbers too large for exact bins; if it says whose row it is, pass it as privacy_unit)",
-        "# skipped: word (text with no value seen 3 times or more)",
+        "# skipped: key (whole numbers too large for exact bins; if it says whose row it is, pass it as privacy_unit "
+        "(--unit))",
+        "# skipped: word (fewer than 3 values)",
         "# skipped: 'odd\\nname' (no values)",
     ]
     assert CANARY not in text
@@ -236,7 +265,8 @@ def test_one_bad_value_far_down_skips_its_column_only(tmp_path: Path) -> None:
     with pytest.warns(PrivacyWarning):
         schema = Schema.guess(path)
     assert schema.names == ("age",)
-    assert schema.skipped == ("income (numbers mixed with other text; mend the text, or declare it by hand)",)
+    (skipped,) = schema.skipped
+    assert skipped.startswith("income (numbers mixed with other text; mend the text, or declare it by hand")
 
 
 def test_numbers_take_their_range_by_position() -> None:
@@ -330,7 +360,7 @@ NEWCOMER: dict[str, tuple[Callable[[], object], type[MaquetteError], str]] = {
     "mixed types": (
         lambda: opened({"age": [1, "x", 3.5], "city": ["Rome"] * 3, "smoker": [True] * 3}),
         OutOfDomain,
-        "(age: 1). age: values must be numbers. age: declare nullable = true if values are missing",
+        "(age: 1). age: values must be numbers. age: declare nullable = true if values are missing, and missing = [",
     ),
     "dates in another format": (
         lambda: opened({"seen": ["31/01/2024", "2024-01-31"]}, ROWS_OF_DATES),

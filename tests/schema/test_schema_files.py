@@ -121,7 +121,7 @@ def test_mixed_types_in_one_column_are_compared_as_text() -> None:
     ("text", "complaint"),
     [
         ("nonsense", "not valid TOML"),
-        ("", "found none"),
+        ("", "the schema is empty"),
         ("[[columns]]\nname='a'", "columns"),
         ("[[column]]\nname='a'\nkind='integr'", "kind must be one of"),
         ("[[column]]\nname='a'\nkind='integer'\nlow=0", "high"),

@@ -1,26 +1,31 @@
 """The command line: thin, each command calls one library function.
 
 Exit codes: 0 done, 1 refused (the message says why), 2 wrong usage, 3 the budget does not suffice, 130 interrupted.
+With --json, standard output holds the result or nothing, and every line of standard error is an object: an error
+(error, message, happened, expected, what_to_do, exit_code) or a warning (warning, message).
 """
 
 from __future__ import annotations
 
 import sys
 import warnings
-from typing import TextIO
+from typing import cast
 
 import typer
 
 from maquette.cli import account, demonstration, online, planning, publishing, reporting, reuse, schemas
-from maquette.errors import BudgetExceeded, MaquetteError, PrivacyWarning
+from maquette.cli.telling import exit_code, tell_error, tell_usage, wants_json, warn
+from maquette.errors import DataError, MaquetteError
 
-EXCEEDED = 3
+_Usage = cast(type[typer.BadParameter], typer.BadParameter.__mro__[2])  # ClickException, which typer does not export
 
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=True,
     rich_markup_mode="rich",
+    pretty_exceptions_show_locals=False,  # they may hold rows
     help="Very many questions about a private table, under one differential-privacy budget.",
+    epilog="Exit codes: 0 done, 1 refused, 2 wrong usage, 3 the budget does not suffice, 130 interrupted.",
 )
 app.add_typer(schemas.app, name="schema")
 app.add_typer(reuse.app, name="holdout")
@@ -41,36 +46,26 @@ for command in (
 
 @app.callback()
 def _root() -> None:
-    """Very many questions about a private table, under one differential-privacy budget."""
+    """Very many questions about a private table, under one differential-privacy budget.
+
+    New here? maquette demo tells the whole story on an invented table.
+    """
 
 
 def main() -> None:
     """Run the command line; Maquette's own errors and warnings are told in one line each."""
+    as_json = wants_json()
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _warn
-            app()
-    except BudgetExceeded as error:
-        _fail(error, EXCEEDED)
+            warnings.showwarning = warn
+            sys.exit(app(standalone_mode=not as_json))
     except MaquetteError as error:
-        _fail(error, 1)
-
-
-def _warn(  # noqa: PLR0917 (the parameters are those of warnings.showwarning)
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
-    """Where in Maquette's source a custodian was warned is of no interest to the custodian."""
-    if issubclass(category, PrivacyWarning):
-        typer.echo(f"warning: {message}", err=True)
-    else:
-        typer.echo(warnings.formatwarning(message, category, filename, lineno, line), err=True, nl=False)
-
-
-def _fail(error: MaquetteError, code: int) -> None:
-    typer.echo(f"error ({error.code}): {error}", err=True)
-    sys.exit(code)
+        tell_error(error, as_json)
+        sys.exit(exit_code(error))
+    except OSError as error:  # a full disk, a folder that may not be written to
+        refused = DataError(f"{error.filename or 'a file'!r}: {error.strerror or error}; see to it and try again")
+        tell_error(refused, as_json)
+        sys.exit(exit_code(refused))
+    except _Usage as error:
+        tell_usage(error.format_message(), error.exit_code)
+        sys.exit(error.exit_code)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
@@ -17,14 +19,24 @@ Part = Literal["counting", "noise", "ledger", "session"]
 def demo(
     rows: Annotated[int, typer.Option(min=20_000, help="How many people to invent.")] = 100_000,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="A new folder (default: a temporary one).")] = None,
+    json: Json = False,
 ) -> None:
     """Tell the whole story on an embedded, generated table: plan, release, ask, sample, online, report.
 
     Example: maquette demo
     """
-    from maquette.demo import tell
+    from maquette.demo import FILES, tell
 
-    tell(rows, folder=out)
+    if not json:
+        tell(rows, folder=out)
+        return
+    from rich.console import Console
+
+    began = time.perf_counter()
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:
+        home = tell(rows, Console(file=nowhere), out)
+    made = {word: str(home / name) for word, name in FILES.items() if (home / name).exists()}
+    print_json({"folder": str(home), **made, "rows": rows, "seconds": time.perf_counter() - began})
 
 
 def bench(

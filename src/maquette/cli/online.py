@@ -6,12 +6,13 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from maquette.cli import options
 from maquette.cli.showing import answer_facts, loss_facts, print_json
+from maquette.cli.telling import tell_error
 from maquette.errors import MaquetteError
 
 if TYPE_CHECKING:
@@ -37,12 +38,17 @@ def online(
     delta: options.Delta = 0.0,
     alpha: Annotated[float, typer.Option(help="Answers are within this share of the rows.")] = 0.02,
     beta: Annotated[float, typer.Option(help="The chance that some answer is not.")] = 0.05,
+    rows: Annotated[
+        int | None,
+        typer.Option(min=1, help="The scale of the table, if public: what is out of reach is then told free."),
+    ] = None,
     accounting: options.Books = "auto",
     relation: options.Neighbours = "add-remove",
     unit: options.Unit = None,
     max_contributions: options.Most = 1,
     ledger: options.LedgerFile = None,
     missing: options.Missing = None,
+    delimiter: options.Delimiter = None,
     analyst: Annotated[str, typer.Option(help="On whose account.")] = "custodian",
     json: options.Json = False,
 ) -> None:
@@ -63,8 +69,9 @@ def online(
         max_contributions=max_contributions,
         ledger=ledger,
         missing=missing,
+        delimiter=delimiter,
     ) as curator:
-        session = mq.online(curator, alpha=alpha, beta=beta)
+        session = mq.online(curator, alpha=alpha, beta=beta, rows=rows)
         if sys.stdin.isatty() and not json:
             typer.echo(f"{session!r}\nAsk, or .help; .quit to leave.")
         failed = False
@@ -75,7 +82,7 @@ def online(
                 _reply(session, line, analyst, json)
             except MaquetteError as error:
                 failed = True
-                typer.echo(f"error ({error.code}): {error}", err=True)
+                tell_error(error, json)
     if failed and not sys.stdin.isatty():
         raise typer.Exit(1)
 
@@ -84,6 +91,9 @@ def _reply(session: Session, line: str, analyst: str, json: bool) -> None:
     from maquette.release import AnswerTable
 
     command, _, rest = line.partition(" ")
+    if json and (facts := _facts(session, command, rest)) is not None:
+        print_json(facts, lines=False)
+        return
     match command:
         case ".help":
             typer.echo(HELP)
@@ -101,11 +111,29 @@ def _reply(session: Session, line: str, analyst: str, json: bool) -> None:
         case _:
             answer = session.ask(line, analyst=analyst)
             if json:
-                print_json({"question": line, **answer_facts(answer), "remaining": loss_facts(session.remaining)})
+                facts = {"question": line, **answer_facts(answer), "remaining": loss_facts(session.remaining)}
+                print_json(facts, lines=False)
                 return
             source = "" if isinstance(answer, AnswerTable) else f"  {answer.source}"
             price = f"cost {answer.cost}" if answer.cost.units else "free"
             typer.echo(f"{answer}\n {source} {price}")
+
+
+def _facts(session: Session, command: str, rest: str) -> dict[str, Any] | None:
+    """What a word with a dot tells a program; None for all other lines."""
+    match command:
+        case ".help":
+            return {"help": HELP}
+        case ".explain":
+            return {"question": rest, "explained": str(session.explain(rest))}
+        case ".columns":
+            columns = [{"name": c.name, "kind": c.kind, "levels": c.size} for c in session.curator.schema]
+            return {"columns": columns}
+        case ".budget":
+            return {"spent": loss_facts(session.spent), "remaining": loss_facts(session.remaining)}
+        case ".outlook":
+            return {"outlook": session.outlook()}
+    return None
 
 
 def _lines(session: Session) -> Iterator[str]:

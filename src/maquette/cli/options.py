@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +27,7 @@ Unit = Annotated[str | None, typer.Option("--unit", help="The column that names 
 Most = Annotated[int, typer.Option("--max-contributions", min=1, help="Rows kept of one unit, at most.")]
 LedgerFile = Annotated[Path | None, typer.Option("--ledger", help="Default: the source's name with .ledger.")]
 Missing = Annotated[list[str] | None, typer.Option("--missing", help='A text that means "no value", such as "?".')]
+Delimiter = Annotated[str | None, typer.Option("--delimiter", help="Between the fields of a CSV, if not a comma.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Confidence = Annotated[float, typer.Option(help="Of the noise intervals.")]
 
@@ -43,6 +45,7 @@ def opened(
     max_contributions: int,
     ledger: Path | None,
     missing: list[str] | None,
+    delimiter: str | None,
 ) -> Iterator[Curator]:
     """The curator of a source, with a ledger on disk beside it."""
     import maquette as mq
@@ -50,11 +53,29 @@ def opened(
     declared = mq.Schema.load(schema)
     budget = mq.Budget(epsilon=epsilon, delta=delta, accounting=None if accounting == "auto" else accounting)
     kept = ledger_of(source) if ledger is None else ledger
-    table = mq.open_table(
-        source, declared, privacy_unit=unit, max_contributions=max_contributions, missing=missing or ()
-    )
+    with busy(f"reading {source}"):
+        table = mq.open_table(
+            source,
+            declared,
+            privacy_unit=unit,
+            max_contributions=max_contributions,
+            missing=missing or (),
+            delimiter=delimiter,
+        )
     with mq.Curator(table, budget, ledger=kept, relation=relation) as curator:
         yield curator
+
+
+@contextmanager
+def busy(what: str) -> Iterator[None]:
+    """Say on a terminal that something is going on which cannot tell how long it takes; a pipe sees nothing."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(what):
+        yield
 
 
 def check_out(path: Path) -> None:

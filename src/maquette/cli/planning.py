@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from maquette.cli.options import Delta, Json, Neighbours
+from maquette.cli.options import Delta, Json, Neighbours, check_out
 from maquette.cli.showing import print_json
 
 
@@ -30,6 +30,8 @@ def plan(
     """
     import maquette as mq
 
+    if chart is not None:
+        check_out(chart)
     found = mq.plan(
         rows=rows,
         schema=None if schema is None else mq.Schema.load(schema),

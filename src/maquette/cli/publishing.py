@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from maquette.cli import options
+from maquette.cli.interrupt import Interruptible
 from maquette.cli.showing import answer_facts, loss_facts, print_json
+from maquette.cli.telling import INTERRUPTED
 
 Published = Annotated[Path, typer.Argument(help="A release made by `maquette release`.")]
 
@@ -30,6 +32,7 @@ def release(
     max_contributions: options.Most = 1,
     ledger: options.LedgerFile = None,
     missing: options.Missing = None,
+    delimiter: options.Delimiter = None,
     json: options.Json = False,
 ) -> None:
     """Publish a model of the table: answers, synthetic rows and a certificate, in one file.
@@ -39,30 +42,39 @@ def release(
     import maquette as mq
 
     options.check_out(out)  # now, as a release that cannot be written has been paid for all the same
-    with options.opened(
-        source,
-        schema,
-        epsilon=epsilon,
-        delta=delta,
-        accounting=accounting,
-        relation=relation,
-        unit=unit,
-        max_contributions=max_contributions,
-        ledger=ledger,
-        missing=missing,
-    ) as curator:
+    kept = options.ledger_of(source) if ledger is None else ledger
+    with (
+        Interruptible(kept) as interrupt,
+        options.opened(
+            source,
+            schema,
+            epsilon=epsilon,
+            delta=delta,
+            accounting=accounting,
+            relation=relation,
+            unit=unit,
+            max_contributions=max_contributions,
+            ledger=kept,
+            missing=missing,
+            delimiter=delimiter,
+        ) as curator,
+    ):
         workload = mq.marginals(curator.schema, k=min(ways, len(curator.schema)))
         made = mq.release(curator, workload, method=method, epsilon=spend)
         digest = made.save(out)
         remaining = curator.remaining
     if json:
-        facts = {"file": str(out), "digest": digest, "method": made.certificate.method}
+        facts: dict[str, Any] = {"file": str(out), "digest": digest, "method": made.certificate.method}
+        facts["interrupted"] = interrupt.happened
         print_json({**facts, "cost": loss_facts(made.cost), "remaining": loss_facts(remaining)})
-        return
+        raise typer.Exit(INTERRUPTED if interrupt.happened else 0)
+    if interrupt.happened:
+        typer.echo(f"interrupted: {out} holds a model of what had been measured by then; it is valid, and paid for")
     typer.echo(f"{out}: {made.certificate.method}, {made.certificate.relation}, cost {made.cost}")
     typer.echo(f"remaining {remaining}")
     typer.echo(f"digest {digest}   (publish it beside the file; `maquette verify` checks it)")
     typer.echo(f'next: maquette ask {out} "SELECT count(*) FROM {Path(source).stem}"')
+    raise typer.Exit(INTERRUPTED if interrupt.happened else 0)
 
 
 def ask(

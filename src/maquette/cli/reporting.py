@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from maquette.cli.options import Json
+from maquette.cli.options import Json, check_out
 from maquette.cli.publishing import Published
 from maquette.cli.showing import print_json
 
@@ -34,6 +34,9 @@ def report(
 
     if registry is not None and not (organisation and use and data):
         raise typer.BadParameter("a register needs --organisation, --use and --data too", param_hint="--registry")
+    for file in (out, registry):
+        if file is not None:
+            check_out(file)
     made = Release.load(published)
     page = write(made, out, title=title)
     if registry is not None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from maquette.cli.options import Json, SchemaFile
+from maquette.cli.options import Json, SchemaFile, check_out
 from maquette.cli.showing import print_json
 
 app = typer.Typer(no_args_is_help=True, help="Reuse a holdout: adaptive questions, intervals that hold together.")
@@ -33,6 +33,8 @@ def plan(
     """
     from maquette.holdout import plan as intended
 
+    if chart is not None:
+        check_out(chart)
     found = intended(
         rows=rows,
         queries=queries,

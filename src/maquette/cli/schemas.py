@@ -2,33 +2,64 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 import warnings
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from maquette.cli.options import Json, Missing, Most, SchemaFile, Source, Unit
+from maquette.cli.options import Delimiter, Json, Missing, Most, SchemaFile, Source, Unit, busy
 from maquette.cli.showing import print_json
+from maquette.cli.telling import warn
 from maquette.errors import PrivacyWarning
 
 app = typer.Typer(no_args_is_help=True, help="Draft, check and show schemas.")
 
 
 @app.command()
-def guess(source: Annotated[Path, typer.Argument(help="A CSV or Parquet file.")]) -> None:
+def guess(source: Annotated[Path, typer.Argument(help="A CSV or Parquet file.")], json: Json = False) -> None:
     """Draft a schema by reading the data; review every line before it is used.
 
     Example: maquette schema guess people.csv > people.schema.toml
     """
     from maquette.schema import Schema
 
-    with warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings(record=True) as caught, busy(f"reading {source}"):
         warnings.simplefilter("always", PrivacyWarning)
-        text = Schema.guess(source).dumps()
+        draft = Schema.guess(source)
     for warning in caught:
-        typer.echo(f"warning: {warning.message}", err=True)
-    typer.echo(text, nl=False)
+        warn(warning.message, warning.category, warning.filename, warning.lineno)
+    delimiter = _delimiter(source)
+    if json:
+        columns = [{key: _plain(value) for key, value in column.as_dict().items()} for column in draft]
+        print_json({"guessed": True, "columns": columns, "skipped": draft.skipped, "delimiter": delimiter})
+        return
+    typer.echo(draft.dumps(), nl=False)
+    if not sys.stdout.isatty():  # it goes to a file: say here what is in the file, and what to do with it
+        usual = "\t" if ".tsv" in source.suffixes else ","
+        mark = "" if delimiter in (None, usual) else f" --delimiter {shlex.quote(delimiter)}"
+        left = f", {len(draft.skipped)} left out (the file says why)" if draft.skipped else ""
+        typer.echo(
+            f"drafted {len(draft)} columns{left}. Review every line, then: maquette schema check "
+            f"{shlex.quote(str(source))} --schema {source.stem}.schema.toml{mark}",
+            err=True,
+        )
+
+
+def _delimiter(source: Path) -> str | None:
+    """What separates the fields of a CSV, unless it has one field or is none."""
+    from maquette.schema.guess_csv import delimiter_of, header_line
+
+    if source.suffix.lower() in (".parquet", ".pq") or not source.is_file():
+        return None
+    header = header_line(source)
+    return delimiter_of(header) if delimiter_of(header) in header else None
+
+
+def _plain(value: object) -> object:
+    return value if isinstance(value, bool | int | float | list | tuple) else str(value)
 
 
 @app.command()
@@ -61,6 +92,7 @@ def check(
     unit: Unit = None,
     max_contributions: Most = 1,
     missing: Missing = None,
+    delimiter: Delimiter = None,
     json: Json = False,
 ) -> None:
     """Open a table under a schema and say whether it fits. It speaks to the custodian and charges nothing.
@@ -70,7 +102,15 @@ def check(
     import maquette as mq
 
     declared = mq.Schema.load(schema)
-    mq.open_table(source, declared, privacy_unit=unit, max_contributions=max_contributions, missing=missing or ())
+    with busy(f"reading {source}"):
+        mq.open_table(
+            source,
+            declared,
+            privacy_unit=unit,
+            max_contributions=max_contributions,
+            missing=missing or (),
+            delimiter=delimiter,
+        )
     if json:
         print_json({"fits": True, "columns": len(declared), "cells": declared.size})
     else:

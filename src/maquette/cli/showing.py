@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from maquette.release import Answer, AnswerTable
 
 
-def print_json(value: object) -> None:
-    """One JSON document on standard output; infinite numbers are null."""
-    typer.echo(json.dumps(_plain(value), indent=2, ensure_ascii=False))
+def print_json(value: object, *, lines: bool = True) -> None:
+    """One JSON document on standard output, over several lines or on one; infinite numbers are null."""
+    typer.echo(json.dumps(_plain(value), indent=2 if lines else None, ensure_ascii=False))
 
 
 def loss_facts(loss: Loss) -> dict[str, Any]:

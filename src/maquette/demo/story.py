@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -29,6 +32,13 @@ PUBLISHED = 0.5  # epsilon of the release; the session has the rest
 ALPHA = 0.02
 AHEAD = (5, 2, 1)  # times finer than that, all pairs of columns are bought ahead: then sums over cells follow too
 ASKED = 1_000
+FILES = {
+    "table": "survey.parquet",
+    "schema": "survey.schema.toml",
+    "ledger": "survey.ledger",
+    "release": "survey.maq",
+    "report": "report.html",
+}
 SOURCES = {
     "cache": "asked before, in these or other words",
     "derived": "follows from what is known",
@@ -44,6 +54,8 @@ def tell(rows: int = ROWS, console: Console | None = None, folder: Path | None =
     """
     out = console or Console()
     home = Path(tempfile.mkdtemp(prefix="maquette-demo-")) if folder is None else folder
+    if home.exists() and not home.is_dir():
+        raise MaquetteError(f"{str(home)!r} is a file; give a new folder")
     home.mkdir(parents=True, exist_ok=True)
     began = time.perf_counter()
     people = survey(rows)
@@ -56,10 +68,10 @@ def tell(rows: int = ROWS, console: Console | None = None, folder: Path | None =
     _plan(rows, out)
     budget = mq.Budget(epsilon=EPSILON, delta=DELTA)
     table = mq.open_table(source, SCHEMA)
-    with mq.Curator(table, budget, ledger=home / "survey.ledger") as curator:
+    with mq.Curator(table, budget, ledger=home / FILES["ledger"]) as curator:
         _step(out, 2, "release", "one model of every pair of columns, paid once")
         release = mq.release(curator, mq.marginals(SCHEMA, k=2), epsilon=PUBLISHED)
-        release.save(home / "survey.maq")
+        release.save(home / FILES["release"])
         out.print(f"{release.certificate.method}, {release.certificate.relation}: cost {release.cost}")
         _step(out, 3, "ask", "ten questions, free: the price is paid")
         _questions(release, people, out)
@@ -78,11 +90,11 @@ def tell(rows: int = ROWS, console: Console | None = None, folder: Path | None =
 def _kept(people: pa.Table, home: Path) -> Path:
     from pyarrow import parquet
 
-    source = home / "survey.parquet"
+    source = home / FILES["table"]
     if source.exists():
         raise MaquetteError(f"{str(home)!r} holds a demo already; give a new folder, or delete that one")
     parquet.write_table(people, source)
-    SCHEMA.save(home / "survey.schema.toml")
+    SCHEMA.save(home / FILES["schema"])
     return source
 
 
@@ -145,15 +157,14 @@ def _session(curator: mq.Curator, people: pa.Table, out: Console) -> None:
             break
     ahead = curator.ledger.spent()
     session = mq.online(curator, alpha=ALPHA)
-    records, used, paid, worst = SCHEMA.encode(people), Counter[str](), 0, 0.0
+    truth, used, paid, worst = _Truth(people), Counter[str](), 0, 0.0
     asked = stream(ASKED, np.random.default_rng())
     for condition in track(asked, "asking", console=out, transient=True, disable=not out.is_terminal):
         given = session.ask(condition)
         assert isinstance(given, mq.Answer)
         used[given.source] += 1
         paid += given.cost.units > 0
-        truth = float(mq.where(SCHEMA, condition).evaluate(records).mean())
-        worst = max(worst, abs(given.value - truth))
+        worst = max(worst, abs(given.value - truth.of(condition)))
     bars(out, [(SOURCES[name], used[name], f"{used[name]:,}") for name in SOURCES if used[name]])
     first, later = ((ahead - before) / mq.UNITS_PER_ONE, (curator.ledger.spent() - ahead) / mq.UNITS_PER_ONE)
     out.print(
@@ -164,30 +175,61 @@ def _session(curator: mq.Curator, people: pa.Table, out: Console) -> None:
     out.print(f"spent {curator.spent}; remaining {curator.remaining}")
 
 
+class _Truth:
+    """Exact answers, each computed once, from tables that are counted once."""
+
+    def __init__(self, people: pa.Table) -> None:
+        self._records = SCHEMA.encode(people)
+        self._tables: dict[tuple[str, ...], NDArray[np.float64]] = {}
+        self._known: dict[str, float] = {}
+
+    def of(self, condition: str) -> float:
+        """The share of the people for whom a condition holds."""
+        if condition not in self._known:
+            query = mq.where(SCHEMA, condition)
+            self._known[condition] = float((query.weights(query.columns) * self._table(query.columns)).sum())
+        return self._known[condition]
+
+    def _table(self, columns: tuple[str, ...]) -> NDArray[np.float64]:
+        if columns not in self._tables:
+            shape, places = SCHEMA.shape(columns), [SCHEMA.position(name) for name in columns]
+            cells = np.ravel_multi_index(tuple(self._records[:, places].T), shape)
+            counted = np.bincount(cells, minlength=SCHEMA.cells(columns)).reshape(shape)
+            self._tables[columns] = counted / len(self._records)
+        return self._tables[columns]
+
+
 def _report(release: mq.Release, home: Path, out: Console) -> None:
     from maquette.report import report
 
     try:
-        report(release, home / "report.html", title="A health survey that never happened")
+        report(release, home / FILES["report"], title="A health survey that never happened")
     except MaquetteError as error:
         out.print(f"not written: {error}", markup=False, soft_wrap=True)
     else:
-        out.print(f"open {home / 'report.html'} in a browser; it needs no network", markup=False, soft_wrap=True)
+        out.print(f"open {home / FILES['report']} in a browser; it needs no network", markup=False, soft_wrap=True)
 
 
 def _next(home: Path, out: Console) -> None:
-    survey_at, terms = home / "survey.parquet", f"--schema {home / 'survey.schema.toml'} --epsilon 1 --delta 1e-9"
+    survey_at, terms = home / FILES["table"], f"--schema {home / FILES['schema']} --epsilon 1 --delta 1e-9"
+    command = _command()
     lines = (
         "Next, on the survey:",
-        f'  maquette ask {home / "survey.maq"} "SELECT region, count(*) FROM survey WHERE smoker GROUP BY region"',
-        f"  maquette online {survey_at} {terms} --alpha {ALPHA}",
-        f"  maquette budget {home / 'survey.ledger'}",
+        f'  {command} ask {home / FILES["release"]} "SELECT region, count(*) FROM survey WHERE smoker GROUP BY region"',
+        f"  {command} online {survey_at} {terms} --alpha {ALPHA}",
+        f"  {command} budget {home / FILES['ledger']}",
         "and on your own table:",
-        "  maquette schema guess people.csv > people.schema.toml   # then review every line",
-        "  maquette release people.csv --schema people.schema.toml --epsilon 1 --delta 1e-9 --out people.maq",
+        f"  {command} schema guess people.csv > people.schema.toml   # then review every line",
+        f"  {command} release people.csv --schema people.schema.toml --epsilon 1 --delta 1e-9 --out people.maq",
     )
     for line in lines:
         out.print(line, soft_wrap=True, markup=False, highlight=False)
+
+
+def _command() -> str:
+    """What to type: the name alone where the shell finds it, else the path by which it was started."""
+    typed = sys.argv[0] if sys.argv else ""
+    return typed if Path(typed).stem == "maquette" and shutil.which("maquette") is None else "maquette"
 
 
 def _number(value: float) -> str:

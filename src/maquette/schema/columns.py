@@ -3,8 +3,8 @@
 A column never looks at data. Its levels, bins and bounds are declared; a raw value is sent to a level by one SQL
 expression (`code_sql`), which is the only definition of encoding: tables are encoded by running it in the engine, and
 `encode` runs the same expression on values in memory. Encoding is total: numbers and dates are clamped to the
-declared range, an undeclared category goes to `other` if there is one, a missing value to the null level if the
-column is nullable; whatever is left gets the code `INVALID`.
+declared range, an undeclared category goes to `other` if there is one, a missing value (nothing, or one of the texts
+declared as `missing`) to the null level if the column is nullable; whatever is left gets the code `INVALID`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 INVALID = -1
 NULL_LABEL = "NULL"
+SAID = 'list texts that mean "no value", as missing = ["NA"]'
+ALSO = ', and missing = ["NA"] where a text says so'
 _LONG = 128  # up to so many levels a CASE is as fast as an ENUM, and far faster on values in neither
 
 Comparison = Literal["=", "<>", "<", "<=", ">", ">="]
@@ -35,6 +37,11 @@ Selection = NDArray[np.bool_]
 def quoted(text: str) -> str:
     """A SQL string literal."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def text_sql(identifier: str) -> str:
+    """A raw value as text (SQL), without the spaces around it."""
+    return f"trim(CAST({identifier} AS VARCHAR))"
 
 
 def identifier(name: str) -> str:
@@ -57,16 +64,28 @@ class Column(ABC):
     """One attribute of the public universe. Level codes run from 0; the null level, if any, is the last."""
 
     kind: ClassVar[str]
-    _accepted: ClassVar[str]  # what a raw value must be, for the custodian whose table holds others
     name: str
     _: KW_ONLY
     nullable: bool = False
+    missing: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name or not _writable(self.name):
             raise SchemaError(f"a column needs a name: expected non-empty text, got {self.name!r}")
         if not isinstance(self.nullable, bool):
             raise SchemaError(f"column {self.name!r}: nullable must be true or false, got {self.nullable!r}")
+        self._check_missing()
+
+    def _check_missing(self) -> None:
+        listed = isinstance(self.missing, Sequence) and not isinstance(self.missing, str)
+        if not listed or not all(isinstance(text, str) and _writable(text) for text in self.missing):
+            raise SchemaError(
+                f'column {self.name!r}: missing must be a list of texts that mean "no value", such as ["NA"], got '
+                f"{self.missing!r}"
+            )
+        object.__setattr__(self, "missing", tuple(sorted({text.strip() for text in self.missing})))
+        if self.missing and not self.nullable:
+            raise SchemaError(f"column {self.name!r}: missing = {list(self.missing)} needs nullable = true as well")
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -98,10 +117,14 @@ class Column(ABC):
         if null != unknown:
             rest = f"CASE WHEN {self._missing_sql(identifier)} THEN {null} ELSE {unknown} END"
         # Most rows are known, and coalesce stops there: the test for a missing value is left to the others.
-        return f"coalesce({self._known_sql(identifier)}, {rest})"
+        code = f"coalesce({self._known_sql(identifier)}, {rest})"
+        if not self.missing:
+            return code
+        texts = ", ".join(map(quoted, self.missing))  # first of all: a number such as -1 may be among them
+        return f"CASE WHEN {text_sql(identifier)} IN ({texts}) THEN {null} ELSE {code} END"
 
     def _missing_sql(self, identifier: str) -> str:
-        return f"{identifier} IS NULL OR trim(CAST({identifier} AS VARCHAR)) = ''"
+        return f"{identifier} IS NULL OR {text_sql(identifier)} = ''"
 
     @property
     def _unknown(self) -> int:
@@ -109,10 +132,17 @@ class Column(ABC):
         return INVALID
 
     @property
+    @abstractmethod
+    def _accepted(self) -> str:
+        """What a raw value must be, for the custodian whose table holds others."""
+
+    @property
     def remedies(self) -> list[str]:
         """What a custodian can do about values that fit no level."""
         unfit = [self._accepted] if self._unknown == INVALID else []
-        return unfit if self.nullable else [*unfit, "declare nullable = true if values are missing"]
+        if not self.nullable:
+            return [*unfit, "declare nullable = true if values are missing" + ALSO * bool(unfit)]
+        return [*unfit, *([SAID] if unfit else [])]
 
     @abstractmethod
     def _known_sql(self, identifier: str) -> str:
@@ -212,7 +242,7 @@ class Boolean(Column):
     """
 
     kind: ClassVar[str] = "boolean"
-    _accepted: ClassVar[str] = "values must be true or false, yes or no, 1 or 0"
+    _accepted = "values must be true or false, yes or no, 1 or 0"
 
     @property
     def known(self) -> int:
@@ -238,7 +268,7 @@ class Boolean(Column):
         return pa.bool_()
 
     def _known_sql(self, identifier: str) -> str:
-        text = f"trim(CAST({identifier} AS VARCHAR))"
+        text = text_sql(identifier)
         # Frames turn truth values into floats when some are missing.
         number = f"CASE TRY_CAST({text} AS DOUBLE) WHEN 0 THEN 0 WHEN 1 THEN 1 END"
         return f"coalesce(CAST(TRY_CAST({text} AS BOOLEAN) AS INTEGER), {number})"
@@ -262,7 +292,7 @@ class Category(Column):
     """
 
     kind: ClassVar[str] = "category"
-    _accepted: ClassVar[str] = "declare the missing levels, or an `other` level"
+    _accepted = "declare the missing levels, or an `other` level"
     levels: Sequence[str | int]
     _: KW_ONLY
     other: str | None = None
@@ -281,6 +311,10 @@ class Category(Column):
         if self.nullable and NULL_LABEL in named:
             raise SchemaError(
                 f"column {self.name!r}: {NULL_LABEL!r} is what the missing level is called; rename that level"
+            )
+        if absent := sorted(map(str, set(named) & set(self.missing))):
+            raise SchemaError(
+                f"column {self.name!r}: {', '.join(absent)} is a level and means a missing value; drop one"
             )
         if "" in named:
             raise SchemaError(f"column {self.name!r}: a level has no name; use nullable=True for missing values")
@@ -306,7 +340,7 @@ class Category(Column):
         return pa.string()
 
     def _known_sql(self, identifier: str) -> str:
-        text = f"trim(CAST({identifier} AS VARCHAR))"
+        text = text_sql(identifier)
         if all(level.lstrip("-").isdigit() for level in map(str, self.levels)):
             text = rf"regexp_replace({text}, '^(-?\d+)\.0$', '\1')"  # integers that arrive as floats
         levels = [quoted(str(level)) for level in self.levels]

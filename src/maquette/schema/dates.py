@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import SchemaError
-from maquette.schema.columns import Comparison, quoted
+from maquette.schema.columns import Comparison, quoted, text_sql
 from maquette.schema.ordered import Ordered
 
 if TYPE_CHECKING:
@@ -21,22 +21,29 @@ if TYPE_CHECKING:
 _EPOCH = dt.date(1970, 1, 1)
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
 _DAYS = {"day": 1, "week": 7}
+_WRITTEN = {"ymd": "YYYY-MM-DD", "dmy": "DD/MM/YYYY or YYYY-MM-DD", "mdy": "MM/DD/YYYY or YYYY-MM-DD"}
+YEAR_LAST = r"^(\d{1,2})[/.-](\d{1,2})[/.-](\d{4})([ T]+\d.*)?$"
+_ISO = {"dmy": r"\3-\2-\1", "mdy": r"\3-\1-\2"}
 
 
 @dataclass(frozen=True)
 class Date(Ordered):
     """Dates from low to high, clamped, in units of a day, week (from `low`), month, quarter or year.
 
+    Texts are read as year-month-day, a time of day after it is ignored. `order="dmy"` reads 31/01/2024 (or 31.1.2024,
+    31-01-2024) too, `order="mdy"` 01/31/2024: which of the two a table means must be declared, as 03/04/2024 does not
+    tell. A year has four digits.
+
     >>> Date("seen", "2024-01-01", "2024-12-31", unit="month").encode(["2024-03-05", "2030-01-01"])
     array([ 2, 11], dtype=int32)
     """
 
     kind: ClassVar[str] = "date"
-    _accepted: ClassVar[str] = "values must be dates as YYYY-MM-DD"
     low: dt.date | str
     high: dt.date | str
     _: KW_ONLY
     unit: Literal["day", "week", "month", "quarter", "year"] = "day"
+    order: Literal["ymd", "dmy", "mdy"] = "ymd"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -51,6 +58,8 @@ class Date(Ordered):
             raise SchemaError(
                 f"column {self.name!r}: unit must be one of {', '.join({**_DAYS, **_MONTHS})}; got {self.unit!r}"
             )
+        if self.order not in _WRITTEN:
+            raise SchemaError(f"column {self.name!r}: order must be one of {', '.join(_WRITTEN)}; got {self.order!r}")
         if _date(self.high) < _date(self.low):
             raise SchemaError(f"column {self.name!r}: need low <= high, got {self.low} to {self.high}")
 
@@ -90,14 +99,27 @@ class Date(Ordered):
         return pa.date32()
 
     def _known_sql(self, identifier: str) -> str:
-        day = f"TRY_CAST(TRY_CAST({identifier} AS TIMESTAMP) AS DATE)"
+        day = f"TRY_CAST(TRY_CAST({self.iso_sql(identifier)} AS TIMESTAMP) AS DATE)"
         low, high = (f"DATE '{_date(d).isoformat()}'" for d in (self.low, self.high))
         clamped = f"greatest(least({day}, {high}), {low})"
         if self.unit in _DAYS:
             code = f"datediff('day', {low}, {clamped}) // {_DAYS[self.unit]}"
         else:
             code = f"datediff('{self.unit}', {low}, {clamped})"
-        return f"CASE WHEN {day} IS NOT NULL THEN CAST({code} AS INTEGER) END"
+        # DuckDB takes 3/4/24 for a day of the year 3.
+        whole = f"{day} >= DATE '1000-01-01' OR regexp_matches({text_sql(identifier)}, '^[0-9]{{4}}')"
+        return f"CASE WHEN {day} IS NOT NULL AND ({whole}) THEN CAST({code} AS INTEGER) END"
+
+    def iso_sql(self, identifier: str) -> str:
+        """The value with the year first, where the declared order has it last."""
+        if self.order == "ymd":
+            return identifier
+        return f"regexp_replace({text_sql(identifier)}, {quoted(YEAR_LAST)}, {quoted(_ISO[self.order])})"
+
+    @property
+    def _accepted(self) -> str:
+        also = ', or declare order = "dmy" or "mdy" if the year comes last' if self.order == "ymd" else ""
+        return f"values must be dates as {_WRITTEN[self.order]}{also}"
 
     @cached_property
     def _boundaries(self) -> NDArray[np.float64]:

@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,14 +104,15 @@ class Ordered(Column):
 class Numeric(Ordered):
     """Levels are intervals of numbers; NaN counts as missing, because frames use it for that."""
 
-    _accepted: ClassVar[str] = "values must be numbers"
+    @property
+    def _accepted(self) -> str:
+        return "values must be numbers"
 
     def _missing_sql(self, identifier: str) -> str:
-        return f"{super()._missing_sql(identifier)} OR isnan({_number(identifier)})"
+        return f"{super()._missing_sql(identifier)} OR isnan({self._number_sql(identifier)})"
 
-
-def _number(identifier: str) -> str:
-    return f"TRY_CAST({identifier} AS DOUBLE)"
+    def _number_sql(self, identifier: str) -> str:
+        return f"TRY_CAST({identifier} AS DOUBLE)"
 
 
 @dataclass(frozen=True)
@@ -175,7 +176,7 @@ class Integer(Numeric):
         return pa.int64()
 
     def _known_sql(self, identifier: str) -> str:
-        number = _number(identifier)
+        number = self._number_sql(identifier)
         code = f"(CAST(floor({number}) AS BIGINT) - ({self.low}))" + (f" // {self.width}" if self.width > 1 else "")
         return (
             f"CASE WHEN {number} BETWEEN {self.low} AND {self.high} THEN CAST({code} AS INTEGER) "
@@ -212,7 +213,8 @@ class Integer(Numeric):
 class Number(Numeric):
     """Real numbers, clamped, in bins: give `edges`, or `low`, `high` and `bins`.
 
-    Each bin holds its lower edge, the last bin both; sums use bin midpoints.
+    Each bin holds its lower edge, the last bin both; sums use bin midpoints. `decimal=","` reads texts such as 61,5;
+    a text with a point is then refused, as it could be meant either way.
 
     >>> Number("bmi", edges=[10, 18.5, 25, 60]).encode([18.5, 3.0, 60.0])
     array([1, 0, 2], dtype=int32)
@@ -225,9 +227,12 @@ class Number(Numeric):
     _: KW_ONLY
     bins: int | None = None
     edges: Sequence[float] | None = None
+    decimal: Literal[".", ","] = "."
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.decimal not in (".", ","):
+            raise SchemaError(f'column {self.name!r}: decimal must be "." or ",", got {self.decimal!r}')
         spaced = (self.low, self.high, self.bins)
         if (self.edges is None) == (None in spaced) or (self.edges is not None and any(s is not None for s in spaced)):
             raise SchemaError(f"column {self.name!r}: give either edges, or low, high and bins")
@@ -282,8 +287,19 @@ class Number(Numeric):
         return pa.float64()
 
     def _known_sql(self, identifier: str) -> str:
-        number = _number(identifier)
+        number = self._number_sql(identifier)
         return f"CASE WHEN {number} <= {_INFINITY} THEN {self._search_sql(number, 0, self.known - 1)} END"
+
+    @property
+    def _accepted(self) -> str:
+        return super()._accepted + ", with a comma and no point, as in 61,5" * (self.decimal == ",")
+
+    def _number_sql(self, identifier: str) -> str:
+        if self.decimal == ".":
+            return super()._number_sql(identifier)
+        text = f"CAST({identifier} AS VARCHAR)"  # of a number it has a point whatever is declared
+        read = f"CASE WHEN typeof({identifier}) = 'VARCHAR' THEN translate({text}, ',.', '.?') ELSE {text} END"
+        return super()._number_sql(f"({read})")
 
     def _search_sql(self, number: str, first: int, last: int) -> str:
         """Binary search for the bin, so that many bins stay cheap."""

@@ -39,6 +39,10 @@ def loads(text: str) -> Schema:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SchemaError(f"the schema is not valid TOML: {error}") from None
+    if not document:
+        raise SchemaError(
+            "the schema is empty; expected [[column]] blocks, as `maquette schema guess table.csv` drafts"
+        )
     unknown = set(document) - {"column", "guessed", "impossible"}
     if unknown or not isinstance(document.get("column"), list):
         raise SchemaError(

@@ -1,0 +1,95 @@
+"""How commands speak of trouble: one line for people, one JSON object for programs, always on standard error."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import warnings
+from typing import TextIO
+
+import typer
+
+from maquette.errors import BudgetExceeded, MaquetteError, OutOfDomain, PrivacyWarning, QueryError
+
+REFUSED, USAGE, EXCEEDED, INTERRUPTED = 1, 2, 3, 130
+
+
+def wants_json() -> bool:
+    """Whether the command was typed with --json; asked before its arguments are read, which may be what is wrong."""
+    return "--json" in sys.argv[1:]
+
+
+def exit_code(error: MaquetteError) -> int:
+    """What a command ends with when this is raised."""
+    return EXCEEDED if isinstance(error, BudgetExceeded) else REFUSED
+
+
+def tell_error(error: MaquetteError, as_json: bool) -> None:
+    """Say what was refused."""
+    if as_json:
+        tell_json({**_parts(error.code, str(error), exit_code(error)), **_numbers(error)})
+    else:
+        typer.echo(f"error ({error.code}): {error}", err=True)
+
+
+def tell_usage(message: str, code: int) -> None:
+    """Say what was typed wrong, to a program."""
+    tell_json(_parts("usage", message, code))
+
+
+def tell_interrupt(what: str, as_json: bool) -> None:
+    """Say what an interrupt left behind."""
+    if as_json:
+        tell_json(_parts("interrupted", what, INTERRUPTED))
+    else:
+        typer.echo(f"interrupted: {what}", err=True)
+
+
+def tell_json(facts: dict[str, object]) -> None:
+    """One object on one line, so that several can be told apart."""
+    typer.echo(json.dumps(facts, ensure_ascii=False), err=True)
+
+
+def warn(  # noqa: PLR0917 (the parameters are those of warnings.showwarning)
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Where in Maquette's source a custodian was warned is of no interest to the custodian."""
+    if wants_json():
+        tell_json({"warning": category.__name__, "message": str(message)})
+    elif issubclass(category, PrivacyWarning):
+        typer.echo(f"warning: {message}", err=True)
+    else:
+        typer.echo(warnings.formatwarning(message, category, filename, lineno, line), err=True, nl=False)
+
+
+def _parts(code: str, message: str, status: int) -> dict[str, object]:
+    """A message by its parts: what happened, what was expected, what to do; those it has, and the whole of it."""
+    happened, *rest = re.split(r"[;.] (?=[A-Za-z`])", message)
+    expected = [part for part in rest if part.startswith("expected ")]
+    advice = [part for part in rest if part not in expected]
+    return {
+        "error": code,
+        "message": message,
+        "happened": happened,
+        "expected": "; ".join(part.removeprefix("expected ") for part in expected) or None,
+        "what_to_do": "; ".join(advice) or None,
+        "exit_code": status,
+    }
+
+
+def _numbers(error: MaquetteError) -> dict[str, object]:
+    """What a program would else have to read from the message."""
+    match error:
+        case BudgetExceeded():
+            return {"requested": error.requested, "remaining": error.remaining}
+        case OutOfDomain():
+            return {"counts": error.counts}
+        case QueryError() if error.line is not None:
+            return {"line": error.line, "column": error.column}
+    return {}
