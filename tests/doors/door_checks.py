@@ -7,7 +7,6 @@ import itertools
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from fractions import Fraction
 from typing import Any
 from unittest import mock
@@ -15,6 +14,7 @@ from unittest import mock
 import numpy as np
 
 import maquette as mq
+from gate_tools import neighbours_of, patched, table_of
 from maquette.audit import (
     Call,
     Guard,
@@ -29,8 +29,9 @@ from maquette.audit import (
 )
 from maquette.curator import Curator
 from maquette.curator import guard as guard_module
+from maquette.curator.table import counted
 from maquette.errors import GuardSealed
-from maquette.query import Buckets, Contrasts, LinearQuery, Marginal
+from maquette.query import Buckets, Contrasts, LinearQuery, Marginal, additive
 from maquette.schema import Boolean, Category, Schema
 
 SCHEMA = Schema([Boolean("a"), Category("b", ["x", "y", "z"])])
@@ -62,38 +63,13 @@ PUBLIC = (np.full((3, 2), 0.4), 1.0, np.array([0.3, 0.6]))
 
 
 def table(units: Sequence[Rows], contributions: int) -> mq.PrivateTable:
-    """A table of units (people), each with its rows; opened once."""
-    return _table(tuple(units), contributions)
+    """A table of units (people), each with its rows."""
+    return table_of(SCHEMA, tuple(units), contributions)
 
 
-@functools.cache
-def _table(units: tuple[Rows, ...], contributions: int) -> mq.PrivateTable:
-    rows = [(name, *row) for name, unit in enumerate(units) for row in unit]
-    columns = {
-        "person": [r[0] for r in rows],
-        "a": [r[1] for r in rows],
-        "b": [r[2] for r in rows],
-    }
-    if contributions == 1:
-        return mq.open_table(columns, SCHEMA)
-    return mq.open_table(columns, SCHEMA, privacy_unit="person", max_contributions=contributions)
-
-
-def units_of(contributions: int) -> list[Rows]:
-    """Every unit: a multiset of up to `contributions` points."""
-    return [
-        unit for size in range(1, contributions + 1) for unit in itertools.combinations_with_replacement(POINTS, size)
-    ]
-
-
-def neighbours(relation: str, contributions: int) -> Iterator[tuple[list[Rows], list[Rows]]]:
-    """Pairs of tables over two fixed others; by linearity of counts these are all the differences there are."""
-    base: list[Rows] = [((False, "x"),), ((True, "z"),)]
-    every = units_of(contributions)
-    if relation == "add-remove":
-        yield from ((base, [*base, unit]) for unit in every)
-    else:
-        yield from (([*base, one], [*base, other]) for one, other in itertools.permutations(every, 2))
+def neighbours(relation: str, contributions: int) -> Iterator[tuple[Sequence[Rows], Sequence[Rows]]]:
+    """Pairs of tables over two fixed others."""
+    return neighbours_of([((False, "x"),), ((True, "z"),)], POINTS, relation, contributions)
 
 
 class Recording(ScriptedNoise):
@@ -132,6 +108,16 @@ class Observed:
         self.calls = calls
         self.scores = scores
         self.amounts = [charge.units / mq.UNITS_PER_ONE for charge in charges]
+
+    @functools.cached_property
+    def laws(self) -> list[np.ndarray]:
+        """The logarithm of the exact law of every selection."""
+        assert all(scores.dtype == np.int64 for scores in self.scores), "scores must be integers"
+        of = {"permute_and_flip": permute_and_flip_law, "exponential": exponential_law}
+        return [
+            np.log(of[call.kind](scores, float(call.scale)))
+            for call, scores in zip(self.calls, self.scores, strict=True)
+        ]
 
 
 class Memo:
@@ -198,6 +184,22 @@ def gate_measure() -> None:
     gate_noise(ask, SETTINGS)
 
 
+SUMS = (
+    additive(SCHEMA, {"a": [0.2, 1], "b": [0.5, 1, 0.1]}),
+    additive(SCHEMA, {"a": [1 / 3, 1], "b": [1, 1 / 7, 0.2]}, shares={"a": 0.3, "b": 0.6}),
+)
+
+
+def gate_sums() -> None:
+    """`measure` of sums over columns, which are counted column by column."""
+
+    def ask(c: Curator, law: Any) -> list[list[np.ndarray]]:
+        return [integers([c.measure(query, **_price(c, 0.7), noise=law)]) for query in SUMS]
+
+    assert all(len(counted(Marginal(SCHEMA, (), query))) == 2 for query in SUMS)
+    gate_noise(ask, SETTINGS)
+
+
 def gate_measure_error() -> None:
     far = np.array([[5.0, 0.4], [0.4, 0.4], [0.4, 0.4]])  # a row that moves into the first cell helps twice
 
@@ -218,17 +220,13 @@ def _price(curator: Curator, amount: float) -> dict[str, float]:
 
 def gate_selection(ask: Ask) -> None:
     """L2 for selections: the exact law on all neighbours stays within the charge. `ask` makes several selections."""
-    for (relation, m), budget in itertools.product(SETTINGS[:3], (PURE, ZCDP)):
+    for (relation, m), budget in itertools.product(SETTINGS, (PURE, ZCDP)):
         memo = Memo(relation, m, budget, ask)
         for one, other in neighbours(relation, m):
             first, second = memo(one), memo(other)
             assert first.calls == second.calls, "the selection's scale depends on the rows"
-            for call, scores, moved, charged in zip(
-                first.calls, first.scores, second.scores, first.amounts, strict=True
-            ):
-                assert scores.dtype == np.int64, "scores must be integers"
-                law = permute_and_flip_law if call.kind == "permute_and_flip" else exponential_law
-                ratio = np.log(law(scores, float(call.scale))) - np.log(law(moved, float(call.scale)))
+            for law, moved, charged in zip(first.laws, second.laws, first.amounts, strict=True):
+                ratio = law - moved
                 if budget is PURE:
                     assert np.abs(ratio).max() <= charged * TOLERANCE
                 else:  # charged rho = epsilon^2 / 8 for a range of epsilon
@@ -249,6 +247,16 @@ def gate_select_worst() -> None:
 def gate_select_best() -> None:
     candidates = np.array([[0, 1, 2, 0, 1, 0, 1.0, 0.2, 0.5], [3, 0, 0, 1, 0, 0, 0.0, 1.0, 1.5], np.zeros(9)])
     gate_selection(lambda c: c.select_best(ASKED, candidates, **_price(c, 0.9)))
+
+
+def gate_lottery() -> None:
+    answers = np.linspace(0.2, 1.7, 9)
+
+    def ask(c: Curator) -> None:
+        for between, cap in itertools.product((None, (0.5, 1.5)), (None, 4)):
+            c.lottery(ASKED, between=between).draw(answers, draws=1, cap=cap, **_price(c, 0.9))
+
+    gate_selection(ask)
 
 
 def gate_selection_scores() -> None:
@@ -386,9 +394,11 @@ GATES = {
     gate.__name__.removeprefix("gate_"): gate
     for gate in (
         gate_measure,
+        gate_sums,
         gate_measure_error,
         gate_select_worst,
         gate_select_best,
+        gate_lottery,
         gate_selection_scores,
         gate_exhaustive_noise,
         gate_guard,
@@ -398,9 +408,3 @@ GATES = {
         gate_rows,
     )
 }
-
-
-@contextmanager
-def patched(target: Any, name: str, value: Any) -> Iterator[None]:
-    with mock.patch.object(target, name, value):
-        yield

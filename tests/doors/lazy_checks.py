@@ -14,9 +14,10 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from door_checks import POINTS, Rows, neighbours, patched, table, where
+from door_checks import POINTS, Rows, neighbours, table, where
 
 import maquette as mq
+from gate_tools import patched
 from maquette.audit import ScriptedNoise, clopper_pearson, discrete_laplace, goodness_of_fit, grid
 from maquette.curator import Curator, LazyGuard
 from maquette.curator import lazy_guard as lazy_module

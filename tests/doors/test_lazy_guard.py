@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from door_checks import ZCDP, patched, table, where
+from door_checks import ZCDP, table, where
 from lazy_checks import BASIC, DELTA, LAZY_GATES, PEOPLE, Class, adaptive_delta, constant_delta, opened, worst_delta
 
 import maquette as mq
+from gate_tools import patched
 from maquette.audit import ScriptedNoise, discrete_laplace
 from maquette.curator import Curator, LazyGuard
 from maquette.curator import lazy_guard as lazy_module

@@ -9,31 +9,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from door_checks import GATES, patched
+from door_checks import GATES
 
-from maquette.curator import curator as doors
+from gate_tools import patched, shrunk
+from maquette.curator import Curator, desk, scores
 from maquette.curator import guard as guards
-from maquette.curator import scores
 from maquette.curator.passage import Passage
 from maquette.curator.sparse_vector import Outcome
-from maquette.privacy import DiscreteGaussian, DiscreteLaplace, Relation
+from maquette.privacy import DiscreteLaplace, Relation
 from maquette.query import Contrasts
-
-Curator = doors.Curator
-
-
-def _shrunk(event: Any, factor: int) -> Any:
-    if isinstance(event, DiscreteLaplace):
-        return DiscreteLaplace(event.scale / factor, event.sensitivity / factor)
-    return DiscreteGaussian(event.variance / factor**2, event.sensitivity_squared / factor**2)
-
 
 _calibrated, _draw, _through = Curator._calibrated, Curator._draw, Passage.through
 _one_cell, _rows = Relation.one_cell, Relation._rows
 
 
 def _half_noise() -> Any:
-    return patched(Curator, "_calibrated", lambda self, *args: _shrunk(_calibrated(self, *args), 2))
+    return patched(Curator, "_calibrated", lambda self, *args: shrunk(_calibrated(self, *args), 2))
 
 
 def _relation_ignored() -> Any:
@@ -46,6 +37,26 @@ def _relation_ignored_in_l2() -> Any:
 
 def _contributions_ignored() -> Any:
     return patched(Relation, "_rows", lambda self, m: _rows(replace(self, max_contributions=1), m))
+
+
+def _contributions_ignored_where_rows_are_replaced() -> Any:
+    def rows(self: Relation, m: Any) -> int:
+        return _rows(replace(self, max_contributions=1) if self.kind == "replace" else self, m)
+
+    return patched(Relation, "_rows", rows)
+
+
+def _rows_exchanged_for_as_many() -> Any:
+    """A person of two rows may be replaced by one of a single row: the least weight is no common floor."""
+    original = Relation.l1
+
+    def l1(self: Relation, m: Any) -> int:
+        if self.kind == "add-remove" or isinstance(m, Contrasts) or m.cells > 1:
+            return original(self, m)
+        low, high = m.weight.whole_bounds
+        return self.max_contributions * max(1, high - low)
+
+    return patched(Relation, "l1", l1)
 
 
 def _norms_ignored() -> Any:
@@ -76,7 +87,7 @@ def _float_noise() -> Any:
 
 def _scale_from_the_rows() -> Any:
     def calibrated(self: Any, law: str, units: int, l1: int, l2_squared: int) -> Any:
-        return _shrunk(_calibrated(self, law, units, l1, l2_squared), self._engine.rows)
+        return shrunk(_calibrated(self, law, units, l1, l2_squared), self._engine.rows)
 
     return patched(Curator, "_calibrated", calibrated)
 
@@ -89,7 +100,7 @@ def _errors_not_summed() -> Any:
 
 
 def _selection_without_the_factor_two() -> Any:
-    return patched(doors, "up", lambda scale: scale / 2)
+    return patched(desk, "up", lambda scale: scale / 2)
 
 
 def _weights_not_in_the_sensitivity() -> Any:
@@ -103,7 +114,7 @@ def _weights_not_in_the_sensitivity() -> Any:
 
 
 def _public_answers_not_rounded() -> Any:
-    return patched(doors, "rounded_to", lambda values, grid: values * grid)
+    return patched(desk, "rounded_to", lambda values, grid: values * grid)
 
 
 def _error_shortcut() -> Any:
@@ -217,6 +228,9 @@ MUTANTS: dict[str, tuple[Callable[[], AbstractContextManager[Any]], str]] = {
     "replace counted as add-remove (L1)": (_relation_ignored, "measure"),
     "replace counted as add-remove (L2)": (_relation_ignored_in_l2, "measure"),
     "contribution bound ignored": (_contributions_ignored, "measure"),
+    "sums ignore contributions under replace": (_contributions_ignored_where_rows_are_replaced, "sums"),
+    "sums as if rows were exchanged for as many": (_rows_exchanged_for_as_many, "sums"),
+    "lottery ignores contributions under replace": (_contributions_ignored_where_rows_are_replaced, "lottery"),
     "norms of contrasts ignored": (_norms_ignored, "measure"),
     "square root of the contribution bound": (_root_of_contributions, "measure"),
     "L2 sensitivity for Laplace noise": (_l2_for_laplace, "measure"),

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from graphical_gates import BASE, CURATOR, GATES, MOMENTS, SCHEMA, WORKLOAD, ZCD
 from release_checks import Seeded
 
 import maquette as mq
+from gate_tools import patched, wrapped
 from maquette.curator import Curator
 from maquette.curator.passage import Passage
 from maquette.curator.table import tally
@@ -31,16 +31,6 @@ def test_graphical_releases_pass(gate: str) -> None:
     GATES[gate]()
 
 
-def _patched(target: Any, name: str, value: Any) -> Any:
-    return mock.patch.object(target, name, value)
-
-
-def _wrapped(target: Any, name: str, change: Callable[..., Any]) -> Any:
-    """Replace a function or method by one that is given the original first."""
-    original = getattr(target, name)
-    return _patched(target, name, lambda *args, **named: change(original, *args, **named))
-
-
 def _true(columns: Any) -> np.ndarray:
     """What only the doors may see: the exact table of these columns."""
     return np.asarray(tally(CURATOR[-1]._engine, Marginal(SCHEMA, columns)), dtype=np.float64)
@@ -50,14 +40,14 @@ def _groups_from_true_counts() -> Any:
     def groups(original: Any, schema: Any, name: str, counts: Any, deviation: float) -> Any:
         return original(schema, name, _true([name]), deviation)
 
-    return _wrapped(loop, "groups", groups)
+    return wrapped(loop, "groups", groups)
 
 
 def _choice_by_true_errors() -> Any:
     def chosen(original: Any, tree: Any, candidates: Any, **named: Any) -> Any:
         return original(tree, [replace(c, error=_dependence(c.columns)) for c in candidates], **named)
 
-    return _wrapped(loop, "chosen", chosen)
+    return wrapped(loop, "chosen", chosen)
 
 
 def _dependence(columns: Any) -> float:
@@ -73,14 +63,14 @@ def _candidates_by_true_errors() -> Any:
     def candidates_of(original: Any, tables: Any, size: int) -> Any:
         return {s: weight for s, weight in original(tables, size).items() if _dependence(s) > 1.0}
 
-    return _wrapped(loop, "candidates_of", candidates_of)
+    return wrapped(loop, "candidates_of", candidates_of)
 
 
 def _weights_by_true_counts() -> Any:
     def candidates_of(original: Any, tables: Any, size: int) -> Any:
         return {s: float((_true(s) == 0).sum()) for s in original(tables, size)}
 
-    return _wrapped(loop, "candidates_of", candidates_of)
+    return wrapped(loop, "candidates_of", candidates_of)
 
 
 def _shares_by_true_counts() -> Any:
@@ -89,14 +79,14 @@ def _shares_by_true_counts() -> Any:
         made.shares = made.shares * np.array([1.0 + (_true(part) > 0).sum() for part in made.sets])
         return made
 
-    return _wrapped(loop, "Allocation", allocation)
+    return wrapped(loop, "Allocation", allocation)
 
 
 def _prices_by_true_counts() -> Any:
     def price(original: Any, curator: Curator, units: float) -> Any:
         return original(curator, units * 100 / (100 + curator._engine.rows))
 
-    return _wrapped(loop, "price", price)
+    return wrapped(loop, "price", price)
 
 
 def _rounds_from_the_truth() -> Any:
@@ -104,7 +94,7 @@ def _rounds_from_the_truth() -> Any:
         self.rounds = 1 if _dependence(("age", "smoker")) > 1.0 else 2
         return original(self)
 
-    return _wrapped(Run, "plan", plan)
+    return wrapped(Run, "plan", plan)
 
 
 def _stop_when_the_true_error_is_small() -> Any:
@@ -113,18 +103,18 @@ def _stop_when_the_true_error_is_small() -> Any:
         if far > 0.4:
             original(self, share, shown)
 
-    return _wrapped(Run, "round", round_)
+    return wrapped(Run, "round", round_)
 
 
 def _exact_row_count() -> Any:
     def total(original: Any, self: Any, residuals: Any) -> None:
         residuals.combine((), np.array(float(self.curator._engine.rows)), np.array(loop.EXACT))
 
-    return _wrapped(Run, "_total", total)
+    return wrapped(Run, "_total", total)
 
 
 def _rows_taken_for_public() -> Any:
-    return _patched(Relation, "rows_are_public", property(lambda self: True))
+    return patched(Relation, "rows_are_public", property(lambda self: True))
 
 
 def _fit_started_from_the_truth() -> Any:
@@ -134,7 +124,7 @@ def _fit_started_from_the_truth() -> Any:
         start = named["start"] or Estimated(model, {}, 0.0, 0.1)
         return original(model, residuals, **{**named, "start": replace(start, parameters=start.parameters | known)})
 
-    return _wrapped(loop, "estimates", estimates)
+    return wrapped(loop, "estimates", estimates)
 
 
 def _fit_until_the_truth_is_met() -> Any:
@@ -144,7 +134,7 @@ def _fit_until_the_truth_is_met() -> Any:
             if abs(fitted.model.marginal(["smoker"])[1] - _true(["smoker"])[1] / len(BASE)) < 0.5:
                 return
 
-    return _wrapped(loop, "estimates", estimates)
+    return wrapped(loop, "estimates", estimates)
 
 
 def _levels_split_by_the_truth() -> Any:
@@ -155,7 +145,7 @@ def _levels_split_by_the_truth() -> Any:
             shares[name] = masses / np.bincount(self.groups[name], weights=masses)[self.groups[name]]
         return shares
 
-    return _wrapped(Merging, "within", within)
+    return wrapped(Merging, "within", within)
 
 
 def _evidence_from_the_truth() -> Any:
@@ -165,7 +155,7 @@ def _evidence_from_the_truth() -> Any:
             measurement = replace(measurement, values=exact)
         original(self, measurement, columns, into)
 
-    return _wrapped(Merging, "take", take)
+    return wrapped(Merging, "take", take)
 
 
 def _room_by_true_rows() -> Any:
@@ -174,14 +164,14 @@ def _room_by_true_rows() -> Any:
         self.max_cells = 10 * self.curator._engine.rows
         return shares
 
-    return _wrapped(Run, "plan", plan)
+    return wrapped(Run, "plan", plan)
 
 
 def _truth_in_the_certificate() -> Any:
     def certified(original: Any, curator: Curator, method: str, units: int) -> Any:
         return original(curator, f"{method}, {curator._engine.rows} rows", units)
 
-    return _wrapped(loop, "certified", certified)
+    return wrapped(loop, "certified", certified)
 
 
 def _truth_in_a_refusal() -> Any:
@@ -191,7 +181,7 @@ def _truth_in_a_refusal() -> Any:
         except MaquetteError as refused:
             raise type(refused)(f"{refused} for {self.curator._engine.rows} rows") from None
 
-    return _wrapped(Run, "columns", columns)
+    return wrapped(Run, "columns", columns)
 
 
 def _charge_after_the_draw() -> Any:
@@ -199,21 +189,21 @@ def _charge_after_the_draw() -> Any:
         arrays = named["evaluate"]()
         return original(self, door, **{**named, "evaluate": lambda: arrays})
 
-    return _wrapped(Passage, "through", through)
+    return wrapped(Passage, "through", through)
 
 
 def _never_charged() -> Any:
     def through(original: Any, self: Passage, door: str, **named: Any) -> Any:
         return named["evaluate"](), self.loss(0)
 
-    return _wrapped(Passage, "through", through)
+    return wrapped(Passage, "through", through)
 
 
 def _errors_not_charged() -> Any:
     def through(original: Any, self: Passage, door: str, **named: Any) -> Any:
         return original(self, door, **{**named, "events": [] if door == "measure_error" else named["events"]})
 
-    return _wrapped(Passage, "through", through)
+    return wrapped(Passage, "through", through)
 
 
 def _errors_not_counted() -> Any:
@@ -225,7 +215,7 @@ def _errors_not_counted() -> Any:
         self.spent = before
         return found
 
-    return _wrapped(Run, "_errors", errors)
+    return wrapped(Run, "_errors", errors)
 
 
 def _one_table_moves() -> Any:
@@ -234,14 +224,14 @@ def _one_table_moves() -> Any:
     def calibrated(original: Any, self: Curator, law: Any, units: int, *_: int) -> Any:
         return original(self, law, units, 1, 1)
 
-    return _wrapped(Curator, "_calibrated", calibrated)
+    return wrapped(Curator, "_calibrated", calibrated)
 
 
 def _contrasts_priced_by_half() -> Any:
     def calibrated(original: Any, self: Curator, law: Any, units: int, *moves: int) -> Any:
         return original(self, law, units, moves[0], moves[1] if moves[1] < 100 else moves[1] // 2)
 
-    return _wrapped(Curator, "_calibrated", calibrated)
+    return wrapped(Curator, "_calibrated", calibrated)
 
 
 def _less_noise(factor: int) -> Any:
@@ -251,11 +241,11 @@ def _less_noise(factor: int) -> Any:
             return DiscreteLaplace(event.scale / factor, event.sensitivity / factor)
         return DiscreteGaussian(event.variance / factor**2, event.sensitivity_squared / factor**2)
 
-    return _wrapped(Curator, "_calibrated", calibrated)
+    return wrapped(Curator, "_calibrated", calibrated)
 
 
 def _replace_counted_as_add_remove() -> Any:
-    return _patched(Relation, "_ends", property(lambda self: 1))
+    return patched(Relation, "_ends", property(lambda self: 1))
 
 
 @contextmanager
@@ -263,7 +253,7 @@ def _noise_by_the_true_rows() -> Iterator[None]:
     def calibrated(original: Any, self: Curator, law: Any, units: int, *moves: int) -> Any:
         return original(self, law, units - self._engine.rows, *moves)
 
-    with _wrapped(Curator, "_calibrated", calibrated):
+    with wrapped(Curator, "_calibrated", calibrated):
         yield
 
 

@@ -150,7 +150,7 @@ def _noted() -> Any:
     """Remember the curator that is being asked."""
 
     def init(original: Any, self: Session, kept: Any, *args: Any, **named: Any) -> None:
-        _CURATOR.append(kept.curator)
+        _CURATOR.append(kept.record.curator)
         original(self, kept, *args, **named)
 
     return _wrapped(Session, "__init__", init)

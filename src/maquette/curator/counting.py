@@ -6,6 +6,7 @@ import math
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,8 @@ _PASS = 2**23  # cells counted in one pass
 _SUMMED = 2**20  # cells that are summed rather than counted again, or as many as there are records
 _MANY = 2**18  # records from which planning joint tables pays
 _CACHE = 2**16  # cells of a joint table that stays in the second-level cache while it is counted
+_JOINT = 2**10  # cells of a joint table that costs no more to count than any of those it holds
+_LOOKED = 2**12  # counted tables, the latest, in which others are looked for
 
 Positions = tuple[int, ...]
 
@@ -38,6 +41,7 @@ class CountingEngine(ABC):
         self._memory = memory
         self._used = 0
         self._tables: dict[int, NDArray[np.int64]] = {}  # by column set, as a bit mask; least recently used first
+        self._counted: dict[int, None] = {}  # those that are no sums of others
         self._lock = threading.Lock()
 
     @abstractmethod
@@ -61,8 +65,7 @@ class CountingEngine(ABC):
             )
         table = self._known(positions)
         if table is None:
-            (flat,) = self._count([positions])
-            table = self._remember(positions, flat)
+            table = self._counted_now([positions])[0]
         return table.transpose([positions.index(position) for position in asked])
 
     def prefetch(self, column_sets: Iterable[Sequence[str]]) -> None:
@@ -71,7 +74,16 @@ class CountingEngine(ABC):
         Sets too large to count are left out, and so are those that no longer fit in the memory of counted tables.
         """
         wanted = {tuple(sorted({self.schema.position(name) for name in names})) for names in column_sets}
-        new = [s for s in sorted(wanted) if self._cells(s) <= MAX_CELLS and self._known(s) is None]
+        with self._lock:
+            new = [s for s in sorted(wanted) if _mask(s) not in self._tables and self._cells(s) <= MAX_CELLS]
+        together = tuple(sorted({position for positions in new for position in positions}))
+        if len(new) > 1 and self._cells(together) <= _JOINT:
+            table = self._known(together)
+            table = self._counted_now([together])[0] if table is None else table
+            for positions in new:
+                self._remember(positions, _summed(table, together, positions))
+            return
+        new = [positions for positions in new if self._known(positions) is None]
         tables = joint_tables(new, self._sizes, _CACHE) if self.rows >= _MANY else new
         batch: list[Positions] = []
         room, cells = self._memory // 8, 0
@@ -80,16 +92,15 @@ class CountingEngine(ABC):
             if size > room:
                 continue
             if batch and cells + size > _PASS:
-                self._count_batch(batch)
+                self._counted_now(batch)
                 batch, cells = [], 0
             batch.append(positions)
             room, cells = room - size, cells + size
         if batch:
-            self._count_batch(batch)
+            self._counted_now(batch)
 
-    def _count_batch(self, batch: Sequence[Positions]) -> None:
-        for positions, flat in zip(batch, self._count(batch), strict=True):
-            self._remember(positions, flat)
+    def _counted_now(self, batch: Sequence[Positions]) -> list[NDArray[np.int64]]:
+        return [self._remember(*counted, new=True) for counted in zip(batch, self._count(batch), strict=True)]
 
     def _cells(self, positions: Positions) -> int:
         return math.prod(self._sizes[position] for position in positions)
@@ -102,17 +113,17 @@ class CountingEngine(ABC):
             if exact is not None:
                 self._tables[mask] = exact
                 return exact
-            limit = max(self.rows, _SUMMED)
-            holding = [(t.size, m) for m, t in self._tables.items() if m & mask == mask and t.size <= limit]
+            limit, latest = max(self.rows, _SUMMED), islice(reversed(self._counted), _LOOKED)
+            sources = [m for m in latest if m & mask == mask and m in self._tables]
+            holding = [(self._tables[m].size, m) for m in sources if self._tables[m].size <= limit]
             if not holding:
                 return None
             source = min(holding)[1]
             table = self._tables[source]
-        axes = [position for position in range(len(self._sizes)) if source >> position & 1]
-        gone = tuple(axis for axis, position in enumerate(axes) if position not in positions)
-        return self._remember(positions, table.sum(axis=gone, dtype=np.int64))
+        axes = tuple(position for position in range(len(self._sizes)) if source >> position & 1)
+        return self._remember(positions, _summed(table, axes, positions))
 
-    def _remember(self, positions: Positions, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _remember(self, positions: Positions, counts: NDArray[np.int64], *, new: bool = False) -> NDArray[np.int64]:
         mask = _mask(positions)
         table = np.asarray(counts).reshape([self._sizes[position] for position in positions])
         table.flags.writeable = False
@@ -120,13 +131,23 @@ class CountingEngine(ABC):
             if mask not in self._tables:
                 self._tables[mask] = table
                 self._used += table.nbytes
+            if new:
+                self._counted[mask] = None
             while self._used > self._memory:
-                self._used -= self._tables.pop(next(iter(self._tables))).nbytes
+                oldest = next(iter(self._tables))
+                self._used -= self._tables.pop(oldest).nbytes
+                self._counted.pop(oldest, None)
         return table
 
 
 def _mask(positions: Positions) -> int:
     return sum(1 << position for position in positions)
+
+
+def _summed(table: NDArray[np.int64], axes: Positions, positions: Positions) -> NDArray[np.int64]:
+    """The counts of fewer columns."""
+    gone = tuple(axis for axis, position in enumerate(axes) if position not in positions)
+    return table.sum(axis=gone, dtype=np.int64) if gone else table
 
 
 def joint_tables(sets: Sequence[Positions], sizes: Sequence[int], limit: int) -> Iterator[Positions]:

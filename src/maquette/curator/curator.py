@@ -17,46 +17,26 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from maquette.curator.desk import Desk, Law, Mechanism, Question
 from maquette.curator.guard import Guard
 from maquette.curator.lazy_guard import LazyGuard
 from maquette.curator.lottery import Lottery
-from maquette.curator.noise import (
-    ExactNoise,
-    NoiseSource,
-    check_gaussian,
-    check_laplace,
-    check_selection,
-    up,
-)
-from maquette.curator.passage import Arrays, Passage, digest, unpack
-from maquette.curator.results import Chosen, Errors, Measurement, NoiseEvent
+from maquette.curator.noise import NoiseSource
+from maquette.curator.passage import Arrays, digest, unpack
+from maquette.curator.results import Chosen, Errors, Measurement
 from maquette.curator.scores import Scorer, absolute_total, check_reach, reach, rounded_to
-from maquette.curator.table import PrivateTable, counted, engine_of, tally
-from maquette.errors import BudgetError, QueryError
-from maquette.privacy import (
-    Budget,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Event,
-    Loss,
-    Pure,
-    Relation,
-    Selection,
-)
-from maquette.privacy.ledger import Ledger, SqliteLedger, Terms
+from maquette.curator.table import PrivateTable, counted, tally
+from maquette.errors import QueryError
+from maquette.privacy import Budget, Loss
+from maquette.privacy.ledger import Ledger
 from maquette.privacy.relation import Kind
-from maquette.query import Contrasts, LinearQuery, Marginal, marginal_of
-from maquette.schema import Schema
-
-Question = Marginal | Contrasts | LinearQuery | Sequence[str]
-Law = Literal["auto", "laplace", "gaussian"]
-Mechanism = Literal["auto", "exponential", "permute-and-flip"]
+from maquette.query import Marginal
 
 CUSTODIAN = "custodian"
 BLOCK = 4096  # candidates scored at once
 
 
-class Curator:
+class Curator(Desk):
     """Keeps a private table and one budget.
 
     `ledger` is a file (default: in memory), `anchor` a second small file, best kept elsewhere, that betrays a ledger
@@ -82,26 +62,7 @@ class Curator:
         relation: Kind = "add-remove",
         noise: NoiseSource | None = None,
     ) -> None:
-        if not isinstance(table, PrivateTable):
-            raise QueryError(f"a curator keeps a table made by open_table, got {type(table).__name__}")
-        if not isinstance(budget, Budget):
-            raise BudgetError(f"a curator needs a Budget, such as Budget(epsilon=1.0), got {budget!r}")
-        self._engine = engine_of(table)
-        self._noise: NoiseSource = ExactNoise() if noise is None else noise
-        self.private = isinstance(self._noise, ExactNoise)
-        self.schema: Schema = table.schema
-        self.budget = budget
-        self.relation = Relation(relation, table.max_contributions)
-        budget.check_rows(self._engine.rows)
-        unit = table.privacy_unit or "row"
-        terms = Terms(
-            table=self._engine.fingerprint,
-            schema=self.schema.digest,
-            relation=f"{relation}, unit={unit}, max_contributions={table.max_contributions}",
-            currency=budget.currency,
-            limit=budget.limit,
-        )
-        self._passage = Passage(SqliteLedger(ledger, terms, anchor=None if anchor is None else Path(anchor)), budget)
+        super().__init__(table, budget, ledger=ledger, anchor=anchor, relation=relation, noise=noise)
 
     @property
     def ledger(self) -> Ledger:
@@ -183,10 +144,8 @@ class Curator:
 
         def evaluate() -> Arrays:
             self._engine.prefetch([columns for m in marginals for columns in counted(m)])
-            return [
-                tally(self._engine, m) + self._draw(event, m.cells).reshape(m.shape)
-                for m, event in zip(marginals, events, strict=True)
-            ]
+            drawn = self._draws(events, [m.cells for m in marginals])
+            return [tally(self._engine, m) + next(drawn).reshape(m.shape) for m in marginals]
 
         arrays, _ = self._passage.through(
             "measure",
@@ -453,99 +412,3 @@ class Curator:
             return float(self._engine.rows)
         measured = self.measure(Marginal(self.schema), epsilon=epsilon, rho=rho, request=request, analyst=analyst)
         return float(measured.values)
-
-    def _select(
-        self,
-        door: str,
-        scores: object,
-        sensitivity: int,
-        *,
-        mechanism: Mechanism = "auto",
-        units: int,
-        public: dict[str, object],
-        request: str | None,
-        analyst: str,
-    ) -> tuple[int, Loss]:
-        accountant = self.budget.accountant
-        if mechanism not in ("auto", "exponential", "permute-and-flip"):
-            raise QueryError(f'mechanism is {mechanism!r}; expected "exponential", "permute-and-flip" or "auto"')
-        flip = accountant.currency == "pure" if mechanism == "auto" else mechanism == "permute-and-flip"
-        strength = accountant.pure_epsilon(units) if flip else accountant.selection_epsilon(units)
-        event: Event = Pure(strength) if flip else Selection(strength)
-        choose = self._noise.permute_and_flip if flip else self._noise.exponential
-        scale = up(Fraction(2 * sensitivity) / Fraction(strength))
-        check_selection(scale)
-        arrays, cost = self._passage.through(
-            door,
-            events=[event],
-            public={**public, "sensitivity": sensitivity, "scale": str(scale), "flip": flip},
-            evaluate=lambda: [np.array([choose(scores(), scale)], dtype=np.int64)],  # type: ignore[operator]
-            request=request,
-            analyst=analyst,
-        )
-        return int(arrays[0][0]), cost
-
-    def _marginals(self, questions: Sequence[Question]) -> list[Marginal | Contrasts]:
-        if isinstance(questions, Marginal | Contrasts | LinearQuery | str) or not len(questions):
-            raise QueryError("expected a non-empty list of questions (columns, linear queries or marginals)")
-        marginals = [q if isinstance(q, Contrasts) else marginal_of(self.schema, q) for q in questions]
-        if any(m.schema != self.schema for m in marginals):
-            raise QueryError("a question was built for another schema; build it from curator.schema")
-        return marginals
-
-    def _public(self, marginals: Sequence[Marginal | Contrasts], answers: Sequence[ArrayLike]) -> Arrays:
-        if len(answers) != len(marginals):
-            raise QueryError(
-                f"expected one public answer per question: {len(marginals)} questions, {len(answers)} answers"
-            )
-        rounded = []
-        for m, answer in zip(marginals, answers, strict=True):
-            values = np.asarray(answer, dtype=np.float64)
-            if values.shape != m.shape:
-                raise QueryError(f"the public answer to {m!r} has shape {values.shape}; expected {m.shape}, in counts")
-            rounded.append(rounded_to(values, m.grid))
-        return rounded
-
-    def _units(self, epsilon: float | None, rho: float | None) -> int:
-        units = self.budget.accountant.share(epsilon=epsilon, rho=rho, delta=self.budget.delta)
-        if units < 1:
-            raise BudgetError(f"epsilon={epsilon}, rho={rho} is less than the ledger's smallest unit; ask for more")
-        return units
-
-    def _split(self, units: int, parts: int, shares: Sequence[float] | None) -> list[int]:
-        if shares is None:
-            weights = [Fraction(1)] * parts
-        elif len(shares) != parts or not all(0 < share < np.inf for share in shares):
-            raise BudgetError(f"expected {parts} positive shares, one per question, got {shares!r}")
-        else:
-            weights = [Fraction(share) for share in shares]
-        total = sum(weights)
-        split = [int(units * weight / total) for weight in weights]
-        if min(split) < 1:
-            raise BudgetError(f"the charge is too small to split over {parts} questions; ask for more or for fewer")
-        return split
-
-    def _law(self, noise: Law) -> Literal["laplace", "gaussian"]:
-        if noise not in ("auto", "laplace", "gaussian"):
-            raise QueryError(f'noise is {noise!r}; expected "laplace", "gaussian" or "auto"')
-        if noise != "auto":
-            return noise
-        return "laplace" if self.budget.accountant.currency == "pure" else "gaussian"
-
-    def _noise_event(self, law: Literal["laplace", "gaussian"], units: int, m: Marginal | Contrasts) -> NoiseEvent:
-        return self._calibrated(law, units, self.relation.l1(m), self.relation.l2_squared(m))
-
-    def _calibrated(self, law: Literal["laplace", "gaussian"], units: int, l1: int, l2_squared: int) -> NoiseEvent:
-        accountant = self.budget.accountant
-        if law == "laplace":
-            scale = accountant.laplace_scale(units, Fraction(l1))
-            check_laplace(scale)
-            return DiscreteLaplace(scale, Fraction(l1))
-        variance = accountant.gaussian_variance(units, Fraction(l2_squared))
-        check_gaussian(variance)
-        return DiscreteGaussian(variance, Fraction(l2_squared))
-
-    def _draw(self, event: NoiseEvent, size: int) -> NDArray[np.int64]:
-        if isinstance(event, DiscreteLaplace):
-            return self._noise.laplace(event.scale, size)
-        return self._noise.gaussian(event.variance, size)

@@ -10,11 +10,11 @@ Reference: Canonne, Kamath and Steinke, The Discrete Gaussian for Differential P
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from math import ceil, inf, isqrt
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,13 +58,23 @@ class ExactNoise:
 
     def laplace(self, scale: Fraction, size: int) -> Integers:
         """See `NoiseSource.laplace`."""
-        check_laplace(scale)
-        return _fill(size, lambda count: _laplace(scale, count))
+        return self.laplaces([scale], [size])[0]
 
     def gaussian(self, variance: Fraction, size: int) -> Integers:
         """See `NoiseSource.gaussian`."""
-        check_gaussian(variance)
-        return _fill(size, lambda count: _gaussian(variance, count))
+        return self.gaussians([variance], [size])[0]
+
+    def laplaces(self, scales: Sequence[Fraction], sizes: Sequence[int]) -> list[Integers]:
+        """The same for many scales at once, each with the law and the independence of `laplace`."""
+        for scale in scales:
+            check_laplace(scale)
+        return _fill(scales, sizes, _laplace)
+
+    def gaussians(self, variances: Sequence[Fraction], sizes: Sequence[int]) -> list[Integers]:
+        """The same for many variances at once, each with the law and the independence of `gaussian`."""
+        for variance in variances:
+            check_gaussian(variance)
+        return _fill(variances, sizes, _gaussian)
 
     def exponential(self, scores: Integers, scale: Fraction) -> int:
         """See `NoiseSource.exponential`; O(n) for n candidates."""
@@ -145,29 +155,65 @@ def check_selection(scale: Fraction) -> None:
     _check("selection scale", scale, 30, 50)
 
 
-def _laplace(scale: Fraction, count: int) -> Integers:
-    """At most `count` discrete Laplace values: those of `count` proposals that were accepted.
+class _Each:
+    """A number for each of many draws: as floats, which decide almost every draw, and exactly, for the others."""
+
+    def __init__(self, exact: Sequence[Fraction], owner: Integers | None, total: int) -> None:
+        """Of `total` draws the i-th has number `exact[owner[i]]`, or all have the only one."""
+        self.exact = exact
+        self.total = total
+        self._owner = owner
+
+    @classmethod
+    def of(cls, exact: Sequence[Fraction], counts: Sequence[int]) -> _Each:
+        """The i-th number for `counts[i]` draws in a row."""
+        return cls(exact, None if len(exact) == 1 else np.repeat(np.arange(len(exact)), counts), sum(counts))
+
+    def like(self, exact: Sequence[Fraction]) -> _Each:
+        """Other numbers in the same order, for the same draws."""
+        return _Each(exact, self._owner, self.total)
+
+    @property
+    def floats(self) -> Floats:
+        """The nearest float of every draw's number; a single one where they have the same."""
+        return self.spread(np.array([float(number) for number in self.exact]))
+
+    def spread(self, numbers: NDArray[Any]) -> NDArray[Any]:
+        """Any numbers in the same order, one for each draw; a single one where it is for all."""
+        return numbers[:1] if self._owner is None else numbers[self._owner]
+
+    def __getitem__(self, draw: int) -> Fraction:
+        return self.exact[0 if self._owner is None else int(self._owner[draw])]
+
+
+Proposals = tuple[Integers, NDArray[np.bool_]]  # values, and which of them are accepted
+
+
+def _laplace(scale: _Each) -> Proposals:
+    """Proposals for discrete Laplace values.
 
     The magnitude is step * G + R with G geometric and R uniform below step, accepted with probability exp(-R / scale);
     a minus sign before zero is refused. The power of two `step` keeps G small enough for floats to decide it.
     """
-    step = 1 << max(0, int(scale).bit_length() - 17)
-    draws = words(count, np.uint64)
+    steps = [1 << max(0, int(exact).bit_length() - 17) for exact in scale.exact]
+    step = scale.spread(np.array(steps, dtype=np.int64))
+    draws = words(scale.total, np.uint64)
     negative = (draws & np.uint64(1)).astype(bool)
-    magnitude = _geometric(draws >> np.uint64(1), scale / step, _LARGEST // step)
-    kept = np.ones(count, dtype=np.bool_)
-    if step > 1:
-        rest = (words(count, np.uint64) & np.uint64(step - 1)).astype(np.int64)
+    stepped = scale.like([exact / size for exact, size in zip(scale.exact, steps, strict=True)])
+    magnitude = _geometric(draws >> np.uint64(1), stepped, _LARGEST // step)
+    kept = np.ones(scale.total, dtype=np.bool_)
+    if max(steps) > 1:  # where it is 1, R is 0 and accepted
+        rest = (words(scale.total, np.uint64) & (step - 1).astype(np.uint64)).astype(np.int64)
         magnitude = magnitude * step + rest
-        kept = _coins(_ratio(rest, scale), lambda i: int(rest[i]) / scale)
+        kept = _coins(rest / scale.floats, lambda i: int(rest[i]) / scale[i])
     kept &= ~negative | (magnitude > 0)
-    signed: Integers = np.where(negative, -magnitude, magnitude)
-    return signed[kept]
+    return np.where(negative, -magnitude, magnitude), kept
 
 
-def _geometric(draws: NDArray[np.uint64], scale: Fraction, largest: int) -> Integers:
+def _geometric(draws: NDArray[np.uint64], scale: Fraction | _Each, largest: int | Integers) -> Integers:
     """floor(-scale * ln U) for the uniform numbers that begin with these 63-bit draws, scale below 2^17."""
-    factor = float(scale)
+    each = scale if isinstance(scale, _Each) else _Each.of([scale], [len(draws)])
+    factor = each.floats
     value = -factor * np.log((draws.astype(np.float64) + 0.5) * 2.0**-63)
     result = np.floor(value)
     fraction = value - result
@@ -176,21 +222,20 @@ def _geometric(draws: NDArray[np.uint64], scale: Fraction, largest: int) -> Inte
     unsure = (fraction < slack) | (fraction > 1 - slack) | (draws < np.uint64(2**46))
     integers = result.astype(np.int64)
     for i in np.flatnonzero(unsure):
-        integers[i] = min(floor_log(Uniform(int(draws[i]), 63), scale), largest)
+        most = int(np.broadcast_to(largest, len(draws))[i])
+        integers[i] = min(floor_log(Uniform(int(draws[i]), 63), each[int(i)]), most)
     return integers
 
 
-def _gaussian(variance: Fraction, count: int) -> Integers:
-    """The accepted ones of `count` Laplace proposals of scale floor(sigma) + 1."""
-    scale = Fraction(isqrt(int(variance)) + 1)
-    proposals = _laplace(scale, count)
-    centre = variance / scale
-    distance = np.abs(proposals) - float(centre)
-    accepted = _coins(
-        distance * distance / float(2 * variance),
-        lambda i: (abs(int(proposals[i])) - centre) ** 2 / (2 * variance),
-    )
-    return proposals[accepted]
+def _gaussian(variance: _Each) -> Proposals:
+    """Proposals for discrete Gaussian values: Laplace ones of scale floor(sigma) + 1."""
+    scales = [Fraction(isqrt(int(exact)) + 1) for exact in variance.exact]
+    proposals, kept = _laplace(variance.like(scales))
+    centre = variance.like([exact / scale for exact, scale in zip(variance.exact, scales, strict=True)])
+    twice = variance.like([2 * exact for exact in variance.exact])
+    distance = np.abs(proposals) - centre.floats
+    kept &= _coins(distance * distance / twice.floats, lambda i: (abs(int(proposals[i])) - centre[i]) ** 2 / twice[i])
+    return proposals, kept
 
 
 def _coins(exponents: Floats, exact: Callable[[int], Fraction], start: int = 0) -> NDArray[np.bool_]:
@@ -204,15 +249,37 @@ def _coins(exponents: Floats, exact: Callable[[int], Fraction], start: int = 0) 
     return heads
 
 
-def _fill(size: int, propose: Callable[[int], Integers]) -> Integers:
-    values = np.empty(size, dtype=np.int64)
-    filled = 0
-    while filled < size:
-        missing = size - filled
-        batch = propose(min(_BLOCK, missing + missing // 4 + 8))[:missing]
-        values[filled : filled + len(batch)] = batch
-        filled += len(batch)
-    return values
+def _fill(exact: Sequence[Fraction], sizes: Sequence[int], propose: Callable[[_Each], Proposals]) -> list[Integers]:
+    """For each number, so many values: the first of its own proposals that are accepted."""
+    drawn = [np.empty(size, dtype=np.int64) for size in sizes]
+    missing = {part: size for part, size in enumerate(sizes) if size}
+    while missing:
+        counts = _next(missing)
+        values, kept = propose(_Each.of([exact[part] for part in counts], list(counts.values())))
+        start = 0
+        for part, count in counts.items():
+            mine = slice(start, start + count)
+            accepted = values[mine][kept[mine]][: missing[part]]
+            filled = sizes[part] - missing[part]
+            drawn[part][filled : filled + len(accepted)] = accepted
+            missing[part] -= len(accepted)
+            if not missing[part]:
+                del missing[part]
+            start += count
+    return drawn
+
+
+def _next(missing: Mapping[int, int]) -> dict[int, int]:
+    """How many values to propose next, for as many as a block has room for."""
+    counts: dict[int, int] = {}
+    room = _BLOCK
+    for part, size in missing.items():
+        count = min(_BLOCK, size + size // 4 + 8)
+        if counts and count > room:
+            break
+        counts[part] = count
+        room -= count
+    return counts
 
 
 def _best(scores: Integers) -> int:
@@ -234,7 +301,7 @@ def _ratio(numerators: NDArray[np.int64] | NDArray[np.uint64], scale: Fraction) 
 
 
 def _check(name: str, value: Fraction, low: int, high: int) -> None:
-    if not Fraction(1, 2**low) <= value <= 2**high:
+    if not value.denominator <= value.numerator << low or not value <= 2**high:
         raise BudgetError(
             f"a {name} of {Decimal(value.numerator) / value.denominator:.3g} is out of range; "
             f"expected between 2^-{low} and 2^{high}: "

@@ -5,23 +5,25 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from maquette.errors import BudgetExceeded
+from maquette.errors import BudgetExceeded, LedgerCorrupted
 from maquette.privacy import UNITS_PER_ONE, Budget, Composed, Event, Loss
 from maquette.privacy.ledger import Ledger, Recorded, Request, Ticket
 
 Arrays = list[NDArray[np.int64]]
 
-KEPT = 1_000  # losses
+KEPT = 1_000  # losses, and shapes of recorded arrays
 
 
 class Passage:
@@ -84,11 +86,12 @@ class Passage:
 
     def loss(self, units: int) -> Loss:
         """Units as a loss at the budget's delta; the latest are kept, as the conversion takes longer than a look-up."""
-        if units not in self._losses:
+        loss = self._losses.get(units)
+        if loss is None:
             if len(self._losses) >= KEPT:
                 self._losses.clear()
-            self._losses[units] = self.budget.accountant.loss(units, self.budget.delta)
-        return self._losses[units]
+            loss = self._losses[units] = self.budget.accountant.loss(units, self.budget.delta)
+        return loss
 
 
 def _grouped(events: Sequence[Event]) -> list[dict[str, Any]]:
@@ -105,17 +108,50 @@ def digest(arrays: Sequence[NDArray[np.int64]]) -> str:
 
 
 def pack(arrays: Arrays) -> bytes:
-    """Arrays as bytes (no pickle), for the ledger."""
-    stream = io.BytesIO()
-    for array in arrays:
-        npy.write_array(stream, np.asarray(array, dtype=np.int64), allow_pickle=False)
-    return stream.getvalue()
+    """Arrays as bytes in numpy's own format (no pickle), for the ledger."""
+    pieces = []
+    for array in (np.asarray(array, dtype=np.int64) for array in arrays):
+        columns_first = array.flags.f_contiguous and not array.flags.c_contiguous
+        pieces += [_header(array.shape, columns_first), array.tobytes("F" if columns_first else "C")]
+    return b"".join(pieces)
 
 
 def unpack(recorded: bytes) -> Arrays:
-    """The arrays that `pack` wrote."""
-    stream = io.BytesIO(recorded)
-    arrays: Arrays = []
-    while stream.tell() < len(recorded):
-        arrays.append(npy.read_array(stream, allow_pickle=False))
-    return arrays
+    """The arrays that `pack` wrote; anything else is refused."""
+    try:
+        return list(_arrays(recorded))
+    except (ValueError, OverflowError):
+        raise LedgerCorrupted(
+            "a recorded answer does not read as arrays of whole numbers; open the ledger with what wrote it"
+        ) from None
+
+
+def _arrays(recorded: bytes) -> Iterator[NDArray[np.int64]]:
+    start = 0
+    while start < len(recorded):
+        end = start + _FIXED + int.from_bytes(recorded[start + _FIXED - 2 : start + _FIXED], "little")
+        shape, columns_first = _layout(recorded[start:end])
+        start, cells = end + 8 * math.prod(shape), recorded[end : end + 8 * math.prod(shape)]
+        yield np.frombuffer(cells, dtype=np.int64).copy().reshape(shape, order="F" if columns_first else "C")
+
+
+_FIXED = 10  # bytes of a header before its text: magic, version, and the length of the text
+
+
+@lru_cache(KEPT)
+def _header(shape: tuple[int, ...], columns_first: bool) -> bytes:
+    stream = io.BytesIO()
+    descr = npy.dtype_to_descr(np.dtype(np.int64))
+    npy.write_array_header_1_0(stream, {"descr": descr, "fortran_order": columns_first, "shape": shape})
+    return stream.getvalue()
+
+
+@lru_cache(KEPT)
+def _layout(header: bytes) -> tuple[tuple[int, ...], bool]:
+    """The shape of an array of whole numbers, and whether its first axis runs fastest."""
+    stream = io.BytesIO(header)
+    version = npy.read_magic(stream)
+    shape, columns_first, dtype = npy.read_array_header_1_0(stream)
+    if version != (1, 0) or dtype != np.int64 or min(shape, default=0) < 0:
+        raise ValueError(f"version {version}, {dtype} of shape {shape}")
+    return shape, columns_first

@@ -10,7 +10,6 @@ import csv
 import difflib
 import glob
 import gzip
-import re
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -22,6 +21,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from maquette.errors import SchemaError, UnreadableSource
 from maquette.schema import as_arrow, column_names
 from maquette.schema.columns import quoted
+from maquette.schema.guess_csv import complaint
 
 if TYPE_CHECKING:
     import duckdb
@@ -101,11 +101,7 @@ def reading(what: str, read: Callable[[], T]) -> T:
 
 
 def _refusal(what: str, error: Exception) -> UnreadableSource:
-    line = re.search(r"CSV Error on Line: (\d+)", str(error))
-    where = f" at line {line[1]}" if line else ""
-    encoding = isinstance(error, UnicodeDecodeError) or "unicode" in str(error).lower()
-    why = "it is not UTF-8 text" if encoding else "it is not well-formed, or cannot be read"
-    return UnreadableSource(f"cannot read {what}{where}: {why}. Check it with the tool that wrote it")
+    return UnreadableSource(f"cannot read {what}{complaint(error)}")
 
 
 def _identifier(name: str) -> str:

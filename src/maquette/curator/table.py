@@ -13,7 +13,6 @@ from maquette.errors import DataError
 from maquette.query import Contrasts, Marginal
 from maquette.schema import Schema
 
-MAX_ROWS = 2**32  # the doors' integer arithmetic relies on it
 MAX_ROWS = 2**32  # of every table: integer statistics behind the wall are bounded by it
 _FEW_CELLS = 2**22  # a public bound: whether cells or records are visited never depends on the data
 

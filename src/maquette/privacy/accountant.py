@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from fractions import Fraction
+from functools import partial
 from numbers import Real
 from typing import Protocol
 
@@ -118,9 +119,8 @@ class AdditiveAccountant(ABC):
         """Return the tight (epsilon, delta) of so many units, rounded up."""
         rho = None if self.per_rho is None else units / (UNITS_PER_ONE * self.per_rho)
         spent_delta = 0.0 if self.per_rho is None else delta
-        return Loss(
-            epsilon=self.epsilon_of(units, delta), delta=spent_delta, rho=rho, units=units, currency=self.currency
-        )
+        epsilon = partial(self.epsilon_of, units, delta)
+        return Loss(epsilon=epsilon, delta=spent_delta, rho=rho, units=units, currency=self.currency)
 
     def share(self, *, epsilon: float | None = None, rho: float | None = None, delta: float) -> int:
         """Units a person means by epsilon (at the budget's delta) or by rho, rounded down.

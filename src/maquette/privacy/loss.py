@@ -3,19 +3,36 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+
+
+class _WhenLookedAt:
+    """A number given as it is or as what computes it: converting units takes longer than an answer, and few look."""
+
+    def __get__(self, loss: Loss | None, owner: type[Loss]) -> float:
+        if loss is None:
+            raise AttributeError("epsilon")  # to a dataclass: a field without a default
+        epsilon: float | Callable[[], float] = loss.__dict__["epsilon"]
+        if callable(epsilon):
+            epsilon = loss.__dict__["epsilon"] = epsilon()
+        return epsilon
+
+    def __set__(self, loss: Loss, epsilon: float | Callable[[], float]) -> None:
+        loss.__dict__["epsilon"] = epsilon
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Loss:
     """What was spent or what remains: (epsilon, delta) differential privacy, from exact integer units.
 
-    `epsilon` is the tight conversion at `delta`, rounded up; infinite when the currency is not pure and delta is 0.
+    `epsilon` is the tight conversion at `delta`, rounded up, made when it is first looked at; infinite when the
+    currency is not pure and delta is 0.
     `rho` is the zCDP parameter the same units imply, None where epsilons add. The neighbouring relation is the
     table's.
     """
 
-    epsilon: float
+    epsilon: _WhenLookedAt = _WhenLookedAt()
     delta: float
     rho: float | None
     units: int

@@ -10,35 +10,54 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import QueryError
+from maquette.query.linear import LinearQuery
 from maquette.query.marginal import Marginal
 from maquette.schema import Schema
 
 LARGEST = 2**28  # what one row can weigh, so that sums over 2^32 rows stay well within 64 bits
 
+KEPT = 2**8  # schemas, or matrices of a column
+SMALL = 2**6  # levels of a column whose matrices are kept
+
 Matrix = NDArray[np.int64]
+Gains = tuple[int, int, int]
 
 
 class Contrasts:
     """A marginal seen through one whole-number matrix per axis."""
 
     def __init__(self, marginal: Marginal, matrices: Sequence[NDArray[Any]]) -> None:
-        self.marginal = marginal
+        self.marginal = _lean(marginal)
         self.matrices: tuple[Matrix, ...] = tuple(np.array(matrix, dtype=np.int64) for matrix in matrices)
         if [m.ndim for m in self.matrices] != [2] * len(marginal.axes) or any(
-            matrix.shape[1] != size or not np.array_equal(matrix, given)
-            for matrix, given, size in zip(self.matrices, matrices, marginal.shape, strict=True)
+            matrix.shape[1] != size or not (given.dtype == np.int64 or np.array_equal(matrix, given))
+            for matrix, given, size in zip(self.matrices, map(np.asarray, matrices), marginal.shape, strict=True)
         ):
             raise QueryError(f"expected a whole-number matrix with one column per level for each axis of {marginal!r}")
-        if any((matrix < -LARGEST).any() or (matrix > LARGEST).any() for matrix in self.matrices):
+        if any(matrix.min(initial=0) < -LARGEST or matrix.max(initial=0) > LARGEST for matrix in self.matrices):
             raise QueryError(f"an entry of these contrasts exceeds {LARGEST:,}; use coarser matrices")
-        if self.gains[0] * marginal.grid > LARGEST:
+        for matrix in self.matrices:  # sensitivities are worked out once
+            matrix.flags.writeable = False
+        self._refuse_heavy()
+
+    @classmethod
+    def _of(cls, marginal: Marginal, matrices: tuple[Matrix, ...], gains: Sequence[Gains]) -> Contrasts:
+        """The same of whole-number matrices that fit, whose gains are known one by one."""
+        made = cls.__new__(cls)
+        made.marginal, made.matrices = marginal, matrices
+        made.gains = _together(gains)
+        made._refuse_heavy()
+        return made
+
+    def _refuse_heavy(self) -> None:
+        if self.gains[0] * self.grid > LARGEST:
             raise QueryError(f"the weights of these contrasts exceed {LARGEST:,}; use coarser matrices")
 
     @property
@@ -75,17 +94,23 @@ class Contrasts:
         return state.hexdigest()
 
     @cached_property
-    def gains(self) -> tuple[int, int, int]:
+    def gains(self) -> Gains:
         """How far one row of weight 1 moves one value, all values in L1, and all in squared L2, at most; exact."""
-        sizes = [np.abs(matrix.astype(object)) for matrix in self.matrices]
-        largest = math.prod(int(size.max()) for size in sizes)
-        l1 = math.prod(int(size.sum(axis=0).max()) for size in sizes)
-        l2_squared = math.prod(int((size**2).sum(axis=0).max()) for size in sizes)
-        return largest, l1, l2_squared
+        return _together([_gains(matrix) for matrix in self.matrices])
 
     def tally(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """The exact values, in units of 1/grid, from the counts over `columns`."""
+        if self._order is not None:
+            return self.combine(counts.transpose(self._order))
         return self.combine(self.marginal.tally(counts))
+
+    @cached_property
+    def _order(self) -> list[int] | None:
+        """Where the axes are among the columns, if the marginal is the counts of its columns and nothing else."""
+        if self.marginal.weight is not _everyone(self.schema):
+            return None
+        axes = [axis for axis in self.marginal.axes if isinstance(axis, str)]
+        return [self.columns.index(axis) for axis in axes] if len(axes) == len(self.marginal.axes) else None
 
     def tally_records(self, records: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
         """The same from encoded records."""
@@ -93,9 +118,9 @@ class Contrasts:
 
     def combine(self, cells: NDArray[Any]) -> NDArray[Any]:
         """Apply the matrices to a table of the marginal's shape."""
-        for axis, matrix in enumerate(self.matrices):
-            cells = np.moveaxis(np.tensordot(matrix, cells, axes=(1, axis)), 0, axis)
-        return cells
+        for matrix in self.matrices:  # the first axis is combined, the new one goes last
+            cells = cells.reshape(matrix.shape[1], -1).T @ matrix.T
+        return cells.reshape(self.shape)
 
     def __repr__(self) -> str:
         return f"Contrasts({self.cells} of {self.marginal!r})"
@@ -111,9 +136,12 @@ def residual(schema: Schema, columns: Sequence[str]) -> Contrasts:
     """
     sizes = schema.shape(columns)
     scale = 1 if set(sizes) <= {2} else 2 ** min(12, 28 // len(sizes))
-    while scale > 1 and math.prod(int(np.abs(helmert(size, scale)).max()) for size in sizes) > LARGEST:
+    rows = [_rows(size, scale) for size in sizes]
+    while scale > 1 and math.prod(gains[0] for _, gains in rows) > LARGEST:
         scale //= 2  # rounding up may overshoot what weights can be
-    return Contrasts(Marginal(schema, columns), [helmert(size, scale) for size in sizes])
+        rows = [_rows(size, scale) for size in sizes]
+    marginal = Marginal(schema, columns, _everyone(schema))
+    return Contrasts._of(marginal, tuple(matrix for matrix, _ in rows), [gains for _, gains in rows])
 
 
 def helmert(size: int, scale: int) -> Matrix:
@@ -124,6 +152,45 @@ def helmert(size: int, scale: int) -> Matrix:
         rows[k - 1, k] = -k
         rows[k - 1] *= max(1, round(scale / math.sqrt(k * (k + 1))))
     return rows
+
+
+def _rows(size: int, scale: int) -> tuple[Matrix, Gains]:
+    """The matrix and its gains, worked out once where that takes little memory."""
+    return _kept_rows(size, scale) if size <= SMALL else _kept_rows.__wrapped__(size, scale)
+
+
+@lru_cache(KEPT)
+def _kept_rows(size: int, scale: int) -> tuple[Matrix, Gains]:
+    rows = helmert(size, scale)
+    rows.flags.writeable = False
+    return rows, _gains(rows)
+
+
+def _gains(matrix: Matrix) -> Gains:
+    """The largest entry, and the largest L1 and squared L2 norm of a column; exact."""
+    sizes: NDArray[Any] = np.abs(matrix)
+    if int(sizes.max()) ** 2 * len(sizes) >= 2**63:
+        sizes = sizes.astype(object)
+    return int(sizes.max()), int(sizes.sum(axis=0).max()), int((sizes**2).sum(axis=0).max())
+
+
+def _together(gains: Sequence[Gains]) -> Gains:
+    """Those of a product, one factor for each axis."""
+    largest, l1, l2_squared = (math.prod(factors) for factors in zip((1, 1, 1), *gains, strict=True))
+    return largest, l1, l2_squared
+
+
+@lru_cache(KEPT)
+def _everyone(schema: Schema) -> LinearQuery:
+    """The weight of a marginal that only counts, with its name and its bounds worked out once."""
+    return LinearQuery.constant(schema)
+
+
+def _lean(marginal: Marginal) -> Marginal:
+    """The same marginal, with the shared weight if it only counts."""
+    terms, shared = marginal.weight.terms, _everyone(marginal.schema)
+    counts = len(terms) == 1 and terms[0].coefficient == 1.0 and not terms[0].factors
+    return Marginal(marginal.schema, marginal.axes, shared) if counts and marginal.weight is not shared else marginal
 
 
 def orthonormal(size: int) -> NDArray[np.float64]:

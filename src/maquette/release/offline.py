@@ -37,6 +37,7 @@ METHODS: dict[str, Callable[..., Release]] = {
     "gaussian": gaussian,
 }
 ROWS = 0.01  # of the budget buys the row estimate that the choice of method needs
+SMALL = 2**16  # cells: rounds of fitting all of more take minutes, and come to no less error than a graphical model
 NOISY = 0.3  # expected error, before any fit, above which choosing what to measure pays
 
 
@@ -52,7 +53,8 @@ def release(
     """Answer a whole workload at once, for `epsilon` or `rho` (default: all that remains).
 
     method="auto" takes "everything" where the universe can be enumerated and its expected error, computed from
-    public and paid-for quantities, is small; "adaptive" where it is large; "graphical" where no dense model fits.
+    public and paid-for quantities, is small; where it is large, "adaptive" in a small universe and "graphical" in any
+    other.
 
     >>> import maquette as mq
     >>> schema = mq.Schema([mq.Integer("age", 0, 9), mq.Boolean("smoker")])
@@ -111,4 +113,6 @@ def _choose(curator: Curator, workload: Workload, units: int) -> tuple[str, int]
     error = allocation.expected_error(curator.budget.accountant.currency, amount, rows / moves)
     # Contrasts move more in L1 than whole tables do, so under a pure budget plain tables may have less noise.
     plain = sum(table.cells for table in workload.marginals) / (2 * amount * rows / moves) if pure else math.inf
-    return ("everything" if error <= min(NOISY, plain) else "adaptive"), units
+    if error <= min(NOISY, plain):
+        return "everything", units
+    return ("adaptive" if curator.schema.size <= SMALL else "graphical"), units

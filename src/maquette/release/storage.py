@@ -82,7 +82,7 @@ def load(path: Path, digest: str | None) -> Release:
         if digest is not None and _digest(content) != digest:
             raise DataError(f"{str(path)!r} is not the release published under this digest; get the original file")
         if not zipfile.is_zipfile(io.BytesIO(content)):
-            raise UnreadableSource(f"{str(path)!r} is not a saved release, or a part of one")
+            raise UnreadableSource(f"{str(path)!r} is not a saved release; make one with `maquette release`")
         if _digest(content[:-SEAL]).encode() != content[-SEAL:]:
             raise DataError(f"{str(path)!r} was changed after it was saved, or is no saved release; get the original")
         parts = _read(path, content)

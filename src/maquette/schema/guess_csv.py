@@ -73,7 +73,7 @@ def complaint(error: Exception) -> str:
     line = re.search(r"CSV Error on Line: (\d+)", told)
     where = f" at line {line[1]}" if line else ""
     fields = re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", told)
-    if "unicode" in told.lower():
+    if isinstance(error, UnicodeDecodeError) or "unicode" in told.lower():
         why = (
             "it is not UTF-8 text. Save it as UTF-8 (spreadsheets call it CSV UTF-8), or convert it, as in "
             "iconv -f latin1 -t utf-8 old.csv > new.csv"

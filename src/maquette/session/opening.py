@@ -30,6 +30,7 @@ COARSE = 20.0  # rows: a width at which prices grow evenly
 FINER = 16.0  # each further look, at most
 COARSER = 4.0  # times as wide as the last look would be, at least, under a pure budget
 AMPLE = 1.25  # times as precise as it must be is the last one
+WORTH = 2  # times its price must be left before a look is bought: the rows alone are no answer
 SAFE = 1 / 8  # of the half-width: so far below the estimate is the number that it is priced for
 
 
@@ -189,12 +190,12 @@ class _Opening:
         known = self._record.transcript.known(self._rows.gains)
         purchase = self._market.shop(self._rows, known, width, self._widths, 1)
         left = self._curator.budget.limit - self._curator.ledger.spent()
-        if purchase is None or purchase.units > left:
+        if purchase is None or WORTH * purchase.units > left:
             raise BudgetError(
-                f"alpha {self._alpha:g} is out of reach: even counting the rows to within that share would take more "
-                "than remains of the budget. What was charged so far went into finding that out; a session that is "
-                "told the scale of the table (rows=...) finds out for nothing. Ask for a larger alpha, or give the "
-                "curator a larger budget"
+                f"alpha {self._alpha:g} is out of reach: counting the rows to within that share would leave too "
+                "little of the budget for even one answer. What was charged so far went into finding that out; one "
+                "that is told the scale of the table (rows=...) finds out for nothing. Ask for a larger alpha, or give "
+                "the curator a larger budget"
             )
         if purchase.units:
             self._record.charge(Order(purchase.prices, {}, {}), analyst=CUSTODIAN)

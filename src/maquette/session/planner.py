@@ -7,6 +7,7 @@ Decided from public facts alone: the schema, prices, and what was asked and rele
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 
 from maquette.release.residuals import Columns, subsets
@@ -41,7 +42,7 @@ class Planner:
         buys more, until all fit.
         """
         order, ahead = Order({}, {}, {}), _Ahead(self._knowledge.transcript)
-        missing = [need for need in needs if self._knowledge.state(need) is None]
+        missing = list({need.key: need for need in needs if self._knowledge.state(need) is None}.values())
         for _ in range(PASSES):
             short = [need for need in missing if not self._will_do(need, order, ahead)]
             for need in short:
@@ -104,8 +105,13 @@ class Planner:
         ahead.give_up(need)
         order.rents.pop(need.key, None)
         order.directs[need.key] = need, self._market.direct(need, self._tolerance, doubt)
-        if need.tells_parts and not self._market.pure:
-            ahead.learn(need, self._market.fresh_precision(need, self._tolerance, doubt))
+        precision = self._market.fresh_precision(need, self._tolerance, doubt)
+        if self._tells_parts(need) and math.isfinite(precision):  # no budget pays for more
+            ahead.learn(need, precision)
+
+    def _tells_parts(self, need: Need) -> bool:
+        """Whether a record will take parts from a need measured as it is asked: of Gaussian noise, and not of cells."""
+        return need.tells_parts and not self._market.pure and not self._knowledge.record.cells
 
     def _doubt(self, need: Need, order: Order) -> float:
         """The doubt of a need that is measured next as it is asked."""

@@ -142,7 +142,7 @@ class Session:
             new = [question for question in questions if question.key not in self._answers]
             paid = free = self._free
             before = self._record.transcript.moment
-            needs = [need for question in new for need in question.needs]
+            needs = list({need.key: need for question in new for need in question.needs}.values())
             self._vouch(needs)
             plan = self._planner.plan(needs)
             if plan:
@@ -254,9 +254,11 @@ class Session:
         return f"about {left // units:,} more new sets of {size} columns at this alpha ({self._loss(left)} remains)"
 
     def _loss(self, units: int) -> Loss:
-        if units not in self._losses:
-            self._losses = {units: self.curator.budget.accountant.loss(units, self.curator.budget.delta)}
-        return self._losses[units]
+        loss = self._losses.get(units)
+        if loss is None:
+            loss = self.curator.budget.accountant.loss(units, self.curator.budget.delta)
+            self._losses = {units: loss}
+        return loss
 
     def _vouch(self, needs: Sequence[Need]) -> None:
         """Where a guard is armed, let it test the model's answers to what is not known."""

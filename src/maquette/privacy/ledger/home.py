@@ -206,7 +206,8 @@ def _difference(name: str, stored: dict[str, Any], bound: dict[str, Any]) -> str
     if name == "schema":
         return f"the schema changed since the ledger was made (digest {stored[name][:8]}, now {bound[name][:8]})"
     if name == "limit":
-        return f"the ledger has {_limit(stored)}, this opening {_limit(bound)}"
+        meant = ", which is what a budget's epsilon and delta come to" if bound["currency"] == "zcdp" else ""
+        return f"the ledger has {_limit(stored)}, this opening {_limit(bound)}{meant}"
     return f"the {name} (the ledger has {stored.get(name)}, this opening {bound[name]})"
 
 
