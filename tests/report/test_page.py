@@ -75,6 +75,14 @@ def test_nothing_is_fetched() -> None:
     assert "$schema" not in str(specs(text))
 
 
+@pytest.mark.parametrize("made", [page, session_page])
+def test_every_chart_is_one_that_vega_lite_knows(made: Any) -> None:
+    drawn = specs(made())
+    assert len(drawn) > 3
+    for spec in drawn.values():
+        charts.altair().Chart.from_dict(spec)  # validated against its schema
+
+
 def test_names_are_never_markup() -> None:
     outside = page().replace(charts.vega(), "")
     assert HOSTILE not in outside

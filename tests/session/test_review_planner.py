@@ -10,8 +10,11 @@ import pytest
 import maquette as mq
 from maquette.release.answer import Answer, AnswerTable
 from maquette.schema import Category, Schema
-from maquette.session.need import Asked, Need
+from maquette.session.knowledge import Knowledge
+from maquette.session.need import Asked, Need, everyone
+from maquette.session.planner import Planner
 from maquette.session.session import Session
+from maquette.session.shopping import Market
 
 ROWS = 2_000
 
@@ -48,16 +51,20 @@ def test_a_need_that_is_named_twice_is_paid_once(sizes: tuple[int, ...], columns
     assert session.curator.ledger.spent() - before <= once.units
 
 
-@pytest.mark.parametrize("question", ["c0 = '1' OR c1 = '1'", "c1 <> '0'"])
-def test_cells_learn_nothing_from_a_table_measured_as_asked(question: str) -> None:
-    """The record of a session about cells keeps such a table for its one question, so nothing else may rely on it."""
-    session = opened((12, 9, 30), warm_start="histogram", simultaneous=False)
-    alone = session._planner.plan(needs(session, question))
-    both = session._planner.plan(needs(session, table("c0"), question))
-    assert [need.marginal.columns for need, _ in both.directs.values()][0] == ("c0",)
-    assert (both.parts, both.rents) == (alone.parts, alone.rents)
-    answers = session.ask_many([table("c0"), question])
-    assert all(one.guarantee is not None for answer in answers for one in numbers(answer))
+@pytest.mark.parametrize("warm_start", ["none", "histogram"])
+@pytest.mark.parametrize("simultaneous", [True, False])
+@pytest.mark.parametrize("tables", [[("c0",)], [("c0",), ("c1",)], [("c0", "c1"), ("c2",)]])
+def test_what_was_paid_for_is_known(warm_start: str, simultaneous: bool, tables: list[tuple[str, ...]]) -> None:
+    """A record about cells keeps a table measured as asked for its one question; nothing else may rely on it."""
+    session = opened((12, 9, 30), warm_start=warm_start, simultaneous=simultaneous)
+    finer = Knowledge(session._record, session._knowledge.widths, session.tolerance / 2)
+    planner = Planner(finer, Market(session.curator), expect=None)
+    wanted = [*needs(session, *(table(*columns) for columns in tables)), everyone(session.curator.schema)]
+    assert all(finer.state(need) is None for need in wanted)
+    order = planner.plan(wanted)
+    assert order.directs or warm_start == "none"
+    session._record.charge(order, analyst="someone")
+    assert all(finer.state(need) is not None for need in wanted)
 
 
 def test_a_tolerance_that_no_noise_meets_is_answered_without_a_promise() -> None:

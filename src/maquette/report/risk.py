@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 from maquette.errors import BudgetError
 from maquette.privacy import Loss
@@ -56,8 +57,13 @@ def true_positive_rate(loss: Loss, false_positive_rate: float) -> float:
         return a if a in (0.0, 1.0) else float(ndtr(ndtri(a) + math.sqrt(2 * loss.rho)))
     pairs = [(loss.epsilon, loss.delta)] if math.isfinite(loss.epsilon) else []
     if loss.rho is not None and loss.rho > 0:
-        pairs += [(zcdp_epsilon(loss.rho, delta), delta) for delta in _DELTAS]
+        pairs += _curve(loss.rho)
     return max(a, min((_rate(epsilon, delta, a) for epsilon, delta in pairs), default=1.0))
+
+
+@lru_cache(8)
+def _curve(rho: float) -> tuple[tuple[float, float], ...]:
+    return tuple((zcdp_epsilon(rho, delta), delta) for delta in _DELTAS)
 
 
 def _rate(epsilon: float, delta: float, a: float) -> float:
