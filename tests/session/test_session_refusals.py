@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import pytest
+from session_checks import SeededNoise, curator_of
 from session_gates import numbers
 
 import maquette as mq
@@ -312,3 +314,19 @@ def test_no_refusal_shows_a_number_of_the_table() -> None:
         told.append(lines)
     assert told[0] == told[1]
     assert len(told[0]) > 3
+
+
+def test_a_session_that_only_counted_its_rows_can_be_continued() -> None:
+    table = {"age": np.arange(2_000) % 6}
+    schema = mq.Schema([mq.Integer("age", 0, 5)])
+    with curator_of(schema, table, mq.Budget(epsilon=1.0), SeededNoise(0)) as whole:
+        mq.online(whole, alpha=0.05, rows=2_000)
+        price = whole.spent.epsilon
+    with curator_of(schema, table, mq.Budget(epsilon=2.01 * price), SeededNoise(0)) as curator:
+        for _ in range(2):
+            assert mq.online(curator, alpha=0.05, rows=2_000).ask("TRUE").guarantee is not None
+    with (
+        curator_of(schema, table, mq.Budget(epsilon=1.9 * price), SeededNoise(0)) as curator,
+        pytest.raises(BudgetError, match="Ask for alpha"),
+    ):
+        mq.online(curator, alpha=0.05, rows=2_000)

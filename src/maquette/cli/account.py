@@ -110,6 +110,7 @@ def _release_facts(path: Path, ledger: Path | None, digest: str | None) -> dict[
         "verified": f"release: {', '.join(checked)}",
         "method": certificate.method,
         "cost": repr(certificate.cost),
+        "protects": certificate.protects,
         "relation": certificate.relation,
         "charges": len(certificate.charges),
         "schema": certificate.schema,

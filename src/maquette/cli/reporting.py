@@ -21,6 +21,9 @@ def report(
     organisation: Annotated[str | None, typer.Option(help="For the register: who publishes.")] = None,
     use: Annotated[str | None, typer.Option(help="For the register: what it is published for.")] = None,
     data: Annotated[str | None, typer.Option(help="For the register: what the rows are about.")] = None,
+    region: Annotated[str, typer.Option(help="For the register: where the people are.")] = "not stated",
+    sector: Annotated[str | None, typer.Option(help="For the register: a sector, such as Healthcare.")] = None,
+    justification: Annotated[str | None, typer.Option(help="For the register: why these parameters.")] = None,
     published_on: Annotated[str | None, typer.Option("--date", help="For the register: when it is published.")] = None,
     json: Json = False,
 ) -> None:
@@ -41,7 +44,15 @@ def report(
     page = write(made, out, title=title)
     if registry is not None:
         entry = registry_entry(
-            made, organisation=organisation or "", use=use or "", data=data or "", published=published_on
+            made,
+            organisation=organisation or "",
+            use=use or "",
+            data=data or "",
+            name=title,
+            region=region,
+            sector=sector,
+            justification=justification,
+            published=published_on,
         )
         registry.write_text(entry, encoding="utf-8")
     if json:

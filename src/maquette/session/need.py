@@ -12,7 +12,7 @@ import numpy as np
 from maquette.query import Axis, Buckets, Expression, LinearQuery, Marginal, Output, Statement, question
 from maquette.query.linear import Term
 from maquette.schema import Schema
-from maquette.session.lens import Lens, TooWide, cell_lens_of, lens_of
+from maquette.session.lens import MAX_COLUMNS, Lens, TooWide, cell_lens_of, lens_of
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,12 @@ class Need:
 
     @property
     def tells_parts(self) -> bool:
-        """Whether it is a whole table of columns, which tells of all parts of them at once.
+        """Whether it is a whole table of not too many columns, which tells of all parts of them at once.
 
         Turned into parts, Gaussian noise of a table stays jointly sub-Gaussian; independent Laplace noise would not.
         """
         marginal = self.marginal
-        columns = all(isinstance(axis, str) for axis in marginal.axes)
+        columns = len(marginal.axes) <= MAX_COLUMNS and all(isinstance(axis, str) for axis in marginal.axes)
         return columns and marginal.weight == LinearQuery.constant(marginal.schema)
 
     def lens(self, *, cells: bool) -> Lens | None:

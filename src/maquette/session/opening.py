@@ -148,7 +148,7 @@ class _Opening:
             exact = self._curator.count_rows()
             return self._reachable(self._alpha * (exact if rows is None else min(rows, exact)))
         if rows is not None:
-            tolerance = self._reachable(self._alpha * rows)
+            tolerance = self._reachable(self._alpha * rows, 1 if self._record.transcript.has(()) else WORTH)
             self._look(tolerance)
             return tolerance
         for moment in self._record.transcript.moments(self._rows):
@@ -200,9 +200,9 @@ class _Opening:
         if purchase.units:
             self._record.charge(Order(purchase.prices, {}, {}), analyst=CUSTODIAN)
 
-    def _reachable(self, tolerance: float) -> float:
-        """Refuse a tolerance at which not even one count can be paid, before anything is."""
-        left = self._curator.budget.limit - self._curator.ledger.spent()
+    def _reachable(self, tolerance: float, counts: int = 1) -> float:
+        """Refuse a tolerance at which not even so many counts can be paid, before anything is."""
+        left = (self._curator.budget.limit - self._curator.ledger.spent()) // counts
         price = self._market.shop(self._rows, {}, tolerance, self._widths, 1)
         if self._record.empty and (price is None or price.units > left):
             best = self._least(tolerance, left)
