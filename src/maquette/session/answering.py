@@ -60,7 +60,7 @@ class Numbers:
         lens, settled = self._lens(need), self._settled[need.key]
         if settled is not None:
             return lens if settled.own is None or isinstance(settled.own, Rented) else None
-        return lens if lens is not None and (not lens.gains or self._transcript.moments(lens)) else None
+        return lens if lens is not None and self._transcript.complete(lens) is not None else None
 
     def _rented(self, need: Need) -> Mapping[Columns, Component]:
         settled = self._settled[need.key]

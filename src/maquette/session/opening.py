@@ -151,7 +151,8 @@ class _Opening:
             tolerance = self._reachable(self._alpha * rows, 1 if self._record.transcript.has(()) else WORTH)
             self._look(tolerance)
             return tolerance
-        for moment in self._record.transcript.moments(self._rows):
+        complete = self._record.transcript.complete(self._rows)
+        for moment in [] if complete is None else [complete, *self._record.transcript.changes(self._rows, complete)]:
             if (found := self._enough(moment)) is not None:
                 return self._reachable(found)
         wanted = FIRST * self._alpha

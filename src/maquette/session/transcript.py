@@ -152,14 +152,15 @@ class Transcript:
         states = {part: self._at(part, moment) for part in parts}
         return {part: state.known for part, state in states.items() if state is not None}
 
-    def moments(self, lens: Lens) -> list[int]:
-        """The moments at which what is known about a question changed, from the first at which all of it was known."""
+    def complete(self, lens: Lens) -> int | None:
+        """The first moment at which all parts of a question were known; None if they are not."""
         needed = [self._states.get(part) for part in lens.gains]
-        if not all(needed):
-            return []
-        complete = max((states[0].moment for states in needed if states), default=0)
-        changed = {state.moment for states in needed if states for state in states if state.moment > complete}
-        return [complete, *sorted(changed)]
+        return max((states[0].moment for states in needed if states), default=0) if all(needed) else None
+
+    def changes(self, lens: Lens, after: int) -> list[int]:
+        """The moments after this one at which what is known about a question changed."""
+        needed = [self._states.get(part, []) for part in lens.gains]
+        return sorted({state.moment for states in needed for state in states if state.moment > after})
 
     def reader(self, moment: int | None = None) -> Read:
         """Reads every part as of a moment (default: now)."""

@@ -1,0 +1,53 @@
+"""What a session knows: from the first moment at which it could be told, found the same way whenever it is asked."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from session_checks import SeededNoise, curator_of
+
+import maquette as mq
+from maquette.query import Marginal
+from maquette.session.knowledge import Knowledge
+from maquette.session.need import Need
+
+SCHEMA = mq.Schema([mq.Integer("age", 0, 5), mq.Boolean("smoker"), mq.Category("town", ["a", "b", "c"])])
+CONDITIONS = [
+    " AND ".join(chosen)
+    for ages, smokes, towns in itertools.product(
+        ["", "age = 1", "age >= 2", "age IN (0, 3, 4)"], ["", "smoker"], ["", "town = 'a'", "town <> 'b'"]
+    )
+    if (chosen := [part for part in (ages, smokes, towns) if part])
+]
+
+
+GAUSSIAN, LAPLACE = mq.Budget(rho=5e3), mq.Budget(epsilon=5e3)
+
+
+@pytest.mark.parametrize(
+    ("budget", "simultaneous"),
+    [(GAUSSIAN, False), (GAUSSIAN, True), (LAPLACE, False)],
+    ids=["gaussian", "gaussian, all together", "laplace"],
+)
+def test_the_first_fit_is_that_of_a_search_in_order(budget: mq.Budget, simultaneous: bool) -> None:
+    rng = np.random.default_rng(5)
+    rows = {"age": rng.integers(0, 6, 900), "smoker": rng.random(900) < 0.3, "town": rng.choice(["a", "b", "c"], 900)}
+    found = set()
+    with curator_of(SCHEMA, rows, budget, SeededNoise(1)) as curator:
+        for alpha in (0.2, 0.1, 0.06):  # every further session buys more pieces of the same parts
+            session = mq.online(curator, alpha=alpha, simultaneous=simultaneous, warm_start="none")
+            for place in rng.permutation(len(CONDITIONS))[:12]:
+                session.ask(CONDITIONS[place])
+        transcript = session._record.transcript
+        for tolerance in (2.0, 30.0, 45.0, 60.0, 90.0, 150.0, 300.0):
+            knowledge = Knowledge(session._record, session._knowledge.widths, tolerance)
+            for condition in CONDITIONS:
+                lens = knowledge.lens(Need(Marginal(SCHEMA, (), mq.where(SCHEMA, condition))))
+                assert lens is not None
+                moments = range(transcript.moment + 1)
+                fits = [moment for moment in moments if knowledge.width(lens, moment) <= tolerance]
+                assert knowledge._first_fit(lens) == (fits[0] if fits else None)
+                found.add(fits[0] if fits else None)
+    assert len(found) > 5  # several moments, and none
