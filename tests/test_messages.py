@@ -5,16 +5,21 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import re
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import maquette as mq
+from maquette.cli import app
 from maquette.errors import (
     BudgetError,
     BudgetExceeded,
     DataError,
+    LedgerError,
     MaquetteError,
     OutOfDomain,
     PrivacyWarning,
@@ -22,6 +27,7 @@ from maquette.errors import (
     SchemaError,
     UnreadableSource,
 )
+from maquette.holdout import Holdout, accuracy_of, mean_loss, reusable_score
 from maquette.query import question, where
 from maquette.schema import Boolean, Category, Column, Date, Integer, Number, Schema
 
@@ -51,6 +57,23 @@ QUESTIONS = {
     "smoker && a": "&& is not supported; use AND",
     "smoker || a": "|| is not supported; use OR",
     "age => 30": "=> is not supported; use >=",
+    "hours-per-week >= 8": 'yourself; a name with spaces or signs takes double quotes: "hours-per-week"',
+    "hours per week >= 8": "cannot be read at 'per'",
+    "`hours-per-week` >= 8": "` is not supported; a name takes double quotes, a text single ones",
+    "hours_per_week >= 8": "there is no column 'hours_per_week'; did you mean \"hours-per-week\"?",
+    "nothing >= 8": 'columns are age, bmi, seen, "hours-per-week", city, smoker, a',
+    "seen >= 2024-03-01": "a date takes single quotes, as in '2024-03-01'",
+    "year(seen) = 2024": "between a column and literals; compare a column alone with a literal",
+    "COUNT(*)": "begin with SELECT, as in SELECT count(...) FROM t WHERE ...",
+    "sum(age) where smoker": "begin with SELECT, as in SELECT sum(...) FROM t WHERE ...",
+    "age > (SELECT avg(age) FROM t)": "what an inner one answers can be written as a number",
+    "smoker IS UNKNOWN": "UNKNOWN is not supported; use IS NULL",
+    "SELECT count(*) FROM (SELECT * FROM t)": "SELECT here is not supported; ask one SELECT about one table",
+    "SELECT max(age) FROM t": "GROUP BY the column with count(*) to see where its values lie",
+    "SELECT count(*) FROM t WHERE upper(city) = 'ROME'": "GROUP BY columns]; compare a column alone with a literal",
+    "SELECT count(*) FROM t GROUP BY month(seen)": "group by the column, which has declared bins, or by a CASE",
+    "SELECT sum(CASE WHEN smoker THEN 1 ELSE 0 END) FROM t": "write count(*) FILTER (WHERE condition) or sum(column)",
+    "SELECT age, count(*) FROM t GROUP BY age LIMIT 3": "leave it out, then sort or filter answer.to_pandas()",
     "age >=": "ends too early after >=",
     "smoker AND (a OR": "ends too early after OR",
     "(age >= 60": "a ) is missing",
@@ -388,6 +411,26 @@ NEWCOMER: dict[str, tuple[Callable[[], object], type[MaquetteError], str]] = {
         "a session needs a Curator, got PrivateTable",
     ),
     "alpha in rows": (lambda: mq.online(opened(), alpha=20), QueryError, "expected a number between 0 and 1, such as"),
+    "SQL where a condition is wanted": (
+        lambda: where(LITTLE, "SELECT count(*) FROM t WHERE smoker"),
+        QueryError,
+        "SELECT here is not supported; write the condition alone, as it would follow WHERE",
+    ),
+    "a score of rows": (
+        lambda: reusable_score(ROWS),  # type: ignore[arg-type]
+        QueryError,
+        "expected a Holdout, got dict; write reusable_score(Holdout(rows, ...))",
+    ),
+    "a bound as text": (
+        lambda: mean_loss(len, bound="3"),  # type: ignore[arg-type]
+        QueryError,
+        "bound is '3'; expected a positive finite number",
+    ),
+    "a state in no folder": (
+        lambda: Holdout(SPLIT, state="nowhere/s.holdout"),
+        LedgerError,
+        "(No such file or directory); name a file that can be written, in a folder that exists",
+    ),
 }
 
 
@@ -398,6 +441,92 @@ def test_a_newcomers_mistake_is_told_with_what_to_do(mistake: str) -> None:
         make()
     assert type(caught.value) is kind
     assert helpful in str(caught.value)
+
+
+LABELS = np.arange(200) % 2
+SPLIT = (np.linspace(-3, 3, 200)[:, None], LABELS)
+TEXTS = (SPLIT[0], np.where(LABELS > 0, "yes", "no"))
+FORM = "one prediction and one label for each row"
+MODELS: dict[str, tuple[object, object, str]] = {
+    "a target misspelt": ({"x": SPLIT[0][:, 0], "label": LABELS}, accuracy_of(len, target="lable"), "mean label?"),
+    "a feature that is none": (
+        {"x": SPLIT[0][:, 0], "label": LABELS},
+        accuracy_of(len, target="label", features=["q"]),
+        "the rows have no column 'q'; columns are x, label",
+    ),
+    "a target past the end": (SPLIT[0], accuracy_of(len, target=5), "no column 5; expected a number from 0 to 0"),
+    "a feature by name": (SPLIT, accuracy_of(len, features=["x"]), "no column 'x'; expected a number from 0 to 0"),
+    "scores for probabilities": (SPLIT, mean_loss(lambda x: x[:, 0], "log"), "model.predict_proba(inputs)[:, 1]"),
+    "all probabilities": (SPLIT, mean_loss(lambda x: np.full((len(x), 2), 0.5), "log"), FORM),
+    "a column of predictions": (SPLIT, accuracy_of(lambda x: x), FORM),
+    "a loss of labels": (TEXTS, mean_loss(lambda x: np.full(len(x), 0.5), "log"), "0 and 1 for two classes"),
+    "numbers for labels": (TEXTS, accuracy_of(lambda x: np.ones(len(x))), "the labels that the rows have"),
+}
+
+
+@pytest.mark.parametrize("mistake", MODELS)
+def test_a_model_that_does_not_fit_is_told_why_and_on_training_rows_for_free(mistake: str) -> None:
+    rows, statistic, helpful = MODELS[mistake]
+    holdout = Holdout(rows, train=rows)
+    with pytest.raises(QueryError) as caught:
+        holdout.ask(statistic)  # type: ignore[arg-type]
+    assert helpful in str(caught.value)
+    assert holdout.ask(lambda _: LABELS, guess=0.5).queries == 1
+
+
+def test_what_a_model_says_of_the_holdout_alone_is_counted_and_a_wrong_name_is_not() -> None:
+    holdout = Holdout(SPLIT)
+    with pytest.raises(QueryError, match="so it counts"):
+        holdout.ask(mean_loss(lambda x: x[:, 0], "log"), guess=0.5)
+    with pytest.raises(QueryError, match="no column 7"):
+        holdout.ask(accuracy_of(len, features=[7]), guess=0.5)
+    assert holdout.ask(lambda _: LABELS, guess=0.5).queries == 2
+
+
+@pytest.mark.parametrize("guess", ["0.5", "first model"])
+def test_a_guess_as_text_may_be_a_name(guess: str) -> None:
+    holdout = Holdout(SPLIT)
+    with pytest.raises(QueryError, match="expected a fraction between 0 and 1; a name goes into name="):
+        holdout.ask(lambda _: LABELS, guess)  # type: ignore[arg-type]
+    assert holdout.answers == ()
+
+
+def test_true_and_false_have_losses_too() -> None:
+    flags = LABELS > 0
+    assert Holdout((SPLIT[0], flags)).ask(mean_loss(lambda x: flags[: len(x)]), guess=0.0).value == 0
+
+
+def test_a_prompt_takes_what_other_prompts_call_its_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("t.csv").write_text("age,city,smoker\n" + "1,Rome,true\n" * 4000)
+    LITTLE.save("t.toml")
+    session = ["online", "t.csv", "--schema", "t.toml", "--epsilon", "2", "--alpha", "0.2"]
+    typed = "help;\n\\d\n.columns city\n.explain\nsmoker\nQuit\nnonsense\n"
+    said = CliRunner().invoke(app, session, input=typed)
+    assert "Numbers and dates are asked by their declared bins" in said.output
+    assert "age (integer, 10 levels): 0-9, 10-19, 20-29, 30-39, 40-49, 50-59, ..., 90-99" in said.output
+    assert "city (category, 2 levels): Paris, Rome" in said.output
+    assert "nothing to explain; expected a question, as in .explain SELECT" in said.output
+    assert "of the budget remains" in said.output
+    assert "nonsense" not in said.output
+    with mq.Curator(mq.open_table("t.csv", LITTLE), mq.Budget(epsilon=2.0), ledger="ada.ledger") as keeper:
+        mq.online(keeper, alpha=0.2).limit("ada", epsilon=1e-6)
+    poor = CliRunner().invoke(app, [*session, "--ledger", "ada.ledger", "--analyst", "ada"], input="smoker\n")
+    assert "without a promise, as the budget cannot pay for it" in poor.output
+
+
+def test_a_holdout_asked_from_a_terminal_says_nothing_but_its_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("held.csv").write_text("age,city,smoker\n" + "1,Rome,true\n" * 400)
+    LITTLE.save("t.toml")
+    asked = ["holdout", "ask", "held.csv", "smoker", "--schema", "t.toml", "--guess", "1"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        said = CliRunner().invoke(app, asked)
+    assert said.exit_code == 0, said.exception
+    assert said.output.startswith("1 [")
 
 
 def test_a_bad_row_is_named_by_its_line_and_not_by_what_it_holds(tmp_path: Path) -> None:

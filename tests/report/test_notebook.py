@@ -46,6 +46,9 @@ def things() -> dict[str, object]:
     curator = mq.Curator(mq.open_table(rows, SCHEMA, privacy_unit=UNIT, max_contributions=2), budget)
     release = mq.release(curator, mq.marginals(SCHEMA, k=2), epsilon=0.5)
     session = online(curator, alpha=0.2)
+    reused = mq.Holdout(rng.random(500) < 0.5)
+    for _ in range(30):
+        reused.ask(lambda kept: kept, guess=0.5)
     name = '"{}"'.format(HOSTILE.replace('"', '""'))
     grouped = f"SELECT {name}, age, count(*) FROM t GROUP BY {name}, age"
     return {
@@ -58,6 +61,8 @@ def things() -> dict[str, object]:
         "table": session.ask(grouped),
         "plan": mq.plan(rows=4_000, schema=SCHEMA, queries=100, epsilon=1.0, delta=1e-9),
         "holdout plan": holdout_plan(rows=4_000, queries=100),
+        "holdout": reused,
+        "certified": reused.answers[-1],
     }
 
 

@@ -13,18 +13,27 @@ import typer
 from maquette.cli import options
 from maquette.cli.showing import answer_facts, loss_facts, print_json
 from maquette.cli.telling import tell_error
-from maquette.errors import MaquetteError
+from maquette.errors import MaquetteError, QueryError
 
 if TYPE_CHECKING:
+    from maquette.release import Answer, AnswerTable
+    from maquette.schema import Column
     from maquette.session import Session
 
 HISTORY = Path.home() / ".maquette_history"
 WORDS = ["SELECT", "count(*)", "avg(", "sum(", "FROM", "WHERE", "GROUP BY", "AND", "OR", "NOT", "BETWEEN", "IN"]
 WORDS += [".explain", ".columns", ".budget", ".outlook", ".help", ".quit"]
 DELIMITERS = " \t\n,()=<>!'\""
+# What other prompts call these; taken as meant unless a column has that name.
+ALIASES = {"quit": ".quit", "exit": ".quit", "\\q": ".quit", ".exit": ".quit"}
+ALIASES |= {"help": ".help", "?": ".help", "\\?": ".help", "\\d": ".columns"}
+NO_PROMISE = "; without a promise, as the budget cannot pay for it"
+SHOWN, LISTED = 8, 10_000  # levels of a column in a list of all columns, and of it alone
 HELP = """Ask SQL (SELECT count(*) FROM t WHERE age >= 65 GROUP BY sex) or a condition (age >= 65 AND smoker).
+SQL is answered by its numbers, a condition by the share of the rows, each with an interval that holds the exact value.
+Numbers and dates are asked by their declared bins, which .columns shows.
   .explain QUESTION   the route and the price, without paying
-  .columns            what can be asked about
+  .columns            what can be asked about; .columns NAME has all levels or bins of one
   .budget             what was spent and what remains
   .outlook            what the rest of the budget still buys
   .quit               leave; the session goes on next time"""
@@ -36,7 +45,7 @@ def online(
     schema: options.SchemaFile,
     epsilon: options.Epsilon,
     delta: options.Delta = 0.0,
-    alpha: Annotated[float, typer.Option(help="Answers are within this share of the rows.")] = 0.02,
+    alpha: Annotated[float, typer.Option(help="Counts are within this share of the rows.")] = 0.02,
     beta: Annotated[float, typer.Option(help="The chance that some answer is not.")] = 0.05,
     rows: Annotated[
         int | None,
@@ -76,7 +85,7 @@ def online(
             typer.echo(f"{session!r}\nAsk, or .help; .quit to leave.")
         failed = False
         for line in _lines(session):
-            if line in (".quit", ".exit"):
+            if line == ".quit":
                 break
             try:
                 _reply(session, line, analyst, json)
@@ -98,12 +107,12 @@ def _reply(session: Session, line: str, analyst: str, json: bool) -> None:
         case ".help":
             typer.echo(HELP)
         case ".explain":
-            typer.echo(str(session.explain(rest)))
+            typer.echo(str(session.explain(_question(rest))))
         case ".columns":
-            for column in session.curator.schema:
-                typer.echo(f"  {column.name} ({column.kind}, {column.size} levels)")
+            for column in _columns(session, rest):
+                typer.echo(_described(column, every=bool(rest)))
         case ".budget":
-            typer.echo(f"spent {session.spent}; remaining {session.remaining}")
+            typer.echo(f"spent {session.spent}; remaining {session.remaining}, {_left(session)} of the budget")
         case ".outlook":
             typer.echo(session.outlook())
         case _ if command.startswith("."):
@@ -115,8 +124,43 @@ def _reply(session: Session, line: str, analyst: str, json: bool) -> None:
                 print_json(facts, lines=False)
                 return
             source = "" if isinstance(answer, AnswerTable) else f"  {answer.source}"
-            price = f"cost {answer.cost}" if answer.cost.units else "free"
-            typer.echo(f"{answer}\n {source} {price}")
+            price = f"cost {answer.cost}; {_left(session)} of the budget remains" if answer.cost.units else "free"
+            typer.echo(f"{answer}\n {source} {price}{'' if _promised(answer) else NO_PROMISE}")
+
+
+def _question(rest: str) -> str:
+    if not rest.strip():
+        raise QueryError("nothing to explain; expected a question, as in .explain SELECT count(*) FROM t")
+    return rest
+
+
+def _columns(session: Session, rest: str) -> list[Column]:
+    """The column named after `.columns`, or all of them."""
+    schema = session.curator.schema
+    return [schema[rest.strip().strip('"')]] if rest.strip() else list(schema)
+
+
+def _described(column: Column, *, every: bool) -> str:
+    """A column and its levels, or the first few of them."""
+    shown = f"  {column.name} ({column.kind}, {column.size} levels)"
+    if column.size > LISTED:
+        return shown
+    cut = not every and column.size > SHOWN
+    labels = [*column.labels[: SHOWN - 2], "...", column.labels[-1]] if cut else column.labels
+    return f"{shown}: {', '.join(labels)}"
+
+
+def _left(session: Session) -> str:
+    """The share of the budget that remains: unlike epsilon, shares add up."""
+    budget = session.curator.budget
+    return f"{session.remaining.units / budget.limit:.1%}"
+
+
+def _promised(answer: Answer | AnswerTable) -> bool:
+    from maquette.release import Answer
+
+    given = [answer] if isinstance(answer, Answer) else [one for row in answer for one in row.answers.values()]
+    return all(one.guarantee is not None for one in given)
 
 
 def _facts(session: Session, command: str, rest: str) -> dict[str, Any] | None:
@@ -125,9 +169,17 @@ def _facts(session: Session, command: str, rest: str) -> dict[str, Any] | None:
         case ".help":
             return {"help": HELP}
         case ".explain":
-            return {"question": rest, "explained": str(session.explain(rest))}
+            return {"question": rest, "explained": str(session.explain(_question(rest)))}
         case ".columns":
-            columns = [{"name": c.name, "kind": c.kind, "levels": c.size} for c in session.curator.schema]
+            columns: list[dict[str, Any]] = [
+                {
+                    "name": c.name,
+                    "kind": c.kind,
+                    "levels": c.size,
+                    **({"labels": c.labels} if rest and c.size <= LISTED else {}),
+                }
+                for c in _columns(session, rest)
+            ]
             return {"columns": columns}
         case ".budget":
             return {"spent": loss_facts(session.spent), "remaining": loss_facts(session.remaining)}
@@ -139,13 +191,13 @@ def _facts(session: Session, command: str, rest: str) -> dict[str, Any] | None:
 def _lines(session: Session) -> Iterator[str]:
     """Questions, one a line: from a prompt with history and completion, or from a pipe."""
     if not sys.stdin.isatty():
-        yield from (line.strip() for line in sys.stdin if line.strip())
+        yield from (_meant(session, line) for line in sys.stdin if line.strip())
         return
     keep = _prompt(session)
     try:
         while True:
             try:
-                line = input("> ").strip()
+                line = _meant(session, input("> "))
             except KeyboardInterrupt:  # as in other prompts, it drops the line
                 typer.echo("\n(.quit to leave)")
                 continue
@@ -157,16 +209,32 @@ def _lines(session: Session) -> Iterator[str]:
         keep()
 
 
+def _meant(session: Session, line: str) -> str:
+    """A line without the spaces around it; what other prompts call a command is the command."""
+    line = line.strip()
+    word = line.rstrip("; ").lower()
+    return line if word in session.curator.schema else ALIASES.get(word, line)
+
+
 def _prompt(session: Session) -> Callable[[], None]:
-    """Completion of column names, and history; returns what saves it."""
+    """Completion of column names and levels, and history; returns what saves it."""
     try:
         import readline
     except ImportError:  # Windows
         return lambda: None
-    words = sorted({*session.curator.schema.names, *WORDS})
+    from maquette.query.sql_grammar import written
+
+    schema = session.curator.schema
+    listed = [column for column in schema if column.kind == "category" and column.size <= LISTED]
+    levels = {label for column in listed for label in column.labels[: column.known]}
+    # After a quote, what it may hold; elsewhere a name is written as it has to be.
+    after = {'"': sorted(schema.names), "'": sorted(levels)}
+    words = sorted({*map(written, schema.names), *WORDS})
 
     def complete(text: str, state: int) -> str | None:
-        found = [word for word in words if word.lower().startswith(text.lower())]
+        begin = readline.get_begidx()
+        known = after.get(readline.get_line_buffer()[:begin][-1:], words)
+        found = [word for word in known if word.lower().lstrip('"').startswith(text.lower())]
         return found[state] if state < len(found) else None
 
     def keep() -> None:

@@ -101,7 +101,7 @@ def _read(path: Path) -> object:
     reader = "read_parquet(?)" if path.suffix == ".parquet" else "read_csv(?, header = true, all_varchar = true)"
     try:
         with duckdb.connect() as engine:
-            return engine.execute(f"SELECT * FROM {reader}", [str(path)]).to_arrow_table()
+            return engine.sql(f"SELECT * FROM {reader}", params=[str(path)]).to_arrow_table()
     except duckdb.Error:
         # The engine's message may quote rows.
         raise UnreadableSource(

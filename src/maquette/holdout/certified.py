@@ -6,9 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from maquette.theory.planning import html_table
+
 Source = Literal["guess", "holdout", "hypothesis"]
 Certificate = Literal["transcript", "dp-transfer", "fresh", "none"]
 Status = Literal["ok", "widened", "exhausted"]
+
+HEAD = ("value", "interval", "holds together with probability", "from the", "status")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +57,15 @@ class Certified:
             f"Certified({self.value:.4g} ± {self.half_width:.2g} at {self.level:g} together, from the {self.source}, "
             f"query {self.queries:,}, {self.failures:,} answered by the holdout{left}{note})"
         )
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """What a table shows of it: value, interval, source, how it stands."""
+        interval = f"{self.low:.4g} to {self.high:.4g}"
+        return f"{self.value:.4g}", interval, f"{self.level:g}", self.source, self.status
+
+    def _repr_html_(self) -> str:
+        return html_table("Certified", [HEAD, self.cells])
 
     def as_dict(self) -> dict[str, Any]:
         """JSON-ready, exact."""

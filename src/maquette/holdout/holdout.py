@@ -6,6 +6,7 @@ import math
 import secrets
 import threading
 from collections.abc import Mapping
+from numbers import Real
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, NoReturn, get_args
@@ -13,7 +14,7 @@ from typing import Any, Literal, NoReturn, get_args
 from maquette.curator import ExactNoise, NoiseSource
 from maquette.errors import MaquetteError, QueryError
 from maquette.holdout.api import Decision, Guess, Guesser, Method, Note
-from maquette.holdout.certified import Certified
+from maquette.holdout.certified import HEAD, Certified
 from maquette.holdout.description_length import DescriptionLength
 from maquette.holdout.guess_and_check import GuessAndCheck
 from maquette.holdout.models import Misused
@@ -25,8 +26,12 @@ from maquette.holdout.statistic import Asked, Statistic, Values
 from maquette.holdout.thresholdout import Thresholdout
 from maquette.privacy.interval import check_confidence
 from maquette.schema import Schema
+from maquette.theory.planning import html_table
 
 MethodName = Literal["guess-and-check", "thresholdout", "gaussian", "splitting"]
+
+
+SHOWN = 20  # latest answers, in a notebook
 
 
 class Holdout:
@@ -300,6 +305,11 @@ class Holdout:
             f"{failed:,} answered by the holdout)"
         )
 
+    def _repr_html_(self) -> str:
+        with self._lock:
+            last = [answer.cells for answer in self._answers[-SHOWN:]]
+        return html_table(repr(self), [HEAD, *last])
+
 
 def _method(name: MethodName, settings: Mapping[str, Any], coins: Mapping[str, Any]) -> Method:
     """Build a method from the settings that concern it."""
@@ -352,8 +362,9 @@ def _check_settings(
 
 
 def _check_guess(guess: float | None) -> None:
-    if guess is not None and not (math.isfinite(guess) and 0 <= guess <= 1):
-        raise QueryError(f"the guess is {guess!r}; expected a fraction between 0 and 1. Nothing was recorded")
+    if guess is not None and not (isinstance(guess, Real) and math.isfinite(guess) and 0 <= guess <= 1):
+        advice = "; a name goes into name=" if isinstance(guess, str) else ""
+        raise QueryError(f"the guess is {guess!r}; expected a fraction between 0 and 1{advice}. Nothing was recorded")
 
 
 def _check_name(name: str | None) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import QueryError
+from maquette.schema.columns import nearest
 
 Target = str | int
 Features = Sequence[str] | Sequence[int]
@@ -18,6 +20,10 @@ Loss = Callable[[NDArray[Any], NDArray[Any]], NDArray[np.float64]]
 
 class Misused(QueryError):
     """A model statistic that does not fit the form of the rows: ours alone, so its message never quotes a row."""
+
+
+class Unfit(QueryError):
+    """A model statistic that does not fit what the rows hold: its message quotes none, but that it is raised tells."""
 
 
 LOSSES: dict[str, Loss] = {
@@ -39,7 +45,15 @@ class Accuracy:
     def __call__(self, rows: Any) -> NDArray[np.bool_]:
         """One boolean per row."""
         inputs, truth = split(rows, self.target, self.features)
-        return np.asarray(np.asarray(predict(self.model, inputs)) == truth, dtype=np.bool_)
+        predicted = np.asarray(predict(self.model, inputs))
+        _one_each(truth, predicted)
+        right = np.asarray(predicted == truth, dtype=np.bool_)
+        if _numeric(predicted) != _numeric(truth) and not right.any():
+            raise Unfit(
+                "no prediction is right, and of the predictions and the target one is numbers and the other is not; "
+                "fit the model to the labels that the rows have"
+            )
+        return right
 
 
 @dataclass(frozen=True)
@@ -55,7 +69,10 @@ class MeanLoss:
     def __call__(self, rows: Any) -> NDArray[np.float64]:
         """One number in [0, 1] per row."""
         inputs, truth = split(rows, self.target, self.features)
-        losses = np.asarray(self.loss(truth, np.asarray(predict(self.model, inputs))), dtype=np.float64)
+        predicted = np.asarray(predict(self.model, inputs))
+        if self.loss in LOSSES.values():
+            truth = _suited(truth, predicted, probability=self.loss is LOSSES["log"])
+        losses = np.asarray(self.loss(truth, predicted), dtype=np.float64)
         return np.asarray(np.clip(losses / self.bound, 0.0, 1.0))
 
 
@@ -83,8 +100,8 @@ def mean_loss(
     """
     if isinstance(loss, str) and loss not in LOSSES:
         raise QueryError(f"there is no loss {loss!r}; expected one of {', '.join(LOSSES)}, or a function")
-    if not 0.0 < bound < float("inf"):
-        raise QueryError(f"bound is {bound}; expected a positive finite number, the largest loss that is told apart")
+    if not isinstance(bound, Real) or not 0.0 < bound < float("inf"):
+        raise QueryError(f"bound is {bound!r}; expected a positive finite number, the largest loss that is told apart")
     return MeanLoss(_checked(model), LOSSES[loss] if isinstance(loss, str) else loss, bound, target, features)
 
 
@@ -92,6 +109,35 @@ def _checked(model: Any) -> Any:
     if not (hasattr(model, "predict") or callable(model)):
         raise QueryError(f"{type(model).__name__} has no predict method and cannot be called; expected a fitted model")
     return model
+
+
+def _numeric(values: NDArray[Any]) -> bool:
+    return values.dtype.kind in "biuf"
+
+
+def _one_each(truth: NDArray[Any], predicted: NDArray[Any]) -> None:
+    # Told apart here, as numpy would compare every prediction with every label where one of them is a column.
+    if truth.ndim != 1 or predicted.shape != truth.shape:
+        raise Unfit(
+            "expected one prediction and one label for each row, each in one dimension; of predict_proba take a "
+            "column, as in [:, 1], and give y as one column without a second dimension"
+        )
+
+
+def _suited(truth: NDArray[Any], predicted: NDArray[Any], *, probability: bool) -> NDArray[np.float64]:
+    """The truth as numbers, if a loss can be taken of it and of the predictions."""
+    _one_each(truth, predicted)
+    if not (_numeric(truth) and _numeric(predicted)):
+        raise Unfit(
+            "a loss needs numbers, and the target or the predictions are something else; say 0 and 1 for two classes, "
+            "or ask for accuracy_of(model)"
+        )
+    if probability and (predicted.min(initial=0.0) < 0.0 or predicted.max(initial=1.0) > 1.0):
+        raise Unfit(
+            'a prediction is outside [0, 1], and the loss "log" needs the probability of class 1; pass a function such '
+            "as lambda inputs: model.predict_proba(inputs)[:, 1]"
+        )
+    return truth.astype(np.float64)
 
 
 def predict(model: Any, inputs: Any) -> Any:
@@ -105,20 +151,47 @@ def split(rows: Any, target: Target | None, features: Features | None) -> tuple[
         if len(rows) != 2:
             raise Misused(f"the rows are a tuple of {len(rows)} arrays; expected two, as in (X, y)")
         inputs, truth = rows
-        return (inputs if features is None else inputs[:, list(features)]), np.asarray(truth)
+        if features is None:
+            return inputs, np.asarray(truth)
+        if not isinstance(inputs, np.ndarray) or inputs.ndim != 2:
+            raise Misused("features= chooses columns, and X is no array with two dimensions; leave it out")
+        return inputs[:, _numbers(features, inputs.shape[1])], np.asarray(truth)
     if isinstance(rows, np.ndarray):
         if rows.ndim != 2 or isinstance(target, str):
             raise Misused("an array of rows has a number for each column, not a name; expected two dimensions")
-        column = rows.shape[1] - 1 if target is None else int(target) % rows.shape[1]
-        chosen = [i for i in range(rows.shape[1]) if i != column] if features is None else list(map(int, features))
+        width = rows.shape[1]
+        column = width - 1 if target is None else _numbers([target], width)[0] % width
+        chosen = [i for i in range(width) if i != column] if features is None else _numbers(features, width)
         return rows[:, chosen], rows[:, column]
     if target is None:
         raise Misused("say target=, the name of the column to predict")
     if isinstance(rows, Mapping):
+        _known(rows, target, features)
         names = [name for name in rows if name != target] if features is None else list(features)
         return np.column_stack([rows[str(name)] for name in names]), np.asarray(rows[str(target)])
     import narwhals as nw
 
     frame = nw.from_native(rows, eager_only=True)
+    _known(frame.columns, target, features)
     names = [name for name in frame.columns if name != target] if features is None else list(features)
     return frame.select(*map(str, names)).to_native(), frame.get_column(str(target)).to_numpy()
+
+
+def _known(columns: Iterable[str], target: Target, features: Features | None) -> None:
+    """Refuse a name that no column has: names are public, unlike what a mistaken look-up would say of the rows."""
+    names = list(map(str, columns))
+    for name in map(str, (target, *(features or ()))):
+        if name not in names:
+            close = nearest(name, names)
+            hint = f"did you mean {' or '.join(close)}?" if close else f"columns are {', '.join(names)}"
+            raise Misused(f"the rows have no column {name!r}; {hint}")
+
+
+def _numbers(columns: Sequence[Target], width: int) -> list[int]:
+    """Columns by their numbers, in an array of so many."""
+    for column in columns:
+        if isinstance(column, str) or not -width <= column < width:
+            raise Misused(
+                f"the array has no column {column!r}; expected a number from 0 to {width - 1}. Nothing was recorded"
+            )
+    return [int(column) for column in columns]

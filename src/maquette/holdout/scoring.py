@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from maquette.errors import QueryError
 from maquette.holdout.certified import Certified
 from maquette.holdout.holdout import Holdout
 from maquette.holdout.models import Features, Loss, Target, accuracy_of, mean_loss
@@ -65,4 +66,6 @@ def reusable_score(
     hand it rows the model was not fitted to, as cross-validation does: an overfitted guess costs a failure. Use
     n_jobs=1: a holdout cannot be copied to other processes.
     """
+    if not isinstance(holdout, Holdout):
+        raise QueryError(f"expected a Holdout, got {type(holdout).__name__}; write reusable_score(Holdout(rows, ...))")
     return ReusableScore(holdout, target=target, features=features, loss=loss, bound=bound)

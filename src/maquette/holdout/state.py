@@ -82,7 +82,10 @@ class State:
         try:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise LedgerError(f"the state {path} cannot be opened: {os.strerror(error.errno or 0)}") from None
+            raise LedgerError(
+                f"the state {path} cannot be opened ({os.strerror(error.errno or 0)}); name a file that can be "
+                "written, in a folder that exists"
+            ) from None
         try:
             self._lock(path)
             content = _read(self._file)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import QueryError
-from maquette.holdout.models import Misused
+from maquette.holdout.models import Misused, Unfit
 from maquette.holdout.sample import Sample
 from maquette.query import Expression, LinearQuery, where
 from maquette.schema import Schema
@@ -87,13 +87,15 @@ class Asked:
             return np.asarray(self.function(sample.rows))
         except Misused:
             raise
+        except Unfit as error:
+            problem = str(error)
         except Exception as error:
-            kind = type(error).__name__
+            problem = (
+                f"the statistic raised {type(error).__name__}; its message is withheld, as it may quote rows. Try the "
+                "statistic on other rows of the same form, such as the training sample"
+            )
         # Raised here, out of the handler, so that no exception in the chain holds the statistic's own message.
-        raise QueryError(
-            f"the statistic raised {kind}; its message is withheld, as it may quote rows. Try the statistic on other "
-            "rows of the same form, such as the training sample. Nothing was recorded"
-        )
+        raise QueryError(f"{problem}. Nothing was recorded")
 
 
 def _checked(outcome: NDArray[Any], size: int, *, clip: bool) -> Values:

@@ -7,6 +7,8 @@ whatever else sqlglot understands, now or in a later version, is refused.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Any, NoReturn, cast
 
 from sqlglot import exp
@@ -17,7 +19,7 @@ from sqlglot.tokens import Token, TokenType
 from maquette.errors import QueryError
 from maquette.query.expression import Place
 from maquette.schema import Comparison
-from maquette.schema.columns import nearest
+from maquette.schema.columns import identifier, nearest
 
 MAX_TEXT = 6_000
 MAX_WORDS = 2_500
@@ -27,11 +29,14 @@ SELECTS = "SELECT columns, count(*), count(x), sum(x), avg(x) FROM table [WHERE 
 CONDITIONS = "=, <>, <, <=, >, >=, IN, BETWEEN, IS NULL, AND, OR, NOT between a column and literals"
 
 _DIALECT = Dialect.get_or_raise("duckdb")
-_AFTERWARDS = "every declared group is always returned; sort or filter answer.to_pandas() yourself"
+_AFTERWARDS = "every declared group is always returned; leave it out, then sort or filter answer.to_pandas() yourself"
 _ALONE = "compare a column alone with a literal"
 _OUTSIDE = _ALONE + ", and {} the answers yourself"
 _LEVELS = "use = or IN with declared levels"
 _WRITE = "write the value into the text"
+_INNER = "ask one SELECT about one table; what an inner one answers can be written as a number"
+_ALREADY = "write the condition alone, as it would follow WHERE"
+_NAMES = "a name takes double quotes, a text single ones"
 _REFUSED = {
     "JOIN": "ask about one table",
     "WITH": "write one SELECT about one table",
@@ -74,6 +79,7 @@ _NODES: dict[type[Any], tuple[str, str | None]] = {
     exp.Sub: ("subtraction", _OUTSIDE.format("subtract")),
     exp.Neg: ("a minus sign", None),
 }
+_SPREADS = (exp.Min, exp.Max, exp.Median, exp.Quantile, exp.PercentileCont, exp.PercentileDisc, exp.Mode)
 
 _PARTS = {
     "joins": ("a second table is", "ask about one table"),
@@ -151,13 +157,20 @@ _STATEMENT: dict[type[Any], set[str]] = {
 class Source:
     """A text and sqlglot's tree of it, every node of which is in the grammar."""
 
-    def __init__(self, text: str, *, statement: bool) -> None:
+    def __init__(self, text: str, *, statement: bool, names: Sequence[str] = ()) -> None:
+        """`names` are those a text can speak of: one that needs quotes and has none is what is wrong with it."""
         self.text = text
         self.expected = f"expected {SELECTS if statement else CONDITIONS}"
-        self.tree = self._parsed(
-            _checked(text, int(statement), self.expected), exp.Select if statement else exp.Condition
-        )
-        self._close(_STATEMENT if statement else _CONDITION)
+        try:
+            self.tree = self._parsed(
+                _checked(text, int(statement), self.expected), exp.Select if statement else exp.Condition
+            )
+            self._close(_STATEMENT if statement else _CONDITION)
+        except QueryError as error:
+            advice = _unquoted(text, names) or ("" if statement else _aggregates(text))
+            if not advice or error.line is None or _NAMES in str(error):
+                raise
+            raise QueryError(f"{_unplaced(error)}; {advice}", line=error.line, column=error.column) from None
 
     def _parsed(self, tokens: list[Token], root: type[Any]) -> Any:
         try:
@@ -178,10 +191,23 @@ class Source:
         for node in self.tree.walk(bfs=False):
             allowed = grammar.get(type(node))
             if allowed is None:
-                self.refuse(node, f"{named(node)} is", instead(node))
+                self.refuse(node, f"{named(node)} is", instead(node) or self._advised(node))
             for part, value in node.args.items():
                 if part not in allowed and value not in (None, False, [], ()):
                     self.refuse(node, *_PARTS.get(part, (f"{part.strip('_')} in {named(node)} is", None)))
+
+    def _advised(self, node: Any) -> str | None:
+        """What is expected, and what to do instead of a function that is none of it."""
+        if not isinstance(node, exp.Func):
+            return None
+        if isinstance(node, _SPREADS):
+            return f"{self.expected}; GROUP BY the column with count(*) to see where its values lie"
+        if node.find_ancestor(exp.Group):
+            return f"{self.expected}; group by the column, which has declared bins, or by a CASE"
+        condition = not isinstance(self.tree, exp.Select) and not isinstance(node, exp.AggFunc)
+        if condition or node.find_ancestor(exp.Where):
+            return f"{self.expected}; {_ALONE}"
+        return None
 
     def at(self, node: Any) -> Place:
         """Where a node begins, as far as sqlglot remembers: the first place inside it, or around it."""
@@ -227,7 +253,9 @@ def _checked(text: str, selects: int, expected: str) -> list[Token]:
         if kind == TokenType.SEMICOLON:
             problem = ("more than one statement is", "ask one at a time")
         elif kind == TokenType.SELECT and index >= selects:
-            problem = ("SELECT here is", expected)
+            problem = ("SELECT here is", _INNER if index else _ALREADY)
+        elif kind == TokenType.UNKNOWN and token.text.upper() != "UNKNOWN":
+            problem = (f"{token.text[:20]} is", _NAMES)
         elif kind in _HINTS:
             after = words[index][:40] if following[index] == TokenType.VAR else "the columns"
             problem = (f"{token.text.upper()} is", _HINTS[kind].format(after=after))
@@ -268,6 +296,31 @@ def _unfinished(tokens: list[Token]) -> str | None:
     return f"a {')' if unclosed > 0 else '('} is missing" if unclosed else None
 
 
+def written(name: str) -> str:
+    """A name as a text has to write it: in double quotes where it is no plain word."""
+    words = _DIALECT.tokenize(name) if re.fullmatch(r"\w+", name) else []
+    plain = len(words) == 1 and words[0].token_type in _DIALECT.parser_class.ID_VAR_TOKENS
+    return name if plain else identifier(name)
+
+
+def _unquoted(text: str, names: Sequence[str]) -> str:
+    """What to do about names that need quotes, where a text that cannot be read has one without them."""
+    folded = text.casefold()
+    signed = [name for name in names if name.casefold() in folded and not re.fullmatch(r"\w+", name)]
+    bare = [identifier(name) for name in signed if identifier(name) not in text]
+    return f"a name with spaces or signs takes double quotes: {', '.join(bare[:3])}" if bare else ""
+
+
+def _aggregates(text: str) -> str:
+    """What to do about a condition that asks for a number instead."""
+    begins = re.match(r"\s*(count|sum|avg)\s*\(", text, re.IGNORECASE)
+    return f"begin with SELECT, as in SELECT {begins[1].lower()}(...) FROM t WHERE ..." if begins else ""
+
+
+def _unplaced(error: QueryError) -> str:
+    return str(error).removeprefix(f"line {error.line}, column {error.column}: ")
+
+
 def _refusal(what: str, hint: str, place: Place) -> QueryError:
     return QueryError(f"{what} not supported; {hint}", line=place[0], column=place[1])
 
@@ -290,4 +343,6 @@ def named(node: Any) -> str:
 
 def instead(node: Any) -> str | None:
     """What to write instead of a node of sqlglot, if there is something special to say."""
+    if isinstance(node, exp.Sub) and all(isinstance(leaf, exp.Literal) for leaf in node.flatten()):
+        return "write the number itself; a date takes single quotes, as in '2024-03-01'"
     return _NODES.get(type(node), (None, None))[1]

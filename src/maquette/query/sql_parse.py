@@ -26,10 +26,10 @@ from maquette.query.expression import (
     located,
     plain,
 )
-from maquette.query.sql_grammar import COMPARISONS, Source, instead, named, tokens_of
+from maquette.query.sql_grammar import COMPARISONS, Source, instead, named, tokens_of, written
 from maquette.query.sql_tree import Aggregate, Case, Item, Select
 from maquette.schema import Comparison, Schema
-from maquette.schema.columns import quoted
+from maquette.schema.columns import nearest, quoted
 
 _MIRRORED: dict[Comparison, Comparison] = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _FUNCTIONS: dict[type[Any], Any] = {exp.Count: "count", exp.Sum: "sum", exp.Avg: "avg"}
@@ -43,13 +43,13 @@ def is_select(text: str) -> bool:
 
 def predicate(schema: Schema, text: str) -> Expression:
     """The text of a condition as an expression; column names are resolved against the schema."""
-    source = Source(text, statement=False)
+    source = Source(text, statement=False, names=schema.names)
     return _Reader(schema, source).condition(source.tree)
 
 
 def select(schema: Schema, text: str) -> Select:
     """The text of a SELECT as a tree; column names are resolved against the schema."""
-    source = Source(text, statement=True)
+    source = Source(text, statement=True, names=schema.names)
     return _Reader(schema, source).select(source.tree)
 
 
@@ -102,7 +102,8 @@ class _Reader:
         if isinstance(node.this, exp.Star) and function == "count":
             return Aggregate("count", None, keep)
         if not isinstance(node.this, exp.Column):
-            self.refuse(node, f"{function} of this is", f"write count(*) or {function}(column)")
+            chosen = "count(*) FILTER (WHERE condition)" if isinstance(node.this, exp.Case) else "count(*)"
+            self.refuse(node, f"{function} of this is", f"write {chosen} or {function}(column)")
         return Aggregate(function, self._column(node.this), keep)
 
     def _case(self, node: Any) -> Case:
@@ -176,9 +177,12 @@ class _Reader:
     def _column(self, node: Any) -> str:
         name = self._match(node.this)
         if name is None:
+            close = [written(known) for known in nearest(node.name, self.schema.names)]
+            every = ", ".join(map(written, self.schema.names))
+            hint = f"did you mean {' or '.join(close)}?" if close else f"columns are {every}"
             with located(self.at(node)):
-                self.schema.position(node.name)
-        return str(name)
+                raise QueryError(f"there is no column {node.name!r}; {hint}")
+        return name
 
     def _match(self, identifier: Any) -> str | None:
         """The column a name means: itself, or unquoted the only one that differs by case."""

@@ -194,9 +194,9 @@ class _Opening:
         if purchase is None or WORTH * purchase.units > left:
             raise BudgetError(
                 f"alpha {self._alpha:g} is out of reach: counting the rows to within that share would leave too "
-                "little of the budget for even one answer. What was charged so far went into finding that out; one "
-                "that is told the scale of the table (rows=...) finds out for nothing. Ask for a larger alpha, or give "
-                "the curator a larger budget"
+                "little of the budget for even one answer. What was charged so far went into finding that out; a "
+                "session that is told the scale of the table (rows=...) finds out for nothing. Ask for a larger alpha, "
+                "or give the curator a larger budget"
             )
         if purchase.units:
             self._record.charge(Order(purchase.prices, {}, {}), analyst=CUSTODIAN)

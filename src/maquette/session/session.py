@@ -294,7 +294,8 @@ class Session:
         left = self.curator.budget.limit - self.curator.ledger.spent()
         first = "a guard tests the model first, free; if the model is off: " if route == "hypothesis" else ""
         sets = [" x ".join(part) or "the number of rows" for part in sorted(plan.parts, key=len)]
-        bought = [*sets, *(repr(need.marginal) for need, _ in (*plan.directs.values(), *plan.rents.values()))]
+        single = [need.marginal.columns for need, _ in (*plan.directs.values(), *plan.rents.values())]
+        bought = [*sets, *(f"this question alone ({' x '.join(columns) or 'all rows'})" for columns in single)]
         shown = ", ".join(bought[:4]) + (f" and {len(bought) - 4} more" if len(bought) > 4 else "")
         ending = "" if plan.units <= left else "; more than remains: it would be answered without a guarantee"
         return f"{first}to be measured: {shown}, for {cost}{ending}"
