@@ -24,7 +24,10 @@ if sys.platform == "win32":
 import pty
 
 COMMAND = [sys.executable, "-c", "from maquette.cli import main; main()"]
-OWN_TERMINAL = "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "  # so that Ctrl-C is a signal
+OWN_TERMINAL = (
+    "import fcntl, signal, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "  # so that Ctrl-C is a signal,
+    "signal.signal(signal.SIGINT, signal.default_int_handler); "  # which whoever runs the tests may ignore
+)
 BUDGET = ("--epsilon", "1", "--delta", "1e-9")
 PATIENCE = 120.0  # seconds, on a machine that has other things to do
 SIMPLE = {"TERM": "dumb", "COLUMNS": "200", "NUMBA_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
