@@ -135,9 +135,17 @@ class Grid:
             ones = np.ones(size)
             factors = np.array([term.factors.get(position, ones) for term in query.terms])
             longer = (weights[:, None, :] * factors.T).reshape(-1, len(query.terms))
-            weights, inverse = np.unique(longer, axis=0, return_inverse=True)
+            weights, inverse = _distinct(longer)
             codes = inverse.reshape(-1, size).astype(np.int32)[codes].reshape(-1)
         return codes, weights
+
+
+def _distinct(rows: Values) -> tuple[Values, NDArray[np.intp]]:
+    """The different rows, sorted, and which of them each row is; single numbers are told apart far faster."""
+    if rows.shape[1] != 1:
+        return np.unique(rows, axis=0, return_inverse=True)
+    numbers, inverse = np.unique(rows[:, 0], return_inverse=True)
+    return numbers[:, None], inverse
 
 
 class Cells:
