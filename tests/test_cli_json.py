@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 
+from cli_checks import BUDGET, people
 from maquette.cli import main
 from maquette.demo import story
 from maquette.errors import PrivacyWarning
-from maquette.schema import Boolean, Category, Integer, Schema
 
-BUDGET = ("--epsilon", "1", "--delta", "1e-9")
 TABLE = ("people.csv", "--schema", "people.toml")
 
 
@@ -47,9 +46,7 @@ class Program:
 @pytest.fixture
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Program:
     monkeypatch.chdir(tmp_path)
-    rows = [f"{i % 80},{'true' if i % 3 else 'false'},{('Oslo', 'Rome')[i % 2]}" for i in range(4_000)]
-    Path("people.csv").write_text("\n".join(["age,smoker,city", *rows]))
-    Schema([Integer("age", 0, 79, width=10), Boolean("smoker"), Category("city", ["Oslo", "Rome"])]).save("people.toml")
+    people(tmp_path)
     return Program(monkeypatch, capsys)
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from cli_checks import BUDGET, people
 from maquette.demo import SCHEMA, survey
-from maquette.schema import Boolean, Category, Integer, Schema
 
 if sys.platform == "win32":
     pytest.skip("pseudo-terminals are a POSIX thing", allow_module_level=True)
@@ -28,7 +28,6 @@ OWN_TERMINAL = (
     "import fcntl, signal, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "  # so that Ctrl-C is a signal,
     "signal.signal(signal.SIGINT, signal.default_int_handler); "  # which whoever runs the tests may ignore
 )
-BUDGET = ("--epsilon", "1", "--delta", "1e-9")
 PATIENCE = 120.0  # seconds, on a machine that has other things to do
 SIMPLE = {"TERM": "dumb", "COLUMNS": "200", "NUMBA_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
@@ -91,10 +90,7 @@ class Terminal:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    rows = [f"{i % 80},{'true' if i % 3 else 'false'},{('Oslo', 'Rome')[i % 2]}" for i in range(4_000)]
-    (tmp_path / "people.csv").write_text("\n".join(["age,smoker,city", *rows]))
-    columns = [Integer("age", 0, 79, width=10), Boolean("smoker"), Category("city", ["Oslo", "Rome"])]
-    Schema(columns).save(tmp_path / "people.toml")
+    people(tmp_path)
     return tmp_path
 
 

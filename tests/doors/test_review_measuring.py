@@ -16,7 +16,7 @@ import maquette as mq
 from maquette.curator import Curator, exact, noise
 from maquette.curator.passage import pack, unpack
 from maquette.errors import LedgerCorrupted
-from maquette.query import Contrasts, Marginal, contrasts, residual
+from maquette.query import Contrasts, Marginal, linear, residual
 from maquette.schema import Boolean, Category, Schema
 
 SCHEMA = Schema([Boolean("a"), Category("b", ["x", "y", "z"])])
@@ -92,7 +92,7 @@ def test_contrasts_do_not_depend_on_what_is_remembered_of_their_schema() -> None
     counts = np.arange(6).reshape(2, 3)
     made = residual(SCHEMA, ["b", "a"])
     expected = made.tally(counts)
-    contrasts._everyone.cache_clear()
+    linear._constant.cache_clear()
     forgotten = Contrasts(made.marginal, made.matrices)
     made.__dict__.pop("_order")
     for one in (made, forgotten):

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from maquette.audit import discrete_gaussian, discrete_laplace, goodness_of_fit, laplace_tail
+from maquette.curator import noise
 
 RARE = 1e-9
 Sampler = Callable[[Fraction, int], NDArray[np.int64]]
@@ -99,3 +100,8 @@ def selection_losses(law: Law, scale: float, offset: int = 0) -> tuple[float, fl
                     divergence = np.log((a**orders * b ** (1 - orders)).sum(axis=1)) / (orders[:, 0] - 1)
                     rho = max(rho, (divergence / orders[:, 0]).max())
     return loss, spread, rho
+
+
+def geometric(draws: NDArray[np.uint64], scale: Fraction, largest: int = 2**62) -> NDArray[np.int64]:
+    """The draws of one scale."""
+    return noise._geometric(draws, noise._Each.of([scale], [len(draws)]), np.array([largest]))

@@ -8,6 +8,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
+from noise_checks import geometric
 
 from maquette.curator import exact, noise
 from maquette.curator.exact import Uniform, below, floor_log
@@ -90,7 +91,7 @@ def test_the_float_filter_agrees_with_exact_arithmetic(scale):
     near = [max(0, boundary_word(scale, m, 63) + offset) for m in range(1, 40) for offset in (-2, -1, 1, 2)]
     draws = np.concatenate([rng.integers(0, 2**63, 300, dtype=np.uint64), np.array(near, dtype=np.uint64)])
     draws = draws[draws > 0]
-    filtered = noise._geometric(draws, scale, 2**62)
+    filtered = geometric(draws, scale)
     assert [floor_log(Uniform(int(d), 63), scale) for d in draws] == filtered.tolist()
 
 
@@ -106,10 +107,10 @@ def test_coins_near_their_threshold_agree_with_exact_arithmetic(monkeypatch):
 def test_unsure_draws_go_to_exact_arithmetic_with_the_bits_already_drawn(monkeypatch):
     """A deliberately useless filter (everything unsure) leaves the answers unchanged."""
     draws = np.random.default_rng(2).integers(2**50, 2**63, 200, dtype=np.uint64)
-    expected = noise._geometric(draws, Fraction(100), 2**62)
+    expected = geometric(draws, Fraction(100))
     monkeypatch.setattr(noise, "_SLACK", 1.0)
     monkeypatch.setattr(exact, "words", lambda *_: pytest.fail("these words need no further bits"))
-    assert noise._geometric(draws, Fraction(100), 2**62).tolist() == expected.tolist()
+    assert geometric(draws, Fraction(100)).tolist() == expected.tolist()
 
 
 def test_the_filter_refuses_to_decide_inside_its_error_bound(monkeypatch):
@@ -117,7 +118,7 @@ def test_the_filter_refuses_to_decide_inside_its_error_bound(monkeypatch):
     calls: list[int] = []
     monkeypatch.setattr(noise, "floor_log", lambda u, s: calls.append(u.low) or floor_log(u, s))
     word = boundary_word(Fraction(2**17 - 1), 50_000, 63)
-    result = noise._geometric(np.array([word - 1, word + 1], dtype=np.uint64), Fraction(2**17 - 1), 2**62)
+    result = geometric(np.array([word - 1, word + 1], dtype=np.uint64), Fraction(2**17 - 1))
     assert result.tolist() == [50_000, 49_999]
     assert len(calls) == 2
 

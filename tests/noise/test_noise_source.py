@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from noise_checks import geometric
 
 import maquette.curator
 from maquette.curator import exact, noise
@@ -125,7 +126,7 @@ def test_values_saturate_instead_of_wrapping(monkeypatch):
     revealed = iter([0, 0, 0])
     monkeypatch.setattr(exact, "words", lambda count, dtype: np.full(count, next(revealed, 1), dtype=dtype))
     largest = noise._LARGEST
-    assert noise._geometric(np.array([0], dtype=np.uint64), Fraction(2**16), 100).tolist() == [100]
+    assert geometric(np.array([0], dtype=np.uint64), Fraction(2**16), 100).tolist() == [100]
     assert largest + 2**34 < 2**63
 
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 if TYPE_CHECKING:
-    from maquette.curator import Curator
+    from maquette.curator import Curator, PrivateTable
+    from maquette.schema import Schema
 
 Accounting = Literal["auto", "pure", "zcdp", "gdp"]
 Relation = Literal["add-remove", "replace"]
@@ -53,8 +54,27 @@ def opened(
     declared = mq.Schema.load(schema)
     budget = mq.Budget(epsilon=epsilon, delta=delta, accounting=None if accounting == "auto" else accounting)
     kept = ledger_of(source) if ledger is None else ledger
+    table = table_of(
+        source, declared, unit=unit, max_contributions=max_contributions, missing=missing, delimiter=delimiter
+    )
+    with mq.Curator(table, budget, ledger=kept, relation=relation) as curator:
+        yield curator
+
+
+def table_of(
+    source: str,
+    declared: Schema,
+    *,
+    unit: str | None,
+    max_contributions: int,
+    missing: list[str] | None,
+    delimiter: str | None,
+) -> PrivateTable:
+    """The table of a source, read while a terminal says so."""
+    import maquette as mq
+
     with busy(f"reading {source}"):
-        table = mq.open_table(
+        return mq.open_table(
             source,
             declared,
             privacy_unit=unit,
@@ -62,8 +82,6 @@ def opened(
             missing=missing or (),
             delimiter=delimiter,
         )
-    with mq.Curator(table, budget, ledger=kept, relation=relation) as curator:
-        yield curator
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from maquette.cli.options import Delimiter, Json, Missing, Most, SchemaFile, Source, Unit, busy
+from maquette.cli.options import Delimiter, Json, Missing, Most, SchemaFile, Source, Unit, busy, table_of
 from maquette.cli.showing import print_json
 from maquette.cli.telling import warn
 from maquette.errors import PrivacyWarning
@@ -50,7 +50,7 @@ def guess(source: Annotated[Path, typer.Argument(help="A CSV or Parquet file.")]
 
 def _delimiter(source: Path) -> str | None:
     """What separates the fields of a CSV, unless it has one field or is none."""
-    from maquette.schema.guess_csv import delimiter_of, header_line
+    from maquette.schema.csv_files import delimiter_of, header_line
 
     if source.suffix.lower() in (".parquet", ".pq") or not source.is_file():
         return None
@@ -102,15 +102,7 @@ def check(
     import maquette as mq
 
     declared = mq.Schema.load(schema)
-    with busy(f"reading {source}"):
-        mq.open_table(
-            source,
-            declared,
-            privacy_unit=unit,
-            max_contributions=max_contributions,
-            missing=missing or (),
-            delimiter=delimiter,
-        )
+    table_of(source, declared, unit=unit, max_contributions=max_contributions, missing=missing, delimiter=delimiter)
     if json:
         print_json({"fits": True, "columns": len(declared), "cells": declared.size})
     else:

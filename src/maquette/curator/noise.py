@@ -210,10 +210,9 @@ def _laplace(scale: _Each) -> Proposals:
     return np.where(negative, -magnitude, magnitude), kept
 
 
-def _geometric(draws: NDArray[np.uint64], scale: Fraction | _Each, largest: int | Integers) -> Integers:
+def _geometric(draws: NDArray[np.uint64], scale: _Each, largest: Integers) -> Integers:
     """floor(-scale * ln U) for the uniform numbers that begin with these 63-bit draws, scale below 2^17."""
-    each = scale if isinstance(scale, _Each) else _Each.of([scale], [len(draws)])
-    factor = each.floats
+    factor = scale.floats
     value = -factor * np.log((draws.astype(np.float64) + 0.5) * 2.0**-63)
     result = np.floor(value)
     fraction = value - result
@@ -223,7 +222,7 @@ def _geometric(draws: NDArray[np.uint64], scale: Fraction | _Each, largest: int 
     integers = result.astype(np.int64)
     for i in np.flatnonzero(unsure):
         most = int(np.broadcast_to(largest, len(draws))[i])
-        integers[i] = min(floor_log(Uniform(int(draws[i]), 63), each[int(i)]), most)
+        integers[i] = min(floor_log(Uniform(int(draws[i]), 63), scale[int(i)]), most)
     return integers
 
 

@@ -23,7 +23,7 @@ from maquette.privacy.ledger import Ledger, Recorded, Request, Ticket
 
 Arrays = list[NDArray[np.int64]]
 
-KEPT = 1_000  # losses, and shapes of recorded arrays
+KEPT = 1_000  # shapes of recorded arrays
 
 
 class Passage:
@@ -33,7 +33,6 @@ class Passage:
         self.ledger = ledger
         self.budget = budget
         self._one_at_a_time = threading.RLock()
-        self._losses: dict[int, Loss] = {}
 
     def through(
         self,
@@ -85,13 +84,8 @@ class Passage:
             ) from None
 
     def loss(self, units: int) -> Loss:
-        """Units as a loss at the budget's delta; the latest are kept, as the conversion takes longer than a look-up."""
-        loss = self._losses.get(units)
-        if loss is None:
-            if len(self._losses) >= KEPT:
-                self._losses.clear()
-            loss = self._losses[units] = self.budget.accountant.loss(units, self.budget.delta)
-        return loss
+        """Units as a loss at the budget's delta."""
+        return self.budget.accountant.loss(units, self.budget.delta)
 
 
 def _grouped(events: Sequence[Event]) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from maquette.errors import SchemaError, UnreadableSource
 from maquette.schema import as_arrow, column_names
 from maquette.schema.columns import quoted
-from maquette.schema.guess_csv import complaint
+from maquette.schema.csv_files import DELIMITERS, complaint, texts
 
 if TYPE_CHECKING:
     import duckdb
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _CSV = (".csv", ".tsv", ".txt")
 _PARQUET = (".parquet", ".pq")
-_DELIMITERS = ";\t|,"
 _KINDS = (
     "a CSV (.csv, .tsv, .txt, also .gz) or Parquet path, an Arrow table or dataset, a pandas or polars frame, "
     "duckdb://file.db?table=name, a DuckDB relation, or a DuckDB connection with query="
@@ -96,12 +95,8 @@ def reading(what: str, read: Callable[[], T]) -> T:
     try:
         return read()
     except (duckdb.Error, pa.ArrowException, OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
-        refusal = _refusal(what, error)
+        refusal = UnreadableSource(f"cannot read {what}{complaint(error)}")
     raise refusal
-
-
-def _refusal(what: str, error: Exception) -> UnreadableSource:
-    return UnreadableSource(f"cannot read {what}{complaint(error)}")
 
 
 def _identifier(name: str) -> str:
@@ -140,15 +135,8 @@ def _csv(engine: duckdb.DuckDBPyConnection, paths: list[str], needed: Sequence[s
     relation = None
     for (header, separator), files in groups.items():
         _check_header(needed, header, files[0])
-        part = engine.read_csv(
-            files,
-            header=True,
-            auto_detect=False,
-            columns={f"c{i}": "VARCHAR" for i in range(len(header))},
-            delimiter=separator,
-            quotechar='"',
-            escapechar='"',
-        ).project(", ".join(f"c{header.index(name)} AS c{i}" for i, name in enumerate(needed)))
+        chosen = ", ".join(f"c{header.index(name)} AS c{i}" for i, name in enumerate(needed))
+        part = texts(engine, files, len(header), separator).project(chosen)
         relation = part if relation is None else relation.union(part)
     assert relation is not None
     return Source(relation, needed)
@@ -172,7 +160,7 @@ def _check_header(needed: Sequence[str], header: Sequence[str], path: str) -> No
     """Refuse a first line that lacks needed columns; one that has none of them may be a row, so it is not quoted."""
     if set(needed).isdisjoint(header):
         hint = "does it have a header? Names must agree, in upper and lower case too"
-        if len(header) == 1 and (likely := [mark for mark in _DELIMITERS if mark in header[0]]):
+        if len(header) == 1 and (likely := [mark for mark in DELIMITERS if mark in header[0]]):
             hint = f"is the delimiter {likely[0]!r}? pass delimiter={likely[0]!r}"
         raise UnreadableSource(f"none of the schema's columns is in the first line of {path!r}; {hint}")
     check_columns(needed, header)

@@ -23,7 +23,7 @@ from maquette.schema import Schema
 
 LARGEST = 2**28  # what one row can weigh, so that sums over 2^32 rows stay well within 64 bits
 
-KEPT = 2**8  # schemas, or matrices of a column
+KEPT = 2**8  # matrices of a column
 SMALL = 2**6  # levels of a column whose matrices are kept
 
 Matrix = NDArray[np.int64]
@@ -34,7 +34,7 @@ class Contrasts:
     """A marginal seen through one whole-number matrix per axis."""
 
     def __init__(self, marginal: Marginal, matrices: Sequence[NDArray[Any]]) -> None:
-        self.marginal = _lean(marginal)
+        self.marginal = marginal
         self.matrices: tuple[Matrix, ...] = tuple(np.array(matrix, dtype=np.int64) for matrix in matrices)
         if [m.ndim for m in self.matrices] != [2] * len(marginal.axes) or any(
             matrix.shape[1] != size or not (given.dtype == np.int64 or np.array_equal(matrix, given))
@@ -107,7 +107,7 @@ class Contrasts:
     @cached_property
     def _order(self) -> list[int] | None:
         """Where the axes are among the columns, if the marginal is the counts of its columns and nothing else."""
-        if self.marginal.weight is not _everyone(self.schema):
+        if self.marginal.weight is not LinearQuery.constant(self.schema):
             return None
         axes = [axis for axis in self.marginal.axes if isinstance(axis, str)]
         return [self.columns.index(axis) for axis in axes] if len(axes) == len(self.marginal.axes) else None
@@ -140,7 +140,7 @@ def residual(schema: Schema, columns: Sequence[str]) -> Contrasts:
     while scale > 1 and math.prod(gains[0] for _, gains in rows) > LARGEST:
         scale //= 2  # rounding up may overshoot what weights can be
         rows = [_rows(size, scale) for size in sizes]
-    marginal = Marginal(schema, columns, _everyone(schema))
+    marginal = Marginal(schema, columns)
     return Contrasts._of(marginal, tuple(matrix for matrix, _ in rows), [gains for _, gains in rows])
 
 
@@ -178,19 +178,6 @@ def _together(gains: Sequence[Gains]) -> Gains:
     """Those of a product, one factor for each axis."""
     largest, l1, l2_squared = (math.prod(factors) for factors in zip((1, 1, 1), *gains, strict=True))
     return largest, l1, l2_squared
-
-
-@lru_cache(KEPT)
-def _everyone(schema: Schema) -> LinearQuery:
-    """The weight of a marginal that only counts, with its name and its bounds worked out once."""
-    return LinearQuery.constant(schema)
-
-
-def _lean(marginal: Marginal) -> Marginal:
-    """The same marginal, with the shared weight if it only counts."""
-    terms, shared = marginal.weight.terms, _everyone(marginal.schema)
-    counts = len(terms) == 1 and terms[0].coefficient == 1.0 and not terms[0].factors
-    return Marginal(marginal.schema, marginal.axes, shared) if counts and marginal.weight is not shared else marginal
 
 
 def orthonormal(size: int) -> NDArray[np.float64]:

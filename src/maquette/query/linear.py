@@ -11,7 +11,7 @@ enumerates the universe. Weights are fixed point at the wall: `grid` is 1 for pr
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property, reduce
+from functools import cached_property, lru_cache, reduce
 from operator import xor
 from types import MappingProxyType
 from typing import Any
@@ -91,8 +91,8 @@ class LinearQuery:
 
     @classmethod
     def constant(cls, schema: Schema, value: float = 1.0) -> LinearQuery:
-        """The same weight for every row; 1 counts them."""
-        return cls(schema, [Term(value, {})])
+        """The same weight for every row; 1 counts them. One query for all who ask, as its name takes a while."""
+        return _constant(schema, value)
 
     @classmethod
     def product(cls, schema: Schema, factors: Mapping[str, Sequence[float] | NDArray[Any]]) -> LinearQuery:
@@ -294,3 +294,8 @@ def _term_sql(schema: Schema, term: Term) -> str:
         ]
         parts.append(f"CASE {' '.join(cases)} ELSE 0 END")
     return "(" + " * ".join(parts) + ")"
+
+
+@lru_cache(2**8)
+def _constant(schema: Schema, value: float) -> LinearQuery:
+    return LinearQuery(schema, [Term(value, {})])

@@ -157,7 +157,9 @@ class Statistic(Marginal):
 
     def tally_records(self, records: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
         """Never in parts: a function of the histogram is no sum over records."""
-        raise NotImplementedError("a statistic is computed from the whole histogram")
+        raise QueryError(
+            f"query {self.statistic.name!r} is a function of the whole histogram; expected counts, not records"
+        )
 
     def public(self, value: float) -> float:
         """A public value of the function in the units of the doors."""

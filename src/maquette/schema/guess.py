@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from maquette.errors import PrivacyWarning, SchemaError, UnreadableSource
 from maquette.schema.columns import INVALID, Boolean, Category, Column, identifier
-from maquette.schema.guess_csv import read_csv, unreadable
+from maquette.schema.csv_files import read_csv, unreadable
 from maquette.schema.guess_text import Skipped, draft_date, draft_integer, draft_number, draft_text, tally
 from maquette.schema.schema import Schema, as_arrow
 

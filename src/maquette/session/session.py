@@ -87,7 +87,6 @@ class Session:
         self._free = self.curator.cost_of([])
         self._answers: dict[str, Answer | AnswerTable] = {}
         self.history: deque[Asking] = deque(maxlen=HISTORY)  # since it was opened here; public, not durable
-        self._losses: dict[int, Loss] = {}  # the last one: converting units to epsilon takes longer than an answer
 
     @property
     def beta(self) -> float:
@@ -254,11 +253,7 @@ class Session:
         return f"about {left // units:,} more new sets of {size} columns at this alpha ({self._loss(left)} remains)"
 
     def _loss(self, units: int) -> Loss:
-        loss = self._losses.get(units)
-        if loss is None:
-            loss = self.curator.budget.accountant.loss(units, self.curator.budget.delta)
-            self._losses = {units: loss}
-        return loss
+        return self.curator.budget.accountant.loss(units, self.curator.budget.delta)
 
     def _vouch(self, needs: Sequence[Need]) -> None:
         """Where a guard is armed, let it test the model's answers to what is not known."""

@@ -1,4 +1,4 @@
-"""CSV for drafting a schema: values as text, the delimiter from the header, a bad line named by its number."""
+"""CSV files: values as text, the delimiter from the header, a bad line named by its number."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from maquette.errors import UnreadableSource
 if TYPE_CHECKING:
     import duckdb
 
-_DELIMITERS = ",;\t|"
+DELIMITERS = ",;\t|"
 
 
 def read_csv(
@@ -27,22 +27,28 @@ def read_csv(
         if header_line(path) != first:
             raise UnreadableSource(f"{path!r} has another header than {paths[0]!r}; draft from one of the two")
     names = tuple(name.strip() for name in next(csv.reader([first], delimiter=delimiter)))
-    rows = engine.read_csv(
+    texts(engine, paths, len(names), delimiter).create("rows")  # read once: every column is looked at several times
+    return engine.table("rows"), names
+
+
+def texts(
+    engine: duckdb.DuckDBPyConnection, paths: Sequence[str], columns: int, delimiter: str
+) -> duckdb.DuckDBPyRelation:
+    """The rows of files with one header as texts c0, c1, ...: nothing is inferred from them."""
+    return engine.read_csv(
         list(paths),
         header=True,
         auto_detect=False,
-        columns={f"c{i}": "VARCHAR" for i in range(len(names))},
+        columns={f"c{i}": "VARCHAR" for i in range(columns)},
         delimiter=delimiter,
         quotechar='"',
         escapechar='"',
     )
-    rows.create("rows")  # read once: every column is looked at several times
-    return engine.table("rows"), names
 
 
 def delimiter_of(header: str) -> str:
     """The mark between the names of a header: the most frequent of comma, semicolon, tab and bar."""
-    return max(_DELIMITERS, key=header.count)
+    return max(DELIMITERS, key=header.count)
 
 
 def header_line(path: str | Path) -> str:
