@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import maquette as mq
+from gate_tools import exact, exact_by_records
 from maquette.audit import ScriptedNoise
 from maquette.errors import QueryError
 from maquette.privacy import Relation
@@ -43,12 +44,10 @@ def test_counts_records_and_contrasts_agree(level: int, columns: tuple[str, ...]
         counts = np.zeros((2,) * 4, dtype=np.int64)
         np.add.at(counts, tuple(records[:, SCHEMA.position(name)] for name in columns), 1)
         expected = reference(records, columns, level)
-        assert question.tally_records(records).tolist() == expected
-        assert question.tally(counts).tolist() == expected
-        assert question.tally(counts).dtype == np.int64
-        single = [
-            residual(SCHEMA, chosen).tally_records(records).item() for chosen in itertools.combinations(columns, level)
-        ]
+        assert exact_by_records(question, records).tolist() == expected
+        assert exact(question, records).tolist() == expected
+        assert exact(question, records).dtype == np.int64
+        single = [exact(residual(SCHEMA, chosen), records).item() for chosen in itertools.combinations(columns, level)]
         assert single == expected
     assert question.shape == (math.comb(4, level),)
 
@@ -66,7 +65,7 @@ def test_more_columns_than_a_table_can_have_are_read_from_records() -> None:
 
 def violations(question: Contrasts, relation: Relation) -> list[str]:
     """Where a pair of neighbouring tables (over every row a unit can have) moves further than the relation says."""
-    moved = [question.tally_records(row[None, :]) for row in EVERY_ROW]
+    moved = [exact_by_records(question, row[None, :]) for row in EVERY_ROW]
     if relation.kind == "replace":
         moved = [new - old for new, old in itertools.product(moved, repeat=2)]
     moved = [relation.max_contributions * each for each in moved]  # a unit of m equal rows moves furthest
@@ -110,8 +109,8 @@ class RootGain(Parities):
 class Doubled(Parities):
     """A mutant: values twice as large as stated."""
 
-    def tally_records(self, records: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return 2 * super().tally_records(records)
+    def of_records(self, records: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return 2 * super().of_records(records)
 
 
 @pytest.mark.parametrize("mutant", [OneGain, RootGain, Doubled])

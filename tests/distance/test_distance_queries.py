@@ -10,7 +10,8 @@ import pytest
 from distance_checks import brute_force, cube, curator_of, exact, opened, points
 
 import maquette as mq
-from maquette.curator.table import counted, engine_of, tally
+from gate_tools import compiled, tallied
+from maquette.curator.table import engine_of
 from maquette.errors import QueryError
 from maquette.query import Box, Distances, Embedding, LinearQuery, Marginal, additive, average_distance
 from maquette.query.additive import DRAWN, Sum
@@ -29,7 +30,7 @@ def test_a_distance_is_the_average_over_rows_up_to_half_a_cell(columns: int, lev
         query = box.distance(place)
         middles = (np.floor(rows * levels) + 0.5) / levels
         binned = np.abs(middles - place).sum(axis=1).mean()
-        value = int(tally(engine_of(table), Marginal(schema, (), query))) / query.grid / 500
+        value = int(tallied(engine_of(table), Marginal(schema, (), query))) / query.grid / 500
         assert abs(box.in_units(value) - binned) <= box.diameter * columns * 2.0**-20
         assert abs(box.in_units(value) - brute_force(box, rows, place)) <= box.grid_error + columns**2 * 2.0**-20
         assert box.grid_error == pytest.approx(columns / (2 * levels))
@@ -122,7 +123,7 @@ def test_fifty_columns_of_a_hundred_levels_have_a_name_at_once() -> None:
     schema = cube(50, 100)
     queries = [Box(schema).distance(place) for place in np.random.default_rng(6).random((50, 50))]
     assert len({query.key for query in queries}) == 50
-    assert counted(Marginal(schema, (), queries[0])) == [(name,) for name in schema.names]
+    assert list(compiled(Marginal(schema, (), queries[0])).reads) == [(name,) for name in schema.names]
 
 
 def test_a_product_with_a_wide_sum_is_refused_rather_than_drawn_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,8 +140,8 @@ def test_a_total_by_group_reads_the_records() -> None:
     columns = {"smoker": raw[:, 0] > 0.3, **{f"x{i}": raw[:, i] for i in range(6)}}
     query = Box(schema, [f"x{i}" for i in range(6)]).distance(np.full(6, 0.5))
     table = mq.open_table(columns, schema)
-    by_group = tally(engine_of(table), Marginal(schema, ["smoker"], query))
-    assert by_group.sum() == tally(engine_of(table), Marginal(schema, (), query))
+    by_group = tallied(engine_of(table), Marginal(schema, ["smoker"], query))
+    assert by_group.sum() == tallied(engine_of(table), Marginal(schema, (), query))
 
 
 @pytest.mark.parametrize("directions", [3, 8, 32])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
 from unittest import mock
@@ -13,11 +14,15 @@ import numpy as np
 import pytest
 
 import maquette as mq
+from gate_tools import Rows, compiled, exact_by_records, tallied
 from maquette.audit import ScriptedNoise
 from maquette.curator import Curator
-from maquette.curator import table as table_module
-from maquette.curator.table import Engine
+from maquette.curator import compile as compile_module
+from maquette.curator.compile import _summed as compile_summed
+from maquette.curator.compiled import Summed, tally
+from maquette.curator.table import Engine, engine_of
 from maquette.query import Box, LinearQuery, Marginal, additive
+from maquette.query.moves import Moves
 from maquette.schema import Integer, Schema
 
 SCHEMA = Schema([Integer("a", 0, 1), Integer("b", 0, 2)])
@@ -88,49 +93,69 @@ def test_the_noise_is_no_larger_than_the_largest_move(relation: str) -> None:
         assert max(moves) ** 2 >= variance * Fraction(999, 1000)
 
 
-Parts = Mapping[str, np.ndarray]
-RIGHT = table_module._tally_sum
+RIGHT = Summed.values
 
 
-def _twice(engine: Engine, constant: int, parts: Parts) -> Any:
+def _twice(self: Summed, engine: Engine) -> Any:
     """A column is counted twice."""
-    return RIGHT(engine, constant, parts) + int(engine.counts(["a"]) @ parts["a"])
+    return RIGHT(self, engine) + int(engine.counts(["a"]) @ self.parts["a"])
 
 
-def _coarse(engine: Engine, constant: int, parts: Parts) -> Any:
+def _with(self: Summed, **changed: Any) -> Summed:
+    return dataclasses.replace(self, **changed)
+
+
+def _coarse(self: Summed, engine: Engine) -> Any:
     """Each part is rounded up on its own, to multiples of 2^-18."""
-    return RIGHT(engine, constant, {name: -(-part // 4) * 4 for name, part in parts.items()})
+    coarse = {name: -(-part // 4) * 4 for name, part in self.parts.items()}
+    return RIGHT(_with(self, parts=coarse, tops=dict.fromkeys(coarse, 2**30)), engine)
 
 
-def _no_constant(engine: Engine, constant: int, parts: Parts) -> Any:
+def _no_constant(self: Summed, engine: Engine) -> Any:
     """What every row weighs is forgotten."""
-    return RIGHT(engine, 0, parts)
+    return RIGHT(_with(self, constant=0), engine)
 
 
-def _plus_rows(engine: Engine, constant: int, parts: Parts) -> Any:
+def _plus_rows(self: Summed, engine: Engine) -> Any:
     """A row weighs its sum and one more."""
-    return RIGHT(engine, constant, parts) + engine.rows * 2**20
+    return RIGHT(self, engine) + engine.rows * 2**20
 
 
-def _reversed(engine: Engine, constant: int, parts: Parts) -> Any:
+def _reversed(self: Summed, engine: Engine) -> Any:
     """Levels are read backwards."""
-    return RIGHT(engine, constant, {name: part[::-1] for name, part in parts.items()})
+    return RIGHT(_with(self, parts={name: part[::-1] for name, part in self.parts.items()}), engine)
 
 
-@pytest.mark.parametrize("broken", [_twice, _coarse, _no_constant, _plus_rows, _reversed])
+def _unpriced(self: Summed, engine: Engine) -> Any:
+    """Parts are added that nobody priced, and nothing clamps them."""
+    total = self.constant * engine.rows
+    return np.array(total + sum(int(engine.counts([name]) @ (2 * part)) for name, part in self.parts.items()))
+
+
+@pytest.mark.parametrize("broken", [_twice, _coarse, _no_constant, _plus_rows, _reversed, _unpriced])
 def test_the_gate_catches_broken_counting(broken: Callable[..., Any]) -> None:
-    with mock.patch.object(table_module, "_tally_sum", broken), pytest.raises(AssertionError):
+    with mock.patch.object(Summed, "values", broken), pytest.raises(AssertionError):
         gate("add-remove")
 
 
 def test_the_gate_catches_a_sensitivity_that_forgets_a_column() -> None:
-    def short(self: LinearQuery) -> tuple[int, int]:
-        whole = self.sum.whole(self.grid)  # type: ignore[union-attr]
-        assert whole is not None
-        return whole[0], whole[0] + max(int(part.max()) for part in whole[1].values())
+    def short(facts: Any, weight: LinearQuery) -> Any:
+        made = compile_summed(facts, weight)
+        assert made is not None
+        return _with(made, moves=Moves(made.moves.low, made.constant + max(made.tops.values()), 1))
 
-    with mock.patch.object(LinearQuery, "whole_bounds", property(short)), pytest.raises(AssertionError):
+    with mock.patch.object(compile_module, "_summed", short), pytest.raises(AssertionError):
         gate("add-remove")
+
+
+def test_parts_that_changed_after_pricing_are_clamped_to_what_was_priced() -> None:
+    """A row adds no more than was paid for, even if the tables behind it were not those that were priced."""
+    sound = compiled(Marginal(SCHEMA, (), QUERIES[0]))
+    assert isinstance(sound, Summed)
+    wild = _with(sound, parts={name: part * 1000 - 7 for name, part in sound.parts.items()})
+    moved = [int(tally(Rows(SCHEMA, [point]), wild)) for point in POINTS]
+    assert min(moved) >= sound.moves.low
+    assert max(moved) <= sound.moves.high
 
 
 def test_columns_and_records_give_the_same_whole_number() -> None:
@@ -138,12 +163,14 @@ def test_columns_and_records_give_the_same_whole_number() -> None:
     schema = Schema([Integer(f"c{i}", 0, 6) for i in range(9)])
     rows = rng.integers(0, 7, (5000, 9))
     table = mq.open_table({f"c{i}": rows[:, i] for i in range(9)}, schema)
-    engine = table_module.engine_of(table)
+    engine = engine_of(table)
     for _ in range(20):
         query = additive(schema, {c.name: rng.random(7) for c in schema})
         total = Marginal(schema, (), query)
-        by_record = sum(total.tally_records(block) for block in engine.blocks())
-        assert table_module.tally(engine, total) == by_record
+        by_record = sum(int(exact_by_records(total, block)) for block in engine.blocks())
+        with mock.patch.object(compile_module, "_summed", return_value=None):
+            by_record_too = int(tallied(engine, total))
+        assert int(tallied(engine, total)) == by_record == by_record_too
 
 
 def test_sums_that_are_not_whole_are_counted_as_before() -> None:

@@ -16,6 +16,7 @@ import pytest
 from numpy.lib import format as npy
 
 import maquette as mq
+from gate_tools import exact, exact_by_records
 from maquette.curator import Curator
 from maquette.curator.memory import MemoryEngine
 from maquette.curator.noise import ExactNoise
@@ -63,8 +64,8 @@ def test_production_noise_is_drawn_at_the_scale_of_every_part(
     assert sizes == [8, 4, 1]
     assert scales == [one.event.scale if law == "laplaces" else one.event.variance for one in measured]
     assert len(set(scales)) == 3
-    exact = [questions[0].tally(brute(("c1", "c2"))), brute(("c3", "c0")), brute(())]
-    for i, (one, values) in enumerate(zip(measured, exact, strict=True)):
+    values_of = [exact(questions[0], RECORDS), brute(("c3", "c0")), brute(())]
+    for i, (one, values) in enumerate(zip(measured, values_of, strict=True)):
         assert (one.values - values).reshape(-1).tolist() == [1000 * (i + 1) + j for j in range(values.size)]
 
 
@@ -165,9 +166,8 @@ def test_contrasts_are_their_definition(columns: tuple[str, ...]) -> None:
         whole = np.kron(whole, matrix)
     expected = (whole @ brute(columns).reshape(-1)).reshape(made.shape)
     for question in (made, plain):
-        tallied = question.tally(brute(question.columns))
-        assert np.array_equal(tallied, expected)
-        assert np.array_equal(tallied, question.tally_records(RECORDS))
+        assert np.array_equal(exact(question, RECORDS), expected)
+        assert np.array_equal(exact_by_records(question, RECORDS), expected)
 
 
 def test_gains_of_large_entries_do_not_wrap() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -13,14 +13,14 @@ from door_checks import GATES
 
 from gate_tools import patched, shrunk
 from maquette.curator import Curator, desk, scores
+from maquette.curator import compile as compile_module
 from maquette.curator import guard as guards
 from maquette.curator.passage import Passage
 from maquette.curator.sparse_vector import Outcome
 from maquette.privacy import DiscreteLaplace, Relation
-from maquette.query import Contrasts
 
 _calibrated, _draw, _through = Curator._calibrated, Curator._draw, Passage.through
-_one_cell, _rows = Relation.one_cell, Relation._rows
+_one_cell = Relation.one_cell
 
 
 def _half_noise() -> Any:
@@ -36,14 +36,25 @@ def _relation_ignored_in_l2() -> Any:
 
 
 def _contributions_ignored() -> Any:
-    return patched(Relation, "_rows", lambda self, m: _rows(replace(self, max_contributions=1), m))
+    return _one_contribution(lambda relation: True)
 
 
 def _contributions_ignored_where_rows_are_replaced() -> Any:
-    def rows(self: Relation, m: Any) -> int:
-        return _rows(replace(self, max_contributions=1) if self.kind == "replace" else self, m)
+    return _one_contribution(lambda relation: relation.kind == "replace")
 
-    return patched(Relation, "_rows", rows)
+
+@contextmanager
+def _one_contribution(where: Callable[[Relation], bool]) -> Iterator[None]:
+    """Sensitivities as if every unit had one row."""
+    with ExitStack() as stack:
+        for name in ("one_cell", "l1", "l2_squared"):
+            sound = getattr(Relation, name)
+
+            def broken(self: Relation, m: Any, sound: Any = sound) -> int:
+                return sound(replace(self, max_contributions=1) if where(self) else self, m)
+
+            stack.enter_context(patched(Relation, name, broken))
+        yield
 
 
 def _rows_exchanged_for_as_many() -> Any:
@@ -51,16 +62,15 @@ def _rows_exchanged_for_as_many() -> Any:
     original = Relation.l1
 
     def l1(self: Relation, m: Any) -> int:
-        if self.kind == "add-remove" or isinstance(m, Contrasts) or m.cells > 1:
+        if self.kind == "add-remove" or m.moves.gains is not None or m.moves.cells > 1:
             return original(self, m)
-        low, high = m.weight.whole_bounds
-        return self.max_contributions * max(1, high - low)
+        return self.max_contributions * max(1, m.moves.high - m.moves.low)
 
     return patched(Relation, "l1", l1)
 
 
 def _norms_ignored() -> Any:
-    return patched(Contrasts, "gains", property(lambda self: (1, 1, 1)))
+    return patched(compile_module, "together", lambda gains: (1, 1, 1))
 
 
 def _root_of_contributions() -> Any:

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from query_checks import conditions, encoded, engine_rows, name_sql, schemas, tables
 
+from gate_tools import exact, exact_by_records
 from maquette.errors import QueryError
 from maquette.query import Buckets, Marginal, Measure, Statement, parse, where
 from maquette.query.linear import FINE
@@ -34,8 +35,8 @@ def totals(marginal: Marginal, records: np.ndarray) -> np.ndarray:
     cells, found = np.unique(records[:, positions], axis=0, return_counts=True)
     counts = np.zeros(marginal.schema.shape(marginal.columns), dtype=np.int64)
     counts[tuple(cells.T)] = found if positions else len(records)
-    exact = marginal.tally_records(records)
-    assert (exact == marginal.tally(counts)).all()
+    values = exact_by_records(marginal, records)
+    assert (values == exact(marginal, records)).all()
     return exact / marginal.grid
 
 

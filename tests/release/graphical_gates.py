@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from release_checks import Integers, Seeded, open_records, records
 
 import maquette as mq
+from gate_tools import exact_by_records
 from maquette.audit import Call
 from maquette.curator import Curator
 from maquette.curator.passage import Passage
@@ -293,7 +294,7 @@ def gate_charges(name: str) -> None:
 
 def _moved(question: Marginal | Contrasts, power: int) -> float:
     """The largest L1 norm, or squared L2 norm, of what one row adds, over every point of the universe."""
-    return max(float((np.abs(np.ravel(question.tally_records(point[None]))) ** power).sum()) for point in POINTS)
+    return max(float((np.abs(np.ravel(exact_by_records(question, point[None]))) ** power).sum()) for point in POINTS)
 
 
 def _squared(question: Marginal | Contrasts, ends: int) -> float:

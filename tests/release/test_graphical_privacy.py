@@ -13,10 +13,9 @@ from graphical_gates import BASE, CURATOR, GATES, MOMENTS, SCHEMA, WORKLOAD, ZCD
 from release_checks import Seeded
 
 import maquette as mq
-from gate_tools import patched, wrapped
+from gate_tools import patched, tallied, wrapped
 from maquette.curator import Curator
 from maquette.curator.passage import Passage
-from maquette.curator.table import tally
 from maquette.errors import MaquetteError
 from maquette.privacy import DiscreteGaussian, DiscreteLaplace, Relation
 from maquette.query import Marginal
@@ -33,7 +32,7 @@ def test_graphical_releases_pass(gate: str) -> None:
 
 def _true(columns: Any) -> np.ndarray:
     """What only the doors may see: the exact table of these columns."""
-    return np.asarray(tally(CURATOR[-1]._engine, Marginal(SCHEMA, columns)), dtype=np.float64)
+    return np.asarray(tallied(CURATOR[-1]._engine, Marginal(SCHEMA, columns)), dtype=np.float64)
 
 
 def _groups_from_true_counts() -> Any:
@@ -151,7 +150,7 @@ def _levels_split_by_the_truth() -> Any:
 def _evidence_from_the_truth() -> Any:
     def take(original: Any, self: Merging, measurement: Any, columns: Any, into: Any) -> None:
         if columns == ("smoker",):
-            exact = tally(CURATOR[-1]._engine, measurement.question) / measurement.question.grid
+            exact = tallied(CURATOR[-1]._engine, measurement.question) / measurement.question.grid
             measurement = replace(measurement, values=exact)
         original(self, measurement, columns, into)
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from release_checks import BINARY, SCHEMA, Seeded, counts, open_records, records, table_of
 
 import maquette as mq
+from gate_tools import exact_by_records
 from maquette.audit import ScriptedNoise
 from maquette.curator import Measurement
 from maquette.errors import QueryError
@@ -192,4 +193,4 @@ def _design(question: Marginal | Contrasts) -> np.ndarray:
     """The question as a matrix over all cells of the universe."""
     schema = question.schema
     universe = np.stack(np.unravel_index(np.arange(schema.size), schema.shape(schema.names)), axis=1)
-    return np.stack([question.tally_records(universe[i : i + 1]).reshape(-1) for i in range(schema.size)], axis=1)
+    return np.stack([exact_by_records(question, universe[i : i + 1]).reshape(-1) for i in range(schema.size)], axis=1)

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import maquette as mq
+from gate_tools import Counts, tallied
 from maquette.curator import Measurement
 from maquette.privacy import DiscreteGaussian, DiscreteLaplace
 from maquette.query import Contrasts, LinearQuery, Marginal, Statement, question
@@ -97,9 +98,7 @@ class SwiftCurator(mq.Curator):
     def _measured(self, question: MeasuredQuestion, units: int) -> Measurement:
         accountant, relation = self.budget.accountant, self.relation
         if question.key not in self._tallies:
-            schema = question.schema
-            others = tuple(i for i, name in enumerate(schema.names) if name not in question.columns)
-            self._tallies[question.key] = question.tally(self._counts.sum(axis=others))
+            self._tallies[question.key] = tallied(Counts(question.schema, self._counts), question)
         event: DiscreteGaussian | DiscreteLaplace
         if self.budget.accounting == "pure":
             scale = accountant.laplace_scale(units, Fraction(relation.l1(question)))

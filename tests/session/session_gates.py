@@ -18,6 +18,8 @@ import numpy as np
 from scipy.special import ndtri
 
 import maquette as mq
+from gate_tools import Rows as Engine
+from gate_tools import tallied
 from maquette.audit import (
     Guard,
     ScriptedNoise,
@@ -86,7 +88,7 @@ def neighbours(relation: str, contributions: int) -> list[tuple[Units, Units]]:
 def exact(question: Marginal | Contrasts, units: Units) -> np.ndarray:
     """What a question is on a table, without the engine: the centre of the law of what is released."""
     records = np.array([row for unit in units for row in unit], dtype=np.int64)
-    return np.ravel(question.tally_records(records))
+    return np.ravel(tallied(Engine(SCHEMA, records), question))
 
 
 def replaced(question: Marginal | Contrasts) -> int:

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from session_gates import GATES
 
+from gate_tools import tallied
 from maquette.curator import Curator, results
 from maquette.curator import guard as guards
 from maquette.curator.passage import Passage
-from maquette.curator.table import tally
 from maquette.errors import BudgetExceeded
 from maquette.privacy import DiscreteGaussian, DiscreteLaplace, Relation
 from maquette.privacy.ledger import SqliteLedger
@@ -51,7 +51,7 @@ def _wrapped(target: Any, name: str, change: Callable[..., Any]) -> Any:
 
 def _true(curator: Curator, need: Need) -> np.ndarray:
     """What only the doors may see: the exact numbers of a need."""
-    return tally(curator._engine, need.marginal) / need.marginal.grid
+    return tallied(curator._engine, need.marginal) / need.marginal.grid
 
 
 def _never_charged() -> Any:
@@ -299,7 +299,7 @@ def _limit_ignored() -> Any:
 def _guard_without_noise() -> Any:
     def test(original: Any, self: Any, question: Any, answer: Any, **named: Any) -> Any:
         original(self, question, answer, **named)
-        true = tally(self._engine, question) / question.grid
+        true = tallied(self._engine, question) / question.grid
         return results.Tested(bool(np.abs(true - np.asarray(answer)).max() > 0.5), None)
 
     return _wrapped(guards.Guard, "test", test)

@@ -9,6 +9,7 @@ import pytest
 from session_checks import FREE, SeededNoise
 
 import maquette as mq
+from gate_tools import Counts, tallied
 from maquette.curator import Measurement
 from maquette.privacy import DiscreteGaussian
 from maquette.query import Marginal
@@ -24,10 +25,9 @@ NOISE = SeededNoise(2)
 
 def measured(columns: tuple[str, ...], variance: float, *, whole: bool = False) -> Measurement:
     question = Marginal(SCHEMA, columns) if whole else part_question(SCHEMA, columns)
-    others = tuple(i for i, name in enumerate(SCHEMA.names) if name not in question.columns)
     event = DiscreteGaussian(Fraction(variance), Fraction(1))
     drawn = NOISE.gaussian(event.variance, question.cells).reshape(question.shape)
-    values = (question.tally(COUNTS.sum(axis=others)) + drawn).astype(np.float64)
+    values = (tallied(Counts(SCHEMA, COUNTS), question) + drawn).astype(np.float64)
     return Measurement(question, values, event, FREE)
 
 

@@ -14,8 +14,8 @@ import pytest
 import maquette as mq
 from maquette.audit import ScriptedNoise
 from maquette.curator import Curator
+from maquette.curator.compiled import AtPoints
 from maquette.query import Keys, lookup
-from maquette.query.lookup import KeyIndex, _Total
 from maquette.schema import Boolean, Category, Schema
 
 SCHEMA = Schema([Boolean("a"), Category("b", ["x", "y", "z"])])
@@ -52,13 +52,12 @@ def gate(cells: int) -> None:
                     Keys(SCHEMA, LISTED[0]),
                     lookup(SCHEMA, LISTED),
                     weighted,
-                    weighted.total,
                 ]
                 released = [m for q in asked for m in [curator.measure(q, **price)]]
                 charges = [charge.units / mq.UNITS_PER_ONE for charge in curator.ledger.charges()]
             return [np.ravel(m.values) * m.question.grid for m in released], noise.calls, charges
 
-        with mock.patch("maquette.curator.table._FEW_CELLS", cells):
+        with mock.patch("maquette.curator.compile.FEW_CELLS", cells):
             tight = 0.0
             for one, other in neighbours(relation):
                 (first, calls, charges), (second, others, _) = seen(one), seen(other)
@@ -76,33 +75,35 @@ def test_lookups_lose_no_more_than_they_are_charged(cells: int) -> None:
     gate(cells)
 
 
-_tally, _locate = Keys.tally, KeyIndex.locate
+_values = AtPoints.values
 
 
 def _keys_listed_twice() -> Any:
     """A row that falls into two cells."""
 
-    def doubled(self: Keys, counts: np.ndarray) -> np.ndarray:
-        counted = _tally(self, counts)
-        return counted + np.roll(counted, 1)
+    def doubled(self: AtPoints, engine: Any) -> np.ndarray:
+        counted = _values(self, engine)
+        return counted + np.roll(counted, 1) if self.weights is None else counted
 
-    return mock.patch.object(Keys, "tally", doubled)
+    return mock.patch.object(AtPoints, "values", doubled)
 
 
 def _rows_matched_to_several_keys() -> Any:
-    def tally_records(self: Keys, records: np.ndarray) -> np.ndarray:
-        matched = [(self.points[:, 0] == record[0]) for record in records]
+    def values(self: AtPoints, engine: Any) -> np.ndarray:
+        if self.weights is not None:
+            return _values(self, engine)
+        matched = [self.points[:, 0] == record[0] for records in engine.blocks() for record in records]
         return np.sum(matched, axis=0, dtype=np.int64, initial=0)
 
-    return mock.patch.object(Keys, "tally_records", tally_records)
+    return mock.patch.object(AtPoints, "values", values)
 
 
 def _weights_beyond_one() -> Any:
-    def tally(self: _Total, counts: np.ndarray) -> np.ndarray:
-        values = 2 * self.weight.grid * self._lookup.values
-        return np.asarray((values * counts[tuple(self._lookup.points.T)]).sum().astype(np.int64))
+    def values(self: AtPoints, engine: Any) -> np.ndarray:
+        counted = _values(self, engine)
+        return counted if self.weights is None else 2 * counted
 
-    return mock.patch.object(_Total, "tally", tally)
+    return mock.patch.object(AtPoints, "values", values)
 
 
 MUTANTS: dict[str, tuple[Callable[[], Any], int]] = {

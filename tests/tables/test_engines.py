@@ -16,13 +16,14 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from table_checks import DIRTY, POOLS, Rows, codes, counted, raw, subsets
 
+from gate_tools import tallied
 from maquette.curator import kernels
 from maquette.curator.counting import CountingEngine, joint_tables
 from maquette.curator.duckdb import DuckDBEngine
 from maquette.curator.encoding import layout_of, planes_of, records_of
 from maquette.curator.memory import MemoryEngine
 from maquette.curator.open import open_table
-from maquette.curator.table import Engine, engine_of, tally
+from maquette.curator.table import Engine, engine_of
 from maquette.errors import QueryError, UnreadableSource
 from maquette.query.linear import LinearQuery
 from maquette.query.marginal import Marginal
@@ -213,7 +214,7 @@ def test_sums_are_exact_integers_not_floats() -> None:
     weights = np.ones(4_097)
     weights[-1] = 0.0  # so that the question depends on the column
     marginal = Marginal(Huge.schema, (), LinearQuery.product(Huge.schema, {"a": weights}))
-    assert int(tally(Huge(), marginal)) == 2**53 + 4_095
+    assert int(tallied(Huge(), marginal)) == 2**53 + 4_095
 
 
 def test_values_beyond_64_bits_are_clamped_not_wrapped() -> None:
@@ -230,10 +231,10 @@ def test_tally_from_records_equals_tally_from_counts(records: list[tuple[int, ..
     weight = LinearQuery.product(schema, {"b": [0.0, 0.25, 1.0]}) if weighted else None
     table = keep(open_table(pa.table({n: [r[i] for r in records] for i, n in enumerate("abc")}), schema))
     marginal = Marginal(schema, ["c", "a"], weight)
-    by_counts = tally(engine_of(table), marginal)
+    by_counts = tallied(engine_of(table), marginal)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("maquette.curator.table._FEW_CELLS", 0)
-        by_records = tally(engine_of(table), marginal)
+        patch.setattr("maquette.curator.compile.FEW_CELLS", 0)
+        by_records = tallied(engine_of(table), marginal)
     assert np.array_equal(by_counts, by_records)
     expected = np.zeros((3, 3), dtype=np.int64)
     for a, b, c in records:

@@ -1,7 +1,8 @@
 """The wall: the only rooms with raw rows. Outside, import from here and from nowhere deeper."""
 
+from maquette.curator.compile import Question
 from maquette.curator.curator import Curator
-from maquette.curator.desk import Law, Mechanism, Question
+from maquette.curator.desk import Law, Mechanism
 from maquette.curator.guard import Guard
 from maquette.curator.lazy_guard import LazyGuard
 from maquette.curator.lottery import Drawn, Lottery

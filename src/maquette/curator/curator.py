@@ -12,25 +12,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maquette.curator.desk import Desk, Law, Mechanism, Question
-from maquette.curator.guard import Guard
+from maquette.curator.compile import Question
+from maquette.curator.compiled import tally
+from maquette.curator.desk import Desk, Law, Mechanism
+from maquette.curator.guard import Guard, Questions
 from maquette.curator.lazy_guard import LazyGuard
 from maquette.curator.lottery import Lottery
 from maquette.curator.noise import NoiseSource
 from maquette.curator.passage import Arrays, digest, unpack
 from maquette.curator.results import Chosen, Errors, Measurement
 from maquette.curator.scores import Scorer, absolute_total, check_reach, reach, rounded_to
-from maquette.curator.table import PrivateTable, counted, tally
+from maquette.curator.table import PrivateTable
 from maquette.errors import QueryError
 from maquette.privacy import Budget, Loss
 from maquette.privacy.ledger import Ledger
 from maquette.privacy.relation import Kind
-from maquette.query import Marginal
+from maquette.query import Contrasts, Marginal
 
 CUSTODIAN = "custodian"
 BLOCK = 4096  # candidates scored at once
@@ -137,13 +139,14 @@ class Curator(Desk):
         Privacy: marginal i is one Laplace or Gaussian mechanism at the L1 or L2 sensitivity that `Relation` states
         (a row falls into one cell); the marginals compose. MECHANISMS §1.1-1.4.
         """
-        marginals = self._marginals(questions)
+        asked = self._asked(questions)
+        marginals = [self._compile(question) for question in asked]
         parts = self._split(self._units(epsilon, rho), len(marginals), shares)
         law = self._law(noise)
         events = [self._noise_event(law, units, m) for units, m in zip(parts, marginals, strict=True)]
 
         def evaluate() -> Arrays:
-            self._engine.prefetch([columns for m in marginals for columns in counted(m)])
+            self._prefetch(marginals)
             drawn = self._draws(events, [m.cells for m in marginals])
             return [tally(self._engine, m) + next(drawn).reshape(m.shape) for m in marginals]
 
@@ -161,8 +164,13 @@ class Curator(Desk):
         )
         accountant = self.budget.accountant
         return tuple(
-            Measurement(m, array / m.grid, event, self._passage.loss(accountant.units(event)))
-            for m, array, event in zip(marginals, arrays, events, strict=True)
+            Measurement(
+                cast("Marginal | Contrasts", question),
+                array / m.grid,
+                event,
+                self._passage.loss(accountant.units(event)),
+            )
+            for question, m, array, event in zip(asked, marginals, arrays, events, strict=True)
         )
 
     def measure_error(
@@ -182,7 +190,7 @@ class Curator(Desk):
         inequality), so the vector of distances has L1 sensitivity sum_i l1_i and squared L2 sensitivity sum_i
         l1_i^2; one vector Laplace or Gaussian mechanism.
         """
-        marginals = self._marginals(questions)
+        marginals = self._compiled(questions)
         grid = max(m.grid for m in marginals)
         public = self._public(marginals, answers)
         moves = [self.relation.l1(m) * (grid // m.grid) for m in marginals]
@@ -192,7 +200,7 @@ class Curator(Desk):
         event = self._calibrated(law, units, sum(moves), sum(move**2 for move in moves))
 
         def evaluate() -> Arrays:
-            self._engine.prefetch([columns for m in marginals for columns in counted(m)])
+            self._prefetch(marginals)
             distances = [
                 int(np.abs(tally(self._engine, m) - answer).sum()) * (grid // m.grid)
                 for m, answer in zip(marginals, public, strict=True)
@@ -240,13 +248,13 @@ class Curator(Desk):
             raise QueryError(f'over is {over!r}; expected "cells" or "marginals"')
         if signed and over == "marginals":
             raise QueryError('a whole marginal has no single direction; use signed=True with over="cells"')
-        marginals = self._marginals(questions)
+        marginals = self._compiled(questions)
         public = self._public(marginals, answers)
         scorer = Scorer(self.relation, marginals, public, weights=weights, penalties=penalties, over=over)
         sizes = [(2 if signed else 1) * m.cells if over == "cells" else 1 for m in marginals]
 
         def scores() -> NDArray[np.int64]:
-            self._engine.prefetch([columns for m in marginals for columns in counted(m)])
+            self._prefetch(marginals)
             errors = [tally(self._engine, m) - answer for m, answer in zip(marginals, public, strict=True)]
             return np.concatenate([scorer.scores(i, error, signed) for i, error in enumerate(errors)])
 
@@ -292,9 +300,9 @@ class Curator(Desk):
         Privacy: a maximum of errors that each move by at most D = max `Relation.one_cell` moves by at most D; one
         exponential mechanism (permute-and-flip under a pure budget) at sensitivity D. MECHANISMS §3.1.
         """
-        marginals = self._marginals(questions)
+        marginals = self._compiled(questions)
         grid = max(m.grid for m in marginals)
-        table = np.asarray(candidates, dtype=np.float64)
+        table = np.array(candidates, dtype=np.float64)
         total = sum(m.cells for m in marginals)
         if table.ndim != 2 or table.shape[1] != total or not len(table):
             raise QueryError(f"expected candidates x {total} answers (all cells of all questions), got {table.shape}")
@@ -303,7 +311,7 @@ class Curator(Desk):
         sensitivity = max(self.relation.one_cell(m) * (grid // m.grid) for m in marginals)
 
         def scores() -> NDArray[np.int64]:
-            self._engine.prefetch([columns for m in marginals for columns in counted(m)])
+            self._prefetch(marginals)
             truth = np.concatenate([tally(self._engine, m).reshape(-1) * (grid // m.grid) for m in marginals])
             blocks = (rounded[i : i + BLOCK] for i in range(0, len(rounded), BLOCK))
             return np.concatenate([-np.abs(block - truth).max(axis=1) for block in blocks])
@@ -340,7 +348,7 @@ class Curator(Desk):
         return Guard.open(
             self._passage,
             self._engine,
-            self.relation,
+            Questions(self._compile, self.relation),
             self._noise,
             threshold=threshold,
             hits=hits,
@@ -368,7 +376,7 @@ class Curator(Desk):
         return LazyGuard.open(
             self._passage,
             self._engine,
-            self.relation,
+            Questions(self._compile, self.relation),
             self._noise,
             threshold=threshold,
             hits=hits,
@@ -382,8 +390,8 @@ class Curator(Desk):
 
         Opening it is free; every draw is an exponential mechanism and is charged. The argument is in `Lottery`.
         """
-        marginals = [m for m in self._marginals(questions) if isinstance(m, Marginal)]
-        if len(marginals) < len(questions):
+        marginals = self._compiled(questions)
+        if any(m.moves.gains is not None for m in marginals):
             raise QueryError("a lottery is over cells of marginals; give marginals, columns or linear queries")
         return Lottery(self._passage, self._engine, self.relation, self._noise, marginals=marginals, between=between)
 

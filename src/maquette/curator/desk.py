@@ -15,6 +15,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from maquette.curator.compile import Compiler, Question, asked_of
+from maquette.curator.compiled import Compiled
 from maquette.curator.noise import ExactNoise, NoiseSource, check_gaussian, check_laplace, check_selection, up
 from maquette.curator.passage import Arrays, Passage
 from maquette.curator.results import NoiseEvent
@@ -24,10 +26,9 @@ from maquette.errors import BudgetError, QueryError
 from maquette.privacy import Budget, DiscreteGaussian, DiscreteLaplace, Event, Loss, Pure, Relation, Selection
 from maquette.privacy.ledger import SqliteLedger, Terms
 from maquette.privacy.relation import Kind
-from maquette.query import Contrasts, LinearQuery, Marginal, marginal_of
+from maquette.query import Asked, LinearQuery
 from maquette.schema import Schema
 
-Question = Marginal | Contrasts | LinearQuery | Sequence[str]
 Law = Literal["auto", "laplace", "gaussian"]
 Mechanism = Literal["auto", "exponential", "permute-and-flip"]
 
@@ -53,6 +54,7 @@ class Desk:
         self._noise: NoiseSource = ExactNoise() if noise is None else noise
         self.private = isinstance(self._noise, ExactNoise)
         self.schema: Schema = table.schema
+        self._compile = Compiler(self.schema)
         self.budget = budget
         self.relation = Relation(relation, table.max_contributions)
         budget.check_rows(self._engine.rows)
@@ -66,24 +68,31 @@ class Desk:
         )
         self._passage = Passage(SqliteLedger(ledger, terms, anchor=None if anchor is None else Path(anchor)), budget)
 
-    def _marginals(self, questions: Sequence[Question]) -> list[Marginal | Contrasts]:
-        if isinstance(questions, Marginal | Contrasts | LinearQuery | str) or not len(questions):
+    def _asked(self, questions: Sequence[Question]) -> list[Asked]:
+        """Questions as the caller sees them, each with a form."""
+        if isinstance(questions, str | LinearQuery) or hasattr(questions, "form") or not len(questions):
             raise QueryError("expected a non-empty list of questions (columns, linear queries or marginals)")
-        marginals = [q if isinstance(q, Contrasts) else marginal_of(self.schema, q) for q in questions]
-        if any(m.schema != self.schema for m in marginals):
-            raise QueryError("a question was built for another schema; build it from curator.schema")
-        return marginals
+        return [asked_of(self.schema, question) for question in questions]
 
-    def _public(self, marginals: Sequence[Marginal | Contrasts], answers: Sequence[ArrayLike]) -> Arrays:
+    def _compiled(self, questions: Sequence[Question]) -> list[Compiled]:
+        return [self._compile(question) for question in self._asked(questions)]
+
+    def _prefetch(self, marginals: Sequence[Compiled]) -> None:
+        self._engine.prefetch([columns for m in marginals for columns in m.reads])
+
+    def _public(self, marginals: Sequence[Compiled], answers: Sequence[ArrayLike]) -> Arrays:
         if len(answers) != len(marginals):
             raise QueryError(
                 f"expected one public answer per question: {len(marginals)} questions, {len(answers)} answers"
             )
         rounded = []
         for m, answer in zip(marginals, answers, strict=True):
-            values = np.asarray(answer, dtype=np.float64)
+            values = np.array(answer, dtype=np.float64)
             if values.shape != m.shape:
-                raise QueryError(f"the public answer to {m!r} has shape {values.shape}; expected {m.shape}, in counts")
+                raise QueryError(
+                    f"a public answer about {', '.join(m.columns) or 'all rows'} has shape {values.shape}; expected "
+                    f"{m.shape}, in counts"
+                )
             rounded.append(rounded_to(values, m.grid))
         return rounded
 
@@ -113,7 +122,7 @@ class Desk:
             return noise
         return "laplace" if self.budget.accountant.currency == "pure" else "gaussian"
 
-    def _noise_event(self, law: Literal["laplace", "gaussian"], units: int, m: Marginal | Contrasts) -> NoiseEvent:
+    def _noise_event(self, law: Literal["laplace", "gaussian"], units: int, m: Compiled) -> NoiseEvent:
         return self._calibrated(law, units, self.relation.l1(m), self.relation.l2_squared(m))
 
     def _calibrated(self, law: Literal["laplace", "gaussian"], units: int, l1: int, l2_squared: int) -> NoiseEvent:

@@ -10,19 +10,37 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike
 
+from maquette.curator.compile import Compiler, asked_of
+from maquette.curator.compiled import Compiled, tally
 from maquette.curator.noise import NoiseSource, check_gaussian, check_laplace
 from maquette.curator.passage import Arrays, Passage, digest
 from maquette.curator.results import Tested
 from maquette.curator.sparse_vector import Settings, SparseVector, resampled, unresampled, zcdp
-from maquette.curator.table import Engine, tally
+from maquette.curator.table import Engine
 from maquette.errors import BudgetError, QueryError
 from maquette.privacy import Loss, Relation
 from maquette.privacy.units import UNITS_PER_ONE
-from maquette.query import LinearQuery, Marginal, marginal_of
+from maquette.query import Asked, LinearQuery
 
 GRID = 2**20  # every guarded statistic is in these units, whatever the question's own grid
 MAX_THRESHOLD = 2**40  # rows, more than any table has
 UNREFRESHED_FROM = 3  # from this many hits on, one threshold for all hits needs less query noise
+
+
+class Questions:
+    """Compiles what guards test, and refuses what a row could move further than the guard was priced for."""
+
+    def __init__(self, compile: Compiler, relation: Relation) -> None:  # noqa: A002
+        self._compile = compile
+        self._relation = relation
+        self.most = relation.max_contributions * GRID
+
+    def compiled(self, question: LinearQuery | Asked) -> Compiled:
+        """The question as the wall evaluates it."""
+        m = self._compile(asked_of(self._compile.schema, question))
+        if m.moves.gains is not None or self._relation.one_cell(m) * (GRID // m.grid) > self.most:
+            raise QueryError("a guard tests counts: a row may add at most 1; ask for contrasts and amounts by measure")
+        return m
 
 
 class Guard:
@@ -36,10 +54,19 @@ class Guard:
     """
 
     def __init__(
-        self, passage: Passage, engine: Engine, vector: SparseVector, *, name: str, analyst: str, cost: Loss
+        self,
+        passage: Passage,
+        engine: Engine,
+        questions: Questions,
+        vector: SparseVector,
+        *,
+        name: str,
+        analyst: str,
+        cost: Loss,
     ) -> None:
         self._passage = passage
         self._engine = engine
+        self._questions = questions
         self._vector = vector
         self._in_turn = threading.Lock()
         self._name = name
@@ -51,7 +78,7 @@ class Guard:
         cls,
         passage: Passage,
         engine: Engine,
-        relation: Relation,
+        questions: Questions,
         noise: NoiseSource,
         *,
         threshold: float,
@@ -65,9 +92,7 @@ class Guard:
         """Charge the whole guard, then draw its threshold; a request name that was used before is refused."""
         if not 0 < threshold <= MAX_THRESHOLD:
             raise QueryError(f"threshold is {threshold!r}; expected a positive number of rows, {MAX_THRESHOLD} at most")
-        settings = _calibrated(
-            passage, units, hits, relation.max_contributions * GRID, numeric=numeric, refreshed=refreshed
-        )
+        settings = _calibrated(passage, units, hits, questions.most, numeric=numeric, refreshed=refreshed)
         name = request or f"guard:{uuid.uuid4().hex}"
         _, cost = passage.through(
             "guard",
@@ -79,7 +104,7 @@ class Guard:
         )
         passage.ledger.open_guard(name, hits=hits)
         vector = SparseVector(settings, math.ceil(threshold * GRID), noise)
-        return cls(passage, engine, vector, name=name, analyst=analyst, cost=cost)
+        return cls(passage, engine, questions, vector, name=name, analyst=analyst, cost=cost)
 
     @property
     def hits_left(self) -> int:
@@ -92,15 +117,13 @@ class Guard:
         return self.hits_left == 0
 
     def test(
-        self, question: LinearQuery | Marginal, answer: ArrayLike, *, request: str | None = None, note: object = None
+        self, question: LinearQuery | Asked, answer: ArrayLike, *, request: str | None = None, note: object = None
     ) -> Tested:
         """Whether the public `answer` (in counts) is off; on a hit of a numeric guard, the noisy count too."""
-        m = marginal_of(self._engine.schema, question)
-        if m.schema != self._engine.schema:
-            raise QueryError("the question was built for another schema; build it from curator.schema")
-        public = np.asarray(answer, dtype=np.float64)
+        m = self._questions.compiled(question)
+        public = np.array(answer, dtype=np.float64)
         if public.shape != m.shape or not np.isfinite(public).all() or (np.abs(public) > MAX_THRESHOLD).any():
-            raise QueryError(f"the public answer to {m!r} must be finite, in counts, of shape {m.shape}")
+            raise QueryError(f"the public answer must be finite, in counts, of shape {m.shape}; got {public.shape}")
         numeric = self._vector.settings.answer is not None
         if numeric and m.cells != 1:
             raise QueryError(

@@ -8,16 +8,17 @@ from fractions import Fraction
 
 import numpy as np
 
-from maquette.curator.guard import GRID, MAX_THRESHOLD
+from maquette.curator.compiled import tally
+from maquette.curator.guard import GRID, MAX_THRESHOLD, Questions
 from maquette.curator.noise import NoiseSource, check_laplace, up
 from maquette.curator.passage import Arrays, Passage, digest
 from maquette.curator.results import Tested
-from maquette.curator.table import Engine, tally
+from maquette.curator.table import Engine
 from maquette.errors import BudgetError, QueryError, RequestBusy, RequestConflict, RequestLost
-from maquette.privacy import LazyRounds, Loss, Relation
+from maquette.privacy import LazyRounds, Loss
 from maquette.privacy.lazy import lazy_rate
 from maquette.privacy.units import UNITS_PER_ONE, float_down
-from maquette.query import LinearQuery, Marginal, marginal_of
+from maquette.query import Asked, LinearQuery
 
 NAME = "lazy-guard"  # of the request and of the guard: a ledger knows one of each, for ever
 
@@ -39,6 +40,7 @@ class LazyGuard:
         self,
         passage: Passage,
         engine: Engine,
+        questions: Questions,
         noise: NoiseSource,
         *,
         event: LazyRounds,
@@ -48,6 +50,7 @@ class LazyGuard:
     ) -> None:
         self._passage = passage
         self._engine = engine
+        self._questions = questions
         self._noise = noise
         self._threshold = threshold
         self._analyst = analyst
@@ -60,7 +63,7 @@ class LazyGuard:
         cls,
         passage: Passage,
         engine: Engine,
-        relation: Relation,
+        questions: Questions,
         noise: NoiseSource,
         *,
         threshold: float,
@@ -77,7 +80,7 @@ class LazyGuard:
             )
         if not 0 < threshold <= MAX_THRESHOLD:
             raise QueryError(f"threshold is {threshold!r}; expected a positive number of rows, {MAX_THRESHOLD} at most")
-        event = calibrated(passage, units, hits, relation.max_contributions * GRID)
+        event = calibrated(passage, units, hits, questions.most)
         try:
             _, cost = passage.through(
                 "lazy_guard",
@@ -96,6 +99,7 @@ class LazyGuard:
         return cls(
             passage,
             engine,
+            questions,
             noise,
             event=event,
             threshold=math.ceil(threshold * GRID),
@@ -118,16 +122,14 @@ class LazyGuard:
         """The scale of the noise of one test, in counts."""
         return float(self.event.scale) / GRID
 
-    def test(self, question: LinearQuery | Marginal, answer: float, *, request: str | None = None) -> Tested:
+    def test(self, question: LinearQuery | Asked, answer: float, *, request: str | None = None) -> Tested:
         """Whether the public `answer` (in counts) is off; on a hit the noisy count that showed it."""
-        m = marginal_of(self._engine.schema, question)
-        if m.schema != self._engine.schema:
-            raise QueryError("the question was built for another schema; build it from curator.schema")
+        m = self._questions.compiled(question)
         if m.cells != 1:
             raise QueryError("a lazy guard tests one number at a time; ask for the cells of a marginal one by one")
         if not (math.isfinite(answer) and abs(answer) <= 2**40):
-            raise QueryError(f"the public answer to {m!r} must be a finite number of rows")
-        rounded = round(answer * GRID)
+            raise QueryError(f"the public answer is {answer!r}; expected a finite number of rows")
+        rounded = round(float(answer) * GRID)
 
         def evaluate() -> Arrays:
             exact = int(tally(self._engine, m).reshape(-1)[0]) * (GRID // m.grid)

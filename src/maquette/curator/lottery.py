@@ -15,18 +15,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maquette.curator.cap import clipped
+from maquette.curator.compiled import Compiled, tally
 from maquette.curator.noise import NoiseSource, check_selection, exponentials, up
 from maquette.curator.passage import Arrays, Passage, digest
 from maquette.curator.scores import check_reach, reach, rounded_to
-from maquette.curator.table import Engine, tally
+from maquette.curator.table import Engine
 from maquette.errors import BudgetError, QueryError
 from maquette.privacy import Loss, Relation, Selection
-from maquette.query import Marginal
 
 GRID = 2**20  # scores are in these units of a row, so that rounding public answers bends the weights by nothing
 MAX_CANDIDATES = 2**26
 MAX_DRAWS = 2**16
-FEW_CELLS = 2**22  # a public bound on tables that are counted whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +66,7 @@ class Lottery:
         relation: Relation,
         noise: NoiseSource,
         *,
-        marginals: Sequence[Marginal],
+        marginals: Sequence[Compiled],
         between: tuple[float, float] | None,
     ) -> None:
         self._passage = passage
@@ -139,7 +138,7 @@ class Lottery:
         return Drawn(chosen % self.cells, np.where(chosen < self.cells, 1, -1), scale, cost)
 
     def _public(self, answers: ArrayLike) -> NDArray[np.int64]:
-        values = np.atleast_2d(np.asarray(answers, dtype=np.float64))
+        values = np.atleast_2d(np.array(answers, dtype=np.float64))
         if values.ndim != 2 or values.shape[1] != self.cells or not len(values):
             raise QueryError(
                 f"public answers have shape {values.shape}; expected one number for each of the {self.cells:,} cells, "
@@ -162,20 +161,13 @@ class Lottery:
     def _counts(self) -> NDArray[np.int64]:
         """The exact counts of all cells, on the grid; read once, since rows do not change."""
         if self._exact is None:
-            self._engine.prefetch([m.columns for m in self._marginals])
-            self._exact = np.concatenate([_tally(self._engine, m).reshape(-1) for m in self._marginals])
+            self._engine.prefetch([columns for m in self._marginals for columns in m.reads])
+            tallies = [tally(self._engine, m).reshape(-1) * (GRID // m.grid) for m in self._marginals]
+            self._exact = np.concatenate(tallies)
         return self._exact
 
     def __repr__(self) -> str:
         return f"Lottery({len(self._marginals):,} questions, {self.candidates:,} candidates)"
-
-
-def _tally(engine: Engine, marginal: Marginal) -> NDArray[np.int64]:
-    """The exact values of a marginal's cells on the grid; plain tables, of which there may be many, without detour."""
-    plain = all(isinstance(axis, str) for axis in marginal.axes) and marginal.weight.columns == ()
-    if plain and marginal.weight.whole_bounds == (1, 1) and marginal.grid == 1 and marginal.cells <= FEW_CELLS:
-        return engine.counts(marginal.names) * GRID
-    return tally(engine, marginal) * (GRID // marginal.grid)
 
 
 def _bounds(between: tuple[float, float]) -> tuple[int, int]:

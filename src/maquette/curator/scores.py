@@ -11,10 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.curator.compiled import Compiled
 from maquette.curator.table import MAX_ROWS
 from maquette.errors import QueryError
 from maquette.privacy import Relation
-from maquette.query import Contrasts, Marginal
 
 WEIGHT = 2**12  # selection weights are rounded to multiples of 1/WEIGHT of the largest (coarser on a fine grid)
 LARGEST = 2**62  # integer statistics stay below this
@@ -28,7 +28,7 @@ class Scorer:
     def __init__(
         self,
         relation: Relation,
-        marginals: Sequence[Marginal | Contrasts],
+        marginals: Sequence[Compiled],
         public: Arrays,
         *,
         weights: Sequence[float] | None,
@@ -76,11 +76,10 @@ def check_reach(largest: int, factor: int) -> None:
         )
 
 
-def reach(question: Marginal | Contrasts) -> int:
-    """The largest sum of absolute cell values that any table of MAX_ROWS rows can have."""
-    if isinstance(question, Contrasts):
-        return reach(question.marginal) * question.gains[1]
-    return MAX_ROWS * max(1, question.weight.whole_bounds[1])
+def reach(question: Compiled) -> int:
+    """The largest sum of absolute values that any table of MAX_ROWS rows can have."""
+    moves = question.moves
+    return MAX_ROWS * moves.size * (1 if moves.gains is None else moves.gains[1])
 
 
 def absolute_total(public: NDArray[np.int64]) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NoReturn, Protocol
 from weakref import WeakKeyDictionary
 
@@ -10,11 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import DataError
-from maquette.query import Contrasts, Marginal
 from maquette.schema import Schema
 
 MAX_ROWS = 2**32  # of every table: integer statistics behind the wall are bounded by it
-_FEW_CELLS = 2**22  # a public bound: whether cells or records are visited never depends on the data
 
 
 class Engine(Protocol):
@@ -91,47 +89,3 @@ def engine_of(table: PrivateTable) -> Engine:
     if engine is None:
         raise DataError(f"expected a table made by open_table in this process, got {type(table).__name__}")
     return engine
-
-
-def tally(engine: Engine, question: Marginal | Contrasts) -> NDArray[np.int64]:
-    """The exact value of every cell of a marginal (or of contrasts of one), in units of 1/grid.
-
-    Sensitivity: one record moves one cell by at most `grid`, so one unit moves the tally by at most
-    `max_contributions * grid` in L1 under add-remove. However it is counted, the number is the same.
-    """
-    summed = _summed(question)
-    if summed is not None:
-        return _tally_sum(engine, *summed)
-    if engine.schema.cells(question.columns) <= _FEW_CELLS:
-        return question.tally(engine.counts(question.columns))
-    total = np.zeros(question.shape, dtype=np.int64)
-    for records in engine.blocks():
-        total += question.tally_records(records)
-    return total
-
-
-def counted(question: Marginal | Contrasts) -> list[tuple[str, ...]]:
-    """The column sets whose counts a tally reads: each column by itself for a sum over columns."""
-    summed = _summed(question)
-    return [question.columns] if summed is None else [(name,) for name in summed[1]]
-
-
-def _summed(question: Marginal | Contrasts) -> tuple[int, dict[str, NDArray[np.int64]]] | None:
-    """A total of weights that are sums over several columns, in whole numbers of 1/grid; None for anything else."""
-    if isinstance(question, Contrasts) or question.axes or len(question.columns) < 2 or question.weight.sum is None:
-        return None
-    return question.weight.sum.whole(question.grid)
-
-
-def _tally_sum(engine: Engine, constant: int, parts: Mapping[str, NDArray[np.int64]]) -> NDArray[np.int64]:
-    """The total of an additive weight from the counts of each column: sum over rows and columns, exchanged.
-
-    A row weighs constant + sum_j part_j[its level in column j], exactly, and between 0 and `grid`: parts are whole
-    numbers of 1/grid, so that nothing is rounded, by row or by column. The total is the very number that adding up
-    the rows gives, with the sensitivity stated in `tally`; that it is made of many counts does not matter to it.
-    """
-    engine.prefetch([(name,) for name in parts])
-    total = constant * engine.rows
-    for name, part in parts.items():
-        total += int(engine.counts([name]) @ part)
-    return np.array(total, dtype=np.int64)

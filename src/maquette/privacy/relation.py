@@ -5,19 +5,17 @@ A *unit* (a row, or a person with at most `max_contributions` = m rows) is prote
 * ``"add-remove"``: neighbours differ in the presence of one unit. The number of rows is private.
 * ``"replace"``: neighbours differ in the rows of one unit. With m = 1 the number of rows is public.
 
-All distances are in the integer grid of the question: weights are whole numbers w(x) in [0, W] (`Marginal.grid`),
-and contrasts are whole-number combinations of such cells.
+All distances are in the integer grid of the question. `Moves` says what one row does to it, and nothing else of the
+question is read here.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from maquette.errors import BudgetError
-
-if TYPE_CHECKING:
-    from maquette.query import Contrasts, Marginal
+from maquette.query.moves import Movable
 
 Kind = Literal["add-remove", "replace"]
 
@@ -40,61 +38,54 @@ class Relation:
         """Replacing one row by one row never changes how many there are."""
         return self.kind == "replace" and self.max_contributions == 1
 
-    def one_cell(self, question: Marginal | Contrasts) -> int:
+    def one_cell(self, question: Movable) -> int:
         """How far any single value can move.
 
-        m rows of weight at most W come, go, or change places; through contrasts a row moves a value either way, by at
-        most its largest entry, so under replace the leaving and the entering row may add up.
+        m rows of size at most W come or go, m*W; under replace each may give way to another, m times their span, which
+        is m*W where numbers are not negative. Through contrasts a row moves a value either way, by at most its largest
+        entry, so under replace the leaving and the entering row may add up.
         """
-        marginal, (largest, _, _) = _gains(question)
-        return self._rows(marginal) * largest * (1 if marginal is question else self._ends)
+        moves = question.moves
+        if moves.gains is not None:
+            return self.max_contributions * moves.size * moves.gains[0] * self._ends
+        return self.max_contributions * (moves.size if self.kind == "add-remove" else moves.span)
 
-    def l1(self, question: Marginal | Contrasts) -> int:
+    def l1(self, question: Movable) -> int:
         """L1 sensitivity of all values together.
 
-        add-remove: m rows fall into the cells, so a marginal moves by at most m*W in total. replace: m rows leave and
-        m rows enter, 2*m*W; a table of one cell moves by at most m*W, and by W - min w when m = 1, because then a row
-        is exchanged for a row. Contrasts multiply what a row moves by at most their largest L1 column norm.
+        add-remove: m rows fall into the cells, so a table moves by at most m*W in total. replace: m rows leave and m
+        rows enter, 2*m*W; a table of one cell moves by at most m times the span, and by high - low when m = 1 and every
+        row is in the cell, because then a row is exchanged for a row. Contrasts multiply what a row moves by at most
+        their largest L1 column norm.
         """
-        marginal, (_, gain, _) = _gains(question)
-        moved = self._rows(marginal) * gain
-        if self.kind == "add-remove" or marginal is not question or marginal.cells > 1:
+        moves = question.moves
+        moved = self.max_contributions * moves.size * (1 if moves.gains is None else moves.gains[1])
+        if self.kind == "add-remove" or moves.gains is not None or moves.cells > 1:
             return moved * self._ends
-        if self.max_contributions == 1 and all(isinstance(axis, str) for axis in marginal.axes):
-            low, high = marginal.weight.whole_bounds
-            return max(1, high - low)
-        return moved
+        if self.max_contributions == 1 and moves.everywhere:
+            return max(1, moves.high - moves.low)
+        return self.max_contributions * moves.span
 
-    def l2_squared(self, question: Marginal | Contrasts) -> int:
+    def l2_squared(self, question: Movable) -> int:
         """Squared L2 sensitivity of all values together.
 
-        All m rows may share a cell, so (m*W)^2; under replace twice that, because rows that move to another cell are
-        orthogonal to those they leave. Through contrasts they need not be: four times (m*W)^2 times the largest
-        squared L2 column norm.
+        All m rows may share a cell, so (m*W)^2. Under replace a row that moves to another cell is orthogonal to the one
+        that it leaves, 2 W^2, and one that stays in it moves it by its span: m^2 times the larger. Through contrasts
+        rows need not be orthogonal: four times (m*W)^2 times the largest squared L2 column norm.
         """
-        marginal, (_, _, gain) = _gains(question)
-        moved = self._rows(marginal) ** 2 * gain
-        if marginal is not question:
-            return moved * self._ends**2
-        return self.l1(marginal) ** 2 if marginal.cells == 1 else moved * self._ends
+        moves = question.moves
+        if moves.gains is not None:
+            return (self.max_contributions * moves.size * self._ends) ** 2 * moves.gains[2]
+        if moves.cells == 1:
+            return self.l1(question) ** 2
+        row = moves.size**2 if self.kind == "add-remove" else max(2 * moves.size**2, moves.span**2)
+        return self.max_contributions**2 * row
 
     @property
     def _ends(self) -> int:
         """A row that comes or goes has one end, a row that is replaced has two."""
         return 1 if self.kind == "add-remove" else 2
 
-    def _rows(self, marginal: Marginal) -> int:
-        return self.max_contributions * max(1, marginal.weight.whole_bounds[1])
-
     def __str__(self) -> str:
         rows = "row" if self.max_contributions == 1 else f"unit of up to {self.max_contributions} rows"
         return f"{self.kind} of one {rows}"
-
-
-def _gains(question: Marginal | Contrasts) -> tuple[Marginal, tuple[int, int, int]]:
-    """The marginal in question, and what contrasts make of a row: its largest entry, L1 and squared L2 norm."""
-    from maquette.query import Contrasts
-
-    if isinstance(question, Contrasts):
-        return question.marginal, question.gains
-    return question, (1, 1, 1)

@@ -1,11 +1,13 @@
 """What can be asked: linear queries, the marginals made of them, and the ways to write them down."""
 
+from maquette.query.amounts import Amounts
 from maquette.query.boolean import Literals, literal_query, literals_of, two_level_columns
 from maquette.query.contrasts import Contrasts, orthonormal, residual
 from maquette.query.cut import Cuts, bipartitions, cut, cuts, degrees, edge_schema
 from maquette.query.distance import Box, Distances, additive, average_distance
 from maquette.query.embedding import Embedding
 from maquette.query.expression import Expression, col, where
+from maquette.query.forms import Asked, Form
 from maquette.query.linear import LinearQuery
 from maquette.query.lookup import Keys, Lookup, lookup
 from maquette.query.low_sensitivity import LowSensitivityQuery, Statistic, check_sensitivity
@@ -24,6 +26,8 @@ from maquette.query.workload import (
 )
 
 __all__ = [
+    "Amounts",
+    "Asked",
     "Axis",
     "Box",
     "Buckets",
@@ -33,6 +37,7 @@ __all__ = [
     "Distances",
     "Embedding",
     "Expression",
+    "Form",
     "Keys",
     "LinearQuery",
     "Literals",

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 DRAWN = 2**12  # combinations of levels up to which a diagram is drawn, so that the question has one name however put
 
+_MOST = 2.0**20  # times the resolution it is 2^60, so that parts and differences of parts are exact in 64 bits
+
 Weights = NDArray[np.float64]
 Whole = tuple[int, dict[str, NDArray[np.int64]]]
 
@@ -39,6 +41,8 @@ class Sum:
     """
 
     def __init__(self, schema: Schema, constant: float, parts: Mapping[int, Weights]) -> None:
+        if not all(np.abs(number).max() < _MOST for number in (np.array(constant), *parts.values())):
+            raise QueryError(f"a sum over columns has a part beyond {_MOST:g}; a linear query weighs rows in [0, 1]")
         fixed = {position: np.rint(part * RESOLUTION).astype(np.int64) for position, part in sorted(parts.items())}
         lows = {position: int(part.min()) for position, part in fixed.items()}
         self._schema = schema

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -17,11 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import QueryError
-from maquette.query.linear import LinearQuery
+from maquette.query.forms import Combined, Form, Residual
 from maquette.query.marginal import Marginal
+from maquette.query.moves import LARGEST, Moves
 from maquette.schema import Schema
-
-LARGEST = 2**28  # what one row can weigh, so that sums over 2^32 rows stay well within 64 bits
 
 KEPT = 2**8  # matrices of a column
 SMALL = 2**6  # levels of a column whose matrices are kept
@@ -35,6 +34,7 @@ class Contrasts:
 
     def __init__(self, marginal: Marginal, matrices: Sequence[NDArray[Any]]) -> None:
         self.marginal = marginal
+        self._form: Form | None = None
         self.matrices: tuple[Matrix, ...] = tuple(np.array(matrix, dtype=np.int64) for matrix in matrices)
         if [m.ndim for m in self.matrices] != [2] * len(marginal.axes) or any(
             matrix.shape[1] != size or not (given.dtype == np.int64 or np.array_equal(matrix, given))
@@ -48,11 +48,13 @@ class Contrasts:
         self._refuse_heavy()
 
     @classmethod
-    def _of(cls, marginal: Marginal, matrices: tuple[Matrix, ...], gains: Sequence[Gains]) -> Contrasts:
+    def of(
+        cls, marginal: Marginal, matrices: tuple[Matrix, ...], gains: Sequence[Gains], form: Form | None = None
+    ) -> Contrasts:
         """The same of whole-number matrices that fit, whose gains are known one by one."""
         made = cls.__new__(cls)
-        made.marginal, made.matrices = marginal, matrices
-        made.gains = _together(gains)
+        made.marginal, made.matrices, made._form = marginal, matrices, form
+        made.gains = together(gains)
         made._refuse_heavy()
         return made
 
@@ -85,6 +87,19 @@ class Contrasts:
         """Values are whole multiples of 1/grid at the wall."""
         return self.marginal.grid
 
+    @property
+    def form(self) -> Form:
+        """The question as data, for the wall."""
+        if self._form is not None:
+            return self._form
+        return Combined(self.marginal.form, self.matrices)  # type: ignore[arg-type]  # the wall checks it
+
+    @property
+    def moves(self) -> Moves:
+        """What one row adds to the values, in whole numbers of 1/grid."""
+        seen = self.marginal.moves
+        return Moves(seen.low, seen.high, self.cells, everywhere=seen.everywhere, gains=self.gains)
+
     @cached_property
     def key(self) -> str:
         """The canonical digest of the question."""
@@ -96,25 +111,7 @@ class Contrasts:
     @cached_property
     def gains(self) -> Gains:
         """How far one row of weight 1 moves one value, all values in L1, and all in squared L2, at most; exact."""
-        return _together([_gains(matrix) for matrix in self.matrices])
-
-    def tally(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The exact values, in units of 1/grid, from the counts over `columns`."""
-        if self._order is not None:
-            return self.combine(counts.transpose(self._order))
-        return self.combine(self.marginal.tally(counts))
-
-    @cached_property
-    def _order(self) -> list[int] | None:
-        """Where the axes are among the columns, if the marginal is the counts of its columns and nothing else."""
-        if self.marginal.weight is not LinearQuery.constant(self.schema):
-            return None
-        axes = [axis for axis in self.marginal.axes if isinstance(axis, str)]
-        return [self.columns.index(axis) for axis in axes] if len(axes) == len(self.marginal.axes) else None
-
-    def tally_records(self, records: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-        """The same from encoded records."""
-        return self.combine(self.marginal.tally_records(records))
+        return together([gains_of(matrix) for matrix in self.matrices])
 
     def combine(self, cells: NDArray[Any]) -> NDArray[Any]:
         """Apply the matrices to a table of the marginal's shape."""
@@ -135,13 +132,20 @@ def residual(schema: Schema, columns: Sequence[str]) -> Contrasts:
     Reference: the residual basis of Xiao, He, Zhang and Kifer, ResidualPlanner (2023).
     """
     sizes = schema.shape(columns)
-    scale = 1 if set(sizes) <= {2} else 2 ** min(12, 28 // len(sizes))
-    rows = [_rows(size, scale) for size in sizes]
-    while scale > 1 and math.prod(gains[0] for _, gains in rows) > LARGEST:
-        scale //= 2  # rounding up may overshoot what weights can be
-        rows = [_rows(size, scale) for size in sizes]
+    rows = helmert_rows(sizes, _rows)
     marginal = Marginal(schema, columns)
-    return Contrasts._of(marginal, tuple(matrix for matrix, _ in rows), [gains for _, gains in rows])
+    matrices, gains = [matrix for matrix, _ in rows], [gains for _, gains in rows]
+    return Contrasts.of(marginal, tuple(matrices), gains, Residual(tuple(columns)))
+
+
+def helmert_rows(sizes: Sequence[int], rows: Callable[[int, int], tuple[Matrix, Gains]]) -> list[tuple[Matrix, Gains]]:
+    """The matrix of each axis and its gains, at the largest scale at which weights stay below LARGEST."""
+    scale = 1 if set(sizes) <= {2} else 2 ** min(12, 28 // len(sizes))
+    made = [rows(size, scale) for size in sizes]
+    while scale > 1 and math.prod(gains[0] for _, gains in made) > LARGEST:
+        scale //= 2  # rounding up may overshoot what weights can be
+        made = [rows(size, scale) for size in sizes]
+    return made
 
 
 def helmert(size: int, scale: int) -> Matrix:
@@ -163,20 +167,21 @@ def _rows(size: int, scale: int) -> tuple[Matrix, Gains]:
 def _kept_rows(size: int, scale: int) -> tuple[Matrix, Gains]:
     rows = helmert(size, scale)
     rows.flags.writeable = False
-    return rows, _gains(rows)
+    return rows, gains_of(rows)
 
 
-def _gains(matrix: Matrix) -> Gains:
+def gains_of(matrix: Matrix) -> Gains:
     """The largest entry, and the largest L1 and squared L2 norm of a column; exact."""
     sizes: NDArray[Any] = np.abs(matrix)
-    if int(sizes.max()) ** 2 * len(sizes) >= 2**63:
+    largest = int(sizes.max(initial=0))
+    if largest**2 * len(sizes) >= 2**63:
         sizes = sizes.astype(object)
-    return int(sizes.max()), int(sizes.sum(axis=0).max()), int((sizes**2).sum(axis=0).max())
+    return largest, int(sizes.sum(axis=0).max()), int((sizes**2).sum(axis=0).max())
 
 
-def _together(gains: Sequence[Gains]) -> Gains:
-    """Those of a product, one factor for each axis."""
-    largest, l1, l2_squared = (math.prod(factors) for factors in zip((1, 1, 1), *gains, strict=True))
+def together(gains: Sequence[Gains]) -> Gains:
+    """Those of a product, one factor for each axis; at least 1."""
+    largest, l1, l2_squared = (max(1, math.prod(factors)) for factors in zip((1, 1, 1), *gains, strict=True))
     return largest, l1, l2_squared
 
 

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from maquette.errors import QueryError
 from maquette.query.additive import DRAWN, Sum
 from maquette.query.diagram import Diagram
+from maquette.query.forms import Products, Weight
 from maquette.schema import Schema
 
 FINE = 2**20
@@ -131,6 +132,12 @@ class LinearQuery:
         if self.schema != other.schema:
             raise QueryError("the two queries are over different schemas; build both from one schema")
 
+    @property
+    def form(self) -> Weight:
+        """The weight as data, for the wall."""
+        names = self.schema.names
+        return Products(tuple((t.coefficient, {names[p]: f for p, f in t.factors.items()}) for t in self.terms))
+
     @cached_property
     def sum(self) -> Sum | None:
         """The query as a sum of one function for each column, if it is written as one."""
@@ -203,13 +210,9 @@ class LinearQuery:
 
     @cached_property
     def whole_bounds(self) -> tuple[int, int]:
-        """The smallest and the largest weight as whole numbers of 1/grid: what sensitivities are computed from."""
+        """The smallest and the largest weight as whole numbers of 1/grid: what a row is priced and clamped by."""
         low, high = self.bounds
         return round(low * self.grid), round(high * self.grid)
-
-    def fixed(self, weights: Weights) -> NDArray[np.int64]:
-        """Weights as whole numbers of 1/grid, within `whole_bounds` whatever floating point did to them."""
-        return np.clip(np.rint(weights * self.grid).astype(np.int64), *self.whole_bounds)
 
     @cached_property
     def _lean(self) -> tuple[Term, ...]:

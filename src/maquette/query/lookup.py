@@ -16,8 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import QueryError
+from maquette.query import forms
 from maquette.query.linear import MAX_CELLS, LinearQuery, Term, Weights
 from maquette.query.marginal import Buckets, Marginal
+from maquette.query.moves import Moves
 from maquette.schema import Column, Schema
 from maquette.schema.ordered import Integer
 
@@ -41,15 +43,24 @@ class Lookup(LinearQuery):
     def __init__(self, schema: Schema, columns: Sequence[str], points: Points, values: Weights) -> None:
         """`points` are codes, one row per key and one column per key column; repeated points must weigh alike."""
         self.schema = schema
+        given, weights = checked_points(schema, columns, points), np.array(values, dtype=np.float64)
+        if weights.shape != (len(given),):
+            raise QueryError(f"got weights of shape {weights.shape} for {len(given)} keys; expected one for each")
         order = sorted(range(len(columns)), key=lambda i: schema.position(columns[i]))
         self._columns = tuple(columns[i] for i in order)
-        self.points, first, inverse = np.unique(points[:, order], axis=0, return_index=True, return_inverse=True)
-        self.values: Weights = values[first]
-        if not np.array_equal(self.values[inverse.reshape(-1)], values):
+        self.points, first, inverse = np.unique(given[:, order], axis=0, return_index=True, return_inverse=True)
+        self.values: Weights = weights[first]
+        if not np.array_equal(self.values[inverse.reshape(-1)], weights):
             raise QueryError("a key is listed twice with different weights; list each key once")
         if not ((self.values > 0) & (self.values <= 1)).all():
             raise QueryError("the weight of a key must lie in (0, 1]; leave out keys that do not count")
+        self.points.flags.writeable = self.values.flags.writeable = False
         self._index = KeyIndex(self.points)
+
+    @property
+    def form(self) -> forms.Weight:
+        """The weight as data, for the wall."""
+        return forms.Points(self._columns, self.points, self.values)
 
     @cached_property
     def terms(self) -> tuple[Term, ...]:  # type: ignore[override]
@@ -136,26 +147,8 @@ class Lookup(LinearQuery):
         )
         return f"CASE {' '.join(cases)} ELSE 0 END"
 
-    @property
-    def total(self) -> Marginal:
-        """The question for the doors, which reads counts at the keys alone where they are counted by column."""
-        return _Total(self)
-
     def __repr__(self) -> str:
         return f"Lookup({len(self.points):,} keys of {', '.join(self._columns)})"
-
-
-class _Total(Marginal):
-    """The total of a look-up: the same number as that of any marginal without axes, from the counts at its keys."""
-
-    def __init__(self, lookup: Lookup) -> None:
-        super().__init__(lookup.schema, (), lookup)
-        self._lookup = lookup
-
-    def tally(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The exact total, in units of 1/grid, from the counts over the key columns."""
-        whole = self.weight.fixed(self._lookup.values)
-        return np.asarray((whole * counts[tuple(self._lookup.points.T)]).sum(dtype=np.int64))
 
 
 class Keys(Marginal):
@@ -174,6 +167,16 @@ class Keys(Marginal):
         self._listed = keys if isinstance(keys, Lookup) else lookup(schema, keys)
         self.points = self._listed.points
         super().__init__(schema, [_KeyAxis(self._listed)])
+
+    @property
+    def form(self) -> forms.Form:
+        """The question as data, for the wall."""
+        return forms.Listed(self.columns, self.points)
+
+    @property
+    def moves(self) -> Moves:
+        """A row adds 1 to its key, if that is listed."""
+        return Moves(1, 1, self.cells, everywhere=False)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -202,14 +205,6 @@ class Keys(Marginal):
         (place,) = cell
         return Lookup(self.schema, self.columns, self.points[place][None], np.ones(1))
 
-    def tally(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """How many rows have each key, from the counts over the key columns."""
-        return np.array(counts[tuple(self.points.T)], dtype=np.int64)
-
-    def _locate(self, records: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-        found = self._listed.locate(records)
-        return np.where(found >= 0, found, self.cells)
-
     def __repr__(self) -> str:
         return f"Keys({len(self.points):,} keys of {', '.join(self.columns)})"
 
@@ -223,6 +218,23 @@ class _KeyAxis(Buckets):
     def __init__(self, listed: Lookup) -> None:
         for name, value in (("name", "keys"), ("labels", ("listed",)), ("parts", (listed,))):
             object.__setattr__(self, name, value)
+
+
+def checked_points(schema: Schema, columns: Sequence[str], points: object) -> Points:
+    """A copy of some points: whole numbers, each a code of its column; anything else is refused."""
+    if not columns or len(set(columns)) < len(columns):
+        raise QueryError(f"expected different columns, at least one; got {', '.join(columns) or 'none'}")
+    given = np.array(points)
+    if given.ndim != 2 or given.shape[1] != len(columns) or not len(given) or given.dtype.kind not in "iu":
+        raise QueryError(
+            f"points are {given.dtype} of shape {given.shape}; expected whole numbers, one row for each key (at least "
+            f"one) and one column for each of {', '.join(columns)}"
+        )
+    for name, codes in zip(columns, given.T, strict=True):
+        size = schema[name].size
+        if int(codes.min()) < 0 or int(codes.max()) >= size:
+            raise QueryError(f"a point has a code outside column {name!r}, whose codes run from 0 to {size - 1}")
+    return given.astype(np.int32)
 
 
 class KeyIndex:

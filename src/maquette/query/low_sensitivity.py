@@ -15,8 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import QueryError
-from maquette.query.linear import FINE, LinearQuery
+from maquette.query.forms import Form, OfHistogram
+from maquette.query.linear import FINE
 from maquette.query.marginal import Marginal
+from maquette.query.moves import Moves
 from maquette.schema import Schema
 
 MAX_UNIVERSE = 2**12  # points of a universe whose histogram a function is given
@@ -132,7 +134,8 @@ class Statistic(Marginal):
                 f"query {query.name!r}: values up to {reach:g} are too large for a sensitivity of {declared:g}; "
                 "declare a narrower range or a larger sensitivity"
             )
-        super().__init__(schema, (), _OneRow(schema))
+        super().__init__(schema)
+        self.sensitivity = declared
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -143,6 +146,16 @@ class Statistic(Marginal):
     def grid(self) -> int:
         """Values are whole multiples of 1/FINE of a sensitivity."""
         return FINE
+
+    @property
+    def form(self) -> Form:
+        """The question as data, for the wall: the only form that brings code with it."""
+        return OfHistogram(self.statistic, self.rows, self.sensitivity)
+
+    @property
+    def moves(self) -> Moves:
+        """A row moves the value by at most one sensitivity either way, hence by a weight from 0 to 1."""
+        return Moves(0, FINE, 1)
 
     @cached_property
     def key(self) -> str:
@@ -155,40 +168,12 @@ class Statistic(Marginal):
         value = self.statistic.completed(counts / self.rows)
         return np.array(round(value / self.unit * FINE), dtype=np.int64)
 
-    def tally_records(self, records: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-        """Never in parts: a function of the histogram is no sum over records."""
-        raise QueryError(
-            f"query {self.statistic.name!r} is a function of the whole histogram; expected counts, not records"
-        )
-
     def public(self, value: float) -> float:
         """A public value of the function in the units of the doors."""
         return value / self.unit
 
     def __repr__(self) -> str:
         return f"Statistic({self.statistic.name})"
-
-
-class _OneRow(LinearQuery):
-    """What `Relation` has to know of a statistic: that a row weighs anything from 0 to 1, on the finest grid."""
-
-    def __init__(self, schema: Schema) -> None:
-        super().__init__(schema, ())
-
-    @property
-    def sum(self) -> None:
-        """No sum over columns."""
-        return
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """From nothing to a whole row."""
-        return 0.0, 1.0
-
-    @property
-    def is_predicate(self) -> bool:
-        """Anything between counts, too."""
-        return False
 
 
 def check_sensitivity(query: LowSensitivityQuery, schema: Schema, rows: int, *, relation: str = "replace") -> float:

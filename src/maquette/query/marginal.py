@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from maquette.errors import QueryError
+from maquette.query.forms import Cells, Form
 from maquette.query.linear import LinearQuery
+from maquette.query.moves import Moves
 from maquette.schema import Schema
 
 MAX_OUTPUT = 2**26
@@ -108,6 +108,18 @@ class Marginal:
         """Values are whole multiples of 1/grid at the wall."""
         return self.weight.grid
 
+    @property
+    def form(self) -> Form:
+        """The question as data, for the wall."""
+        axes = [axis if isinstance(axis, str) else [part.form for part in axis.parts] for axis in self.axes]
+        return Cells(axes, self.weight.form)
+
+    @property
+    def moves(self) -> Moves:
+        """What one row adds to the cells, in whole numbers of 1/grid."""
+        plain = all(isinstance(axis, str) for axis in self.axes)
+        return Moves(*self.weight.whole_bounds, self.cells, everywhere=plain)
+
     @cached_property
     def key(self) -> str:
         """The canonical digest of the question."""
@@ -132,53 +144,6 @@ class Marginal:
     def queries(self) -> Iterator[tuple[tuple[int, ...], LinearQuery]]:
         """Every cell with the linear query whose total it is."""
         return ((cell, self.query(cell)) for cell in np.ndindex(self.shape))
-
-    def tally(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The exact value of every cell, in units of 1/grid, from the counts over `columns`."""
-        index, weights = self._layout
-        if index is None:
-            kept = tuple(self.columns.index(a) for a in self.axes if isinstance(a, str))
-            summed = (counts * weights).sum(axis=tuple(set(range(counts.ndim)) - set(kept)), dtype=np.int64)
-            return np.array(np.transpose(summed, [sorted(kept).index(axis) for axis in kept]), order="C")
-        flat = np.zeros(self.cells + 1, dtype=np.int64)
-        np.add.at(flat, index.reshape(-1), (counts * weights).reshape(-1))
-        return flat[:-1].reshape(self.shape)
-
-    def tally_records(self, records: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-        """The same from encoded records (one column per schema column), for tables too wide to count."""
-        flat = np.zeros(self.cells + 1, dtype=np.int64)
-        np.add.at(flat, self._locate(records), self.weight.fixed(self.weight.evaluate(records)))
-        return flat[:-1].reshape(self.shape)
-
-    def _locate(self, records: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-        """The flat cell of each record; one past the end where it falls into no bucket."""
-        index = self._index(lambda name: records[:, self.schema.position(name)], lambda part: part.evaluate(records))
-        return np.broadcast_to(index, len(records))
-
-    def _index(
-        self, levels: Callable[[str], NDArray[np.integer[Any]]], weights: Callable[[LinearQuery], NDArray[np.float64]]
-    ) -> NDArray[np.int64]:
-        """The flat cell of each point, given its level in a column and its weight in a bucket."""
-        index = np.zeros((), dtype=np.int64)
-        outside = np.zeros((), dtype=np.bool_)
-        for axis in self.axes:
-            if isinstance(axis, str):
-                index = index * self.schema[axis].size + levels(axis).astype(np.int64)
-                continue
-            bucket = np.int64(-1) + sum((i + 1) * (weights(part) > 0.5) for i, part in enumerate(axis.parts))
-            outside = np.logical_or(outside, bucket < 0)
-            index = index * len(axis.parts) + np.maximum(bucket, 0)
-        return np.where(outside, self.cells, index)
-
-    @cached_property
-    def _layout(self) -> tuple[NDArray[np.int64] | None, NDArray[np.int64]]:
-        """Where every cell of `columns` goes (None when the axes are plain columns) and its whole-number weight."""
-        weights = self.weight.fixed(self.weight.weights(self.columns))
-        if all(isinstance(axis, str) for axis in self.axes):
-            return None, weights
-        codes = np.indices(weights.shape, sparse=True)
-        index = self._index(lambda name: codes[self.columns.index(name)], lambda part: part.weights(self.columns))
-        return np.broadcast_to(index, weights.shape), weights
 
     def __repr__(self) -> str:
         where = "" if self.weight == LinearQuery.constant(self.schema) else f" where {', '.join(self.weight.columns)}"

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from maquette.errors import QueryError
 from maquette.query.boolean import two_level_columns
 from maquette.query.contrasts import Contrasts
+from maquette.query.forms import Form, ParitySums
 from maquette.query.marginal import Marginal
 from maquette.schema import Schema
 
@@ -58,6 +59,11 @@ class Parities(Contrasts):
         """One value for each set."""
         return (math.comb(len(self._columns), self.level),)
 
+    @property
+    def form(self) -> Form:
+        """The question as data, for the wall."""
+        return ParitySums(self._columns, self.level)
+
     @cached_property
     def key(self) -> str:
         """The canonical digest of the question."""
@@ -68,12 +74,8 @@ class Parities(Contrasts):
         """How far one row moves one value, all values in L1, and all in squared L2: 1, their number, their number."""
         return 1, self.cells, self.cells
 
-    def tally(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The exact values from the counts over `columns`: a Walsh-Hadamard transform in whole numbers."""
-        return self.combine(counts)
-
-    def tally_records(self, records: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-        """The same from encoded records."""
+    def of_records(self, records: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+        """The parities of encoded records, one column for each schema column."""
         positions = [self.schema.position(name) for name in self._columns]
         bits = np.packbits(np.asarray(records)[:, positions].T == 1, axis=1)
         padded = np.zeros((len(bits), -(-bits.shape[1] // 8) * 8), dtype=np.uint8)
@@ -81,7 +83,7 @@ class Parities(Contrasts):
         return len(records) - 2 * _odd(padded.view(np.uint64), self.level)
 
     def combine(self, cells: NDArray[Any]) -> NDArray[Any]:
-        """The parities of a table over `columns`."""
+        """The parities of a table over `columns`: a Walsh-Hadamard transform, in whole numbers if the table is."""
         values = cells
         for axis in range(cells.ndim):
             no, yes = np.take(values, 0, axis), np.take(values, 1, axis)

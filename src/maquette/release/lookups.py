@@ -58,7 +58,7 @@ def look_up(
         raise QueryError('these look-ups have different key columns, so no table holds all keys; use method="each"')
     paid = price(curator, units_for(curator, epsilon, rho))
     if (_cheaper(curator, lookups) if method == "auto" else method) == "each":
-        measured = curator.measure_many([one.total for one in lookups], **paid, request=request)
+        measured = curator.measure_many(lookups, **paid, request=request)
         cost = curator.cost_of(measured)
         return [
             _answer(one, [1.0], m, np.zeros(1, dtype=np.int64), cost=cost, confidence=confidence)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from maquette.errors import QueryError
 from maquette.query import Buckets, Contrasts, Marginal, orthonormal
-from maquette.query.contrasts import LARGEST
+from maquette.query.moves import LARGEST
 from maquette.release.residuals import Columns, forward, subsets
 from maquette.schema import Schema
 from maquette.session.description import Description, described, weighed

@@ -1,0 +1,423 @@
+"""Compile: from what an analyst hands over to what the wall evaluates.
+
+A question is read once, as a form (`maquette.query.forms`): plain data. Every number of it is copied, checked against
+the curator's own schema, and put on the grid as a whole number; names, bounds and digests are worked out from the copy
+by the wall's own instances. From then on nothing of the caller's is looked at again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.curator.compiled import (
+    FEW_CELLS,
+    AtPoints,
+    ByRecord,
+    Compiled,
+    Computed,
+    Contrasted,
+    Counted,
+    Integers,
+    Records,
+    Signed,
+    Summed,
+    Weighed,
+    frozen,
+)
+from maquette.errors import QueryError
+from maquette.query import (
+    Amounts,
+    Buckets,
+    LinearQuery,
+    Lookup,
+    LowSensitivityQuery,
+    Marginal,
+    Parities,
+    Statistic,
+    marginal_of,
+)
+from maquette.query import forms as given
+from maquette.query.contrasts import Gains, gains_of, helmert, helmert_rows, together
+from maquette.query.linear import Term
+from maquette.query.lookup import KeyIndex, checked_points
+from maquette.query.moves import LARGEST, Moves
+from maquette.schema import Schema
+
+WHOLE = 2.0**53  # doubles hold whole numbers up to here exactly
+LOST = 2.0**22  # rounding errors of this many halves of 2^-53 stay below 2^-31, far less than the grid
+KEPT = 2**10  # plain tables and residuals, which are asked for again and again
+SMALL = 2**6  # levels of a column whose Helmert rows are kept
+
+Floats = NDArray[np.float64]
+Question = given.Asked | LinearQuery | Sequence[str]
+
+
+class _View(NamedTuple):
+    """What cells or records look like: their levels in a column, and what a query weighs them."""
+
+    levels: Callable[[str], NDArray[np.integer[Any]]]
+    weights: Callable[[LinearQuery], Floats]
+
+
+class _Facts(NamedTuple):
+    """What every compiled question says of itself."""
+
+    key: str
+    columns: tuple[str, ...]
+    shape: tuple[int, ...]
+    grid: int
+
+
+class Compiler:
+    """Compiles questions about tables of one schema."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self._everyone = LinearQuery(schema, [Term(1.0, {})])
+        self._counted = lru_cache(KEPT)(self._count)
+        self._kept_residual = lru_cache(KEPT)(self._residual)
+
+    def __call__(self, question: given.Asked) -> Compiled:
+        """The question as the wall evaluates it; refused if it is not one, or too large to be exact."""
+        form = getattr(question, "form", None)
+        match form:
+            case given.Cells():
+                return self._cells(form)
+            case given.Residual():
+                return self._beyond(_names(form.columns))
+            case given.Combined():
+                return self._combined(form)
+            case given.Listed():
+                return self._listed(form)
+            case given.Amounts():
+                return self._amounts(form)
+            case given.ParitySums():
+                return self._parities(form)
+            case given.OfHistogram():
+                return self._function(form)
+        raise QueryError(
+            f"{type(question).__name__} is no question that the doors know; expected columns, a linear query, a "
+            "marginal, contrasts, or an object whose `form` is one of maquette.query.forms"
+        )
+
+    def _cells(self, form: given.Cells) -> Compiled:
+        weight = self._weight(form.weight)
+        axes = self._axes(form.axes)
+        if weight is self._everyone and all(isinstance(axis, str) for axis in axes):
+            return self._counted(axes)
+        table = Marginal(self.schema, axes, weight)
+        facts = _Facts(table.key, table.columns, table.shape, table.grid)
+        if not axes and isinstance(weight, Lookup):
+            return self._at_points(facts, table.moves, weight.points, _whole(weight, weight.values))
+        if not axes and len(table.columns) > 1 and (summed := _summed(facts, weight)) is not None:
+            return summed
+        return self._weighed(facts, table.moves, table, lambda view: _whole(weight, view.weights(weight)))
+
+    def _count(self, names: tuple[str, ...]) -> Compiled:
+        table = Marginal(self.schema, names, self._everyone)
+        moves = Moves(1, 1, table.cells)
+        return Counted(key=table.key, columns=table.columns, shape=table.shape, grid=1, moves=moves, axes=names)
+
+    def _amounts(self, form: given.Amounts) -> Compiled:
+        (name,) = _names([form.column])
+        numbers = _integers(form.numbers, "amounts", (self.schema[name].size,))
+        low, high = _integer(form.low, "low"), _integer(form.high, "high")
+        where, axes = self._weight(form.where), self._axes(form.axes)
+        own = Amounts(self.schema, name, numbers, low=low, high=high, axes=axes, where=where)
+        amounts = frozen(np.clip(numbers, low, high))
+
+        def weigh(view: _View) -> Integers:
+            return np.asarray(_whole(where, view.weights(where)) * amounts[view.levels(name)])
+
+        return self._weighed(_Facts(own.key, own.columns, own.shape, own.grid), own.moves, own, weigh)
+
+    def _weighed(self, facts: _Facts, moves: Moves, table: Marginal, weigh: Callable[[_View], Integers]) -> Compiled:
+        """A weight for every cell where these are few, for every record otherwise."""
+        columns, said = facts.columns, facts._asdict()
+        if self.schema.cells(columns) > FEW_CELLS:
+            return ByRecord(
+                **said,
+                moves=moves,
+                weigh=lambda records: np.broadcast_to(weigh(self._records(records)), len(records)),
+                place=lambda records: np.broadcast_to(_places(table, self._records(records)), len(records)),
+            )
+        view = self._view(columns)
+        weights = frozen(weigh(view))
+        if all(isinstance(axis, str) for axis in table.axes):
+            return Weighed(**said, moves=moves, weights=weights, kept=tuple(map(columns.index, table.names)))
+        return Weighed(**said, moves=moves, weights=weights, places=frozen(_places(table, view)))
+
+    def _view(self, columns: Sequence[str]) -> _View:
+        """The cells of some columns: arrays of length 1 along those that do not matter."""
+        codes = np.indices(self.schema.shape(columns), sparse=True)
+
+        def weights(part: LinearQuery) -> Floats:
+            own = part.columns
+            return part.weights(own).reshape([self.schema[name].size if name in own else 1 for name in columns])
+
+        return _View(lambda name: codes[columns.index(name)], weights)
+
+    def _records(self, records: Records) -> _View:
+        return _View(lambda name: records[:, self.schema.position(name)], lambda part: part.evaluate(records))
+
+    def _listed(self, form: given.Listed) -> Compiled:
+        names = _names(form.columns)
+        points = checked_points(self.schema, names, form.points)
+        if list(names) != sorted(names, key=self.schema.position) or not np.array_equal(
+            np.unique(points, axis=0), points
+        ):
+            raise QueryError("keys must be different and in increasing order, their columns in the schema's order")
+        state = hashlib.sha256("\0".join(["keys", *names, ""]).encode() + points.tobytes())
+        facts = _Facts(state.hexdigest(), names, (len(points),), 1)
+        return self._at_points(facts, Moves(1, 1, len(points), everywhere=False), points, None)
+
+    def _at_points(self, facts: _Facts, moves: Moves, points: NDArray[np.int32], weights: Integers | None) -> AtPoints:
+        own = frozen(points, np.int32)
+        return AtPoints(
+            **facts._asdict(),
+            moves=moves,
+            points=own,
+            weights=None if weights is None else frozen(weights),
+            index=KeyIndex(own),
+            positions=tuple(map(self.schema.position, facts.columns)),
+            few=self.schema.cells(facts.columns) <= FEW_CELLS,
+        )
+
+    def _combined(self, form: given.Combined) -> Compiled:
+        inner = form.cells
+        if not isinstance(inner, given.Cells | given.Listed):
+            raise QueryError("only the cells of a marginal, or listed keys, can be combined by contrasts")
+        table = self._cells(inner) if isinstance(inner, given.Cells) else self._listed(inner)
+        matrices = [_integers(matrix, "a matrix of contrasts", (None, None)) for matrix in form.matrices]
+        if [matrix.shape[1] for matrix in matrices] != list(table.shape):
+            raise QueryError(
+                f"contrasts need one matrix for each axis, with one column for each level: expected {table.shape} "
+                f"columns, got {tuple(matrix.shape[1] for matrix in matrices)}"
+            )
+        if any(int(m.min(initial=0)) < -LARGEST or int(m.max(initial=0)) > LARGEST for m in matrices):
+            raise QueryError(f"an entry of these contrasts exceeds {LARGEST:,}; use coarser matrices")
+        return _contrasted(table, [frozen(matrix) for matrix in matrices], [gains_of(matrix) for matrix in matrices])
+
+    def _beyond(self, columns: tuple[str, ...]) -> Compiled:
+        small = max(self.schema.shape(columns), default=0) <= SMALL
+        return self._kept_residual(columns) if small else self._residual(columns)
+
+    def _residual(self, columns: tuple[str, ...]) -> Compiled:
+        rows = helmert_rows(self.schema.shape(columns), _helmert)
+        return _contrasted(self._counted(columns), [matrix for matrix, _ in rows], [gains for _, gains in rows])
+
+    def _parities(self, form: given.ParitySums) -> Compiled:
+        own = Parities(self.schema, _names(form.columns), form.level)
+        return Signed(
+            key=own.key,
+            columns=own.columns,
+            shape=own.shape,
+            grid=1,
+            moves=Moves(1, 1, own.cells, gains=own.gains),
+            parities=own,
+            few=self.schema.cells(own.columns) <= FEW_CELLS,
+        )
+
+    def _function(self, form: given.OfHistogram) -> Compiled:
+        query = form.query
+        own = LowSensitivityQuery(
+            str(query.name),
+            query.function,
+            sensitivity=float(query.sensitivity),
+            low=float(query.low),
+            high=float(query.high),
+        )
+        statistic = Statistic(self.schema, own, rows=float(form.rows), sensitivity=float(form.sensitivity))
+        return Computed(
+            key=statistic.key,
+            columns=statistic.columns,
+            shape=(),
+            grid=statistic.grid,
+            moves=statistic.moves,
+            statistic=statistic,
+        )
+
+    def _axes(self, axes: Sequence[str | Sequence[given.Weight]]) -> tuple[Any, ...]:
+        """Columns by name, and buckets of predicates of our own; that buckets are disjoint is checked by them."""
+        made: list[str | Buckets] = []
+        for place, axis in enumerate(axes):
+            if isinstance(axis, str):
+                made.extend(_names([axis]))
+                continue
+            parts = tuple(self._weight(part) for part in axis)
+            made.append(Buckets(f"buckets {place}\0", tuple(map(str, range(len(parts)))), parts))
+        return tuple(made)
+
+    def _weight(self, weight: given.Weight) -> LinearQuery:
+        """A linear query of our own, made of copied numbers."""
+        match weight:
+            case given.Points():
+                return Lookup(self.schema, _names(weight.columns), np.array(weight.points), _floats(weight.values))
+            case given.Products():
+                terms = [self._term(coefficient, factors) for coefficient, factors in weight.terms]
+                if len(terms) == 1 and terms[0].coefficient == 1.0 and not terms[0].factors:
+                    return self._everyone
+                _refuse_inexact(terms)
+                return LinearQuery(self.schema, terms)
+        raise QueryError(f"a weight is Products or Points of maquette.query.forms, got {type(weight).__name__}")
+
+    def _term(self, coefficient: float, factors: Any) -> Term:
+        own: dict[int, Floats] = {}
+        for name, factor in dict(factors).items():
+            (column,) = _names([name])
+            values = _floats(factor)
+            if values.shape != (self.schema[column].size,):
+                raise QueryError(
+                    f"column {column!r} has {self.schema[column].size} levels, got a factor of shape {values.shape}"
+                )
+            own[self.schema.position(column)] = values
+        return Term(float(_floats(coefficient)), own)
+
+
+def asked_of(schema: Schema, question: Question) -> given.Asked:
+    """What a question is about, built for this schema: columns and linear queries become marginals."""
+    if isinstance(question, LinearQuery) or not hasattr(question, "form"):
+        asked: given.Asked = marginal_of(schema, question)
+    else:
+        asked = question
+    if getattr(asked, "schema", schema) != schema:
+        raise QueryError("a question was built for another schema; build it from curator.schema")
+    return asked
+
+
+def _summed(facts: _Facts, weight: LinearQuery) -> Summed | None:
+    """The total of a weight that is exactly a sum over columns of whole numbers; None for any other."""
+    whole = None if weight.sum is None else weight.sum.whole(weight.grid)
+    if whole is None:
+        return None
+    constant, parts = whole
+    tops = {name: int(part.max()) for name, part in parts.items()}
+    high = constant + sum(tops.values())
+    if constant < 0 or high > weight.grid or any(int(part.min()) < 0 for part in parts.values()):
+        raise QueryError("a row would weigh less than 0 or more than 1; a linear query weighs rows in [0, 1]")
+    own = {name: frozen(part) for name, part in parts.items()}
+    return Summed(**facts._asdict(), moves=Moves(constant, high, 1), constant=constant, parts=own, tops=tops)
+
+
+def _contrasted(inner: Compiled, matrices: Sequence[Integers], gains: Sequence[Gains]) -> Contrasted:
+    all_gains = together(gains)
+    if all_gains[0] * inner.moves.size > LARGEST:
+        raise QueryError(f"the weights of these contrasts exceed {LARGEST:,}; use coarser matrices")
+    shape = tuple(len(matrix) for matrix in matrices)
+    state = hashlib.sha256(f"contrasts {inner.key} {shape}".encode())
+    for matrix in matrices:
+        state.update(np.ascontiguousarray(matrix).data)
+    moves = Moves(
+        inner.moves.low, inner.moves.high, math.prod(shape), everywhere=inner.moves.everywhere, gains=all_gains
+    )
+    return Contrasted(
+        key=state.hexdigest(),
+        columns=inner.columns,
+        shape=shape,
+        grid=inner.grid,
+        moves=moves,
+        inner=inner,
+        matrices=tuple(matrices),
+    )
+
+
+def _helmert(size: int, scale: int) -> tuple[Integers, Gains]:
+    """Helmert rows of the wall's own, and their gains; kept where that takes little memory."""
+    if size <= SMALL:
+        return _kept_helmert(size, scale)
+    rows = helmert(size, scale)  # too large to be copied, and nobody else has it
+    rows.flags.writeable = False
+    return rows, gains_of(rows)
+
+
+@lru_cache(KEPT)
+def _kept_helmert(size: int, scale: int) -> tuple[Integers, Gains]:
+    rows = frozen(helmert(size, scale))
+    return rows, gains_of(rows)
+
+
+def _whole(query: LinearQuery, weights: Floats) -> Integers:
+    """Weights as whole numbers of 1/grid, within the bounds that are priced, whatever floating point did to them."""
+    return np.clip(np.rint(weights * query.grid).astype(np.int64), *query.whole_bounds)
+
+
+def _places(table: Marginal, view: _View) -> Integers:
+    """The flat cell of each point: in an axis of buckets the first that holds, and if none does, one past the end."""
+    place = np.zeros((), dtype=np.int64)
+    outside = np.zeros((), dtype=np.bool_)
+    for axis, size in zip(table.axes, table.shape, strict=True):
+        if isinstance(axis, str):
+            place = place * size + view.levels(axis).astype(np.int64)
+            continue
+        bucket = np.full((), size, dtype=np.int64)
+        for i in reversed(range(size)):
+            bucket = np.where(view.weights(axis.parts[i]) > 0.5, i, bucket)
+        outside = np.logical_or(outside, bucket == size)
+        place = place * size + bucket
+    return np.where(outside, table.cells, place)
+
+
+def _refuse_inexact(terms: Sequence[Term]) -> None:
+    """Refuse sums of products that cancel: adding them up in doubles must err by less than anyone can notice.
+
+    Whole numbers are exact below 2^53. Otherwise a product of k factors and a sum of t products err by at most
+    (k + t) 2^-53 of the sum of absolute values: less than 2^-31 here, while the grid is 2^-20. A weight that is closer
+    than that to the middle between two numbers of the grid may be rounded either way.
+    """
+    sizes = [math.prod([abs(t.coefficient), *(float(np.abs(f).max()) for f in t.factors.values())]) for t in terms]
+    total, steps = math.fsum(sizes), len(terms) + max((len(t.factors) for t in terms), default=0) + 2
+    whole = all(t.coefficient.is_integer() and all((f == np.rint(f)).all() for f in t.factors.values()) for t in terms)
+    if not total < (WHOLE if whole else LOST / steps):
+        raise QueryError(
+            f"the products of this question reach {total:.3g} before they cancel, too large to add exactly; write it "
+            "with weights in [0, 1]"
+        )
+
+
+def _names(names: Sequence[Any]) -> tuple[str, ...]:
+    """Column names as plain texts."""
+    texts = (names,) if isinstance(names, str) else tuple(names)
+    if isinstance(names, str) or not all(isinstance(name, str) for name in texts):
+        raise QueryError(f"expected a list of column names, got {names!r}")
+    return tuple(map(str.__str__, texts))
+
+
+def _floats(values: Any) -> Floats:
+    """A copy, of finite numbers only."""
+    own = _array(values, np.float64)
+    if not np.isfinite(own).all():
+        raise QueryError("weights must be finite numbers")
+    return own
+
+
+def _integers(values: Any, what: str, shape: tuple[int | None, ...]) -> Integers:
+    """A copy, of whole numbers only, of this shape (None: any length)."""
+    plain = _array(values, None)
+    own = plain if plain.dtype == np.int64 else _array(plain, np.int64)
+    if plain.dtype.kind not in "biuf" or plain.ndim != len(shape) or not np.array_equal(own, plain):
+        raise QueryError(f"{what}: expected whole numbers with {len(shape)} axes, got {plain.dtype} with {plain.ndim}")
+    if any(wanted not in (None, got) for wanted, got in zip(shape, own.shape, strict=True)):
+        raise QueryError(f"{what}: expected shape {shape}, got {own.shape}")
+    return own
+
+
+def _integer(value: Any, what: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise QueryError(f"{what} is {value!r}; expected a whole number")
+    return int(value)
+
+
+def _array(values: Any, dtype: Any) -> NDArray[Any]:
+    """A copy of the caller's numbers as a plain array; what is no array of numbers is refused."""
+    try:
+        with np.errstate(invalid="ignore"):
+            return np.array(values, dtype=dtype, copy=True, subok=False)
+    except (TypeError, ValueError, OverflowError):
+        raise QueryError(f"expected an array of numbers, got {type(values).__name__}") from None
