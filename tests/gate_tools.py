@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -15,7 +16,7 @@ import maquette as mq
 from maquette.curator import compile as compile_module
 from maquette.curator.compile import Compiler, asked_of
 from maquette.curator.compiled import Compiled, tally
-from maquette.privacy import DiscreteGaussian, DiscreteLaplace
+from maquette.privacy import DiscreteGaussian, DiscreteLaplace, Relation
 
 Unit = tuple[tuple[Any, ...], ...]  # the rows of one person
 
@@ -126,3 +127,17 @@ def exact_by_records(question: Any, records: Any) -> Any:
     """The same from the records one by one."""
     with patched(compile_module, "FEW_CELLS", 0):
         return exact(question, records)
+
+
+@contextmanager
+def one_contribution(where: Callable[[Relation], bool] = lambda _: True) -> Iterator[None]:
+    """Sensitivities as if every unit had one row."""
+    with ExitStack() as stack:
+        for name in ("one_cell", "l1", "l2_squared"):
+            sound = getattr(Relation, name)
+
+            def broken(self: Relation, m: Any, sound: Any = sound) -> int:
+                return sound(replace(self, max_contributions=1) if where(self) else self, m)
+
+            stack.enter_context(patched(Relation, name, broken))
+        yield

@@ -69,8 +69,8 @@ class _Repeating:
 
 
 def _noise_drawn_once() -> Any:
-    def init(self: Any, passage: Any, engine: Any, noise: Any, **named: Any) -> None:
-        _init(self, passage, engine, _Repeating(noise), **named)
+    def init(self: Any, passage: Any, engine: Any, questions: Any, noise: Any, **named: Any) -> None:
+        _init(self, passage, engine, questions, _Repeating(noise), **named)
 
     return patched(LazyGuard, "__init__", init)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from door_checks import GATES
 
-from gate_tools import patched, shrunk
+from gate_tools import one_contribution, patched, shrunk
 from maquette.curator import Curator, desk, scores
 from maquette.curator import compile as compile_module
 from maquette.curator import guard as guards
@@ -36,25 +36,11 @@ def _relation_ignored_in_l2() -> Any:
 
 
 def _contributions_ignored() -> Any:
-    return _one_contribution(lambda relation: True)
+    return one_contribution()
 
 
 def _contributions_ignored_where_rows_are_replaced() -> Any:
-    return _one_contribution(lambda relation: relation.kind == "replace")
-
-
-@contextmanager
-def _one_contribution(where: Callable[[Relation], bool]) -> Iterator[None]:
-    """Sensitivities as if every unit had one row."""
-    with ExitStack() as stack:
-        for name in ("one_cell", "l1", "l2_squared"):
-            sound = getattr(Relation, name)
-
-            def broken(self: Relation, m: Any, sound: Any = sound) -> int:
-                return sound(replace(self, max_contributions=1) if where(self) else self, m)
-
-            stack.enter_context(patched(Relation, name, broken))
-        yield
+    return one_contribution(lambda relation: relation.kind == "replace")
 
 
 def _rows_exchanged_for_as_many() -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 from unittest import mock
@@ -13,17 +12,17 @@ import numpy as np
 import pytest
 from game_checks import ANSWERS, ASKED, CELLS, GATES, PURE, SCHEMA, ZCDP, Seeded, Watching, table
 
+from gate_tools import one_contribution
 from maquette.audit import exponential_law, goodness_of_fit
 from maquette.curator import Curator, cap, lottery
 from maquette.curator.exact import sum_reaches
 from maquette.curator.noise import ExactNoise
 from maquette.curator.passage import Passage
 from maquette.errors import BudgetError, BudgetExceeded, MaquetteError, QueryError
-from maquette.privacy import Relation
 from maquette.query import Contrasts
 
 ROWS = (((False, "x"),), ((True, "z"),), ((True, "z"),))
-_rows, _scores, _through, _clipped = Relation._rows, lottery.Lottery._scores, Passage.through, cap.clipped
+_scores, _through, _clipped = lottery.Lottery._scores, Passage.through, cap.clipped
 
 
 @pytest.mark.parametrize("gate", GATES)
@@ -60,7 +59,7 @@ def _patch(target: Any, name: str, value: Any) -> Callable[[], Any]:
 MUTANTS = {
     "contributions ignored": (
         "lottery",
-        _patch(Relation, "_rows", lambda s, m: _rows(replace(s, max_contributions=1), m)),
+        one_contribution,
     ),
     "no factor two": ("lottery", _patch(lottery, "up", lambda scale: scale / 2)),
     "weights not priced": ("lottery", _patch(lottery.Lottery, "_scores", lambda s, p: 2 * _scores(s, p))),

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from session_gates import GATES
 
-from gate_tools import tallied
+from gate_tools import one_contribution, tallied
 from maquette.curator import Curator, results
 from maquette.curator import guard as guards
 from maquette.curator.passage import Passage
@@ -213,8 +213,7 @@ def _replace_counted_as_add_remove() -> Any:
 
 
 def _contributions_ignored() -> Any:
-    rows = Relation._rows
-    return _patched(Relation, "_rows", lambda self, marginal: rows(replace(self, max_contributions=1), marginal))
+    return one_contribution()
 
 
 def _shrunk(event: Any, factor: int) -> Any:

@@ -31,7 +31,7 @@ from maquette.curator.compiled import (
     Weighed,
     frozen,
 )
-from maquette.errors import QueryError
+from maquette.errors import MaquetteError, QueryError
 from maquette.query import (
     Amounts,
     Buckets,
@@ -87,6 +87,14 @@ class Compiler:
     def __call__(self, question: given.Asked) -> Compiled:
         """The question as the wall evaluates it; refused if it is not one, or too large to be exact."""
         form = getattr(question, "form", None)
+        try:
+            return self._form(form)
+        except MaquetteError:
+            raise
+        except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
+            raise QueryError(f"this {type(form).__name__} is not made as its class says: {error}") from None
+
+    def _form(self, form: object) -> Compiled:
         match form:
             case given.Cells():
                 return self._cells(form)
@@ -103,8 +111,8 @@ class Compiler:
             case given.OfHistogram():
                 return self._function(form)
         raise QueryError(
-            f"{type(question).__name__} is no question that the doors know; expected columns, a linear query, a "
-            "marginal, contrasts, or an object whose `form` is one of maquette.query.forms"
+            f"a door was given {type(form).__name__} for a question; expected columns, a linear query, a marginal, "
+            "contrasts, or an object whose `form` is one of maquette.query.forms"
         )
 
     def _cells(self, form: given.Cells) -> Compiled:
@@ -283,13 +291,11 @@ class Compiler:
 
 def asked_of(schema: Schema, question: Question) -> given.Asked:
     """What a question is about, built for this schema: columns and linear queries become marginals."""
-    if isinstance(question, LinearQuery) or not hasattr(question, "form"):
-        asked: given.Asked = marginal_of(schema, question)
-    else:
-        asked = question
-    if getattr(asked, "schema", schema) != schema:
+    if getattr(question, "schema", schema) != schema:
         raise QueryError("a question was built for another schema; build it from curator.schema")
-    return asked
+    if isinstance(question, LinearQuery) or not hasattr(question, "form"):
+        return marginal_of(schema, question)
+    return question
 
 
 def _summed(facts: _Facts, weight: LinearQuery) -> Summed | None:

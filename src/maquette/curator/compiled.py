@@ -45,7 +45,7 @@ def tally(engine: Engine, question: Compiled) -> Integers:
 
 def frozen(values: NDArray[Any], dtype: type[np.generic] = np.int64) -> NDArray[Any]:
     """A copy that can never be written to, not even by whoever holds it: its memory is that of a bytes object."""
-    exact = np.ascontiguousarray(values, dtype=dtype)
+    exact = np.asarray(values, dtype=dtype, order="C")
     return np.frombuffer(exact.tobytes(), dtype=dtype).reshape(exact.shape)
 
 

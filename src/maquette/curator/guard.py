@@ -33,12 +33,15 @@ class Questions:
     def __init__(self, compile: Compiler, relation: Relation) -> None:  # noqa: A002
         self._compile = compile
         self._relation = relation
-        self.most = relation.max_contributions * GRID
+
+    def most(self, grid: int) -> int:
+        """How far a unit can move a count, in whole numbers of 1/grid."""
+        return self._relation.max_contributions * grid
 
     def compiled(self, question: LinearQuery | Asked) -> Compiled:
         """The question as the wall evaluates it."""
         m = self._compile(asked_of(self._compile.schema, question))
-        if m.moves.gains is not None or self._relation.one_cell(m) * (GRID // m.grid) > self.most:
+        if m.moves.gains is not None or self._relation.one_cell(m) > self.most(m.grid):
             raise QueryError("a guard tests counts: a row may add at most 1; ask for contrasts and amounts by measure")
         return m
 
@@ -92,7 +95,7 @@ class Guard:
         """Charge the whole guard, then draw its threshold; a request name that was used before is refused."""
         if not 0 < threshold <= MAX_THRESHOLD:
             raise QueryError(f"threshold is {threshold!r}; expected a positive number of rows, {MAX_THRESHOLD} at most")
-        settings = _calibrated(passage, units, hits, questions.most, numeric=numeric, refreshed=refreshed)
+        settings = _calibrated(passage, units, hits, questions.most(GRID), numeric=numeric, refreshed=refreshed)
         name = request or f"guard:{uuid.uuid4().hex}"
         _, cost = passage.through(
             "guard",

@@ -80,7 +80,7 @@ class LazyGuard:
             )
         if not 0 < threshold <= MAX_THRESHOLD:
             raise QueryError(f"threshold is {threshold!r}; expected a positive number of rows, {MAX_THRESHOLD} at most")
-        event = calibrated(passage, units, hits, questions.most)
+        event = calibrated(passage, units, hits, questions.most(GRID))
         try:
             _, cost = passage.through(
                 "lazy_guard",
