@@ -112,7 +112,7 @@ def test_a_sum_and_a_diagram_agree_on_what_they_both_know() -> None:
     for _ in range(30):
         schema = Schema([Integer(f"c{i}", 0, int(rng.integers(1, 5))) for i in range(3)])
         query = additive(schema, {c.name: rng.integers(0, 3, c.size) / 2 for c in schema})
-        drawn, summed = Diagram(schema, query.terms), Sum.of(schema, query.terms)
+        drawn, summed = Diagram(schema, query.terms).drawn, Sum.of(schema, query.terms)
         assert summed is not None
         assert drawn.columns == summed.columns
         assert (min(drawn.values), max(drawn.values)) == (min(summed.values), max(summed.values))

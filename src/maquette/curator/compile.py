@@ -7,7 +7,6 @@ by the wall's own instances. From then on nothing of the caller's is looked at a
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -35,6 +34,7 @@ from maquette.errors import MaquetteError, QueryError
 from maquette.query import (
     Amounts,
     Buckets,
+    Keys,
     LinearQuery,
     Lookup,
     LowSensitivityQuery,
@@ -44,16 +44,17 @@ from maquette.query import (
     marginal_of,
 )
 from maquette.query import forms as given
-from maquette.query.contrasts import Gains, gains_of, helmert, helmert_rows, together
+from maquette.query.contrasts import Gains, digest_of, gains_of, helmert, helmert_rows, together
 from maquette.query.linear import Term
 from maquette.query.lookup import KeyIndex, checked_points
+from maquette.query.marginal import MAX_OUTPUT
 from maquette.query.moves import LARGEST, Moves
 from maquette.schema import Schema
 
 WHOLE = 2.0**53  # doubles hold whole numbers up to here exactly
 LOST = 2.0**22  # rounding errors of this many halves of 2^-53 stay below 2^-31, far less than the grid
 KEPT = 2**10  # plain tables and residuals, which are asked for again and again
-SMALL = 2**6  # levels of a column whose Helmert rows are kept
+SMALL = 2**7  # levels of a column whose Helmert rows are kept
 
 Floats = NDArray[np.float64]
 Question = given.Asked | LinearQuery | Sequence[str]
@@ -178,13 +179,10 @@ class Compiler:
     def _listed(self, form: given.Listed) -> Compiled:
         names = _names(form.columns)
         points = checked_points(self.schema, names, form.points)
-        if list(names) != sorted(names, key=self.schema.position) or not np.array_equal(
-            np.unique(points, axis=0), points
-        ):
+        own = Keys(self.schema, Lookup(self.schema, names, points, np.ones(len(points))))
+        if own.columns != names or not np.array_equal(own.points, points):
             raise QueryError("keys must be different and in increasing order, their columns in the schema's order")
-        state = hashlib.sha256("\0".join(["keys", *names, ""]).encode() + points.tobytes())
-        facts = _Facts(state.hexdigest(), names, (len(points),), 1)
-        return self._at_points(facts, Moves(1, 1, len(points), everywhere=False), points, None)
+        return self._at_points(_Facts(own.key, own.columns, own.shape, 1), own.moves, points, None)
 
     def _at_points(self, facts: _Facts, moves: Moves, points: NDArray[np.int32], weights: Integers | None) -> AtPoints:
         own = frozen(points, np.int32)
@@ -317,14 +315,13 @@ def _contrasted(inner: Compiled, matrices: Sequence[Integers], gains: Sequence[G
     if all_gains[0] * inner.moves.size > LARGEST:
         raise QueryError(f"the weights of these contrasts exceed {LARGEST:,}; use coarser matrices")
     shape = tuple(len(matrix) for matrix in matrices)
-    state = hashlib.sha256(f"contrasts {inner.key} {shape}".encode())
-    for matrix in matrices:
-        state.update(np.ascontiguousarray(matrix).data)
+    if math.prod(shape) > MAX_OUTPUT:
+        raise QueryError(f"these contrasts have {math.prod(shape):,} values, more than {MAX_OUTPUT:,}; use fewer rows")
     moves = Moves(
         inner.moves.low, inner.moves.high, math.prod(shape), everywhere=inner.moves.everywhere, gains=all_gains
     )
     return Contrasted(
-        key=state.hexdigest(),
+        key=digest_of(inner.key, matrices),
         columns=inner.columns,
         shape=shape,
         grid=inner.grid,
@@ -343,7 +340,7 @@ def _helmert(size: int, scale: int) -> tuple[Integers, Gains]:
     return rows, gains_of(rows)
 
 
-@lru_cache(KEPT)
+@lru_cache(2**8)
 def _kept_helmert(size: int, scale: int) -> tuple[Integers, Gains]:
     rows = frozen(helmert(size, scale))
     return rows, gains_of(rows)

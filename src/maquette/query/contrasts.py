@@ -103,10 +103,7 @@ class Contrasts:
     @cached_property
     def key(self) -> str:
         """The canonical digest of the question."""
-        state = hashlib.sha256(f"contrasts {self.marginal.key} {self.shape}".encode())
-        for matrix in self.matrices:
-            state.update(matrix.tobytes())
-        return state.hexdigest()
+        return digest_of(self.marginal.key, self.matrices)
 
     @cached_property
     def gains(self) -> Gains:
@@ -168,6 +165,14 @@ def _kept_rows(size: int, scale: int) -> tuple[Matrix, Gains]:
     rows = helmert(size, scale)
     rows.flags.writeable = False
     return rows, gains_of(rows)
+
+
+def digest_of(table: str, matrices: Sequence[Matrix]) -> str:
+    """The canonical digest of combinations of a table of this digest."""
+    state = hashlib.sha256(f"contrasts {table} {tuple(len(matrix) for matrix in matrices)}".encode())
+    for matrix in matrices:
+        state.update(np.ascontiguousarray(matrix).data)
+    return state.hexdigest()
 
 
 def gains_of(matrix: Matrix) -> Gains:

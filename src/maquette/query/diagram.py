@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,14 @@ RESOLUTION = 2**40  # weights closer than this are the same weight
 
 State = tuple[tuple[int, float], ...]  # (what is left of a term, what it has collected so far), sorted
 Split = tuple[list[State], list[int]]
+
+
+class Drawn(NamedTuple):
+    """What is kept of a diagram: its name, the columns that matter, and the weights that occur."""
+
+    digest: str
+    columns: tuple[str, ...]
+    values: frozenset[float]
 
 
 class Diagram:
@@ -48,8 +56,8 @@ class Diagram:
             tail = self._tails.first[index]
             start[tail] = start.get(tail, 0.0) + term.coefficient
         root = self._root(_state(start))
-        self.digest = self._digests[root].hex()
-        self.columns = tuple(schema.columns[position].name for position in sorted(self._used))
+        columns = tuple(schema.columns[position].name for position in sorted(self._used))
+        self.drawn = Drawn(self._digests[root].hex(), columns, frozenset(self.values))
 
     def _root(self, start: State) -> int:
         layers: list[dict[State, Split]] = []

@@ -21,13 +21,14 @@ from numpy.typing import NDArray
 
 from maquette.errors import QueryError
 from maquette.query.additive import DRAWN, Sum
-from maquette.query.diagram import Diagram
+from maquette.query.diagram import Diagram, Drawn
 from maquette.query.forms import Products, Weight
 from maquette.schema import Schema
 
 FINE = 2**20
 MAX_TERMS = 4096
 MAX_CELLS = 2**26
+_REMEMBERED = 2**16  # bytes of the factors of a question whose diagram is remembered
 
 Weights = NDArray[np.float64]
 
@@ -144,10 +145,13 @@ class LinearQuery:
         return Sum.of(self.schema, self.terms)
 
     @cached_property
-    def _diagram(self) -> Diagram | Sum:
+    def _diagram(self) -> Drawn | Sum:
         if self.sum is not None and self.sum.cells > DRAWN:
             return self.sum
-        return Diagram(self.schema, self.terms)
+        content = tuple((term.coefficient, term.key) for term in self.terms)
+        if sum(len(name) for _, key in content for _, name in key) > _REMEMBERED:
+            return Diagram(self.schema, self.terms).drawn
+        return _drawn(self.schema, content)
 
     @property
     def key(self) -> str:
@@ -297,6 +301,13 @@ def _term_sql(schema: Schema, term: Term) -> str:
         ]
         parts.append(f"CASE {' '.join(cases)} ELSE 0 END")
     return "(" + " * ".join(parts) + ")"
+
+
+@lru_cache(2**10)
+def _drawn(schema: Schema, content: tuple[tuple[float, tuple[tuple[int, bytes], ...]], ...]) -> Drawn:
+    """The diagram of some terms, from what they hold and nothing else: whoever asks for the same gets the same."""
+    terms = [Term(c, {position: np.frombuffer(name) for position, name in key}, dict(key)) for c, key in content]
+    return Diagram(schema, terms).drawn
 
 
 @lru_cache(2**8)
