@@ -1,6 +1,7 @@
 """The wall: the only rooms with raw rows. Outside, import from here and from nowhere deeper."""
 
 from maquette.curator.curator import Curator
+from maquette.curator.deadline import Deadline
 from maquette.curator.desk import Law, Mechanism, Question
 from maquette.curator.guard import Guard
 from maquette.curator.lazy_guard import LazyGuard
@@ -16,6 +17,7 @@ from maquette.curator.table import PrivateTable
 __all__ = [
     "Chosen",
     "Curator",
+    "Deadline",
     "Drawn",
     "Errors",
     "ExactNoise",

@@ -10,6 +10,7 @@ post-processing, so the privacy of the whole system is the privacy of these door
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from fractions import Fraction
 from pathlib import Path
 from typing import Literal
@@ -17,6 +18,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from maquette.curator.deadline import Deadline, Work
 from maquette.curator.desk import Desk, Law, Mechanism, Question
 from maquette.curator.guard import Guard
 from maquette.curator.lazy_guard import LazyGuard
@@ -43,6 +45,11 @@ class Curator(Desk):
     set back to an older copy. Every curator has a ledger of its own: two on the same rows spend two budgets, so keep
     one table under one ledger file. `noise` is for tests: with any but the default, `private` is False.
 
+    With a `deadline` in seconds, whatever a door answers or refuses after its charge leaves that long after it was
+    asked, so that the time tells nothing about the rows; what is not ready by then is refused as `DeadlineMissed`,
+    its charge kept, and never told. "auto" computes it from the question and from `max_rows`, a public number of rows
+    that the table will not exceed. Recorded answers leave at once.
+
     >>> import maquette as mq
     >>> schema = mq.Schema([mq.Boolean("smoker")])
     >>> table = mq.open_table({"smoker": [True, False, True]}, schema)
@@ -61,8 +68,19 @@ class Curator(Desk):
         anchor: str | Path | None = None,
         relation: Kind = "add-remove",
         noise: NoiseSource | None = None,
+        deadline: Deadline | None = None,
+        max_rows: int | None = None,
     ) -> None:
-        super().__init__(table, budget, ledger=ledger, anchor=anchor, relation=relation, noise=noise)
+        super().__init__(
+            table,
+            budget,
+            ledger=ledger,
+            anchor=anchor,
+            relation=relation,
+            noise=noise,
+            deadline=deadline,
+            max_rows=max_rows,
+        )
 
     @property
     def ledger(self) -> Ledger:
@@ -87,6 +105,10 @@ class Curator(Desk):
         """What an answered request released, as it was recorded; free, and None where there is no answer."""
         recorded = self.ledger.lookup(request)
         return None if recorded is None else tuple(unpack(recorded.answer))
+
+    def within(self, deadline: Deadline | None) -> AbstractContextManager[None]:
+        """Give every door used inside `with curator.within(0.5):` this deadline; None leaves the curator's own."""
+        return self._passage.within(deadline)
 
     def close(self) -> None:
         """Close the ledger; the curator answers no more."""
@@ -158,6 +180,7 @@ class Curator(Desk):
             evaluate=evaluate,
             request=request,
             analyst=analyst,
+            work=Work.of(marginals),
         )
         accountant = self.budget.accountant
         return tuple(
@@ -206,6 +229,7 @@ class Curator(Desk):
             evaluate=evaluate,
             request=request,
             analyst=analyst,
+            work=Work.of(marginals),
         )
         return Errors(values / grid, event, grid, cost)
 
@@ -263,6 +287,7 @@ class Curator(Desk):
             },
             request=request,
             analyst=analyst,
+            work=Work.of(marginals),
         )
         which = int(np.searchsorted(np.cumsum(sizes), index, side="right"))
         if over == "marginals":
@@ -316,6 +341,7 @@ class Curator(Desk):
             public={"questions": [m.key for m in marginals], "candidates": digest([rounded])},
             request=request,
             analyst=analyst,
+            work=Work(Work.of(marginals).columns, table.size),
         )
         return Chosen(index, None, None, cost)
 

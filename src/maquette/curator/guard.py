@@ -10,6 +10,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike
 
+from maquette.curator.deadline import Work
 from maquette.curator.noise import NoiseSource, check_gaussian, check_laplace
 from maquette.curator.passage import Arrays, Passage, digest
 from maquette.curator.results import Tested
@@ -69,17 +70,22 @@ class Guard:
             passage, units, hits, relation.max_contributions * GRID, numeric=numeric, refreshed=refreshed
         )
         name = request or f"guard:{uuid.uuid4().hex}"
+        drawn: list[SparseVector] = []
+
+        def evaluate() -> Arrays:
+            drawn.append(SparseVector(settings, math.ceil(threshold * GRID), noise))
+            return []
+
         _, cost = passage.through(
             "guard",
             events=[settings.event],
             public={"threshold": threshold, "hits": hits, "numeric": numeric, "refreshed": settings.refreshed},
-            evaluate=lambda: [],
+            evaluate=evaluate,
             request=name,
             analyst=analyst,
         )
         passage.ledger.open_guard(name, hits=hits)
-        vector = SparseVector(settings, math.ceil(threshold * GRID), noise)
-        return cls(passage, engine, vector, name=name, analyst=analyst, cost=cost)
+        return cls(passage, engine, drawn[0], name=name, analyst=analyst, cost=cost)
 
     @property
     def hits_left(self) -> int:
@@ -129,6 +135,7 @@ class Guard:
                 analyst=self._analyst,
                 guard=self._name,
                 hit=lambda recorded: bool(recorded[0][0]),
+                work=Work.of([m]),
             )
         above, value = (int(part) for part in arrays[0])
         return Tested(bool(above), value / GRID if above and numeric else None)
