@@ -107,7 +107,12 @@ class Curator(Desk):
         return None if recorded is None else tuple(unpack(recorded.answer))
 
     def within(self, deadline: Deadline | None) -> AbstractContextManager[None]:
-        """Give every door used inside `with curator.within(0.5):` this deadline; None leaves the curator's own."""
+        """Give all that is asked inside `with curator.within(0.5):` this deadline; None leaves the curator's own.
+
+        The deadline is counted from the start of the block, and the block ends when what was found may be told: do in
+        it what is done with an answer, and tell nothing before it has ended. A second question in it begins when the
+        first is released.
+        """
         return self._passage.within(deadline)
 
     def close(self) -> None:

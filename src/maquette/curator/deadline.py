@@ -23,6 +23,7 @@ T = TypeVar("T")
 Deadline = float | Literal["auto"]
 
 RECORDING = 0.25  # of a deadline is for the durable record of the answer
+PREPARING = 0.125  # of a deadline may go into reading a question; what takes longer, such as planning, comes before it
 LONGEST = 3600.0  # seconds
 SPIN = 0.001  # seconds before a moment from which the clock is watched: a sleep alone ends some 0.1 ms late
 
@@ -75,8 +76,26 @@ class Moments:
 
     @classmethod
     def of(cls, start: float, seconds: float) -> Moments:
-        """The two moments of a request that begins now."""
+        """The two moments of a request that begins at `start`."""
         return cls(start + (1 - RECORDING) * seconds, start + seconds)
+
+
+@dataclass
+class Span:
+    """A stretch of work whose results are told when it ends: requests in it take their turns, the first from its start.
+
+    `released` is when the last of them may be told; None while rows were not consulted.
+    """
+
+    deadline: Deadline | None
+    start: float
+    released: float | None = None
+
+    def begin(self, now: float, seconds: float) -> float:
+        """From when the next request counts; rows have no part in it."""
+        if self.released is not None:
+            return max(self.released, now)
+        return self.start if now - self.start <= PREPARING * seconds else now
 
 
 @dataclass(frozen=True)

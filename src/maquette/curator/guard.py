@@ -85,6 +85,8 @@ class Guard:
             analyst=analyst,
         )
         passage.ledger.open_guard(name, hits=hits)
+        if not drawn:  # it was paid for, and interrupted before it opened
+            evaluate()
         return cls(passage, engine, drawn[0], name=name, analyst=analyst, cost=cost)
 
     @property

@@ -19,7 +19,17 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from maquette.curator.deadline import Attempt, Clock, Deadline, Moments, SystemClock, Work, check_deadline, seconds
+from maquette.curator.deadline import (
+    Attempt,
+    Clock,
+    Deadline,
+    Moments,
+    Span,
+    SystemClock,
+    Work,
+    check_deadline,
+    seconds,
+)
 from maquette.curator.kernels import load
 from maquette.errors import BudgetExceeded, DeadlineMissed, LedgerCorrupted
 from maquette.privacy import UNITS_PER_ONE, Budget, Composed, Event, Loss
@@ -28,7 +38,7 @@ from maquette.privacy.ledger import Ledger, Recorded, Request, Ticket
 Arrays = list[NDArray[np.int64]]
 
 KEPT = 1_000  # shapes of recorded arrays
-_WITHIN: ContextVar[Mapping[int, Deadline]] = ContextVar("deadlines by passage", default={})  # noqa: B039
+_SPANS: ContextVar[Mapping[int, Span]] = ContextVar("spans by passage", default={})  # noqa: B039
 
 
 class Passage:
@@ -70,7 +80,8 @@ class Passage:
         Under a deadline everything else leaves at one moment, counted from here (`_on_time`); `work` is what "auto"
         computes it from.
         """
-        moments = self._moments(work)
+        span = _SPANS.get().get(id(self))
+        moments = self._moments(span, work)
         units = self.budget.accountant.units(Composed(tuple(events)))
         description = json.dumps({"door": door, "events": _grouped(events), **public}, sort_keys=True)
         asked = Request(
@@ -85,23 +96,33 @@ class Passage:
         ticket = self._reserve(asked)
         if isinstance(ticket, Recorded):
             return unpack(ticket.answer), cost
-        if moments is not None:
-            return self._on_time(ticket, evaluate, hit, moments), cost
-        with self._one_at_a_time:
+
+        def found() -> tuple[bytes, bool]:
             arrays = evaluate()
-        recorded = pack(arrays)
-        self.ledger.commit(ticket, recorded, hit=hit(arrays))
+            return pack(arrays), hit(arrays)
+
+        if moments is not None:
+            return self._on_time(ticket, found, moments, span), cost
+        with self._one_at_a_time:
+            recorded, was_hit = found()
+        self.ledger.commit(ticket, recorded, hit=was_hit)
         return unpack(recorded), cost
 
     @contextmanager
     def within(self, deadline: Deadline | None) -> Iterator[None]:
-        """Whatever goes through meanwhile, in this thread, has this deadline; None leaves the one that holds."""
-        declared, known = self._declared(deadline), _WITHIN.get()
-        token = _WITHIN.set(known if declared is None else {**known, id(self): declared})
+        """Whatever goes through meanwhile, in this thread, has this deadline, counted from here; None leaves ours.
+
+        The block ends when all of it may be told, also if it ends by an exception: what is done in it with an answer,
+        or instead of one, is not seen from outside. A further request in it begins when the one before is released.
+        """
+        span = Span(self._declared(deadline) or self._deadline, self._clock.monotonic())
+        token = _SPANS.set({**_SPANS.get(), id(self): span})
         try:
             yield
         finally:
-            _WITHIN.reset(token)
+            _SPANS.reset(token)
+            if span.released is not None:
+                self._clock.until(span.released)
 
     def _declared(self, deadline: Deadline | None) -> Deadline | None:
         check_deadline(deadline, self._max_rows)
@@ -109,26 +130,30 @@ class Passage:
             load()  # once; otherwise the number of rows would decide which question waits for it
         return deadline
 
-    def _moments(self, work: Work) -> Moments | None:
-        start = self._clock.monotonic()
-        deadline = _WITHIN.get().get(id(self), self._deadline)
-        return None if deadline is None else Moments.of(start, seconds(deadline, self._max_rows, work))
+    def _moments(self, span: Span | None, work: Work) -> Moments | None:
+        deadline = self._deadline if span is None else span.deadline
+        if deadline is None:
+            return None
+        length = seconds(deadline, self._max_rows, work)
+        if span is None:
+            return Moments.of(self._clock.monotonic(), length)
+        if span.released is not None:
+            self._clock.until(span.released)
+        return Moments.of(span.begin(self._clock.monotonic(), length), length)
 
     def _on_time(
-        self, ticket: Ticket, evaluate: Callable[[], Arrays], hit: Callable[[Arrays], bool], moments: Moments
+        self, ticket: Ticket, evaluate: Callable[[], tuple[bytes, bool]], moments: Moments, span: Span | None
     ) -> Arrays:
         """Evaluate, decide at a fixed moment, record, and release at a fixed moment, or refuse at the same one.
 
         What is not evaluated when it is decided, or failed, is withheld: the ledger takes it for lost, so that neither
         a retry nor a restart tells it. Recording begins at that moment, whatever came before, so how long it takes
-        depends on the disk; an answer whose record ends too late is withheld all the same.
+        depends on the disk; an answer whose record ends too late is withheld all the same. Within a span it is the end
+        of the span that waits.
         """
-
-        def work() -> tuple[bytes, bool]:
-            arrays = evaluate()
-            return pack(arrays), hit(arrays)
-
-        found = Attempt(work, self._clock, self._one_at_a_time).by(moments.decided)
+        if span is not None:
+            span.released = moments.released
+        found = Attempt(evaluate, self._clock, self._one_at_a_time).by(moments.decided)
         self._clock.until(moments.decided)
         try:
             if found is None:
@@ -141,7 +166,8 @@ class Passage:
                 raise DeadlineMissed
             arrays = unpack(recorded)
         finally:
-            self._clock.until(moments.released)
+            if span is None:
+                self._clock.until(moments.released)
         return arrays
 
     def _reserve(self, asked: Request) -> Ticket | Recorded:

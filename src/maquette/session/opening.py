@@ -81,7 +81,7 @@ def online(
     )
     record, market = Record.of(curator, name), Market(curator)
     widths = Widths(beta, simultaneous, gaussian=not market.pure)
-    with curator.within(deadline), record.lock:
+    with record.lock, curator.within(deadline):  # what is found is nobody's before it is released
         record.refresh()
         opening = _Opening(curator, record, market, widths, alpha)
         tolerance = opening.tolerance(rows)

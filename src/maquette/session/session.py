@@ -140,7 +140,7 @@ class Session:
             raise QueryError("expected a list of questions; ask a single one with `ask`")
         _check_analyst(analyst)
         questions = [Asked.of(self.curator.schema, question) for question in asked]
-        with self.curator.within(self.deadline), self._lock:
+        with self._lock, self.curator.within(self.deadline):
             self._record.refresh()
             new = [question for question in questions if question.key not in self._answers]
             paid = free = self._free
@@ -175,7 +175,7 @@ class Session:
         if (count := math.comb(len(wide), size)) > MAX_PREPARED:
             raise QueryError(f"there are {count:,} sets of {size} columns, more than {MAX_PREPARED:,}; prepare fewer")
         needs = [Need(Marginal(schema, columns)) for columns in itertools.combinations(wide, size)]
-        with self.curator.within(self.deadline), self._lock:
+        with self._lock, self.curator.within(self.deadline):
             self._record.refresh()
             self._planner.asked(size).update(need.marginal.columns for need in needs)
             order = self._planner.plan(needs)
