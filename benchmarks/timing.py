@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import os
 import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -172,6 +173,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=[], help="scenarios")
     parser.add_argument("--without", type=int, default=2_000, help="pairs without a deadline, at most")
     asked = parser.parse_args()
+    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors; a quiet run has hardly any, and misses none")
     print(f"{'scenario':12}{'deadline':>9}{'pairs':>9}{'median ms of either':>22}{'AUC':>8}{'rho':>9}  missed  minutes")
     for name, sides in scenarios(asked.only):
         for deadline, pairs in ((None, min(asked.pairs, asked.without)), (asked.deadline, asked.pairs)):

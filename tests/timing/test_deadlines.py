@@ -11,7 +11,7 @@ import timing_checks as checks
 from timing_checks import AGE, DEADLINE, ROWS, SCHEMA, TOTAL, Scene
 
 import maquette as mq
-from maquette.curator import Curator, deadline
+from maquette.curator import Curator, deadline, kernels
 from maquette.curator.deadline import Moments, SystemClock, Work, seconds
 from maquette.errors import BudgetExceeded, DeadlineMissed, QueryError, RequestLost
 from maquette.privacy.ledger import inspect
@@ -225,6 +225,14 @@ def test_auto_grows_with_what_is_declared_and_asked() -> None:
     assert seconds("auto", 10**6, one) == pytest.approx(deadline.BASE + 2e6 * 1e-7 + 10 * 2e-6)
     assert seconds("auto", 10**6, one) < seconds("auto", 10**6, two) < seconds("auto", 10**7, two)
     assert seconds(0.25, 10**9, two) == 0.25
+
+
+def test_the_compiled_kernel_is_loaded_with_the_deadline_and_not_when_enough_rows_were_counted() -> None:
+    kernels._kernel.cache_clear()
+    curator = Curator(mq.open_table(ROWS, SCHEMA), mq.Budget(epsilon=1.0))
+    assert not kernels._kernel.cache_info().currsize
+    with curator.within(1.0):
+        assert kernels._kernel.cache_info().currsize
 
 
 def test_two_moments_of_a_deadline() -> None:
