@@ -6,8 +6,10 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import hypothesis.strategies as st
 import pytest
 import timing_checks as checks
+from hypothesis import given, settings
 from timing_checks import AGE, DEADLINE, ROWS, SCHEMA, TOTAL, Scene
 
 import maquette as mq
@@ -16,6 +18,8 @@ from maquette.curator.deadline import Moments, SystemClock, Work, seconds
 from maquette.errors import BudgetExceeded, DeadlineMissed, QueryError, RequestLost
 from maquette.privacy.ledger import inspect
 from maquette.release import direct
+
+LENGTHS = st.sampled_from([0.0, 0.1, 0.2, 0.3, 0.7, 0.8, 0.9, 1.1, 5.0])
 
 
 @pytest.mark.parametrize("cost", [0.0, 0.02, 0.3])
@@ -87,6 +91,28 @@ def test_what_is_late_before_its_turn_never_begins() -> None:
         scene.clock.hanging = False
     scene.curator.measure(TOTAL, epsilon=0.1)
     assert scene.engine.counted == 1
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(st.lists(st.tuples(LENGTHS, LENGTHS), min_size=1, max_size=4))
+def test_answers_are_told_at_the_deadline_or_never(lengths: list[tuple[float, float]]) -> None:
+    """Whatever evaluating and recording take, and whatever came before."""
+    scene = Scene()
+    for number, (cost, recording) in enumerate(lengths):
+        scene.engine.cost, scene.recording = cost, recording
+        name, told = f"r{number}", []
+        taken = scene.taken(
+            lambda name=name, told=told: told.append(scene.curator.measure(AGE, request=name, epsilon=0.1))
+        )
+        in_time = cost <= 0.75 and recording <= 0.25
+        assert bool(told) == in_time == (scene.curator.recall(name) is not None)
+        if cost <= 0.75 and not in_time:  # the disk's own time
+            assert taken == pytest.approx(0.75 + recording)
+        elif cost <= 0.75:
+            assert taken == pytest.approx(DEADLINE)
+    states = [charge.state for charge in scene.curator.ledger.charges()]
+    assert states == ["answered" if c <= 0.75 and r <= 0.25 else "lost" for c, r in lengths]
+    assert scene.curator.spent.epsilon == pytest.approx(0.1 * len(lengths))
 
 
 def test_a_guard_that_was_paid_for_and_not_opened_can_be_opened(monkeypatch: pytest.MonkeyPatch) -> None:
