@@ -17,6 +17,7 @@ MaquetteError
     ├── RequestConflict         a request id reused for another question or analyst
     ├── RequestBusy             the same request is being evaluated right now
     └── RequestLost             a request was charged, then interrupted; its charge is kept
+        └── DeadlineMissed        no answer by its deadline, and none later; its charge is kept
 
 Each class has a stable `code`. A message says what happened, what was expected and what to do next; no message
 holds a value computed from rows, except `OutOfDomain`, which speaks to the custodian while the table is loaded.
@@ -26,6 +27,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import ClassVar
+
+MISSED = (
+    "this request had no answer by its deadline: its charge is kept and it is never answered. Ask under a fresh "
+    "request name, which is charged anew; a custodian whose answers are late declares a longer deadline"
+)
 
 
 class MaquetteError(Exception):
@@ -144,6 +150,15 @@ class RequestLost(LedgerError):
     """The request was charged and then interrupted: the charge is kept and it is never evaluated again."""
 
     code = "ledger.request-lost"
+
+
+class DeadlineMissed(RequestLost):
+    """A request was charged and had no answer by its deadline: it is never answered. The text is always the same."""
+
+    code = "ledger.deadline-missed"
+
+    def __init__(self, message: str = MISSED) -> None:
+        super().__init__(message)
 
 
 class PrivacyWarning(UserWarning):

@@ -19,6 +19,11 @@ LIMIT = 100
 ids = st.sampled_from("abcdefgh")
 analysts = st.sampled_from(["ann", "bob"])
 guards = st.sampled_from(["g", "h"])
+REFUSALS = {
+    "reserved": "ledger.request-busy",
+    "lost": "ledger.request-lost",
+    "withheld": "ledger.deadline-missed",
+}
 
 
 @dataclass
@@ -37,7 +42,7 @@ class Model:
         if known := self.requests.get(key):
             if known[:2] != [analyst, digest]:
                 return "ledger.request-conflict"
-            return {"reserved": "ledger.request-busy", "lost": "ledger.request-lost"}.get(str(known[2]), known[2])
+            return REFUSALS.get(str(known[2]), known[2])
         own = self.limits.get(analyst, LIMIT)
         if self.spent(analyst) + units > own or self.spent() + units > LIMIT:
             return "budget.exceeded"
@@ -65,6 +70,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.directory = tempfile.TemporaryDirectory()
         self.model = Model()
         self.tickets: dict[str, Ticket] = {}
+        self.committed: dict[str, tuple[Ticket, bool]] = {}
 
     @initialize()
     def open(self) -> None:
@@ -91,9 +97,33 @@ class LedgerMachine(RuleBasedStateMachine):
         key = data.draw(st.sampled_from(sorted(self.tickets)))
         ticket = self.tickets.pop(key)
         self.ledger.commit(ticket, answer, hit=hit)
+        self.committed[key] = ticket, hit
         self.model.requests[key][2] = answer
         if ticket.request.guard is not None and not hit:
             self.model.guards[ticket.request.guard][0] += 1
+
+    @precondition(lambda self: self.tickets)
+    @rule(data=st.data())
+    def withhold(self, data: st.DataObject) -> None:
+        key = data.draw(st.sampled_from(sorted(self.tickets)))
+        ticket = self.tickets.pop(key)
+        self.ledger.withhold(ticket)
+        self.model.requests[key][2] = "withheld"
+        assert self.ledger.lookup(key) is None
+        assert code(lambda: self.ledger.commit(ticket, b"late")) == "ledger"
+
+    @precondition(lambda self: self.committed)
+    @rule(data=st.data())
+    def withhold_what_was_answered(self, data: st.DataObject) -> None:
+        key = data.draw(st.sampled_from(sorted(self.committed)))
+        ticket, hit = self.committed.pop(key)
+        self.ledger.withhold(ticket)
+        self.model.requests[key][2] = "withheld"
+        if ticket.request.guard is not None and not hit:
+            left = self.model.guards[ticket.request.guard]
+            left[0] = max(0, left[0] - 1)
+        assert self.ledger.lookup(key) is None
+        assert code(lambda: self.ledger.withhold(ticket)) == "ledger"
 
     @rule(analyst=analysts, units=st.integers(0, 120))
     def limit_analyst(self, analyst: str, units: int) -> None:
@@ -115,6 +145,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.ledger.close()
         self.open()
         self.tickets.clear()
+        self.committed.clear()
         for entry in self.model.requests.values():
             entry[2] = "lost" if entry[2] == "reserved" else entry[2]
         for left in self.model.guards.values():
@@ -129,7 +160,8 @@ class LedgerMachine(RuleBasedStateMachine):
             assert self.ledger.hits_left(guard) == left
         states = {charge.id: charge.state for charge in self.ledger.charges()}
         assert states == {
-            key: "answered" if isinstance(entry[2], bytes) else entry[2] for key, entry in self.model.requests.items()
+            key: "answered" if isinstance(entry[2], bytes) else {"withheld": "lost"}.get(str(entry[2]), entry[2])
+            for key, entry in self.model.requests.items()
         }
 
     def teardown(self) -> None:

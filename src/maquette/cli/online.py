@@ -59,6 +59,7 @@ def online(
     missing: options.Missing = None,
     delimiter: options.Delimiter = None,
     analyst: Annotated[str, typer.Option(help="On whose account.")] = "custodian",
+    deadline: options.Seconds = None,
     json: options.Json = False,
 ) -> None:
     """Answer any number of questions, paying only for what must be learnt; continued where it was left.
@@ -80,7 +81,7 @@ def online(
         missing=missing,
         delimiter=delimiter,
     ) as curator:
-        session = mq.online(curator, alpha=alpha, beta=beta, rows=rows)
+        session = mq.online(curator, alpha=alpha, beta=beta, rows=rows, deadline=deadline)
         if sys.stdin.isatty() and not json:
             typer.echo(f"{session!r}\nAsk, or .help; .quit to leave.")
         failed = False

@@ -30,6 +30,9 @@ LedgerFile = Annotated[Path | None, typer.Option("--ledger", help="Default: the 
 Missing = Annotated[list[str] | None, typer.Option("--missing", help='A text that means "no value", such as "?".')]
 Delimiter = Annotated[str | None, typer.Option("--delimiter", help="Between the fields of a CSV, if not a comma.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Seconds = Annotated[
+    float | None, typer.Option("--deadline", help="Seconds each access to the rows takes, so that time tells nothing.")
+]
 Confidence = Annotated[float, typer.Option(help="Of the noise intervals.")]
 
 

@@ -2,6 +2,7 @@
 
 from maquette.curator.compile import Question
 from maquette.curator.curator import Curator
+from maquette.curator.deadline import Deadline
 from maquette.curator.desk import Law, Mechanism
 from maquette.curator.guard import Guard
 from maquette.curator.lazy_guard import LazyGuard
@@ -17,6 +18,7 @@ from maquette.curator.table import PrivateTable
 __all__ = [
     "Chosen",
     "Curator",
+    "Deadline",
     "Drawn",
     "Errors",
     "ExactNoise",

@@ -10,6 +10,7 @@ post-processing, so the privacy of the whole system is the privacy of these door
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from fractions import Fraction
 from pathlib import Path
 from typing import Literal, cast
@@ -19,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from maquette.curator.compile import Question
 from maquette.curator.compiled import tally
+from maquette.curator.deadline import Deadline, Work
 from maquette.curator.desk import Desk, Law, Mechanism
 from maquette.curator.guard import Guard, Questions
 from maquette.curator.lazy_guard import LazyGuard
@@ -45,6 +47,11 @@ class Curator(Desk):
     set back to an older copy. Every curator has a ledger of its own: two on the same rows spend two budgets, so keep
     one table under one ledger file. `noise` is for tests: with any but the default, `private` is False.
 
+    With a `deadline` in seconds, whatever a door answers or refuses after its charge leaves that long after it was
+    asked, so that the time tells nothing about the rows; what is not ready by then is refused as `DeadlineMissed`,
+    its charge kept, and never told. "auto" computes it from the question and from `max_rows`, a public number of rows
+    that the table will not exceed. Recorded answers leave at once.
+
     >>> import maquette as mq
     >>> schema = mq.Schema([mq.Boolean("smoker")])
     >>> table = mq.open_table({"smoker": [True, False, True]}, schema)
@@ -63,8 +70,19 @@ class Curator(Desk):
         anchor: str | Path | None = None,
         relation: Kind = "add-remove",
         noise: NoiseSource | None = None,
+        deadline: Deadline | None = None,
+        max_rows: int | None = None,
     ) -> None:
-        super().__init__(table, budget, ledger=ledger, anchor=anchor, relation=relation, noise=noise)
+        super().__init__(
+            table,
+            budget,
+            ledger=ledger,
+            anchor=anchor,
+            relation=relation,
+            noise=noise,
+            deadline=deadline,
+            max_rows=max_rows,
+        )
 
     @property
     def ledger(self) -> Ledger:
@@ -89,6 +107,15 @@ class Curator(Desk):
         """What an answered request released, as it was recorded; free, and None where there is no answer."""
         recorded = self.ledger.lookup(request)
         return None if recorded is None else tuple(unpack(recorded.answer))
+
+    def within(self, deadline: Deadline | None) -> AbstractContextManager[None]:
+        """Give all that is asked inside `with curator.within(0.5):` this deadline; None leaves the curator's own.
+
+        The deadline is counted from the start of the block, and the block ends when what was found may be told: do in
+        it what is done with an answer, and tell nothing before it has ended. A second question in it begins when the
+        first is released.
+        """
+        return self._passage.within(deadline)
 
     def close(self) -> None:
         """Close the ledger; the curator answers no more."""
@@ -161,6 +188,7 @@ class Curator(Desk):
             evaluate=evaluate,
             request=request,
             analyst=analyst,
+            work=Work.of(self.schema, marginals),
         )
         accountant = self.budget.accountant
         return tuple(
@@ -214,6 +242,7 @@ class Curator(Desk):
             evaluate=evaluate,
             request=request,
             analyst=analyst,
+            work=Work.of(self.schema, marginals),
         )
         return Errors(values / grid, event, grid, cost)
 
@@ -271,6 +300,7 @@ class Curator(Desk):
             },
             request=request,
             analyst=analyst,
+            work=Work.of(self.schema, marginals),
         )
         which = int(np.searchsorted(np.cumsum(sizes), index, side="right"))
         if over == "marginals":
@@ -324,6 +354,7 @@ class Curator(Desk):
             public={"questions": [m.key for m in marginals], "candidates": digest([rounded])},
             request=request,
             analyst=analyst,
+            work=Work(Work.of(self.schema, marginals).columns, table.size),
         )
         return Chosen(index, None, None, cost)
 

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from maquette.curator.compile import Compiler, Question, asked_of
 from maquette.curator.compiled import Compiled
+from maquette.curator.deadline import Deadline, Work, check_deadline
 from maquette.curator.noise import ExactNoise, NoiseSource, check_gaussian, check_laplace, check_selection, up
 from maquette.curator.passage import Arrays, Passage
 from maquette.curator.results import NoiseEvent
@@ -45,11 +46,14 @@ class Desk:
         anchor: str | Path | None,
         relation: Kind,
         noise: NoiseSource | None,
+        deadline: Deadline | None,
+        max_rows: int | None,
     ) -> None:
         if not isinstance(table, PrivateTable):
             raise QueryError(f"a curator keeps a table made by open_table, got {type(table).__name__}")
         if not isinstance(budget, Budget):
             raise BudgetError(f"a curator needs a Budget, such as Budget(epsilon=1.0), got {budget!r}")
+        check_deadline(deadline, max_rows)
         self._engine = engine_of(table)
         self._noise: NoiseSource = ExactNoise() if noise is None else noise
         self.private = isinstance(self._noise, ExactNoise)
@@ -66,7 +70,8 @@ class Desk:
             currency=budget.currency,
             limit=budget.limit,
         )
-        self._passage = Passage(SqliteLedger(ledger, terms, anchor=None if anchor is None else Path(anchor)), budget)
+        account = SqliteLedger(ledger, terms, anchor=None if anchor is None else Path(anchor))
+        self._passage = Passage(account, budget, deadline=deadline, max_rows=max_rows)
 
     def _asked(self, questions: Sequence[Question]) -> list[Asked]:
         """Questions as the caller sees them, each with a form."""
@@ -162,6 +167,7 @@ class Desk:
         public: dict[str, object],
         request: str | None,
         analyst: str,
+        work: Work,
     ) -> tuple[int, Loss]:
         accountant = self.budget.accountant
         if mechanism not in ("auto", "exponential", "permute-and-flip"):
@@ -179,5 +185,6 @@ class Desk:
             evaluate=lambda: [np.array([choose(scores(), scale)], dtype=np.int64)],
             request=request,
             analyst=analyst,
+            work=work,
         )
         return int(arrays[0][0]), cost

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from maquette.curator.compile import Compiler, asked_of
 from maquette.curator.compiled import Compiled, tally
+from maquette.curator.deadline import Work
 from maquette.curator.noise import NoiseSource, check_gaussian, check_laplace
 from maquette.curator.passage import Arrays, Passage, digest
 from maquette.curator.results import Tested
@@ -97,17 +98,24 @@ class Guard:
             raise QueryError(f"threshold is {threshold!r}; expected a positive number of rows, {MAX_THRESHOLD} at most")
         settings = _calibrated(passage, units, hits, questions.most(GRID), numeric=numeric, refreshed=refreshed)
         name = request or f"guard:{uuid.uuid4().hex}"
+        drawn: list[SparseVector] = []
+
+        def evaluate() -> Arrays:
+            drawn.append(SparseVector(settings, math.ceil(threshold * GRID), noise))
+            return []
+
         _, cost = passage.through(
             "guard",
             events=[settings.event],
             public={"threshold": threshold, "hits": hits, "numeric": numeric, "refreshed": settings.refreshed},
-            evaluate=lambda: [],
+            evaluate=evaluate,
             request=name,
             analyst=analyst,
         )
         passage.ledger.open_guard(name, hits=hits)
-        vector = SparseVector(settings, math.ceil(threshold * GRID), noise)
-        return cls(passage, engine, questions, vector, name=name, analyst=analyst, cost=cost)
+        if not drawn:  # it was paid for, and interrupted before it opened
+            evaluate()
+        return cls(passage, engine, questions, drawn[0], name=name, analyst=analyst, cost=cost)
 
     @property
     def hits_left(self) -> int:
@@ -155,6 +163,7 @@ class Guard:
                 analyst=self._analyst,
                 guard=self._name,
                 hit=lambda recorded: bool(recorded[0][0]),
+                work=Work.of(self._engine.schema, [m]),
             )
         above, value = (int(part) for part in arrays[0])
         return Tested(bool(above), value / GRID if above and numeric else None)

@@ -69,6 +69,12 @@ def _compiled_pays(work: int) -> bool:
     return _counted_plainly[0] >= _LOADING or _kernel.cache_info().currsize > 0
 
 
+def load() -> None:
+    """Load the compiled kernel now rather than when enough was counted, about a second, once in a process."""
+    if not _kernel.cache_info().currsize:
+        _compiled_counts([(np.zeros((1, 1), dtype=np.uint8), 0, 1)], [Layout((0,), (1,), 1)], np.int32)
+
+
 def _run(threads: int, jobs: Sequence[Callable[[], _Counted]]) -> list[_Counted]:
     if len(jobs) == 1:
         return [jobs[0]()]

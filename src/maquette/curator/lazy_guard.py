@@ -9,12 +9,13 @@ from fractions import Fraction
 import numpy as np
 
 from maquette.curator.compiled import tally
+from maquette.curator.deadline import Work
 from maquette.curator.guard import GRID, MAX_THRESHOLD, Questions
 from maquette.curator.noise import NoiseSource, check_laplace, up
 from maquette.curator.passage import Arrays, Passage, digest
 from maquette.curator.results import Tested
 from maquette.curator.table import Engine
-from maquette.errors import BudgetError, QueryError, RequestBusy, RequestConflict, RequestLost
+from maquette.errors import BudgetError, DeadlineMissed, QueryError, RequestBusy, RequestConflict, RequestLost
 from maquette.privacy import LazyRounds, Loss
 from maquette.privacy.lazy import lazy_rate
 from maquette.privacy.units import UNITS_PER_ONE, float_down
@@ -91,6 +92,8 @@ class LazyGuard:
                 analyst=analyst,
             )
             passage.ledger.open_guard(NAME, hits=hits)
+        except DeadlineMissed:
+            raise
         except (RequestBusy, RequestConflict, RequestLost):
             raise BudgetError(
                 "this ledger has opened its lazy guard before, and that guard took all of the delta: expected one lazy "
@@ -147,6 +150,7 @@ class LazyGuard:
                 analyst=self._analyst,
                 guard=NAME,
                 hit=lambda recorded: bool(recorded[0][0]),
+                work=Work.of(self._engine.schema, [m]),
             )
         off, noisy = (int(part) for part in arrays[0])
         return Tested(bool(off), noisy / GRID if off else None)

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from maquette.curator.cap import clipped
 from maquette.curator.compiled import Compiled, tally
+from maquette.curator.deadline import Work
 from maquette.curator.noise import NoiseSource, check_selection, exponentials, up
 from maquette.curator.passage import Arrays, Passage, digest
 from maquette.curator.scores import check_reach, reach, rounded_to
@@ -132,6 +133,9 @@ class Lottery:
             evaluate=evaluate,
             request=request,
             analyst=analyst,
+            work=Work(
+                Work.of(self._engine.schema, self._marginals).columns, self.candidates * (len(public) + 1) + draws
+            ),
         )
         if self._between is not None:
             return Drawn(chosen, None, scale, cost)

@@ -10,6 +10,8 @@ import threading
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any
 
@@ -17,21 +19,45 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from maquette.errors import BudgetExceeded, LedgerCorrupted
+from maquette.curator.deadline import (
+    Attempt,
+    Clock,
+    Deadline,
+    Moments,
+    Span,
+    SystemClock,
+    Work,
+    check_deadline,
+    seconds,
+)
+from maquette.curator.kernels import load
+from maquette.errors import BudgetExceeded, DeadlineMissed, LedgerCorrupted
 from maquette.privacy import UNITS_PER_ONE, Budget, Composed, Event, Loss
 from maquette.privacy.ledger import Ledger, Recorded, Request, Ticket
 
 Arrays = list[NDArray[np.int64]]
 
 KEPT = 1_000  # shapes of recorded arrays
+_SPANS: ContextVar[Mapping[int, Span]] = ContextVar("spans by passage", default={})  # noqa: B039
 
 
 class Passage:
     """One table's ledger, seen from the doors. `evaluate` runs only after its charge is durable."""
 
-    def __init__(self, ledger: Ledger, budget: Budget) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        budget: Budget,
+        *,
+        deadline: Deadline | None = None,
+        max_rows: int | None = None,
+        clock: Clock | None = None,
+    ) -> None:
         self.ledger = ledger
         self.budget = budget
+        self._max_rows = max_rows
+        self._deadline = self._declared(deadline)
+        self._clock = clock or SystemClock()
         self._one_at_a_time = threading.RLock()
 
     def through(
@@ -45,12 +71,17 @@ class Passage:
         analyst: str,
         guard: str | None = None,
         hit: Callable[[Arrays], bool] = lambda _: True,
+        work: Work = Work(),  # noqa: B008 -- frozen
     ) -> tuple[Arrays, Loss]:
         """Charge `events`, evaluate once, record the arrays, and return them as they were recorded.
 
         `public` holds everything else that defines the question; with the events, in order, it makes the digest under
         which a repeated request is recognised. A request already answered returns the recorded arrays and runs nothing.
+        Under a deadline everything else leaves at one moment, counted from here (`_on_time`); `work` is what "auto"
+        computes it from.
         """
+        span = _SPANS.get().get(id(self))
+        moments = self._moments(span, work)
         units = self.budget.accountant.units(Composed(tuple(events)))
         description = json.dumps({"door": door, "events": _grouped(events), **public}, sort_keys=True)
         asked = Request(
@@ -65,11 +96,79 @@ class Passage:
         ticket = self._reserve(asked)
         if isinstance(ticket, Recorded):
             return unpack(ticket.answer), cost
-        with self._one_at_a_time:
+
+        def found() -> tuple[bytes, bool]:
             arrays = evaluate()
-        recorded = pack(arrays)
-        self.ledger.commit(ticket, recorded, hit=hit(arrays))
+            return pack(arrays), hit(arrays)
+
+        if moments is not None:
+            return self._on_time(ticket, found, moments, span), cost
+        with self._one_at_a_time:
+            recorded, was_hit = found()
+        self.ledger.commit(ticket, recorded, hit=was_hit)
         return unpack(recorded), cost
+
+    @contextmanager
+    def within(self, deadline: Deadline | None) -> Iterator[None]:
+        """Whatever goes through meanwhile, in this thread, has this deadline, counted from here; None leaves ours.
+
+        The block ends when all of it may be told, also if it ends by an exception: what is done in it with an answer,
+        or instead of one, is not seen from outside. A further request in it begins when the one before is released.
+        """
+        span = Span(self._declared(deadline) or self._deadline, self._clock.monotonic())
+        token = _SPANS.set({**_SPANS.get(), id(self): span})
+        try:
+            yield
+        finally:
+            _SPANS.reset(token)
+            if span.released is not None:
+                self._clock.until(span.released)
+
+    def _declared(self, deadline: Deadline | None) -> Deadline | None:
+        check_deadline(deadline, self._max_rows)
+        if deadline is not None:
+            load()  # once; otherwise the number of rows would decide which question waits for it
+        return deadline
+
+    def _moments(self, span: Span | None, work: Work) -> Moments | None:
+        deadline = self._deadline if span is None else span.deadline
+        if deadline is None:
+            return None
+        length = seconds(deadline, self._max_rows, work)
+        if span is None:
+            return Moments.of(self._clock.monotonic(), length)
+        if span.released is not None:
+            self._clock.until(span.released)
+        return Moments.of(span.begin(self._clock.monotonic(), length), length)
+
+    def _on_time(
+        self, ticket: Ticket, evaluate: Callable[[], tuple[bytes, bool]], moments: Moments, span: Span | None
+    ) -> Arrays:
+        """Evaluate, decide at a fixed moment, record, and release at a fixed moment, or refuse at the same one.
+
+        What is not evaluated when it is decided, or failed, is withheld: the ledger takes it for lost, so that neither
+        a retry nor a restart tells it. Recording begins at that moment, whatever came before, so how long it takes
+        depends on the disk; an answer whose record ends too late is withheld all the same. Within a span it is the end
+        of the span that waits.
+        """
+        if span is not None:
+            span.released = moments.released
+        found = Attempt(evaluate, self._clock, self._one_at_a_time).by(moments.decided)
+        self._clock.until(moments.decided)
+        try:
+            if found is None:
+                self.ledger.withhold(ticket)
+                raise DeadlineMissed
+            recorded, was_hit = found
+            self.ledger.commit(ticket, recorded, hit=was_hit)
+            if self._clock.monotonic() > moments.released:
+                self.ledger.withhold(ticket)
+                raise DeadlineMissed
+            arrays = unpack(recorded)
+        finally:
+            if span is None:
+                self._clock.until(moments.released)
+        return arrays
 
     def _reserve(self, asked: Request) -> Ticket | Recorded:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-from maquette.curator import Curator, Law, Measurement
+from maquette.curator import Curator, Deadline, Law, Measurement
 from maquette.privacy import Loss
 from maquette.privacy.interval import check_confidence
 from maquette.query import Buckets, Expression, LinearQuery, Marginal, Statement, question
@@ -23,12 +23,15 @@ def answer(
     confidence: float = 0.95,
     analyst: str = "custodian",
     request: str | None = None,
+    deadline: Deadline | None = None,
 ) -> Answer | AnswerTable:
     """Answer SQL or a predicate for `epsilon` (at the budget's delta) or `rho`.
 
     A predicate is answered by the fraction of rows on which it holds; SQL by the numbers SQL would return, one row
     for every declared group. Asking the same question again at the same price returns the recorded answer and charges
     nothing; give `request` a name of your own to measure it afresh.
+    With a `deadline` (seconds, or "auto"; default: the curator's) a new answer takes just that long, and one that is
+    not ready by then is refused for ever, its charge kept: see `Curator`.
 
     Privacy: one `Curator.measure_many`; all else is post-processing.
 
@@ -42,22 +45,23 @@ def answer(
     (True, 0.5)
     """
     check_confidence(confidence)
-    parsed = question(curator.schema, asked)
-    marginals = parsed.marginals if isinstance(parsed, Statement) else _of_fraction(curator, parsed)
-    name = "\n".join([*(m.key for m in marginals), repr((epsilon, rho, noise, analyst))])
-    measured = curator.measure_many(
-        marginals,
-        epsilon=epsilon,
-        rho=rho,
-        noise=noise,
-        request=request or f"answer:{hashlib.sha256(name.encode()).hexdigest()}",
-        analyst=analyst,
-    )
-    cost = curator.cost_of(measured)
-    if not isinstance(parsed, Statement):
-        return _fraction(curator, measured, confidence, cost)
-    by_key = {m.key: measurement for m, measurement in zip(marginals, measured, strict=True)}
-    return assemble(parsed, by_key, confidence, cost, "measured")
+    with curator.within(deadline):
+        parsed = question(curator.schema, asked)
+        marginals = parsed.marginals if isinstance(parsed, Statement) else _of_fraction(curator, parsed)
+        name = "\n".join([*(m.key for m in marginals), repr((epsilon, rho, noise, analyst))])
+        measured = curator.measure_many(
+            marginals,
+            epsilon=epsilon,
+            rho=rho,
+            noise=noise,
+            request=request or f"answer:{hashlib.sha256(name.encode()).hexdigest()}",
+            analyst=analyst,
+        )
+        cost = curator.cost_of(measured)
+        if not isinstance(parsed, Statement):
+            return _fraction(curator, measured, confidence, cost)
+        by_key = {m.key: measurement for m, measurement in zip(marginals, measured, strict=True)}
+        return assemble(parsed, by_key, confidence, cost, "measured")
 
 
 def _of_fraction(curator: Curator, query: LinearQuery) -> tuple[Marginal, ...]:

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.curator import Curator, Guard
-from maquette.errors import BudgetExceeded, GuardSealed, RequestBusy, RequestLost
+from maquette.errors import BudgetExceeded, DeadlineMissed, GuardSealed, RequestBusy, RequestLost
 from maquette.privacy import Pure
 from maquette.release.shares import price
 from maquette.session.model import Model
@@ -110,6 +110,9 @@ class Guardian:
         except BudgetExceeded:
             self._record.guards -= 1
             self._never = True
+            return
+        except DeadlineMissed:  # a guard that was paid for and not opened; its number is used up
+            self._regret = 0
             return
         self._tests = self._regret = 0
 

@@ -7,7 +7,7 @@ import math
 from numbers import Real
 from typing import Literal
 
-from maquette.curator import Curator
+from maquette.curator import Curator, Deadline
 from maquette.errors import BudgetError, QueryError
 from maquette.query import LinearQuery, Marginal
 from maquette.release.residuals import Columns
@@ -45,6 +45,7 @@ def online(
     expect: int | None = None,
     guard: Literal["auto", "never"] = "auto",
     name: str = "online",
+    deadline: Deadline | None = None,
 ) -> Session:
     """Open a session that answers any number of questions, each within `alpha` of the rows.
 
@@ -55,7 +56,9 @@ def online(
     at once, a number k buys what all tables of k columns need; "auto" takes the histogram where it is cheapest and
     otherwise buys as questions come. `expect` is how many sets of columns are likely to be asked about,
     if known. `guard="never"` keeps the session from ever paying for a guard over its public model. A session of the
-    same name on the same ledger is continued: nothing is paid twice.
+    same name on the same ledger is continued: nothing is paid twice. With a `deadline` (seconds, or "auto"; default:
+    the curator's) every access to the rows takes just that long, whatever it finds, or is refused with its charge
+    kept: see `Curator`. What is known already is answered at once.
 
     >>> import maquette as mq
     >>> schema = mq.Schema([mq.Integer("age", 0, 99, width=10), mq.Boolean("smoker")])
@@ -78,7 +81,7 @@ def online(
     )
     record, market = Record.of(curator, name), Market(curator)
     widths = Widths(beta, simultaneous, gaussian=not market.pure)
-    with record.lock:
+    with record.lock, curator.within(deadline):  # what is found is nobody's before it is released
         record.refresh()
         opening = _Opening(curator, record, market, widths, alpha)
         tolerance = opening.tolerance(rows)
@@ -88,7 +91,8 @@ def online(
             )
     guardian = Guardian(record, widths, tolerance, never=guard == "never")
     knowledge = Knowledge(record, widths, tolerance)
-    session = Session(knowledge, Planner(knowledge, market, expect=expect), guardian, alpha=alpha)
+    planner = Planner(knowledge, market, expect=expect)
+    session = Session(knowledge, planner, guardian, alpha=alpha, deadline=deadline)
     if isinstance(warm_start, int):
         session.prepare(warm_start)
     return session

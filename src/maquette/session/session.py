@@ -23,7 +23,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from maquette.curator import Curator
+from maquette.curator import Curator, Deadline
 from maquette.errors import BudgetExceeded, LedgerError, QueryError
 from maquette.privacy import Loss
 from maquette.query import Expression, LinearQuery, Marginal
@@ -76,8 +76,10 @@ class Session:
         guardian: Guardian,
         *,
         alpha: float,
+        deadline: Deadline | None = None,
     ) -> None:
         self.alpha = alpha
+        self.deadline = deadline
         self._knowledge = knowledge
         self._planner = planner
         self._guardian = guardian
@@ -124,6 +126,8 @@ class Session:
         A condition is answered by the fraction of rows on which it holds, SQL by the numbers SQL would return. When the
         budget (the table's or the analyst's) cannot pay, the answer comes from what is known and from the public model,
         with `guarantee=None`; `strict` raises BudgetExceeded instead. Nothing is charged for what cannot be asked.
+        Under a deadline a late measurement raises DeadlineMissed: it is paid for and never told, so that asking again
+        measures and pays afresh.
         """
         (answer,) = self.ask_many([asked], analyst=analyst, strict=strict)
         return answer
@@ -136,7 +140,7 @@ class Session:
             raise QueryError("expected a list of questions; ask a single one with `ask`")
         _check_analyst(analyst)
         questions = [Asked.of(self.curator.schema, question) for question in asked]
-        with self._lock:
+        with self._lock, self.curator.within(self.deadline):
             self._record.refresh()
             new = [question for question in questions if question.key not in self._answers]
             paid = free = self._free
@@ -171,7 +175,7 @@ class Session:
         if (count := math.comb(len(wide), size)) > MAX_PREPARED:
             raise QueryError(f"there are {count:,} sets of {size} columns, more than {MAX_PREPARED:,}; prepare fewer")
         needs = [Need(Marginal(schema, columns)) for columns in itertools.combinations(wide, size)]
-        with self._lock:
+        with self._lock, self.curator.within(self.deadline):
             self._record.refresh()
             self._planner.asked(size).update(need.marginal.columns for need in needs)
             order = self._planner.plan(needs)

@@ -110,11 +110,15 @@ class Ledger(Protocol):
     def reserve(self, request: Request) -> Ticket | Recorded:
         """Charge the request durably, or return what it was answered before.
 
-        Raises BudgetExceeded, GuardSealed (nothing is charged), RequestConflict, RequestBusy or RequestLost.
+        Raises BudgetExceeded, GuardSealed (nothing is charged), RequestConflict, RequestBusy, RequestLost or, for what
+        was withheld, DeadlineMissed.
         """
 
     def commit(self, ticket: Ticket, answer: bytes, *, hit: bool = True) -> Receipt:
         """Record the answer durably; only then may it be released. `hit=False` gives the guard's hit back."""
+
+    def withhold(self, ticket: Ticket) -> Receipt:
+        """Give the request up durably, answered or not: charge and hit are kept, and nobody is ever told an answer."""
 
     def open_guard(self, id: str, *, hits: int) -> None:  # noqa: A002
         """Open a guard with so many hits. It closes for ever when the ledger next boots."""

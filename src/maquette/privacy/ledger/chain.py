@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 GENESIS = bytes(32)
 KEY_BYTES = 32
 
-Kind = Literal["terms", "boot", "limit", "guard", "charge", "answer"]
+Kind = Literal["terms", "boot", "limit", "guard", "charge", "answer", "withheld"]
 
 _HEADER = Struct(">32sQII")
 

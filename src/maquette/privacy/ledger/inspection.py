@@ -10,7 +10,7 @@ from pathlib import Path
 
 from maquette.errors import LedgerError
 from maquette.privacy.ledger import store
-from maquette.privacy.ledger.api import Charge, Receipt, State
+from maquette.privacy.ledger.api import Charge, Receipt
 from maquette.privacy.ledger.chain import Chain
 from maquette.privacy.ledger.replay import Replay, verify
 
@@ -61,8 +61,7 @@ def _account(connection: sqlite3.Connection, replay: Replay) -> Account:
     events = connection.execute("SELECT seq, facts, content FROM event WHERE kind = 'charge' ORDER BY seq")
     for seq, facts, description in events:
         id, analyst, digest, units, _ = json.loads(facts)  # noqa: A001
-        answered = replay.requests[id][1] is not None
-        state: State = "answered" if answered else "reserved" if seq > replay.boot else "lost"
+        state = store.state(seq, replay.requests[id][1], replay.boot)
         charges.append(Charge(seq, id, analyst, digest, units, state, description.decode()))
     limit, spent = replay.budgets[store.TABLE_SCOPE]
     return Account(

@@ -15,7 +15,7 @@ from typing import Any
 from maquette.errors import LedgerCorrupted
 from maquette.privacy.ledger.api import Receipt
 from maquette.privacy.ledger.chain import GENESIS, Chain
-from maquette.privacy.ledger.store import SCHEMA, TABLE_SCOPE, analyst_scope
+from maquette.privacy.ledger.store import SCHEMA, TABLE_SCOPE, WITHHELD, analyst_scope
 
 BATCH = 1_000
 _ADVICE = "Restore the ledger from a backup that verifies."
@@ -45,6 +45,8 @@ class Replay:
             self._charge(seq, *facts)
         elif kind == "answer":
             self._answer(seq, *facts)
+        elif kind == "withheld":
+            self._withheld(*facts)
         elif kind == "boot":
             self.boot = seq
         elif kind == "guard":
@@ -71,6 +73,12 @@ class Replay:
         self.requests[id][1] = seq
         if guard is not None and not hit:
             self.guards[guard][2] -= 1
+
+    def _withheld(self, charged: int, hit_again: bool) -> None:
+        id, guard = self.charges[charged]  # noqa: A001
+        self.requests[id][1] = WITHHELD
+        if guard is not None and hit_again:
+            self.guards[guard][2] += 1
 
 
 def verify(connection: sqlite3.Connection, chain: Chain, anchored: Receipt | None) -> Replay:

@@ -12,6 +12,7 @@ from pathlib import Path
 from maquette.errors import (
     BudgetError,
     BudgetExceeded,
+    DeadlineMissed,
     GuardSealed,
     LedgerError,
     RequestBusy,
@@ -104,6 +105,10 @@ class SqliteLedger:
         """Record the answer durably; only then may it be released."""
         return self._writer.run(partial(self._commit, ticket=ticket, answer=answer, hit=hit))
 
+    def withhold(self, ticket: Ticket) -> Receipt:
+        """Give the request up durably, answered or not: nobody is ever told an answer."""
+        return self._writer.run(partial(self._withhold, ticket=ticket))
+
     def open_guard(self, id: str, *, hits: int) -> None:  # noqa: A002
         """Open a guard with so many hits; it closes for ever when the ledger next boots."""
         check_units("number of hits", hits)
@@ -165,8 +170,9 @@ class SqliteLedger:
                 f"request id {request.id!r} was used before by another analyst or for another question; nothing was "
                 "charged. Use a fresh id for each question."
             )
-        state = self._state(charged, answered)
-        if state == "lost":
+        if answered == store.WITHHELD:
+            raise DeadlineMissed
+        if self._state(charged, answered) == "lost":
             raise RequestLost(
                 f"request {request.id!r} was charged and then interrupted; its charge is kept and it is never "
                 "evaluated again. Ask under a fresh id, which is charged anew."
@@ -179,9 +185,7 @@ class SqliteLedger:
         return _recorded(connection, answered)
 
     def _state(self, charged: int, answered: int | None) -> State:
-        if answered is not None:
-            return "answered"
-        return "reserved" if charged > self._home.boot_seq else "lost"
+        return store.state(charged, answered, self._home.boot_seq)
 
     def _charge(self, connection: sqlite3.Connection, scope: str, units: int) -> None:
         connection.execute("INSERT INTO budget VALUES (?, ?, 0) ON CONFLICT DO NOTHING", (scope, self.terms.limit))
@@ -252,9 +256,26 @@ class SqliteLedger:
             connection.execute("UPDATE guard SET used = used - 1 WHERE id = ?", (request.guard,))
         return receipt
 
+    def _withhold(self, connection: sqlite3.Connection, ticket: Ticket) -> Receipt:
+        """Without an answer the guard's hit is still taken; where an answer gave it back, it is taken again."""
+        request = ticket.request
+        charged, answered = _find(connection, request.id) or (None, None)
+        old = ticket.seq <= self._home.boot_seq
+        if old or charged != ticket.seq or self._state(ticket.seq, answered) == "lost":
+            raise LedgerError(
+                f"request {request.id!r} is lost already, or from before the last boot. Withhold each ticket once, in "
+                "the session that reserved it."
+            )
+        again = "UPDATE guard SET used = used + 1 WHERE id = ? AND used < hits"
+        returned = request.guard is not None and answered is not None and not _was_hit(connection, answered)
+        hit_again = returned and store.guarded_update(connection, again, (request.guard,))
+        receipt = store.append(connection, self._home.chain, "withheld", [ticket.seq, hit_again])
+        connection.execute("UPDATE request SET answered = ? WHERE id = ?", (store.WITHHELD, request.id))
+        return receipt
+
     def _lookup(self, connection: sqlite3.Connection, id: str) -> Recorded | None:  # noqa: A002
         _, answered = _find(connection, id) or (None, None)
-        return None if answered is None else _recorded(connection, answered)
+        return _recorded(connection, answered) if answered else None
 
     def _page(self, connection: sqlite3.Connection, after: int) -> list[Charge]:
         query = "SELECT seq, facts, content FROM event WHERE seq > ? AND kind = 'charge' ORDER BY seq LIMIT ?"
@@ -273,6 +294,11 @@ def _find(connection: sqlite3.Connection, id: str) -> tuple[int, int | None] | N
         "SELECT charged, answered FROM request WHERE id = ?", (id,)
     ).fetchone()
     return found
+
+
+def _was_hit(connection: sqlite3.Connection, answered: int) -> bool:
+    _, hit = json.loads(store.event(connection, answered).facts)
+    return bool(hit)
 
 
 def _recorded(connection: sqlite3.Connection, answered: int) -> Recorded:

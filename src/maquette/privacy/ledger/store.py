@@ -1,8 +1,8 @@
 """The ledger's SQLite database: an append-only chain of events, and three tables that index it.
 
 `event` is the truth. `request`, `budget` and `guard` hold nothing that the events do not say: they make a check O(1),
-and `replay.py` recomputes them. What a request has become is not stored but follows from the chain: answered if it has
-an answer, else reserved if its charge is younger than the last boot, else lost.
+and `replay.py` recomputes them. What a request has become is not stored but follows from the chain: lost if it was
+withheld, answered if it has an answer, else reserved if its charge is younger than the last boot, else lost.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from maquette.errors import LedgerCorrupted, LedgerError
-from maquette.privacy.ledger.api import Receipt
+from maquette.privacy.ledger.api import Receipt, State
 from maquette.privacy.ledger.chain import GENESIS, Chain, Event, Kind
 
 TABLE_SCOPE = "table"
+WITHHELD = 0  # in the place of an answer's number: there is none, and there will be none
 BUSY_SECONDS = 60.0
 
 _ENVIRONMENT = (
@@ -99,6 +100,13 @@ def event(connection: sqlite3.Connection, seq: int) -> Event:
     if row is None:
         raise LedgerCorrupted(f"event {seq} is missing. Restore the ledger from a backup that verifies.")
     return Event(*row)
+
+
+def state(charged: int, answered: int | None, boot: int) -> State:
+    """What became of a request, by the numbers of its charge, of its answer and of the last boot."""
+    if answered is not None:
+        return "lost" if answered == WITHHELD else "answered"
+    return "reserved" if charged > boot else "lost"
 
 
 def guarded_update(connection: sqlite3.Connection, statement: str, parameters: Sequence[Any]) -> bool:
