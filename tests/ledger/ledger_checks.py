@@ -37,6 +37,20 @@ def opened(path: Path | None, terms: Terms = TERMS, **settings: Any) -> Iterator
         ledger.close()
 
 
+def snapshot(path: Path) -> dict[Path, bytes]:
+    """Everything that lies beside a ledger and matters to it: a copy of the whole directory at one moment."""
+    return {file: file.read_bytes() for file in path.parent.iterdir() if not file.name.endswith("-shm")}
+
+
+def restore(copy: dict[Path, bytes]) -> None:
+    """Put such a copy back, and nothing else."""
+    for directory in {file.parent for file in copy}:
+        for file in directory.iterdir():
+            file.unlink()
+    for file, data in copy.items():
+        file.write_bytes(data)
+
+
 def contents(ledger: SqliteLedger) -> object:
     charges = list(ledger.charges())
     analysts = sorted({charge.analyst for charge in charges})
