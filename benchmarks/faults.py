@@ -46,14 +46,14 @@ def kills(count: int, variant: str, seed: int) -> dict[str, int]:
 
 def images(count: int, variant: dict[str, str], seed: int) -> dict[str, Any]:
     """Power cuts in rounds, each over a fresh recording of three boots."""
-    from ledger_disk import build_recorder, judge, record
+    from ledger_disk import build, judge, record
 
     opened: Counter[str] = Counter()
     bad: Counter[str] = Counter()
     refused: Counter[str] = Counter()
     told = 0
     with tempfile.TemporaryDirectory() as name:
-        recorder = build_recorder(Path(name))
+        recorder = build(Path(name), "ledger_recorder")
         if recorder is None:
             raise SystemExit("power-loss images need Linux and a C compiler; run with --images 0")
         for number in range(0, count, IMAGES_PER_ROUND):

@@ -148,7 +148,7 @@ LOSSES: dict[str, Callable[[Image, Image, random.Random], Image]] = {
 }
 
 
-def build_recorder(directory: Path, name: str = "ledger_recorder") -> Path | None:
+def build(directory: Path, name: str) -> Path | None:
     """Compile a library to preload; None where that cannot be done."""
     compiler = shutil.which("cc")
     if compiler is None or sys.platform != "linux":

@@ -6,14 +6,14 @@ import os
 from pathlib import Path
 
 import pytest
-from ledger_disk import LOSSES, Judgement, build_recorder, judge, record
+from ledger_disk import LOSSES, Judgement, build, judge, record
 
 IMAGES = 150
 
 
 @pytest.fixture(scope="module")
 def recorder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    library = build_recorder(tmp_path_factory.mktemp("recorder"))
+    library = build(tmp_path_factory.mktemp("recorder"), "ledger_recorder")
     if library is None:
         assert not os.environ.get("MAQUETTE_REQUIRE_ALL"), "the power-loss tests need Linux and a C compiler"
         pytest.skip("needs Linux and a C compiler")
