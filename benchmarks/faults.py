@@ -1,7 +1,8 @@
-"""Faults in numbers: `python benchmarks/faults.py --kills 10000 --images 10000` prints one JSON line.
+"""Faults in numbers: `python benchmarks/faults.py --kills 10000 --images 10000 --tampers 10000` prints one JSON line.
 
 Processes with several clients are killed again and again, and the disks that a power cut could leave are opened, as
-they are and after a loss of the log, of the head file or of the newest copy. Every count of a fault must be 0:
+they are and after a loss of the log, of the head file or of the newest copy. Files are changed, or come from older
+copies and from copies that went on by themselves, and must be refused or `harmless`. Every count of a fault must be 0:
 `overspent` units beyond what was granted, `conflicts` (requests with two answers), `unbacked` answers told that the
 ledger does not hold, `unnoticed` losses of the log after a kill, and `bad` images, which lack a told answer or do not
 open after a power cut alone. `--variant` runs a ledger that is broken on purpose, which must show. The runs are cut
@@ -71,10 +72,18 @@ def images(count: int, variant: dict[str, str], seed: int) -> dict[str, Any]:
     }
 
 
+def tampers(count: int, seed: int) -> dict[str, int]:
+    """Changed bytes of every file, and older and forked databases under the newest head file."""
+    from ledger_tamper import judge
+
+    return dict(judge(count, seed))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--kills", type=int, default=100, help="processes to kill")
     parser.add_argument("--images", type=int, default=100, help="moments at which the power is cut")
+    parser.add_argument("--tampers", type=int, default=300, help="changed bytes, older copies and forks to open")
     parser.add_argument("--seed", type=int, default=1, help="of the moments, not of any noise")
     parser.add_argument("--variant", choices=[*CRASHES, *SYNCS, *HEADS], help="a ledger broken on purpose")
     asked = parser.parse_args()
@@ -86,6 +95,8 @@ def main() -> None:
     if asked.images and broken not in CRASHES:
         variant = {"synchronous": broken} if broken in SYNCS else {"head": HEADS[broken]} if broken in HEADS else {}
         report["images"] = images(asked.images, variant, asked.seed)
+    if asked.tampers and broken is None:
+        report["tampers"] = tampers(asked.tampers, asked.seed)
     spent = [after - before for before, after in zip(processor, os.times(), strict=True)]
     report["seconds"] = round(time.perf_counter() - start)
     report["cpu_seconds"] = round(sum(spent[:4]))

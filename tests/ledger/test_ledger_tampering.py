@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from ledger_checks import TERMS, ask, contents, opened, request, restore, snapshot
+from ledger_tamper import judge
 
 from maquette.errors import LedgerCorrupted, LedgerError
 from maquette.privacy.ledger import Receipt, SqliteLedger
@@ -68,6 +69,13 @@ def test_a_flipped_byte_is_refused_or_changes_nothing(path: Path) -> None:
         except LedgerError:
             refused += 1
     assert refused > FLIPS // 10
+
+
+def test_older_copies_and_forks_are_all_refused_and_changed_bytes_refused_or_harmless() -> None:
+    outcome = judge(1_000, seed=23)
+    assert outcome["bad"] == 0, outcome
+    assert outcome["refused: older copy"] + outcome["refused: fork"] == 666, outcome
+    assert outcome["refused: byte"] > 100, outcome
 
 
 def test_a_flipped_byte_of_the_log_after_a_crash_is_refused_by_the_head(tmp_path: Path) -> None:
