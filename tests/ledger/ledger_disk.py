@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -23,7 +24,7 @@ from typing import NamedTuple
 
 from ledger_checks import TERMS
 
-from maquette.errors import LedgerCorrupted, LedgerError
+from maquette.errors import LedgerCorrupted, LedgerError, PrivacyWarning
 from maquette.privacy.ledger import SqliteLedger
 
 HERE = Path(__file__).parent
@@ -159,12 +160,14 @@ def build(directory: Path, name: str) -> Path | None:
     return library
 
 
-def record(recorder: Path, directory: Path, *, synchronous: str = "FULL", head: str = "kept") -> list[Record]:
+def record(
+    recorder: Path, directory: Path, *, synchronous: str = "FULL", head: str = "kept", start: str = "new"
+) -> list[Record]:
     """Run the harness's work under the recorder and return what it did to its files."""
     live, log = directory / "live", directory / "log"
     live.mkdir(parents=True)
     environment = {**os.environ, "LD_PRELOAD": str(recorder), "RECORD_DIRECTORY": str(live), "RECORD_LOG": str(log)}
-    command = [sys.executable, str(HERE / "ledger_harness.py"), "work", str(live), synchronous, head]
+    command = [sys.executable, str(HERE / "ledger_harness.py"), "work", str(live), synchronous, head, start]
     subprocess.run(command, check=True, env=environment, timeout=300, stdout=subprocess.DEVNULL)
     return list(parse(log.read_bytes()))
 
@@ -181,7 +184,11 @@ class Judgement(NamedTuple):
 def judge(records: list[Record], count: int, seed: int) -> Judgement:
     """Cut the power at so many moments; open what is left, as it is and after each loss."""
     rng = random.Random(seed)
-    cuts = sorted(rng.randrange(len(records)) for _ in range(count))
+    first = next(place for place, step in enumerate(records) if step.path.name == "told" and step.data)
+    early = (
+        first if any(step.path.name == "ledger.key" for step in records[:first]) else 0
+    )  # an older ledger is laid out
+    cuts = sorted(rng.randrange(early, len(records)) for _ in range(count))
     disk, done = Disk(), 0
     older, newer = Image(), Image()  # the files when the last answer but one was told, and the last one
     told: Told = set()
@@ -190,7 +197,7 @@ def judge(records: list[Record], count: int, seed: int) -> Judgement:
         for cut in cuts:
             for step in records[done:cut]:
                 if step.path.name == "told":
-                    told |= {(line.split()[0], line.split()[1]) for line in step.data.decode().splitlines()}
+                    told |= {(line.split()[0], line.split()[1]) for line in step.data.decode().splitlines() if line}
                     older, newer = newer, disk.as_it_is()
                 else:
                     disk.apply(step)
@@ -212,7 +219,9 @@ def _open(judgement: Judgement, kind: str, image: Image, told: Told, place: Path
     judgement.images[kind] += 1
     anchor = directory / "anchor" if kind == "power cut" else None
     try:
-        ledger = SqliteLedger(directory / "ledger", TERMS, anchor=anchor)
+        with warnings.catch_warnings():  # a ledger of version 0.1 says that it gets a head file
+            warnings.simplefilter("ignore", PrivacyWarning)
+            ledger = SqliteLedger(directory / "ledger", TERMS, anchor=anchor)
     except LedgerCorrupted:
         judgement.refused[kind] += 1
         judgement.bad[kind] += kind == "power cut"

@@ -29,6 +29,7 @@ from maquette.errors import BudgetExceeded, LedgerError, RequestBusy, RequestLos
 from maquette.privacy.ledger import Receipt, Recorded, Request, SqliteLedger, Ticket, inspect
 from maquette.privacy.ledger import head as heads
 from maquette.privacy.ledger.api import State
+from maquette.privacy.ledger.files import write_new
 from maquette.privacy.ledger.head import Head
 from maquette.privacy.ledger.store import Mark
 
@@ -283,10 +284,16 @@ class LateHead(Head):
 HEADS = {"kept": Head, "none": NoHead, "late": LateHead}
 
 
-def work(directory: Path, synchronous: str, head: str) -> dict[str, int]:
+def work(directory: Path, synchronous: str, head: str, start: str) -> dict[str, int]:
     """Three boots of several clients each, with many checkpoints; what is told goes to a file that a recorder sees."""
     heads.Head = HEADS[head]  # type: ignore[misc]
     told = os.open(directory / "told", os.O_WRONLY | os.O_CREAT, 0o600)
+    if start != "new":  # the files of an older version, which has never heard of an anchor
+        old = Path(__file__).with_name("files")
+        write_new(directory / "ledger", (old / f"{start}.bin").read_bytes())
+        write_new(directory / "ledger.key", bytes(range(32)))
+        write_new(directory / "anchor", b"")
+    os.write(told, b"\n")
     for boot in range(3):
         ledger = SqliteLedger(directory / "ledger", TERMS, anchor=directory / "anchor")
         ledger._home.connection.execute("PRAGMA wal_autocheckpoint = 40")
