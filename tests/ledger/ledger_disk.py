@@ -182,13 +182,13 @@ class Judgement(NamedTuple):
 
 
 def judge(records: list[Record], count: int, seed: int) -> Judgement:
-    """Cut the power at so many moments; open what is left, as it is and after each loss."""
+    """Cut the power at so many moments; open what is left, as it is and after a loss.
+
+    The moments are those after the harness's first mark in what is told: an older ledger is laid out by then.
+    """
     rng = random.Random(seed)
     first = next(place for place, step in enumerate(records) if step.path.name == "told" and step.data)
-    early = (
-        first if any(step.path.name == "ledger.key" for step in records[:first]) else 0
-    )  # an older ledger is laid out
-    cuts = sorted(rng.randrange(early, len(records)) for _ in range(count))
+    cuts = sorted(rng.randrange(first, len(records)) for _ in range(count))
     disk, done = Disk(), 0
     older, newer = Image(), Image()  # the files when the last answer but one was told, and the last one
     told: Told = set()
