@@ -45,8 +45,8 @@ def kills(count: int, variant: str, seed: int) -> dict[str, int]:
     return dict(total)
 
 
-def images(count: int, variant: dict[str, str], seed: int) -> dict[str, Any]:
-    """Power cuts in rounds, each over a fresh recording of three boots."""
+def images(count: int, variant: dict[str, str], seed: int, *, directories: bool = True) -> dict[str, Any]:
+    """Power cuts in rounds, each over a fresh recording of three boots; without `directories` none is ever synced."""
     from ledger_disk import build, judge, record
 
     opened: Counter[str] = Counter()
@@ -59,6 +59,8 @@ def images(count: int, variant: dict[str, str], seed: int) -> dict[str, Any]:
             raise SystemExit("power-loss images need Linux and a C compiler; run with --images 0")
         for number in range(0, count, IMAGES_PER_ROUND):
             records = record(recorder, Path(name) / str(number), **variant)
+            if not directories:
+                records = [step for step in records if step.kind != b"S" or step.path.name != "live"]
             judgement = judge(records, min(IMAGES_PER_ROUND, count - number), seed + number)
             opened.update(judgement.images)
             bad.update(judgement.bad)
@@ -85,16 +87,18 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=100, help="moments at which the power is cut")
     parser.add_argument("--tampers", type=int, default=300, help="changed bytes, older copies and forks to open")
     parser.add_argument("--seed", type=int, default=1, help="of the moments, not of any noise")
-    parser.add_argument("--variant", choices=[*CRASHES, *SYNCS, *HEADS], help="a ledger broken on purpose")
+    parser.add_argument(
+        "--variant", choices=[*CRASHES, *SYNCS, *HEADS, "NoDirectorySync"], help="a ledger broken on purpose"
+    )
     asked = parser.parse_args()
     broken = asked.variant
     start, processor = time.perf_counter(), os.times()
     report: dict[str, Any] = {"variant": broken}
-    if asked.kills and broken not in (*SYNCS, *HEADS):
+    if asked.kills and (broken is None or broken in CRASHES):
         report["kills"] = kills(asked.kills, broken or "SqliteLedger", asked.seed)
     if asked.images and broken not in CRASHES:
         variant = {"synchronous": broken} if broken in SYNCS else {"head": HEADS[broken]} if broken in HEADS else {}
-        report["images"] = images(asked.images, variant, asked.seed)
+        report["images"] = images(asked.images, variant, asked.seed, directories=broken != "NoDirectorySync")
     if asked.tampers and broken is None:
         report["tampers"] = tampers(asked.tampers, asked.seed)
     spent = [after - before for before, after in zip(processor, os.times(), strict=True)]

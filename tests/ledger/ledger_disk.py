@@ -122,7 +122,7 @@ def _lose_log(image: Image, older: Image, rng: random.Random) -> Image:
 
 
 def _older_copy(image: Image, older: Image, rng: random.Random) -> Image:
-    """The database and its log from before the last answer was told, or the database alone."""
+    """The database and its log as they were one commit ago, or the database alone."""
     others = {name: data for name, data in image.items() if name not in ("ledger", "ledger-wal")}
     names = ("ledger",) if rng.random() < 0.3 else ("ledger", "ledger-wal")
     return others | {name: older[name] for name in names if name in older}
@@ -184,13 +184,15 @@ class Judgement(NamedTuple):
 def judge(records: list[Record], count: int, seed: int) -> Judgement:
     """Cut the power at so many moments; open what is left, as it is and after a loss.
 
-    The moments are those after the harness's first mark in what is told: an older ledger is laid out by then.
+    Half of the moments are anywhere after the harness's first mark in what is told, when an older ledger is laid out;
+    half are right after something was told, when all of it must be safe.
     """
     rng = random.Random(seed)
-    first = next(place for place, step in enumerate(records) if step.path.name == "told" and step.data)
-    cuts = sorted(rng.randrange(first, len(records)) for _ in range(count))
+    tellings = [place for place, step in enumerate(records) if step.path.name == "told" and step.data]
+    anywhere = range(tellings[0], len(records))
+    cuts = sorted(rng.choice(anywhere) if number % 2 else rng.choice(tellings) + 1 for number in range(count))
     disk, done = Disk(), 0
-    older, newer = Image(), Image()  # the files when the last answer but one was told, and the last one
+    older, newer = Image(), Image()  # the files at the last commit but one, and at the last one
     told: Told = set()
     judgement = Judgement(Counter(), Counter(), Counter(), 0)
     with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as place:
@@ -198,9 +200,10 @@ def judge(records: list[Record], count: int, seed: int) -> Judgement:
             for step in records[done:cut]:
                 if step.path.name == "told":
                     told |= {(line.split()[0], line.split()[1]) for line in step.data.decode().splitlines() if line}
-                    older, newer = newer, disk.as_it_is()
                 else:
                     disk.apply(step)
+                if step.kind == b"S" and step.path.name == "ledger-wal":
+                    older, newer = newer, disk.as_it_is()
             done = cut
             image = disk.after_power_loss(rng)
             _open(judgement, "power cut", image, told, Path(place))
