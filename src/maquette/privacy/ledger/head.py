@@ -24,7 +24,8 @@ _SLOTS = 2
 class Head:
     """Two records, each in a disk sector of its own and under the ledger's key, written in turn.
 
-    The older one is overwritten, so a write that the power cut tore leaves the newer one: the last that was told.
+    The older one is overwritten, so a write that the power cut tore leaves the newer one: the last that was told. Where
+    a write was torn, its commit is in the chain, which then reaches beyond the record that is whole.
     """
 
     def __init__(self, ledger: Path, chain: Chain) -> None:
@@ -54,6 +55,11 @@ class Head:
         """The record that counts; None if neither is whole."""
         return max((mark for mark in self._marks(content) if mark is not None), default=None)
 
+    def torn(self, content: bytes) -> bool:
+        """Whether one of the records is neither whole nor still blank."""
+        slots = [content[place : place + SLOT] for place in range(0, _SLOTS * SLOT, SLOT)]
+        return any(self._mark(slot) is None and slot != b" " * SLOT for slot in slots)
+
     def advance(self, mark: Mark) -> None:
         """Remember a new mark, durably. Another process may have written the last one, and died before its sync."""
         if mark == self._last:
@@ -82,7 +88,7 @@ class Head:
                 raise self._missing()
             return
         known = self.newest(content)
-        if known is None:
+        if known is None or (known.seq == last and self.torn(content)):
             raise self._damaged()
         if known.seq > last:
             raise self._behind(last, known)
@@ -119,8 +125,7 @@ class Head:
 
     def _damaged(self) -> LedgerCorrupted:
         return LedgerCorrupted(
-            f"the head file {self._path.name} is empty, cut or changed: neither of its records is whole. "
-            f"{self._advice()}"
+            f"the head file {self._path.name} is empty, cut or changed: its last record is not whole. {self._advice()}"
         )
 
     def _file(self, mark: Mark) -> bytes:

@@ -99,12 +99,14 @@ def _missing(connection: sqlite3.Connection, replay: Replay, head: Head, anchor:
     """How many units were spent, or may have been, that the ledger does not know of; None if it lacks nothing."""
     content = head.read()
     known = head.newest(content) if content else None
+    torn = content is not None and head.torn(content)  # then a record that is not whole may have known more
     anchored = anchor.last() if anchor else None
     limit, spent = replay.budgets[store.TABLE_SCOPE]
     anchor_held = anchored is None or store.holds(connection, anchored.seq, anchored.head)
-    if known and store.holds(connection, known.seq, known.head):
+    if known and store.holds(connection, known.seq, known.head) and not (torn and known.seq == replay.seq):
         return None if anchor_held else limit - spent
-    if known and spent <= known.spent and (anchor_held or (anchored and anchored.seq <= known.seq)):
+    anchor_past = anchored is not None and not anchor_held and (known is None or anchored.seq > known.seq)
+    if known and not torn and not anchor_past and spent <= known.spent:
         return known.spent - spent
     if content is None and not replay.headed and replay.boot:
         raise LedgerCorrupted(
