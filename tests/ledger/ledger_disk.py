@@ -13,7 +13,6 @@ import random
 import shutil
 import subprocess
 import sys
-import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -22,7 +21,7 @@ from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
 
-from ledger_checks import TERMS
+from ledger_checks import TERMS, quick_directory
 
 from maquette.errors import LedgerCorrupted, LedgerError, PrivacyWarning
 from maquette.privacy.ledger import SqliteLedger
@@ -195,7 +194,7 @@ def judge(records: list[Record], count: int, seed: int) -> Judgement:
     older, newer = Image(), Image()  # the files at the last commit but one, and at the last one
     told: Told = set()
     judgement = Judgement(Counter(), Counter(), Counter(), 0)
-    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as place:
+    with quick_directory() as place:
         for cut in cuts:
             for step in records[done:cut]:
                 if step.path.name == "told":
@@ -206,10 +205,10 @@ def judge(records: list[Record], count: int, seed: int) -> Judgement:
                     older, newer = newer, disk.as_it_is()
             done = cut
             image = disk.after_power_loss(rng)
-            _open(judgement, "power cut", image, told, Path(place))
+            _open(judgement, "power cut", image, told, place)
             if "ledger" in image and older:
                 loss = rng.choice(list(LOSSES))
-                _open(judgement, loss, LOSSES[loss](image, older, rng), told, Path(place))
+                _open(judgement, loss, LOSSES[loss](image, older, rng), told, place)
     return judgement._replace(told=len(told))
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import random
-import tempfile
 from collections import Counter
 from pathlib import Path
 
-from ledger_checks import TERMS, ask, contents, opened, request, restore, snapshot
+from ledger_checks import TERMS, ask, contents, opened, quick_directory, request, restore, snapshot
 
 from maquette.errors import LedgerCorrupted, LedgerError
 from maquette.privacy.ledger import SqliteLedger
@@ -50,8 +49,8 @@ def judge(count: int, seed: int) -> Counter[str]:
     """Try so many changes: how many were refused, changed nothing, or (`bad`) were accepted and changed something."""
     rng = random.Random(seed)
     outcome: Counter[str] = Counter(tried=0, refused=0, harmless=0, bad=0)
-    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as name:
-        path = Path(name) / "ledger"
+    with quick_directory() as directory:
+        path = directory / "ledger"
         copies, last, expected = history(path, rng)
         others = forks(path, copies, rng)
         for number in range(count):

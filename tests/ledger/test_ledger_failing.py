@@ -7,13 +7,12 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ledger_checks import ask, contents, opened
+from ledger_checks import ask, contents, opened, quick_directory
 from ledger_disk import build
 
 import maquette.privacy
@@ -33,9 +32,8 @@ def failing(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def quick() -> Iterator[Path]:
-    """A directory in memory, where syncs take no time."""
-    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as name:
-        yield Path(name)
+    with quick_directory() as directory:
+        yield directory
 
 
 def play(failing: Path, scene: str, *arguments: object) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ledger_checks import TERMS, ask, contents, opened, request, restore, snapshot
+from ledger_checks import TERMS, ask, contents, opened, quick_directory, request, restore, snapshot
 
 from maquette.errors import LedgerCorrupted, LedgerError
 from maquette.privacy.ledger import SqliteLedger, Ticket, inspect, recover
@@ -295,29 +295,28 @@ def test_a_curator_in_memory_with_an_anchor_is_refused(tmp_path: Path) -> None:
 
 
 @given(data=st.data())
-def test_any_mixture_of_older_files_under_the_newest_head_is_refused_or_lacks_nothing(
-    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    path = tmp_path_factory.mktemp("mixture") / "ledger"
-    copies: list[dict[Path, bytes]] = []
-    told = 0
-    for _ in range(data.draw(st.integers(1, 3))):
-        with opened(path) as ledger:
-            ledger._home.connection.execute("PRAGMA wal_autocheckpoint = 8")
-            for _ in range(data.draw(st.integers(0, 4))):
-                ask(ledger, f"r{told}", units=1)
-                told += 1
-                copies.append(snapshot(path))
-        copies.append(snapshot(path))
-    last = copies[-1] if data.draw(st.booleans()) or len(copies) < 2 else copies[-2]  # closed, or killed after all
-    main, log = data.draw(st.sampled_from(copies)), data.draw(st.sampled_from([None, *copies]))
-    mixed = {**last, path: main[path]}
-    mixed.pop(beside(path, "-wal"), None)
-    if log is not None and beside(path, "-wal") in log:
-        mixed[beside(path, "-wal")] = log[beside(path, "-wal")]
-    restore(mixed)
-    try:
-        with opened(path) as ledger:
-            assert ledger.spent() == told
-    except LedgerCorrupted:
-        pass
+def test_any_mixture_of_older_files_under_the_newest_head_is_refused_or_lacks_nothing(data: st.DataObject) -> None:
+    with quick_directory() as directory:
+        path = directory / "ledger"
+        copies: list[dict[Path, bytes]] = []
+        told = 0
+        for _ in range(data.draw(st.integers(1, 3))):
+            with opened(path) as ledger:
+                ledger._home.connection.execute("PRAGMA wal_autocheckpoint = 8")
+                for _ in range(data.draw(st.integers(0, 4))):
+                    ask(ledger, f"r{told}", units=1)
+                    told += 1
+                    copies.append(snapshot(path))
+            copies.append(snapshot(path))
+        last = copies[-1] if data.draw(st.booleans()) or len(copies) < 2 else copies[-2]  # closed, or killed after all
+        main, log = data.draw(st.sampled_from(copies)), data.draw(st.sampled_from([None, *copies]))
+        mixed = {**last, path: main[path]}
+        mixed.pop(beside(path, "-wal"), None)
+        if log is not None and beside(path, "-wal") in log:
+            mixed[beside(path, "-wal")] = log[beside(path, "-wal")]
+        restore(mixed)
+        try:
+            with opened(path) as ledger:
+                assert ledger.spent() == told
+        except LedgerCorrupted:
+            pass

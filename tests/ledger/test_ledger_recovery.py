@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ledger_checks import TERMS, ask, opened, request, restore, snapshot
+from ledger_checks import TERMS, ask, opened, quick_directory, request, restore, snapshot
 
 from maquette.errors import BudgetExceeded, LedgerCorrupted, LedgerError, LedgerLocked, RequestLost
 from maquette.privacy.ledger import Recorded, SqliteLedger, Ticket, inspect, recover
@@ -157,26 +157,25 @@ def test_nothing_else_is_recovered(path: Path, tmp_path: Path) -> None:
 
 
 @given(data=st.data())
-def test_after_any_loss_a_recovered_ledger_counts_all_that_was_told(
-    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    path = tmp_path_factory.mktemp("loss") / "ledger"
-    copies: list[dict[Path, bytes]] = []
-    told = 0
-    for boot in range(data.draw(st.integers(1, 3))):
+def test_after_any_loss_a_recovered_ledger_counts_all_that_was_told(data: st.DataObject) -> None:
+    with quick_directory() as directory:
+        path = directory / "ledger"
+        copies: list[dict[Path, bytes]] = []
+        told = 0
+        for boot in range(data.draw(st.integers(1, 3))):
+            with opened(path) as ledger:
+                for number in range(data.draw(st.integers(0, 3))):
+                    units = data.draw(st.integers(0, 100))
+                    ask(ledger, f"{boot}.{number}", units=units)
+                    told += units
+                    copies.append(snapshot(path))
+            copies.append(snapshot(path))
+        head, main = path.with_name("ledger.head"), data.draw(st.sampled_from(copies))
+        left = {**copies[-1], **main, head: copies[-1][head]}
+        for name in data.draw(st.sets(st.sampled_from(["ledger-wal", "ledger.head"]))):
+            left.pop(path.with_name(name), None)
+        restore(left)
+        assert told <= recover(path).spent <= 1_000
         with opened(path) as ledger:
-            for number in range(data.draw(st.integers(0, 3))):
-                units = data.draw(st.integers(0, 100))
-                ask(ledger, f"{boot}.{number}", units=units)
-                told += units
-                copies.append(snapshot(path))
-        copies.append(snapshot(path))
-    head, main = path.with_name("ledger.head"), data.draw(st.sampled_from(copies))
-    left = {**copies[-1], **main, head: copies[-1][head]}
-    for name in data.draw(st.sets(st.sampled_from(["ledger-wal", "ledger.head"]))):
-        left.pop(path.with_name(name), None)
-    restore(left)
-    assert told <= recover(path).spent <= 1_000
-    with opened(path) as ledger:
-        assert told <= ledger.spent()
-        ledger.verify()
+            assert told <= ledger.spent()
+            ledger.verify()
