@@ -10,8 +10,10 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 
 from maquette.privacy.ledger import Request, SqliteLedger, Terms, Ticket
+from maquette.privacy.ledger.head import Head
 from maquette.privacy.units import MAX_UNITS
 
 TERMS = Terms(table="00" * 32, schema="00" * 32, relation="add-remove", currency="zcdp", limit=MAX_UNITS)
@@ -41,19 +43,47 @@ def ask_together(ledger: SqliteLedger, clients: int, count: int) -> None:
         thread.join()
 
 
+def speed(directory: Path, name: str, clients: int, count: int, *, anchor: Path | None = None) -> float:
+    """Requests per second of a new ledger."""
+    ledger = SqliteLedger(directory / name, TERMS, anchor=anchor)
+    taken = seconds(lambda: ask_together(ledger, clients, count))
+    ledger.close()
+    return count / taken
+
+
+def without_head(work: Callable[[], float]) -> float:
+    """The same without writing the head file, which no setting of the ledger offers: to see what it costs."""
+    kept = Head.advance
+    Head.advance = lambda self, mark: None  # type: ignore[method-assign]
+    try:
+        return work()
+    finally:
+        Head.advance = kept  # type: ignore[method-assign]
+
+
+def compare_heads(directory: Path, clients: int, count: int, rounds: int = 5) -> None:
+    """With and without the head file, in turns, so that a slow moment of the disk meets both; the medians."""
+    kept, left_out = [], []
+    for number in range(rounds):
+        kept.append(speed(directory, f"kept{clients}.{number}", clients, count))
+        left_out.append(without_head(lambda n=number: speed(directory, f"out{clients}.{n}", clients, count)))  # type: ignore[misc]
+    who = f"{clients} client{'s' * (clients > 1)}"
+    print(f"  {f'on disk, {who}':40}{median(kept):>12,.0f}")
+    print(f"  {'  the same without the head file':40}{median(left_out):>12,.0f}")
+
+
 def main() -> None:
     print(f"{'requests per second':44}")
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
-        ledger = SqliteLedger(directory / "one", TERMS)
-        print(f"  {'on disk, 1 client':40}{500 / seconds(lambda: ask(ledger, 'one', 500)):>12,.0f}")
-        ledger.close()
-        ledger = SqliteLedger(directory / "anchored", TERMS, anchor=directory / "anchor")
-        print(f"  {'on disk with an anchor, 1 client':40}{500 / seconds(lambda: ask(ledger, 'one', 500)):>12,.0f}")
-        ledger.close()
+        compare_heads(directory, 1, 500)
+        compare_heads(directory, 64, 64 * 100)
+        anchored = speed(directory, "anchored", 1, 500, anchor=directory / "anchor")
+        print(f"  {'on disk with an anchor too, 1 client':40}{anchored:>12,.0f}")
         ledger = SqliteLedger(directory / "many", TERMS)
         count = ENTRIES // 64 * 64
-        print(f"  {'on disk, 64 clients':40}{count / seconds(lambda: ask_together(ledger, 64, count)):>12,.0f}")
+        many = seconds(lambda: ask_together(ledger, 64, count))
+        print(f"  {f'on disk, 64 clients, {count:,} requests':40}{count / many:>12,.0f}")
         memory = SqliteLedger(None, TERMS)
         print(f"  {'in memory, 1 client':40}{10_000 / seconds(lambda: ask(memory, 'one', 10_000)):>12,.0f}")
         print(f"milliseconds with {count:,} requests recorded")

@@ -99,6 +99,26 @@ def test_a_changed_ledger_does_not_verify(shell: Shell) -> None:
         assert "error (ledger.corrupted)" in err
 
 
+def test_verify_recovers_a_ledger_whose_log_or_newest_copy_is_lost(shell: Shell) -> None:
+    release(shell, "--spend", "0.5")
+    old = Path("people.ledger").read_bytes()
+    before = json.loads(shell.ok("budget", "people.ledger", "--json"))["spent"]["rho"]
+    shell.ok("release", "people.csv", "--schema", "people.toml", *BUDGET, "--spend", "0.2", "--out", "more.maq")
+    after = json.loads(shell.ok("budget", "people.ledger", "--json"))["spent"]["rho"]
+    Path("people.ledger").write_bytes(old)
+    for command in ("verify", "budget"):
+        code, _, err = shell.run(command, "people.ledger")
+        assert (code, "maquette verify people.ledger --recover" in err) == (1, True)
+    told = shell.ok("verify", "people.ledger", "--recover")
+    assert "was charged as lost" in told
+    assert "every sum and every state" in told
+    account = json.loads(shell.ok("budget", "people.ledger", "--json"))
+    assert before < account["spent"]["rho"] == pytest.approx(after)
+    assert account["charges"][-1]["analyst"] == "lost before a recovery"
+    assert "nothing more was charged" in shell.ok("verify", "people.ledger", "--recover")
+    assert shell.run("verify", "people.maq", "--recover")[0] == 2
+
+
 def test_a_session_in_a_pipe_goes_on_where_it_was_left(shell: Shell) -> None:
     command = ("online", "people.csv", "--schema", "people.toml", *BUDGET, "--alpha", "0.05", "--json")
     first = json.loads(shell.ok(*command, typed="age >= 40\n.quit\n"))

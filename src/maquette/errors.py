@@ -11,7 +11,7 @@ MaquetteError
 │   └── BudgetExceeded          requested, remaining and difference
 ├── GuardSealed               a sparse-vector guard has used all its hits
 └── LedgerError               the ledger refuses
-    ├── LedgerCorrupted         its chain, key, anchor or contents do not verify
+    ├── LedgerCorrupted         its chain, key, head, anchor or contents do not verify
     ├── LedgerLocked            another process owns it
     ├── LedgerMismatch          it belongs to another table, schema or budget
     ├── RequestConflict         a request id reused for another question or analyst
@@ -117,7 +117,7 @@ class LedgerError(MaquetteError):
 
 
 class LedgerCorrupted(LedgerError):
-    """The chain, key, anchor or contents do not verify."""
+    """The chain, key, head file, anchor or contents do not verify."""
 
     code = "ledger.corrupted"
 

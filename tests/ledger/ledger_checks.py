@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,6 +36,27 @@ def opened(path: Path | None, terms: Terms = TERMS, **settings: Any) -> Iterator
         yield ledger
     finally:
         ledger.close()
+
+
+@contextmanager
+def quick_directory() -> Iterator[Path]:
+    """A directory in memory where there is one: syncs take no time there."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as name:
+        yield Path(name)
+
+
+def snapshot(path: Path) -> dict[Path, bytes]:
+    """Everything that lies beside a ledger and matters to it: a copy of the whole directory at one moment."""
+    return {file: file.read_bytes() for file in path.parent.iterdir() if not file.name.endswith("-shm")}
+
+
+def restore(copy: dict[Path, bytes]) -> None:
+    """Put such a copy back, and nothing else."""
+    for directory in {file.parent for file in copy}:
+        for file in directory.iterdir():
+            file.unlink()
+    for file, data in copy.items():
+        file.write_bytes(data)
 
 
 def contents(ledger: SqliteLedger) -> object:

@@ -26,8 +26,12 @@ from pathlib import Path
 from ledger_checks import TERMS, request
 
 from maquette.errors import BudgetExceeded, LedgerError, RequestBusy, RequestLost
-from maquette.privacy.ledger import Receipt, Recorded, Request, SqliteLedger, Ticket
+from maquette.privacy.ledger import Receipt, Recorded, Request, SqliteLedger, Ticket, inspect
+from maquette.privacy.ledger import head as heads
 from maquette.privacy.ledger.api import State
+from maquette.privacy.ledger.files import write_new
+from maquette.privacy.ledger.head import Head
+from maquette.privacy.ledger.store import Mark
 
 THREADS = 4
 Say = Callable[[str], object]
@@ -128,6 +132,7 @@ def crash(directory: Path, variant: str, crashes: int, seed: int) -> dict[str, i
     rng = random.Random(seed)
     terms = replace(TERMS, limit=6 * crashes)
     lines: list[list[str]] = []
+    unnoticed = 0
 
     def serve(say: Say, round: int) -> None:  # noqa: A002
         ledger = VARIANTS[variant](directory / "ledger", terms, anchor=directory / "anchor")
@@ -139,6 +144,8 @@ def crash(directory: Path, variant: str, crashes: int, seed: int) -> dict[str, i
     for number in range(crashes):
         child, reader = fork(partial(serve, round=number))
         lines += hear_and_kill(child, reader, after=rng.randrange(25), delay=rng.uniform(0.0, 0.01))
+        if number % 5 == 0:
+            unnoticed += not notices_a_lost_log(directory, {line[1] for line in lines if line[0] == "told"})
 
     told: dict[str, set[str]] = {}
     for line in lines:
@@ -154,11 +161,27 @@ def crash(directory: Path, variant: str, crashes: int, seed: int) -> dict[str, i
         "spent": spent,
         "overspent": max(0, sum(evaluated.values()) - spent, spent - terms.limit, len(charges) - spent),
         "conflicts": sum(len(values) > 1 for values in told.values()) + sum(n > 1 for n in evaluated.values()),
+        "unnoticed": unnoticed,
         "unbacked": sum(answers.get(key) not in values for key, values in told.items()),
         "told": len(told),
         "replayed": sum(line[0] == "told" for line in lines) - len(told),
         "lost": sum(charge.state == "lost" for charge in charges),
     }
+
+
+def notices_a_lost_log(directory: Path, told: set[str]) -> bool:
+    """Whether the ledger that a kill left, without its log, is refused unless it holds all that was told."""
+    copy = directory / "copy"
+    copy.mkdir(exist_ok=True)
+    for name in ("ledger", "ledger.key", "ledger.head"):
+        (copy / name).unlink(missing_ok=True)
+        if (directory / name).exists():
+            (copy / name).write_bytes((directory / name).read_bytes())
+    try:
+        account = inspect(copy / "ledger")
+    except LedgerError:
+        return True
+    return told <= {charge.id for charge in account.charges if charge.state == "answered"}
 
 
 def create(directory: Path, crashes: int) -> dict[str, int]:
@@ -240,9 +263,37 @@ def fill(directory: Path, room: int) -> dict[str, int]:
     return {"told": len(told), "unbacked": len(told - answered), "stopped": sum(line[0] == "stopped" for line in lines)}
 
 
-def work(directory: Path, synchronous: str) -> dict[str, int]:
+class NoHead(Head):
+    """Broken on purpose: the head file stays as it was made."""
+
+    def advance(self, mark: Mark) -> None:
+        pass
+
+
+class LateHead(Head):
+    """Broken on purpose: the head file is written when the next transaction ends, after this one's outcome was told."""
+
+    pending: Mark | None = None
+
+    def advance(self, mark: Mark) -> None:
+        if self.pending is not None:
+            super().advance(self.pending)
+        self.pending = mark
+
+
+HEADS = {"kept": Head, "none": NoHead, "late": LateHead}
+
+
+def work(directory: Path, synchronous: str, head: str, start: str) -> dict[str, int]:
     """Three boots of several clients each, with many checkpoints; what is told goes to a file that a recorder sees."""
+    heads.Head = HEADS[head]  # type: ignore[misc]
     told = os.open(directory / "told", os.O_WRONLY | os.O_CREAT, 0o600)
+    if start != "new":  # the files of an older version, which has never heard of an anchor
+        old = Path(__file__).with_name("files")
+        write_new(directory / "ledger", (old / f"{start}.bin").read_bytes())
+        write_new(directory / "ledger.key", bytes(range(32)))
+        write_new(directory / "anchor", b"")
+    os.write(told, b"\n")
     for boot in range(3):
         ledger = SqliteLedger(directory / "ledger", TERMS, anchor=directory / "anchor")
         ledger._home.connection.execute("PRAGMA wal_autocheckpoint = 40")

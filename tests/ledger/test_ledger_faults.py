@@ -170,11 +170,12 @@ def test_creation_syncs_each_file_before_it_gets_its_name_and_names_the_key_last
     with opened(tmp_path / "ledger"):
         directory = f"sync {tmp_path.name}"
         key = ["sync ledger.key.new", directory]
+        head = ["sync ledger.head.new", directory]
         ledger = ["sync ledger.new", directory, "name ledger", directory]
-        assert trace == [*key, *ledger, "name ledger.key", directory]
+        assert trace == [*key, *head, *ledger, "name ledger.head", directory, "name ledger.key", directory]
 
 
-@pytest.mark.parametrize("steps", range(9))
+@pytest.mark.parametrize("steps", range(13))
 def test_creation_can_stop_anywhere_and_be_taken_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int
 ) -> None:
@@ -193,7 +194,7 @@ def test_creation_can_stop_anywhere_and_be_taken_up(
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", failing(os.fsync))
         patch.setattr(Path, "rename", failing(Path.rename))
-        if steps < 8:
+        if steps < 12:
             with pytest.raises(LedgerError, match="Input/output error"):
                 SqliteLedger(tmp_path / "ledger", TERMS)
         else:
@@ -229,7 +230,10 @@ def test_a_second_opener_is_told_that_another_process_has_it(tmp_path: Path) -> 
         "sys.stdin.read()\n"
     )
     command = [sys.executable, "-c", script, str(tmp_path / "ledger")]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]),
+    }
     with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == b"open\n"

@@ -22,7 +22,7 @@ def play(scene: str, directory: Path, *arguments: object) -> Any:
 
 def test_two_hundred_kills_leave_no_overspend_no_conflict_and_no_unbacked_answer(tmp_path: Path) -> None:
     report = play("crash", tmp_path, "SqliteLedger", 200, 1)
-    assert (report["overspent"], report["conflicts"], report["unbacked"]) == (0, 0, 0), report
+    assert (report["overspent"], report["conflicts"], report["unbacked"], report["unnoticed"]) == (0, 0, 0, 0), report
     assert min(report["told"], report["replayed"], report["lost"]) > 20, report
 
 

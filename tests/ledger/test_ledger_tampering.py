@@ -8,7 +8,8 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from ledger_checks import TERMS, ask, contents, opened, request
+from ledger_checks import TERMS, ask, contents, opened, request, restore, snapshot
+from ledger_tamper import judge
 
 from maquette.errors import LedgerCorrupted, LedgerError
 from maquette.privacy.ledger import Receipt, SqliteLedger
@@ -55,13 +56,13 @@ def flip(data: bytes, rng: random.Random) -> bytes:
 
 
 def test_a_flipped_byte_is_refused_or_changes_nothing(path: Path) -> None:
-    image = path.read_bytes()
+    whole = snapshot(path)
     with opened(path) as ledger:
         expected = contents(ledger)
     rng = random.Random(13)
     refused = 0
     for _ in range(FLIPS):
-        path.write_bytes(flip(image, rng))
+        restore({**whole, path: flip(whole[path], rng)})
         try:
             with opened(path) as ledger:
                 assert contents(ledger) == expected
@@ -70,20 +71,27 @@ def test_a_flipped_byte_is_refused_or_changes_nothing(path: Path) -> None:
     assert refused > FLIPS // 10
 
 
-def test_a_flipped_byte_of_the_log_after_a_crash_is_refused_by_the_anchor(tmp_path: Path) -> None:
-    path, anchor = tmp_path / "ledger", tmp_path / "anchor"
-    with opened(path, anchor=anchor) as ledger:
+def test_older_copies_and_forks_are_all_refused_and_changed_bytes_refused_or_harmless() -> None:
+    outcome = judge(1_000, seed=23)
+    assert outcome["bad"] == 0, outcome
+    assert outcome["refused: older copy"] + outcome["refused: fork"] == 666, outcome
+    assert outcome["refused: byte"] > 100, outcome
+
+
+def test_a_flipped_byte_of_the_log_after_a_crash_is_refused_by_the_head(tmp_path: Path) -> None:
+    path = tmp_path / "ledger"
+    with opened(path) as ledger:
         for number in range(5):
             ask(ledger, f"r{number}")
         expected = contents(ledger)
-        crashed = {file: file.read_bytes() for file in tmp_path.iterdir() if not file.name.endswith("-shm")}
+        crashed = snapshot(path)
+    log = tmp_path / "ledger-wal"
     rng = random.Random(17)
     refused = 0
     for _ in range(60):
-        for file, data in crashed.items():
-            file.write_bytes(flip(data, rng) if file.name.endswith("-wal") else data)
+        restore({**crashed, log: flip(crashed[log], rng)})
         try:
-            with opened(path, anchor=anchor) as ledger:
+            with opened(path) as ledger:
                 assert contents(ledger) == expected
         except LedgerError:
             refused += 1
@@ -154,16 +162,16 @@ def test_an_event_of_another_ledger_under_the_same_key_does_not_fit(tmp_path: Pa
         SqliteLedger(tmp_path / "one", TERMS, key=key)
 
 
-def test_an_old_copy_is_refused_by_the_anchor_and_only_by_it(tmp_path: Path) -> None:
+def test_an_old_copy_with_its_old_head_is_refused_by_the_anchor_and_only_by_it(tmp_path: Path) -> None:
     path, anchor = tmp_path / "ledger", tmp_path / "anchor"
     with opened(path, anchor=anchor) as ledger:
         ask(ledger, "a", units=900)
-    old = path.read_bytes()
+    old = snapshot(path)
     with opened(path, anchor=anchor) as ledger:
         ask(ledger, "b", units=100)
         head = ledger.verify()
     assert anchor.read_text() == f"{head.seq:020d} {head.head}\n"
-    path.write_bytes(old)
+    restore({**old, anchor: anchor.read_bytes()})
     with pytest.raises(LedgerCorrupted, match=r"old or a different copy.*twice"):
         SqliteLedger(path, TERMS, anchor=anchor)
     with opened(path) as ledger:
@@ -174,10 +182,10 @@ def test_a_fork_of_the_same_length_is_refused_by_the_anchor(tmp_path: Path) -> N
     path, anchor = tmp_path / "ledger", tmp_path / "anchor"
     with opened(path, anchor=anchor) as ledger:
         ask(ledger, "a")
-    old = path.read_bytes()
+    old = snapshot(path)
     with opened(path, anchor=anchor) as ledger:
         ask(ledger, "b")
-    path.write_bytes(old)
+    restore({**old, anchor: anchor.read_bytes()})
     with opened(path) as ledger:
         for number in range(5):
             ask(ledger, f"c{number}")
@@ -191,9 +199,11 @@ def test_an_anchor_notices_that_the_ledger_is_gone_and_the_ledger_that_the_ancho
         ask(ledger, "a")
     ledger_bytes, anchor_bytes = path.read_bytes(), anchor.read_bytes()
     key = path.with_name("ledger.key").rename(tmp_path / "kept elsewhere")
+    head = path.with_name("ledger.head").rename(tmp_path / "the head")
     path.unlink()
     with pytest.raises(LedgerCorrupted, match="would forget what was spent"):
         SqliteLedger(path, TERMS, anchor=anchor)
+    head.rename(path.with_name("ledger.head"))
     assert not path.with_name("ledger.key").exists()
     path.write_bytes(ledger_bytes)
     key.rename(path.with_name("ledger.key"))
@@ -223,6 +233,9 @@ def test_a_key_without_its_ledger_gives_no_fresh_budget(tmp_path: Path) -> None:
         assert ledger.spent() == 900
     path.unlink()
     path.with_name("people.ledger.key").unlink()
+    with pytest.raises(LedgerCorrupted, match=r"people\.ledger\.head exists but .* delete the head too"):
+        SqliteLedger(path, TERMS)
+    path.with_name("people.ledger.head").unlink()
     with opened(path) as ledger:
         assert ledger.spent() == 0
 

@@ -12,6 +12,7 @@ from maquette.cli.options import Json
 from maquette.cli.showing import loss_facts, print_json
 
 AT = 1e-9
+RECOVER = "Accept a ledger whose log or newest copy is lost, after charging what may have been spent; it is written to."
 
 
 def budget(
@@ -53,15 +54,22 @@ def budget(
 
 def verify(
     path: Annotated[Path, typer.Argument(help="A release or a ledger.")],
+    *,
     ledger: Annotated[Path | None, typer.Option(help="Also check that a release's charges are in this ledger.")] = None,
     digest: Annotated[str | None, typer.Option(help="The digest that was published beside a release.")] = None,
+    anchor: Annotated[Path | None, typer.Option(help="Also check a ledger against its anchor.")] = None,
+    recover: Annotated[bool, typer.Option("--recover", help=RECOVER)] = False,
     json: Json = False,
 ) -> None:
-    """Check a release (its seal and certificate) or a ledger (its whole chain).
+    """Check a release (its seal and certificate) or a ledger (its whole chain, and that it is not an older copy).
 
     Example: maquette verify people.maq --ledger people.ledger --digest 3f2a...
     """
-    facts = _release_facts(path, ledger, digest) if _is_release(path) else _ledger_facts(path)
+    if _is_release(path):
+        _refuse_for_a_release(anchor=anchor, recover=recover)
+        facts = _release_facts(path, ledger, digest)
+    else:
+        facts = {**(_recover(path, anchor) if recover else {}), **_ledger_facts(path, anchor)}
     if json:
         print_json(facts)
         return
@@ -79,10 +87,30 @@ def _is_release(path: Path) -> bool:
         raise UnreadableSource(f"{str(path)!r} cannot be read ({error.strerror}); give a release or a ledger") from None
 
 
-def _ledger_facts(path: Path) -> dict[str, Any]:
+def _refuse_for_a_release(*, anchor: Path | None, recover: bool) -> None:
+    if anchor is not None or recover:
+        raise typer.BadParameter("--anchor and --recover are for a ledger, and this is a release")
+
+
+def _recover(path: Path, anchor: Path | None) -> dict[str, Any]:
+    from maquette.privacy import ACCOUNTANTS
+    from maquette.privacy.ledger import recover
+
+    done = recover(path, anchor=anchor)
+    name = done.currency.partition(" ")[0]
+    accountant, at = ACCOUNTANTS[name], 0.0 if name == "pure" else AT
+    if not done.charged and done.spent < done.limit:
+        return {"recovered": "nothing more was charged"}
+    return {
+        "recovered": f"{accountant.loss(done.charged, at)} was charged as lost",
+        "remaining": str(accountant.loss(done.limit - done.spent, at)),
+    }
+
+
+def _ledger_facts(path: Path, anchor: Path | None) -> dict[str, Any]:
     from maquette.privacy.ledger import inspect
 
-    account = inspect(path)
+    account = inspect(path, anchor=anchor)
     return {
         "verified": "ledger: the chain, every sum and every state",
         "relation": account.relation,

@@ -10,6 +10,7 @@ from maquette.privacy.ledger.api import (
     Ticket,
 )
 from maquette.privacy.ledger.inspection import Account, inspect
+from maquette.privacy.ledger.recovery import Recovery, recover
 from maquette.privacy.ledger.sqlite import SqliteLedger
 
 __all__ = [
@@ -18,9 +19,11 @@ __all__ = [
     "Ledger",
     "Receipt",
     "Recorded",
+    "Recovery",
     "Request",
     "SqliteLedger",
     "Terms",
     "Ticket",
     "inspect",
+    "recover",
 ]

@@ -1,6 +1,6 @@
 """The MAC chain: each event's MAC covers its content and the MAC before it, under a key kept outside the database.
 
-Keyed BLAKE2b is a MAC by itself (RFC 7693); `person` separates its two uses, so neither can stand for the other.
+Keyed BLAKE2b is a MAC by itself (RFC 7693); `person` separates its uses, so none can stand for another.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 import hashlib
 from struct import Struct
 from typing import Literal, NamedTuple
+
+from maquette.errors import LedgerCorrupted
 
 GENESIS = bytes(32)
 KEY_BYTES = 32
@@ -32,11 +34,16 @@ class Event(NamedTuple):
 
 
 class Chain:
-    """Computes MACs under one key."""
+    """Computes MACs under one key of 32 bytes."""
 
     def __init__(self, key: bytes) -> None:
+        if len(key) != KEY_BYTES:
+            raise LedgerCorrupted(
+                f"the ledger's key has {len(key)} bytes; expected {KEY_BYTES}. Restore the whole key."
+            )
         self._event = hashlib.blake2b(digest_size=32, key=key, person=b"maquette.event")
         self._table = hashlib.blake2b(digest_size=32, key=key, person=b"maquette.table")
+        self._head = hashlib.blake2b(digest_size=32, key=key, person=b"maquette.head")
 
     def link(self, previous: bytes, seq: int, kind: str, facts: str, content: bytes) -> bytes:
         """The MAC of an event that follows `previous`; the lengths in front make the encoding unambiguous."""
@@ -49,4 +56,10 @@ class Chain:
         """The data's digest under the key: tells whether the table is the same, and nothing else without the key."""
         mac = self._table.copy()
         mac.update(table.encode())
+        return mac.hexdigest()
+
+    def seal(self, text: str) -> str:
+        """The MAC of a record of the head file."""
+        mac = self._head.copy()
+        mac.update(text.encode())
         return mac.hexdigest()

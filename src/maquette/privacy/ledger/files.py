@@ -1,4 +1,4 @@
-"""The files around the database: its key, its lock and its anchor."""
+"""The files around the database: its key, lock and anchor, and how a file is written to be whole or absent."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def beside(path: Path, suffix: str) -> Path:
 def check_place(path: Path) -> None:
     """Refuse, before any file is made, a path that has lost its ledger or holds something else.
 
-    The key gets its name after the ledger, so a key without a ledger was never a creation under way.
+    The key and the head get their names after the ledger, so without a ledger they were never a creation under way.
     """
-    key = beside(path, ".key")
-    if key.exists() and not path.exists():
-        raise LedgerCorrupted(
-            f"{key.name} exists but {path.name} does not: restore the ledger, or delete the key too if you mean to "
-            "start anew; a new ledger forgets what was spent."
-        )
+    for what, companion in (("key", beside(path, ".key")), ("head", beside(path, ".head"))):
+        if companion.exists() and not path.exists():
+            raise LedgerCorrupted(
+                f"{companion.name} exists but {path.name} does not: restore the ledger, or delete the {what} too if "
+                "you mean to start anew; a new ledger forgets what was spent."
+            )
     if path.exists() and not _begins_as_a_ledger(path):
         what = "a directory" if path.is_dir() else "another kind of file, or damaged"
         raise LedgerCorrupted(
@@ -49,17 +49,19 @@ def _begins_as_a_ledger(path: Path) -> bool:
 
 def write_new(path: Path, data: bytes) -> None:
     """Create a private file durably: after a crash it is either whole or not there."""
-    _write_partial(path, data)
-    _put_in_place(path)
+    write_partial(path, data)
+    put_in_place(path)
 
 
-def _partial(path: Path) -> Path:
+def partial(path: Path) -> Path:
+    """The name under which a file is written before it gets its own."""
     return beside(path, ".new")
 
 
-def _write_partial(path: Path, data: bytes) -> None:
-    _partial(path).unlink(missing_ok=True)
-    descriptor = os.open(_partial(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+def write_partial(path: Path, data: bytes) -> None:
+    """Write a private file durably under its partial name."""
+    partial(path).unlink(missing_ok=True)
+    descriptor = os.open(partial(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with open(descriptor, "wb") as file:
         file.write(data)
         file.flush()
@@ -67,9 +69,23 @@ def _write_partial(path: Path, data: bytes) -> None:
     _sync_directory(path)
 
 
-def _put_in_place(path: Path) -> None:
-    _partial(path).rename(path)
+def put_in_place(path: Path) -> None:
+    """Give a file its own name, durably."""
+    partial(path).rename(path)
     _sync_directory(path)
+
+
+def settle(path: Path) -> None:
+    """Give a file its name if the creation of the ledger ended before that; remove what an interruption left."""
+    if path.exists():
+        partial(path).unlink(missing_ok=True)
+    elif partial(path).exists():
+        put_in_place(path)
+
+
+def sync_data(descriptor: int) -> None:
+    """Make the content of a file durable; its length did not change."""
+    getattr(os, "fdatasync", os.fsync)(descriptor)
 
 
 def _sync_directory(path: Path) -> None:
@@ -85,14 +101,14 @@ def new_key(path: Path) -> bytes:
     if path.exists():
         return path.read_bytes()
     key = secrets.token_bytes(KEY_BYTES)
-    _write_partial(path, key)
+    write_partial(path, key)
     return key
 
 
 def load_key(path: Path) -> bytes:
     """The key of a ledger that is there; it gets its name now if the creation of the ledger ended before that."""
-    if not path.exists() and _partial(path).exists():
-        _put_in_place(path)
+    if not path.exists() and partial(path).exists():
+        put_in_place(path)
     try:
         return path.read_bytes()
     except FileNotFoundError:
@@ -182,6 +198,17 @@ class Anchor:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._last: Receipt | None = None
+
+    def last(self) -> Receipt | None:
+        """The remembered head; None if the file is missing or does not hold one."""
+        with suppress(LedgerCorrupted):
+            return self.read()
+        return None
+
+    def replace(self, receipt: Receipt) -> None:
+        """Begin anew at this head."""
+        write_new(self._path, b"")
+        self.advance(receipt)
 
     def read(self) -> Receipt | None:
         """The remembered head; None in an empty file, which is how anchoring begins."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import sqlite3
+import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
@@ -11,44 +12,83 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from maquette.errors import LedgerCorrupted, LedgerError, LedgerLocked, LedgerMismatch
+from maquette.errors import LedgerCorrupted, LedgerError, LedgerLocked, LedgerMismatch, PrivacyWarning
 from maquette.privacy.ledger import store
 from maquette.privacy.ledger.api import Receipt, Terms
 from maquette.privacy.ledger.chain import KEY_BYTES, Chain
-from maquette.privacy.ledger.replay import Replay, verify
+from maquette.privacy.ledger.replay import FORMAT, Replay
+from maquette.privacy.ledger.witnesses import Witnesses
 from maquette.privacy.units import UNITS_PER_ONE
 
 if TYPE_CHECKING:
     from maquette.privacy.ledger.files import Anchor, Lock
+    from maquette.privacy.ledger.head import Head
 
 T = TypeVar("T")
 
-FORMAT = 1
 _CURRENCIES = {"pure": "epsilon", "zcdp": "rho", "gdp": "mu squared"}
 
 
 class Home:
-    """An open database with its chain, and on disk its lock and anchor."""
+    """An open database with its chain, and on disk its lock, head file and anchor."""
 
     def __init__(
-        self, connection: sqlite3.Connection, chain: Chain, *, lock: Lock | None = None, anchor: Anchor | None = None
+        self,
+        connection: sqlite3.Connection,
+        chain: Chain,
+        *,
+        lock: Lock | None = None,
+        head: Head | None = None,
+        anchor: Anchor | None = None,
     ) -> None:
         self.connection = connection
         self.chain = chain
         self.boot_seq = 0
         self._lock = lock
+        self._head = head
         self._anchor = anchor
         self._version: int | None = None
 
-    def admit(self, terms: Terms, anchored: Receipt | None) -> None:
+    def witnesses(self) -> Witnesses:
+        """What the head file and the anchor remember now."""
+        return Witnesses.read(self._head, self._anchor)
+
+    def admit(self, terms: Terms, witnesses: Witnesses) -> Replay:
         """Verify what is stored and compare its terms with these; refuse with a reason."""
         self.connection.execute("BEGIN")
         try:
-            replay = verify(self.connection, self.chain, anchored)
+            replay = witnesses.verify(self.connection, self.chain)
         finally:
             self.connection.execute("ROLLBACK")
         _compare(replay, _bound(terms, self.chain))
         self.boot_seq = replay.boot
+        return replay
+
+    def renew(self, replay: Replay) -> None:
+        """Give a ledger of version 0.1 its head file, once.
+
+        The head file comes first: a crash on the way leaves a ledger that is checked against it. The checkpoint comes
+        last: the main file must not lose the new format, which asks for a head file, together with its log.
+        """
+        assert self._head is not None
+        if replay.boot == 0:
+            raise LedgerCorrupted(
+                "this ledger of version 0.1 holds no event but its creation: either it was interrupted there, or its "
+                "log (the -wal file) is lost and with it what was spent. Put the newest files back in place. If "
+                "nothing was ever asked through it, delete it with its key and start anew; else `maquette verify "
+                "--recover` charges the whole budget as lost (docs/how-to/ledger-recovery.md)."
+            )
+        if self._head.read() is None:
+            self._head.replace(store.standing(self.connection))
+        with self._durably() as connection:
+            store.append(connection, self.chain, "terms", {**replay.terms, "format": FORMAT})
+        self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        warnings.warn(
+            "this ledger of version 0.1 now keeps a .head file beside it, which betrays a lost log or an older copy: "
+            "back it up with the ledger. Version 0.1 cannot open the ledger any more.",
+            PrivacyWarning,
+            stacklevel=2,
+        )
 
     def boot(self, *, sole: bool) -> None:
         """Start a new life: every request reserved before this event is lost, every guard opened before it closed."""
@@ -58,11 +98,11 @@ class Home:
 
     def verify(self, connection: sqlite3.Connection) -> Receipt:
         """Check everything again, inside a transaction."""
-        return verify(connection, self.chain, self._anchor.read() if self._anchor else None).receipt
+        return self.witnesses().verify(connection, self.chain).receipt
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Everything inside becomes durable, and anchored, or the caller hears that it did not."""
+        """Everything inside becomes durable, and is remembered outside, or the caller hears that it did not."""
         with self._lock.turn() if self._lock else nullcontext(), self._durably() as connection:
             yield connection
 
@@ -95,9 +135,11 @@ class Home:
             with suppress(sqlite3.Error):
                 self.connection.execute("ROLLBACK")
             raise
-        if self._anchor:
-            seq, mac = store.head(self.connection)
-            self._anchor.advance(Receipt(seq, mac.hex()))
+        if self._head:
+            mark = store.standing(self.connection)
+            self._head.advance(mark)
+            if self._anchor:
+                self._anchor.advance(Receipt(mark.seq, mark.head))
 
     def _check_sole(self) -> None:
         if self._version not in (None, self._data_version()):
@@ -122,7 +164,7 @@ class Home:
 
 def in_memory(terms: Terms, key: bytes | None) -> Home:
     """A ledger that lives as long as somebody holds it; nobody has to close it."""
-    home = Home(store.connect(None), Chain(_checked(secrets.token_bytes(KEY_BYTES) if key is None else key)))
+    home = Home(store.connect(None), Chain(secrets.token_bytes(KEY_BYTES) if key is None else key))
     weakref.finalize(home, home.connection.close)
     _found(home.connection, home.chain, terms)
     home.boot(sole=True)
@@ -133,7 +175,8 @@ def on_disk(
     path: Path, terms: Terms, *, key: bytes | None, key_path: Path | None, anchor: Path | None, shared: bool
 ) -> Home:
     """Open or create the ledger at `path`; whoever comes first boots it."""
-    from maquette.privacy.ledger.files import Anchor, Lock, beside, check_place, load_key, new_key
+    from maquette.privacy.ledger.files import Anchor, Lock, beside, check_place, load_key, new_key, settle
+    from maquette.privacy.ledger.head import Head
 
     path = path.resolve()
     check_place(path)
@@ -146,16 +189,21 @@ def on_disk(
             if alone and not path.exists():
                 if anchoring:
                     anchoring.begin()
-                _create(path, Chain(_checked(new_key(key_path) if key is None else key)), terms)
-            chain = Chain(_checked(load_key(key_path) if key is None else key))
-            home = Home(store.connect(path), chain, lock=lock, anchor=anchoring)
-            undo.callback(home.close)
-            anchored = anchoring.read() if anchoring else None
+                _create(path, Chain(new_key(key_path) if key is None else key), terms)
             if alone:
-                home.admit(terms, anchored)
+                settle(beside(path, ".head"))
+            chain = Chain(load_key(key_path) if key is None else key)
+            head = Head(path, chain)
+            home = Home(store.connect(path), chain, lock=lock, head=head, anchor=anchoring)
+            undo.callback(home.close)
+            witnesses = home.witnesses()
+            if alone:
+                replay = home.admit(terms, witnesses)
+                if not replay.headed:
+                    home.renew(replay)
                 home.boot(sole=not shared)
         if not alone:  # outside the turn: those who are already here need not wait
-            home.admit(terms, anchored)
+            home.admit(terms, witnesses)
         undo.pop_all()
     return home
 
@@ -163,9 +211,11 @@ def on_disk(
 def _create(path: Path, chain: Chain, terms: Terms) -> None:
     """Build the first database in memory and move it into place whole: a file at `path` is always a ledger."""
     from maquette.privacy.ledger.files import write_new
+    from maquette.privacy.ledger.head import Head
 
     connection = store.connect(None)
     _found(connection, chain, terms)
+    Head(path, chain).prepare(store.standing(connection))
     write_new(path, connection.serialize())
     connection.close()
 
@@ -189,6 +239,8 @@ def _bound(terms: Terms, chain: Chain) -> dict[str, Any]:
 
 def _compare(replay: Replay, bound: dict[str, Any]) -> None:
     different = {name for name, value in bound.items() if replay.terms.get(name) != value}
+    if not replay.headed:
+        different.discard("format")
     if not different:
         return
     if different & {"schema", "relation"}:  # the rows are fingerprinted as these encode and bound them
@@ -215,9 +267,3 @@ def _limit(terms: dict[str, Any]) -> str:
     """A limit as people state it: `limit 1 of epsilon`."""
     unit = _CURRENCIES.get(terms["currency"], "epsilon" if terms["currency"].startswith("basic") else terms["currency"])
     return f"limit {terms['limit'] / UNITS_PER_ONE:.16g} of {unit}"
-
-
-def _checked(key: bytes) -> bytes:
-    if len(key) != KEY_BYTES:
-        raise LedgerCorrupted(f"the ledger's key has {len(key)} bytes; expected {KEY_BYTES}. Restore the whole key.")
-    return key

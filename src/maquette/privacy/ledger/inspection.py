@@ -12,7 +12,8 @@ from maquette.errors import LedgerError
 from maquette.privacy.ledger import store
 from maquette.privacy.ledger.api import Charge, Receipt
 from maquette.privacy.ledger.chain import Chain
-from maquette.privacy.ledger.replay import Replay, verify
+from maquette.privacy.ledger.replay import Replay
+from maquette.privacy.ledger.witnesses import Witnesses
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,12 +37,14 @@ class Account:
         return spent
 
 
-def inspect(path: str | Path, *, key: bytes | None = None) -> Account:
+def inspect(path: str | Path, *, key: bytes | None = None, anchor: str | Path | None = None) -> Account:
     """The account of the ledger at `path`, whose whole chain is checked with the key beside it; also while it is open.
 
-    Nothing here touches rows: a ledger holds public descriptions and released answers.
+    It must hold what its head file remembers, and its `anchor` if one is named. Nothing here touches rows: a ledger
+    holds public descriptions and released answers.
     """
-    from maquette.privacy.ledger.files import beside, check_place, load_key
+    from maquette.privacy.ledger.files import Anchor, beside, check_place, load_key
+    from maquette.privacy.ledger.head import Head
 
     home = Path(path).resolve()
     if not home.is_file():
@@ -49,9 +52,10 @@ def inspect(path: str | Path, *, key: bytes | None = None) -> Account:
     check_place(home)
     chain = Chain(load_key(beside(home, ".key")) if key is None else key)
     try:
+        witnesses = Witnesses.read(Head(home, chain), Anchor(Path(anchor)) if anchor else None)
         with closing(sqlite3.connect(f"{home.as_uri()}?mode=ro", uri=True, isolation_level=None)) as connection:
             connection.execute("BEGIN")
-            return _account(connection, verify(connection, chain, None))
+            return _account(connection, witnesses.verify(connection, chain))
     except (OSError, *store.BROKEN) as failure:
         raise store.explain(failure) from None
 

@@ -1,8 +1,8 @@
 """Verification: follow the chain from its first event, recompute every table from it, and compare.
 
 A changed byte in an event breaks its MAC; a changed sum, state, hit count or table definition differs from what the
-events say; a damaged page fails SQLite's own check. Whoever holds the key could forge a chain, and a whole old copy
-is only caught by an anchor.
+events say; a damaged page fails SQLite's own check. Whoever holds the key could forge a chain. That the
+chain is the newest one is for the head file and the anchor to say.
 """
 
 from __future__ import annotations
@@ -17,6 +17,10 @@ from maquette.privacy.ledger.api import Receipt
 from maquette.privacy.ledger.chain import GENESIS, Chain
 from maquette.privacy.ledger.store import SCHEMA, TABLE_SCOPE, WITHHELD, analyst_scope
 
+FORMAT = 2
+"""A ledger of this format has a head file. The format is in the first event, so the main file alone knows it too."""
+HEADLESS = 1
+"""The format of version 0.1; the first opening by a later version appends the same terms in the new format."""
 BATCH = 1_000
 _ADVICE = "Restore the ledger from a backup that verifies."
 
@@ -39,6 +43,11 @@ class Replay:
         """The head of the chain."""
         return Receipt(self.seq, self.head.hex())
 
+    @property
+    def headed(self) -> bool:
+        """Whether this ledger has a head file."""
+        return self.terms.get("format") != HEADLESS
+
     def follow(self, seq: int, kind: str, facts: Any) -> None:
         """Take in one verified event."""
         if kind == "charge":
@@ -54,8 +63,14 @@ class Replay:
         elif kind == "limit":
             self._analyst(facts[0])[0] = facts[1]
         elif kind == "terms":
-            self.terms = facts
-            self.budgets[TABLE_SCOPE] = [facts["limit"], 0]
+            self._bind(facts)
+
+    def _bind(self, terms: dict[str, Any]) -> None:
+        """The terms, at the first event, and again in a new format when a ledger was brought up to date."""
+        if self.terms and {**self.terms, "format": 0} != {**terms, "format": 0}:
+            raise LedgerCorrupted(f"the terms of the ledger changed on the way. {_ADVICE}")
+        self.terms = terms
+        self.budgets.setdefault(TABLE_SCOPE, [terms["limit"], 0])
 
     def _analyst(self, analyst: str) -> list[int]:
         return self.budgets.setdefault(analyst_scope(analyst), [self.terms["limit"], 0])

@@ -44,9 +44,11 @@ class SqliteLedger:
     any row is read. A charge is durable before its ticket is given, an answer before its receipt is. Opening verifies
     everything, then turns what a crash left reserved into lost charges, which are never evaluated again.
 
-    The key (default: a file beside the ledger, made with it) should live elsewhere than the backups; `anchor` is a
-    file, best on another disk, that betrays a ledger restored from an old copy. One process owns the ledger, or with
-    `shared=True` several; then a boot, and its sweep, happens only when nobody else has it open.
+    The key (default: a file beside the ledger, made with it) should live elsewhere than the backups. A head file beside
+    the ledger is written with every commit and betrays a lost log or an older copy; `anchor`, a file best on another
+    disk, also betrays an older copy restored together with its head file. `recover` is the way on after such a loss.
+    One process owns the ledger, or with `shared=True` several; then a boot, and its sweep, happens only when nobody
+    else has it open.
     """
 
     def __init__(
@@ -78,6 +80,12 @@ class SqliteLedger:
         self, terms: Terms, *, key: bytes | None, key_path: Path | None, anchor: Path | None, shared: bool
     ) -> Home:
         if self._path is None:
+            if anchor is not None or key_path is not None or shared:
+                raise LedgerError(
+                    "an anchor, a key file and sharing are for a ledger on disk, and no ledger file was named; nothing "
+                    "was opened. Name the ledger's file, or leave these settings out: a ledger in memory is forgotten "
+                    "with its process."
+                )
             return in_memory(terms, key)
         return on_disk(Path(self._path), terms, key=key, key_path=key_path, anchor=anchor, shared=shared)
 

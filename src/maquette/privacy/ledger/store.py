@@ -11,7 +11,7 @@ import json
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from maquette.errors import LedgerCorrupted, LedgerError
 from maquette.privacy.ledger.api import Receipt, State
@@ -85,6 +85,27 @@ def head(connection: sqlite3.Connection) -> tuple[int, bytes]:
     return row or (0, GENESIS)
 
 
+class Mark(NamedTuple):
+    """A place in the chain, and what the table had spent by then: what the head file remembers."""
+
+    seq: int
+    head: str
+    spent: int
+
+
+def holds(connection: sqlite3.Connection, seq: int, head: str) -> bool:
+    """Whether the chain holds this event."""
+    row = connection.execute("SELECT mac FROM event WHERE seq = ?", (seq,)).fetchone()
+    return row is not None and row[0].hex() == head
+
+
+def standing(connection: sqlite3.Connection) -> Mark:
+    """Where the chain and the account stand."""
+    query = "SELECT seq, mac, (SELECT spent FROM budget WHERE scope = ?) FROM event ORDER BY seq DESC LIMIT 1"
+    seq, mac, spent = connection.execute(query, (TABLE_SCOPE,)).fetchone()
+    return Mark(seq, mac.hex(), spent)
+
+
 def append(connection: sqlite3.Connection, chain: Chain, kind: Kind, facts: object, content: bytes = b"") -> Receipt:
     """Add one event to the chain. The head is read here, inside the transaction: another process may have moved it."""
     seq, previous = head(connection)
@@ -119,7 +140,8 @@ def explain(failure: Exception) -> LedgerError:
     if isinstance(failure, LedgerError):
         return failure
     if isinstance(failure, OSError):
-        return LedgerError(f"a file could not be used ({failure.strerror}: {failure.filename}).")
+        where = "" if failure.filename is None else f": {failure.filename}"
+        return LedgerError(f"a file could not be used ({failure.strerror}{where}).")
     name = getattr(failure, "sqlite_errorname", type(failure).__name__)
     if name.startswith(_ENVIRONMENT):
         return LedgerError(f"SQLite could not read or write ({name}); look for a full, read-only or failing disk.")

@@ -1,0 +1,132 @@
+"""recover: go on with a ledger after a loss, once everything that may have been spent is charged."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from maquette.errors import LedgerCorrupted, LedgerError
+from maquette.privacy.ledger import store
+from maquette.privacy.ledger.api import Receipt
+from maquette.privacy.ledger.chain import Chain
+from maquette.privacy.ledger.replay import FORMAT, Replay, verify
+
+if TYPE_CHECKING:
+    from maquette.privacy.ledger.files import Anchor
+    from maquette.privacy.ledger.head import Head
+
+ANALYST = "lost before a recovery"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recovery:
+    """What a recovery did, in units: it charged so many as lost, so that so many of the limit are spent."""
+
+    currency: str
+    charged: int
+    spent: int
+    limit: int
+    receipt: Receipt
+
+
+def recover(
+    path: str | Path,
+    *,
+    key: bytes | None = None,
+    key_path: str | Path | None = None,
+    anchor: str | Path | None = None,
+) -> Recovery:
+    """Accept the ledger at `path` as it is, although its head file, or `anchor`, remembers more.
+
+    Nobody may have it open, and its chain must verify: a changed database is not accepted. A ledger that lacks nothing
+    is left as it is.
+
+    Privacy: what the ledger no longer knows to be spent is charged first. Where the head file is whole and the anchor
+    does not reach past it, that is known: the head remembers what was spent when the last answer was told. Otherwise
+    the rest of the budget is charged: recorded answers are still found, and nothing more can be asked. An answer that
+    is not in the ledger any more is paid for anew when it is asked again.
+    """
+    from maquette.privacy.ledger.files import Anchor, Lock, beside, check_place, load_key, settle
+    from maquette.privacy.ledger.head import Head
+
+    home = Path(path).resolve()
+    if not home.is_file():
+        raise LedgerError(f"there is no ledger at {str(path)!r}; give the file that the curator was opened with")
+    check_place(home)
+    anchoring = Anchor(Path(anchor)) if anchor else None
+    try:
+        with closing(Lock(home, shared=False)) as lock, lock.arrival():
+            settle(beside(home, ".head"))
+            chain = Chain(load_key(Path(key_path) if key_path else beside(home, ".key")) if key is None else key)
+            with closing(store.connect(home)) as connection:
+                return _recover(connection, chain, Head(home, chain), anchoring)
+    except (OSError, *store.BROKEN) as failure:
+        raise store.explain(failure) from None
+
+
+def _recover(connection: sqlite3.Connection, chain: Chain, head: Head, anchor: Anchor | None) -> Recovery:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        replay = verify(connection, chain, None)
+        missing = _missing(connection, replay, head, anchor)
+        if missing is not None:
+            _charge(connection, chain, replay, missing)
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    mark = store.standing(connection)
+    if missing is not None:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        if anchor:
+            anchor.replace(Receipt(mark.seq, mark.head))
+        head.replace(mark)  # last: until then the ledger is refused, and recovering it again charges nothing more
+    return Recovery(
+        currency=replay.terms["currency"],
+        charged=missing or 0,
+        spent=mark.spent,
+        limit=replay.terms["limit"],
+        receipt=Receipt(mark.seq, mark.head),
+    )
+
+
+def _missing(connection: sqlite3.Connection, replay: Replay, head: Head, anchor: Anchor | None) -> int | None:
+    """How many units were spent, or may have been, that the ledger does not know of; None if it lacks nothing."""
+    content = head.read()
+    known = head.newest(content) if content else None
+    torn = content is not None and head.torn(content)  # then a record that is not whole may have known more
+    anchored = anchor.last() if anchor else None
+    limit, spent = replay.budgets[store.TABLE_SCOPE]
+    anchor_held = anchored is None or store.holds(connection, anchored.seq, anchored.head)
+    if known and store.holds(connection, known.seq, known.head) and not (torn and known.seq == replay.seq):
+        return None if anchor_held else limit - spent
+    anchor_past = anchored is not None and not anchor_held and (known is None or anchored.seq > known.seq)
+    if known and not torn and not anchor_past and spent <= known.spent:
+        return known.spent - spent
+    if content is None and not replay.headed and replay.boot:
+        raise LedgerCorrupted(
+            "this is a ledger of version 0.1, which has no head file yet and lacks nothing that could be noticed. "
+            "Open it as usual: it gets its head file then."
+        )
+    return limit - spent
+
+
+def _charge(connection: sqlite3.Connection, chain: Chain, replay: Replay, units: int) -> None:
+    """One charge that is never answered; the request, its analyst and the table's account show it like any other."""
+    if not replay.headed:
+        store.append(connection, chain, "terms", {**replay.terms, "format": FORMAT})
+    id = f"recovery:{secrets.token_hex(8)}"  # noqa: A001
+    description = json.dumps({"door": "recover", "note": "spent, as far as is known, and lost from the ledger"})
+    receipt = store.append(connection, chain, "charge", [id, ANALYST, "", units, None], description.encode())
+    connection.execute("INSERT INTO request VALUES (?, ?, NULL)", (id, receipt.seq))
+    scope = store.analyst_scope(ANALYST)
+    insert = "INSERT INTO budget VALUES (?, ?, 0) ON CONFLICT DO NOTHING"
+    connection.execute(insert, (scope, replay.terms["limit"]))
+    for each in (scope, store.TABLE_SCOPE):
+        connection.execute("UPDATE budget SET spent = spent + ? WHERE scope = ?", (units, each))
+    store.append(connection, chain, "boot", [])
