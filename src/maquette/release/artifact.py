@@ -194,11 +194,15 @@ class Release:
         return save(self, Path(path))
 
     @classmethod
-    def load(cls, path: str | Path, *, digest: str | None = None) -> Release:
-        """Read a saved release; with `digest`, refuse any file that is not the one published under it."""
+    def load(cls, path: str | Path, *, digest: str | None = None, limit: int = 2**28) -> Release:
+        """Read a saved release; with `digest`, refuse any file that is not the one published under it.
+
+        A file that would unpack to more than `limit` bytes and more than 8 times its size is refused before it is
+        unpacked: a small file of nearly nothing could fill the memory. Raise the limit for files you trust.
+        """
         from maquette.release.storage import load
 
-        return load(Path(path), digest)
+        return load(Path(path), digest, limit)
 
     def __repr__(self) -> str:
         return f"Release({self.certificate.method}, {len(self.schema)} columns, cost {self.cost})"
