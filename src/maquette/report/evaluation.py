@@ -96,7 +96,7 @@ def _composition(subject: Subject) -> Hazard:
     before = sum(line.units for line in subject.lines if not line.own)
     name = subject.currency.partition(" ")[0]
     part = f"{before / max(1, subject.total.units):.0%} of its {CURRENCIES[name]}"
-    told_before = f" {part} was charged before this publication." if before else ""
+    told_before = f" {part} was charged by others than this publication." if before else ""
     return Hazard(
         "The guarantee",
         "Multiple releases",
