@@ -360,6 +360,11 @@ NEWCOMER: dict[str, tuple[Callable[[], object], type[MaquetteError], str]] = {
         BudgetError,
         "Choose delta well below",
     ),
+    "delta too large for a public number of rows": (
+        lambda: mq.Curator(mq.open_table(ROWS, LITTLE), mq.Budget(epsilon=1, delta=0.5), relation="replace"),
+        BudgetError,
+        "Choose delta well below",
+    ),
     "too much": (
         lambda: answered("smoker", epsilon=2),
         BudgetExceeded,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import logging
 import os
 import re
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -181,7 +183,30 @@ def test_22_a_person_contributes_what_was_declared() -> None:
 
 def test_23_delta_must_be_below_one_over_rows() -> None:
     with pytest.raises(BudgetError, match="delta"):
-        Curator(mq.open_table(PEOPLE, SCHEMA), mq.Budget(epsilon=1.0, delta=0.4))
+        Curator(mq.open_table(PEOPLE, SCHEMA), mq.Budget(epsilon=1.0, delta=0.4), relation="replace")
+    with pytest.raises(BudgetError, match="delta"):
+        Curator(mq.open_table(PEOPLE, SCHEMA), mq.Budget(epsilon=1.0, delta=1e-4))
+
+
+def test_a_private_number_of_rows_does_not_decide_whether_a_curator_opens() -> None:
+    schema = mq.Schema([mq.Boolean("a")])
+    heard = {}
+    for delta in (0.0, 1e-9, 1e-6, 2e-6, 1e-5, 2e-5, 0.3, 0.4):
+        budget = mq.Budget(epsilon=1.0, delta=delta)
+        for rows, relation in itertools.product((1, 2, 3, 4), ("add-remove", "replace of 2")):
+            units = {} if relation == "add-remove" else {"privacy_unit": "person", "max_contributions": 2}
+            opened = mq.open_table({"a": [True] * rows, "person": list(range(rows))}, schema, **units)
+            with warnings.catch_warnings(record=True) as warned:
+                warnings.simplefilter("always")
+                try:
+                    Curator(opened, budget, relation=relation.partition(" ")[0])
+                    said = "opens"
+                except BudgetError as refused:
+                    said = str(refused)
+            said += " ".join(str(warning.message) for warning in warned)
+            assert heard.setdefault((delta, relation), said) == said
+        assert ("expected at most 1e-05" in said) == (delta > 1e-5)
+        assert ("not checked" in said) == (1e-6 < delta <= 1e-5)
 
 
 @pytest.mark.parametrize("rows", [PEOPLE, MORE, {"age": [None], "city": [None], "pay": [3.0]}])

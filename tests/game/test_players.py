@@ -106,7 +106,7 @@ CAPPED: dict[str, Any] = {"analyst_epsilon": 30.0, "strength": 40.0, "rounds": 1
 
 def test_capped_play_states_both_kinds_of_privacy() -> None:
     with mq.Curator(TABLE, ZCDP, noise=Seeded(5)) as curator:
-        made, said = analyst_private(curator, QUERIES, rho=0.05, rng=np.random.default_rng(1), **CAPPED)
+        made, said = analyst_private(curator, QUERIES, rho=0.05, **CAPPED)
         spent = curator.ledger.spent()
         assert made.certificate.units == spent <= 0.05 * mq.UNITS_PER_ONE
         capped = [json.loads(c.description)["cap"] for c in curator.ledger.charges() if '"lottery"' in c.description]
@@ -127,7 +127,7 @@ def test_capped_play_states_both_kinds_of_privacy() -> None:
 
 def test_a_repair_mends_what_is_off() -> None:
     with mq.Curator(TABLE, mq.Budget(rho=5.0, delta=1e-9)) as curator:
-        made, _ = analyst_private(curator, QUERIES, rho=0.01, rng=np.random.default_rng(1), **CAPPED)
+        made, _ = analyst_private(curator, QUERIES, rho=0.01, **CAPPED)
         mended = Repair(curator, made, threshold=0.02, hits=60)
         for query in QUERIES[:40]:
             truth = float(query.evaluate(RECORDS).mean())
@@ -137,9 +137,7 @@ def test_a_repair_mends_what_is_off() -> None:
 def test_capped_play_with_weights_between_zero_and_one() -> None:
     halves = [LinearQuery.product(SCHEMA, {f"c{i}": [0.25, 0.5 + i / 20]}) for i in range(6)]
     with mq.Curator(TABLE, ZCDP, noise=Seeded(5)) as curator:
-        made, said = analyst_private(
-            curator, halves, analyst_epsilon=50.0, strength=5.0, rounds=4, draws=5, rng=np.random.default_rng(0)
-        )
+        made, said = analyst_private(curator, halves, analyst_epsilon=50.0, strength=5.0, rounds=4, draws=5)
     assert said.cap <= 12
     assert 0 <= made.model.answer(halves[0]) <= 1
 

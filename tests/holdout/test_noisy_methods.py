@@ -200,7 +200,7 @@ def test_a_refusal_because_of_the_rows_counts_in_every_method_and_after_a_restar
     with opened() as holdout:
         first = holdout.ask(lambda r: r, guess=0.5)
         with pytest.raises(QueryError, match="it counts"):
-            holdout.ask(lambda r: r * 2)
+            holdout.ask(lambda r: r * 2, guess=0.5)
         second = holdout.ask(lambda r: r, guess=0.5)
     assert second.queries == first.queries + 2
     if "failures" in settings:

@@ -77,7 +77,7 @@ def test_local_search_looks_at_the_rows_through_its_selections_only() -> None:
 
 
 def test_one_row_count_and_all_selections_are_charged_and_no_more() -> None:
-    zcdp, gdp = (mq.Budget(epsilon=1.0, delta=1e-3, accounting=currency) for currency in ("zcdp", "gdp"))
+    zcdp, gdp = (mq.Budget(epsilon=1.0, delta=1e-6, accounting=currency) for currency in ("zcdp", "gdp"))
     for budget, relation in itertools.product((mq.Budget(epsilon=1.0), zcdp, gdp), ("add-remove", "replace")):
         seen = observe(
             (2, 1, 1), lambda c: local_search(c, QUERIES, np.zeros((2, 1), int), 3), budget=budget, relation=relation

@@ -22,8 +22,8 @@ from release_checks import SCHEMA, Seeded, open_records, records, released, tabl
 import maquette as mq
 from maquette.errors import DataError, MaquetteError, QueryError, UnreadableSource
 from maquette.release import Net, net_mechanism, projection
+from maquette.release.archive import MANIFEST, SEAL
 from maquette.release.offline import METHODS
-from maquette.release.storage import MANIFEST, SEAL
 
 GENEROUS = mq.Budget(epsilon=40.0, delta=1e-9)
 PARTIAL = mq.marginals(SCHEMA, columns=[("smoker", "region"), ("age",)])

@@ -16,7 +16,7 @@ from report_checks import HOSTILE, SCHEMA, asked, curator, page, prose, released
 
 import maquette as mq
 from maquette.errors import DataError, MaquetteError, QueryError
-from maquette.release import Release, gaussian, graphical, iterative_construction, mwem, storage
+from maquette.release import Release, archive, gaussian, graphical, iterative_construction, mwem
 from maquette.report import charts, evaluation, registry_entry, report, tables
 from maquette.report import test_data as declared
 from maquette.report.subject import subject_of
@@ -124,7 +124,7 @@ def test_files_from_before_traces_still_load(tmp_path: Path, monkeypatch: pytest
         def dumps(value: dict[str, Any], **how: Any) -> str:
             return json.dumps({name: part for name, part in value.items() if name != "trace"}, **how)
 
-    monkeypatch.setattr(storage, "json", Older)
+    monkeypatch.setattr(archive, "json", Older)
     released().save(tmp_path / "old.maq")
     assert Release.load(tmp_path / "old.maq").trace == ()
 
@@ -146,7 +146,7 @@ def test_files_from_before_units_were_named_still_load(tmp_path: Path, monkeypat
     made = mq.release(mq.Curator(table, mq.Budget(epsilon=1.0)), mq.marginals(schema, k=1))
     made.save(tmp_path / "new.maq")
     assert Release.load(tmp_path / "new.maq").certificate.unit == "who"
-    monkeypatch.setattr(storage, "json", Older)
+    monkeypatch.setattr(archive, "json", Older)
     made.save(tmp_path / "old.maq")
     older = Release.load(tmp_path / "old.maq")
     assert older.certificate.unit is None

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from maquette.curator.encoding import text_sql
 from maquette.errors import OutOfDomain
 from maquette.schema import INVALID, Schema, refuse_invalid
+from maquette.schema.columns import text_sql
 
 if TYPE_CHECKING:
     import duckdb

@@ -61,7 +61,10 @@ class Desk:
         self._compile = Compiler(self.schema)
         self.budget = budget
         self.relation = Relation(relation, table.max_contributions)
-        budget.check_rows(self._engine.rows)
+        if self.relation.rows_are_public:
+            budget.check_rows(self._engine.rows)
+        else:
+            budget.check_private_rows()
         unit = table.privacy_unit or "row"
         terms = Terms(
             table=self._engine.fingerprint,

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from maquette.curator.kernels import Layout, Planes
 from maquette.schema import INVALID, Column, Schema
-from maquette.schema.columns import quoted
+from maquette.schema.columns import quoted, text_sql
 
 if TYPE_CHECKING:
     import duckdb
@@ -26,15 +26,9 @@ if TYPE_CHECKING:
 
 Codes = NDArray[np.signedinteger[Any]]
 BATCH = 2**20
-_SPACES = "".join(filter(str.isspace, map(chr, range(0x3001))))  # all white space: U+3000 is the last
 _HASHED = 2**13  # records hashed together: their state stays in the first-level caches
 _SEEDS = (0x243F6A8885A308D3, 0x13198A2E03707344)  # digits of pi, as are the odd multipliers
 _MULTIPLIERS = (0xA4093822299F31D1, 0x082EFA98EC4E6C89)
-
-
-def text_sql(identifier: str) -> str:
-    """A raw value as text, without white space around it."""
-    return f"trim(CAST({identifier} AS VARCHAR), {quoted(_SPACES)})"
 
 
 def present_sql(identifier: str, missing: Sequence[str]) -> str:

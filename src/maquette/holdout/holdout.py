@@ -17,12 +17,11 @@ from maquette.holdout.api import Decision, Guess, Guesser, Method, Note
 from maquette.holdout.certified import HEAD, Certified
 from maquette.holdout.description_length import DescriptionLength
 from maquette.holdout.guess_and_check import GuessAndCheck
-from maquette.holdout.models import Misused
 from maquette.holdout.noisy import Noisy, Theorem
 from maquette.holdout.sample import Sample
 from maquette.holdout.splitting import Splitting
 from maquette.holdout.state import State
-from maquette.holdout.statistic import Asked, Statistic, Values
+from maquette.holdout.statistic import Asked, Statistic, Values, refusal
 from maquette.holdout.thresholdout import Thresholdout
 from maquette.privacy.interval import check_confidence
 from maquette.schema import Schema
@@ -54,11 +53,12 @@ class Holdout:
     free. Other questions are new each time, but what was answered is remembered as a guess, recognised by its values on
     `train`. Several threads may ask.
 
-    What it never tells: the exact mean on the holdout, how far a guess was off, messages of exceptions raised by a
-    statistic. What it cannot hide: a statistic is the analyst's code and sees the rows; one that prints, keeps or
-    combines them voids the guarantee, as does computing on the same rows elsewhere. Small differences in time may tell
-    something about the rows. That a statistic fails on the holdout does too, so it counts: as a failed guess, or as
-    wider intervals; a failure on `train` is found first and is free.
+    What it never tells: the exact mean on the holdout, how far a guess was off, why a statistic failed on it. What it
+    cannot hide: a statistic is the analyst's code and sees the rows; one that prints, warns, keeps or combines them
+    voids the guarantee, as does computing on the same rows elsewhere. Small differences in time may tell something
+    about the rows. That a statistic fails on the holdout does too, so it counts, once and in the same words whatever it
+    raised or returned: as a failed guess, or as wider intervals. Ctrl-C while it runs is such a failure. A failure on
+    `train` is found first, explained, and free.
 
     >>> import numpy as np
     >>> rows = np.random.default_rng(1).random((20_000, 3)) < 0.3
@@ -128,38 +128,38 @@ class Holdout:
         refused, and then nothing is recorded, unless it is on the holdout's own rows that the statistic fails. With a
         `name` the first answer is kept and returned whenever the name is used; that the name still means the same is
         checked on `train` only, as checking it on the holdout would tell.
+
+        A function is called on `train` and on the guesser's points first, and on the holdout last. Without `train` it
+        is called on no rows too, to know whether it gives booleans, which have narrower intervals than numbers; a frame
+        has no such form, so without `train` its functions count as numbers.
         """
         asked = Asked.of(statistic, self.schema, clip=self._clip)
         _check_guess(guess)
         _check_name(name)
         key = name if asked.query is None or name is not None else f"condition {asked.query.key}"
+        asked.check_form(self._sample)
         trained = None if self._train is None else asked.on(self._train)
         mark = None if trained is None else trained.digest
         with self._lock:
             if (known := self._known(key, mark)) is not None:
                 return known
-        # Outside the lock: the statistic is the analyst's code and may take its time.
-        values, refusal = self._evaluate(asked)
+            guessed = self._guess(asked, guess, trained, mark)
+            if self._method.exhausted:
+                return self._answer(self._method.sealed(guessed), asked, key, mark)
+        # Everything public comes before, so that nothing but an answer or a recorded refusal can follow. Outside the
+        # lock: the statistic is the analyst's code and may take its time.
+        values = asked.on_holdout(self._sample, predicate=asked.promises_booleans(self._sample, trained))
         with self._lock:
             if (known := self._known(key, mark)) is not None:
                 return known
+            if self._method.exhausted:  # while the statistic was evaluated
+                return self._answer(self._method.sealed(guessed), asked, key, mark)
             if values is None:
-                raise self._refused(refusal)
-            return self._answer(asked, values, self._guess(asked, guess, trained, mark), key, mark)
+                raise self._refused()
+            return self._answer(self._decide(values, guessed), asked, key, mark)
 
-    def _evaluate(self, asked: Asked) -> tuple[Values | None, str]:
-        """The values on the holdout, or why there are none."""
-        try:
-            return asked.on(self._sample), ""
-        except Misused:
-            raise  # the form of the rows is public
-        except QueryError as error:
-            return None, str(error)
-
-    def _refused(self, reason: str) -> QueryError:
+    def _refused(self) -> QueryError:
         """Count a question that the rows refuse: free refusals would tell an analyst any number of bits about them."""
-        if self._method.exhausted:
-            return QueryError(reason)
         record = {"note": self._method.refused()}
         try:
             self._state.append(record)
@@ -167,11 +167,7 @@ class Holdout:
         except BaseException:
             self._state.give_up()
             raise
-        return QueryError(
-            reason.removesuffix("Nothing was recorded") + "It fails on the rows of the holdout, which tells something "
-            "about them, so it counts: intervals become wider. With a training sample (train=) mistakes are found "
-            "there first, free"
-        )
+        return refusal(self._sample.size)
 
     def _known(self, key: str | None, mark: str | None) -> Certified | None:
         """The recorded answer under a name. Looks at public things only: a name, and values on the training rows."""
@@ -188,7 +184,7 @@ class Holdout:
 
     def _guess(self, asked: Asked, given: float | None, trained: Values | None, mark: str | None) -> Guess | None:
         """The analyst's, else an earlier answer to what looks the same, else a public model's, else training's."""
-        # A model that cannot evaluate the statistic must say so now, before any noise is drawn.
+        # A model that cannot evaluate the statistic must say so now, before the rows are read.
         model = None if self._guesser is None else self._guesser.guess(asked)
         if given is not None:
             return Guess(float(given), "guess")
@@ -196,17 +192,14 @@ class Holdout:
             return Guess(self._remembered[mark], "guess")
         if model is not None:
             return Guess(model, "hypothesis")
-        return None if trained is None else Guess(trained.mean, "guess")
-
-    def _answer(
-        self, asked: Asked, values: Values, guess: Guess | None, key: str | None, mark: str | None
-    ) -> Certified:
-        if guess is None and self._method.needs_guess:
+        if trained is None and self._method.needs_guess:
             raise QueryError(
                 f"{self.method} compares the holdout with a guess, and there is none: pass guess=, or "
                 "Holdout(..., train=...). Nothing was recorded"
             )
-        decision = self._method.sealed(guess) if self._method.exhausted else self._decide(values, guess)
+        return None if trained is None else Guess(trained.mean, "guess")
+
+    def _answer(self, decision: Decision, asked: Asked, key: str | None, mark: str | None) -> Certified:
         answer = decision.certified
         try:
             record = {

@@ -145,34 +145,46 @@ def predict(model: Any, inputs: Any) -> Any:
     return model.predict(inputs) if hasattr(model, "predict") else model(inputs)
 
 
-def split(rows: Any, target: Target | None, features: Features | None) -> tuple[Any, NDArray[Any]]:
-    """The inputs and the truth: the inputs keep the form of the rows."""
+def check_form(rows: Any, target: Target | None, features: Features | None) -> None:
+    """Refuse columns that rows of this form do not have. The form is public, so this reads no row."""
     if isinstance(rows, tuple):
         if len(rows) != 2:
             raise Misused(f"the rows are a tuple of {len(rows)} arrays; expected two, as in (X, y)")
-        inputs, truth = rows
-        if features is None:
-            return inputs, np.asarray(truth)
-        if not isinstance(inputs, np.ndarray) or inputs.ndim != 2:
-            raise Misused("features= chooses columns, and X is no array with two dimensions; leave it out")
-        return inputs[:, _numbers(features, inputs.shape[1])], np.asarray(truth)
-    if isinstance(rows, np.ndarray):
+        if features is not None:
+            if not isinstance(rows[0], np.ndarray) or rows[0].ndim != 2:
+                raise Misused("features= chooses columns, and X is no array with two dimensions; leave it out")
+            _numbers(features, rows[0].shape[1])
+    elif isinstance(rows, np.ndarray):
         if rows.ndim != 2 or isinstance(target, str):
             raise Misused("an array of rows has a number for each column, not a name; expected two dimensions")
+        _numbers([*([] if target is None else [target]), *(features or ())], rows.shape[1])
+    elif target is None:
+        raise Misused("say target=, the name of the column to predict")
+    elif isinstance(rows, Mapping):
+        _known(rows, target, features)
+    else:
+        import narwhals as nw
+
+        _known(nw.from_native(rows, eager_only=True).columns, target, features)
+
+
+def split(rows: Any, target: Target | None, features: Features | None) -> tuple[Any, NDArray[Any]]:
+    """The inputs and the truth: the inputs keep the form of the rows."""
+    check_form(rows, target, features)
+    if isinstance(rows, tuple):
+        inputs, truth = rows
+        return inputs if features is None else inputs[:, _numbers(features, inputs.shape[1])], np.asarray(truth)
+    if isinstance(rows, np.ndarray):
         width = rows.shape[1]
         column = width - 1 if target is None else _numbers([target], width)[0] % width
         chosen = [i for i in range(width) if i != column] if features is None else _numbers(features, width)
         return rows[:, chosen], rows[:, column]
-    if target is None:
-        raise Misused("say target=, the name of the column to predict")
     if isinstance(rows, Mapping):
-        _known(rows, target, features)
         names = [name for name in rows if name != target] if features is None else list(features)
         return np.column_stack([rows[str(name)] for name in names]), np.asarray(rows[str(target)])
     import narwhals as nw
 
     frame = nw.from_native(rows, eager_only=True)
-    _known(frame.columns, target, features)
     names = [name for name in frame.columns if name != target] if features is None else list(features)
     return frame.select(*map(str, names)).to_native(), frame.get_column(str(target)).to_numpy()
 

@@ -41,6 +41,17 @@ class Sample:
         # A shallow copy: a statistic that adds a column to a pandas frame does so to its own.
         return self._rows.copy(deep=False) if _is_pandas(self._rows) else self._rows
 
+    @property
+    def nothing(self) -> Any:
+        """No rows, in the form of these; None where the form itself may hold values, as that of a frame can."""
+        if isinstance(self._rows, np.ndarray):
+            return _emptied(self._rows)
+        if isinstance(self._rows, tuple):
+            return tuple(_emptied(part) for part in self._rows)
+        if isinstance(self._rows, Mapping):
+            return {name: _emptied(column) for name, column in self._rows.items()}
+        return None
+
     def records(self, schema: Schema) -> NDArray[np.int32]:
         """The rows as codes of the schema, encoded once."""
         if self._records is None or self._records[0] != schema:
@@ -87,6 +98,11 @@ def _array(array: NDArray[Any], what: str) -> NDArray[Any]:
     kept = array.copy()
     kept.setflags(write=False)
     return kept
+
+
+def _emptied(array: NDArray[Any]) -> NDArray[Any]:
+    # Not a slice, whose base would be the rows; and not the type of texts, whose width is that of the longest.
+    return np.empty((0, *array.shape[1:]), dtype=array.dtype if array.dtype.kind in "biufcmM" else object)
 
 
 def _common(sizes: Mapping[str, int], what: str) -> int:

@@ -7,15 +7,16 @@ before, not on the other rows. Only then is its mean over the sample an estimate
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import QueryError
-from maquette.holdout.models import Misused, Unfit
+from maquette.holdout.models import Accuracy, MeanLoss, Misused, Unfit, check_form
 from maquette.holdout.sample import Sample
 from maquette.query import Expression, LinearQuery, where
 from maquette.schema import Schema
@@ -48,11 +49,16 @@ class Values:
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """A statistic that can be evaluated on any sample; `query` when it is a condition over the schema."""
+    """A statistic that can be evaluated on any sample; `query` when it is a condition over the schema.
+
+    A function is the analyst's code. On public rows (`on`) it is called once for each sample and its mistakes are
+    explained. On the holdout (`on_holdout`) it is called last, and whatever it does but return good values is the same.
+    """
 
     function: Callable[[Any], Any] | None
     query: LinearQuery | None
     clip: bool
+    _public: dict[Sample, Values] = field(default_factory=dict)
 
     @classmethod
     def of(cls, statistic: Statistic, schema: Schema | None, *, clip: bool) -> Asked:
@@ -75,11 +81,64 @@ class Asked:
         return cls(statistic, None, clip)
 
     def on(self, sample: Sample) -> Values:
-        """Evaluate it on every row of a sample, checked; no error says anything about the rows."""
+        """Evaluate it on every row of a public sample, checked and remembered; no error quotes a row."""
         if self.query is not None:
-            weights = self.query.evaluate(sample.records(self.query.schema))
-            return Values(weights > 0.5, True) if self.query.is_predicate else Values(weights, False)
-        return _checked(self._outcome(sample), sample.size, clip=self.clip)
+            return self._condition(sample)
+        if sample not in self._public:
+            self._public[sample] = _checked(self._outcome(sample), sample.size, clip=self.clip)
+        return self._public[sample]
+
+    def on_holdout(self, sample: Sample, *, predicate: bool) -> Values | None:
+        """Evaluate it on the holdout; None where it cannot be, whatever the reason, as any reason tells about the rows.
+
+        What it raises is dropped with its chain, SystemExit and KeyboardInterrupt included. `predicate` says what kind
+        of values is expected (`promises_booleans`): booleans count as numbers where numbers are, and never the reverse.
+        """
+        if self.query is not None:
+            return self._condition(sample)
+        assert self.function is not None
+        try:
+            with np.errstate(all="ignore"):  # also puts back what the statistic sets
+                values = _checked(np.asarray(self.function(sample.rows)), sample.size, clip=self.clip)
+        except BaseException:
+            return None
+        if predicate:
+            return values if values.predicate else None
+        return Values(values.numbers.astype(np.float64), False)
+
+    def promises_booleans(self, sample: Sample, trained: Values | None) -> bool:
+        """Whether the values on the holdout will be booleans, which have narrower intervals: from public things only.
+
+        A condition and `accuracy_of` are what they are. A function is what it is on the training rows, else on rows of
+        the sample's form of which there are none; where that is unclear it is taken for numbers, which is never wrong.
+        """
+        if self.query is not None:
+            return self.query.is_predicate
+        if type(self.function) in (Accuracy, MeanLoss):
+            return type(self.function) is Accuracy
+        if trained is not None:
+            return trained.predicate
+        nothing = sample.nothing
+        if nothing is None:
+            return False
+        assert self.function is not None
+        try:
+            with np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                outcome = np.asarray(self.function(nothing))
+        except Exception:
+            return False
+        return outcome.shape == (0,) and outcome.dtype == np.bool_
+
+    def check_form(self, sample: Sample) -> None:
+        """Refuse a statistic of ours that does not fit the form of the rows, which is public."""
+        if type(self.function) in (Accuracy, MeanLoss):
+            check_form(sample.rows, self.function.target, self.function.features)  # type: ignore[union-attr]
+
+    def _condition(self, sample: Sample) -> Values:
+        assert self.query is not None
+        weights = self.query.evaluate(sample.records(self.query.schema))
+        return Values(weights > 0.5, True) if self.query.is_predicate else Values(weights, False)
 
     def _outcome(self, sample: Sample) -> NDArray[Any]:
         assert self.function is not None
@@ -92,10 +151,20 @@ class Asked:
         except Exception as error:
             problem = (
                 f"the statistic raised {type(error).__name__}; its message is withheld, as it may quote rows. Try the "
-                "statistic on other rows of the same form, such as the training sample"
+                "statistic by itself on rows that may be looked at"
             )
         # Raised here, out of the handler, so that no exception in the chain holds the statistic's own message.
         raise QueryError(f"{problem}. Nothing was recorded")
+
+
+def refusal(size: int) -> QueryError:
+    """The one thing a holdout says of a statistic that failed on its rows, whatever happened."""
+    return QueryError(
+        "the statistic failed on the rows of the holdout: it raised an error, was interrupted (Ctrl-C), or did not "
+        f"return one boolean, or one number in [0, 1], for each of the {size:,} rows. Which of these is withheld, as "
+        "it depends on the rows. That it failed tells something about them too, so it counts: intervals become wider. "
+        "Pass train=, rows that may be looked at: mistakes are found and explained there first, free"
+    )
 
 
 def _checked(outcome: NDArray[Any], size: int, *, clip: bool) -> Values:
@@ -106,10 +175,10 @@ def _checked(outcome: NDArray[Any], size: int, *, clip: bool) -> Values:
             "not a selection of them. Nothing was recorded"
         )
     if outcome.dtype == np.bool_:
-        return Values(np.ascontiguousarray(outcome), True)
+        return Values(outcome.copy(), True)
     if outcome.dtype.kind not in "iuf":
         raise QueryError("the statistic must return booleans or numbers without missing values. Nothing was recorded")
-    numbers = np.ascontiguousarray(outcome, dtype=np.float64)
+    numbers = outcome.astype(np.float64)
     if np.isnan(numbers).any():
         raise QueryError("the statistic returned NaN for some row; give such rows a number. Nothing was recorded")
     if clip:

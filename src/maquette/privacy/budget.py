@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from fractions import Fraction
 
-from maquette.errors import BudgetError
+from maquette.errors import BudgetError, PrivacyWarning
 from maquette.privacy.accountant import Accountant
 from maquette.privacy.basic import BasicAccountant
 from maquette.privacy.gdp import GdpAccountant
@@ -15,6 +16,9 @@ from maquette.privacy.units import MAX_UNITS, UNITS_PER_ONE
 from maquette.privacy.zcdp import ZcdpAccountant
 
 __all__ = ["ACCOUNTANTS", "Budget", "Loss"]
+
+LARGEST_DELTA = 1e-5  # for a private number of rows: more would be senseless for all tables but the smallest
+USUAL_DELTA = 1e-6  # up to here it is below 1 / rows for most tables, and nothing is said
 
 ACCOUNTANTS: dict[str, Accountant] = {
     "pure": PureAccountant(),
@@ -90,7 +94,7 @@ class Budget:
         return ACCOUNTANTS[self.accounting]
 
     def check_rows(self, rows: int) -> None:
-        """Refuse a delta of 1 / rows or more; `rows` is a public count or the custodian's declared scale.
+        """Refuse a delta of 1 / rows or more; `rows` must be public, as the refusal tells about it.
 
         Publishing one row picked at random is (0, 1 / rows)-DP, so such a delta promises nothing. MECHANISMS §12, 23.
         """
@@ -100,6 +104,27 @@ class Budget:
             raise BudgetError(
                 f"delta {self.delta:g} is not below 1 / rows: publishing a random row would satisfy it. Choose delta "
                 "well below, such as 1e-9, or 0."
+            )
+
+    def check_private_rows(self) -> None:
+        """Refuse a delta that is too large whatever the number of rows, which is private and so decides nothing.
+
+        A delta above 1e-5 is refused and one above 1e-6 warned about: at 1 / delta rows it promises nothing, and who
+        knows the table's size can tell which tables those are. MECHANISMS §12, 23.
+        """
+        if self.delta > LARGEST_DELTA:
+            raise BudgetError(
+                f"delta is {self.delta:g}; expected at most {LARGEST_DELTA:g} where the number of rows is private. "
+                "Choose delta well below 1 / rows, such as 1e-9, or 0; or, if the number of rows is public and every "
+                'unit has one row, relation="replace", which compares delta with it.'
+            )
+        if self.delta > USUAL_DELTA:
+            warnings.warn(
+                f"delta is {self.delta:g}, which promises nothing for a table of {1 / self.delta:,.0f} rows or more, "
+                "and the number of rows is private, so it is not checked. Choose delta well below 1 / rows, such as "
+                "1e-9",
+                PrivacyWarning,
+                stacklevel=4,
             )
 
     def __repr__(self) -> str:

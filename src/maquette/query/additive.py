@@ -103,8 +103,16 @@ class Sum:
 
     @cached_property
     def digest(self) -> str:
-        """The name of the question."""
+        """The name of the question.
+
+        A column whose name begins with a digit would continue the constant, so then there is a mark between them; all
+        other names are those of version 0.1, whose ledgers hold them. A name ends at a NUL, which none contains, and
+        the length of a part is that of its column.
+        """
+        first = next(iter(self.columns), "")
         state = hashlib.sha256(f"sum {self._constant}".encode())
+        if first[:1] in set("0123456789"):
+            state = hashlib.sha256(f"sum\0{self._constant}\0".encode())
         for position, part in self._parts.items():
             state.update(self._schema.columns[position].name.encode() + b"\0" + part.tobytes())
         return state.hexdigest()

@@ -90,9 +90,7 @@ class Lookup(LinearQuery):
         """The digest of the question: of its decision diagram where that is small, else of its keys."""
         if sum(self.schema.shape(self._columns)) <= _NAMED_LEVELS and len(self.points) <= _NAMED_KEYS:
             return LinearQuery(self.schema, self.terms).key
-        state = hashlib.sha256("\0".join(["lookup", *self._columns, ""]).encode())
-        state.update(self.points.tobytes() + self.values.tobytes())
-        return state.hexdigest()
+        return _named("lookup", self.schema, self._columns, self.points.tobytes() + self.values.tobytes())
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -151,6 +149,14 @@ class Lookup(LinearQuery):
         return f"Lookup({len(self.points):,} keys of {', '.join(self._columns)})"
 
 
+def _named(kind: str, schema: Schema, columns: Sequence[str], points: bytes) -> str:
+    """The digest of keys of some columns; codes that could be read as one more column's name get a mark before them."""
+    head = "\0".join([kind, *columns, ""]).encode()
+    if any(points.startswith(name.encode() + b"\0") for name in schema.names):
+        head += b"\0"
+    return hashlib.sha256(head + points).hexdigest()
+
+
 class Keys(Marginal):
     """A table of listed keys: for each, how many rows have it. Rows with any other key are not counted.
 
@@ -196,9 +202,7 @@ class Keys(Marginal):
     @cached_property
     def key(self) -> str:
         """The canonical digest of the question."""
-        state = hashlib.sha256("\0".join(["keys", *self.columns, ""]).encode())
-        state.update(self.points.tobytes())
-        return state.hexdigest()
+        return _named("keys", self.schema, self.columns, self.points.tobytes())
 
     def query(self, cell: Sequence[int]) -> Lookup:
         """The look-up of one key."""

@@ -41,10 +41,10 @@ class LowSensitivityQuery:
     answer rests on it: `check_sensitivity` tries it out on small tables, nothing proves it.
 
     The function runs behind the wall, on exact counts. It must be deterministic and keep nothing: it could print or
-    store what it sees, so run only functions that you have read. There it is made total: where it raises, or gives no
-    finite number, it counts as `low`, and numbers outside the range as the nearest end. The declared sensitivity is
-    that of the function so completed. On public histograms the same things are errors, so they show before any charge.
-    Queries are equal when their names are: a name stands for one function.
+    store what it sees, so run only functions that you have read. There it is made total: where it raises anything, or
+    gives no finite number, it counts as `low`, and numbers outside the range as the nearest end. The declared
+    sensitivity is that of the function so completed. On public histograms the same things are errors, so they show
+    before any charge. Queries are equal when their names are: a name stands for one function.
 
     >>> largest = LowSensitivityQuery("largest cell", np.max, sensitivity=1 / 1000)
     >>> largest(np.array([[0.5, 0.2], [0.2, 0.1]]))
@@ -81,13 +81,17 @@ class LowSensitivityQuery:
         return self._clipped(value)
 
     def completed(self, histogram: Histogram) -> float:
-        """The answer of the function made total: whatever happens inside, a number of the range and no other sign."""
+        """The answer of the function made total: whatever happens inside, a number of the range and no other sign.
+
+        Every exception counts, SystemExit and KeyboardInterrupt included: passed on, it would be a sign that the
+        function can give where it likes. So Ctrl-C while a function runs makes it count as `low`; press it again after.
+        """
         try:
             # A warning that only some tables cause would say something about them.
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
                 value = float(self.function(np.array(histogram, dtype=np.float64)))
-        except (Exception, SystemExit):
+        except BaseException:
             return self.low
         return self._clipped(value) if math.isfinite(value) else self.low
 
@@ -176,15 +180,16 @@ class Statistic(Marginal):
         return f"Statistic({self.statistic.name})"
 
 
-def check_sensitivity(query: LowSensitivityQuery, schema: Schema, rows: int, *, relation: str = "replace") -> float:
+def check_sensitivity(query: LowSensitivityQuery, schema: Schema, rows: int, *, relation: str = "add-remove") -> float:
     """The most that one row changes a query on any table of `rows` rows; refused if that is more than it declares.
 
-    Under "add-remove", on any two tables of at most `rows` rows of which one has a row more, scaled by 1 / rows. All
-    pairs of neighbours are tried, so both must be tiny. It is a check and no proof: other numbers of rows may be worse.
+    Under "add-remove", as with `Curator` the default, on any two tables of at most `rows` rows of which one has a row
+    more, scaled by 1 / rows. All pairs of neighbours are tried, so both must be tiny. It is a check and no proof: other
+    numbers of rows may be worse.
 
     >>> from maquette import Integer
     >>> spread = LowSensitivityQuery("spread", np.ptp, sensitivity=2 / 5)
-    >>> round(check_sensitivity(spread, Schema([Integer("x", 0, 2)]), rows=5), 6)
+    >>> round(check_sensitivity(spread, Schema([Integer("x", 0, 2)]), rows=5, relation="replace"), 6)
     0.4
     """
     if relation not in ("replace", "add-remove"):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from maquette.curator import Curator
 from maquette.hypothesis import MultiplicativeWeights
-from maquette.privacy import Loss
+from maquette.privacy import ACCOUNTANTS, Loss
 from maquette.privacy.interval import check_confidence
 from maquette.query import Expression, LinearQuery, Marginal, Statement, question
 from maquette.release.answer import NOISE_ONLY, Answer, AnswerTable
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Values = NDArray[np.float64]
+CUSTODIAN = "custodian"  # on whose account releases are charged
 
 
 class Model(Protocol):
@@ -49,7 +50,9 @@ class Certificate:
     """What was promised, to whom, under which relation, for which schema, and at what price.
 
     `unit` is the column that names the protected units; None where every row is one (or in a file from before units
-    were named, in which the relation says how many rows a unit has).
+    were named, in which the relation says how many rows a unit has). `charges` are those of this release, as the ledger
+    describes them; of everything else on the ledger the certificate says only what it added up to by then, in
+    `ledger_units` (None in a file of version 0.1, whose `charges` are all of the ledger).
     """
 
     epsilon: float
@@ -64,6 +67,7 @@ class Certificate:
     version: str
     accuracy: str | None = None
     unit: str | None = None
+    ledger_units: int | None = None
 
     @property
     def protects(self) -> str:
@@ -75,9 +79,16 @@ class Certificate:
         """The price as a loss."""
         return Loss(epsilon=self.epsilon, delta=self.delta, rho=self.rho, units=self.units, currency=self.currency)
 
+    @property
+    def total(self) -> Loss | None:
+        """Everything charged to the table when this was made, this release included."""
+        if self.ledger_units is None:
+            return None
+        return ACCOUNTANTS[self.currency.partition(" ")[0]].loss(self.ledger_units, self.delta)
+
 
 def certified(curator: Curator, method: str, units: int, *, accuracy: str | None = None) -> Certificate:
-    """The certificate of a release that spent so many units; `accuracy` states a theorem, where one holds."""
+    """The certificate of a release that has just spent so many units; `accuracy` states a theorem, where one holds."""
     cost = curator.budget.accountant.loss(units, curator.budget.delta)
     return Certificate(
         epsilon=cost.epsilon,
@@ -88,11 +99,28 @@ def certified(curator: Curator, method: str, units: int, *, accuracy: str | None
         relation=str(curator.relation),
         method=method if curator.private else f"{method}, with injected noise: NOT PRIVATE",
         schema=curator.schema.digest,
-        charges=tuple(charge.description for charge in curator.ledger.charges()),
+        charges=_own(curator, units),
         version=version("maquette"),
         accuracy=accuracy,
         unit=unit_of(curator),
+        ledger_units=curator.ledger.spent(),
     )
+
+
+def _own(curator: Curator, units: int) -> tuple[str, ...]:
+    """The charges of a release that has just spent so many units: the custodian's last ones that add up to them.
+
+    What others asked is theirs to tell. Where nothing adds up, as when an analyst was charged meanwhile and `units`
+    counts that too, none is listed rather than one that is not the release's.
+    """
+    found: list[str] = []
+    left = units
+    for charge in reversed([charge for charge in curator.ledger.charges() if charge.analyst == CUSTODIAN]):
+        if left <= 0:
+            break
+        found.append(charge.description)
+        left -= charge.units
+    return tuple(reversed(found)) if left == 0 else ()
 
 
 def unit_of(curator: Curator) -> str | None:
@@ -194,11 +222,15 @@ class Release:
         return save(self, Path(path))
 
     @classmethod
-    def load(cls, path: str | Path, *, digest: str | None = None) -> Release:
-        """Read a saved release; with `digest`, refuse any file that is not the one published under it."""
+    def load(cls, path: str | Path, *, digest: str | None = None, limit: int = 2**28) -> Release:
+        """Read a saved release; with `digest`, refuse any file that is not the one published under it.
+
+        A file that would unpack to more than `limit` bytes and more than 8 times its size is refused before it is
+        unpacked: a small file of nearly nothing could fill the memory. Raise the limit for files you trust.
+        """
         from maquette.release.storage import load
 
-        return load(Path(path), digest)
+        return load(Path(path), digest, limit)
 
     def __repr__(self) -> str:
         return f"Release({self.certificate.method}, {len(self.schema)} columns, cost {self.cost})"

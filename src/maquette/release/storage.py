@@ -1,22 +1,17 @@
-"""Saved releases: one zip file of plain arrays and a JSON manifest; nothing in it is ever executed.
+"""Saved releases: what stands in the file (see `archive`), and how models and evidence are described and restored.
 
-The file ends with the SHA-256 of all that stands before, so that damage is found at loading. Whoever means harm can
-compute that too: publish the digest of the whole file (what `sha256sum` prints) beside it, and load with it.
+Publish the digest of the whole file (what `sha256sum` prints) beside it, and load with it.
 """
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
-import zipfile
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from maquette.curator import Measurement
@@ -25,6 +20,7 @@ from maquette.hypothesis import WeightedRecords
 from maquette.hypothesis.graphical import GraphicalModel
 from maquette.privacy import DiscreteGaussian, DiscreteLaplace, Loss, from_dict
 from maquette.query import Marginal
+from maquette.release.archive import LIMIT, Arrays, digest_of, pack, unpack
 from maquette.release.artifact import Certificate, Release
 from maquette.release.coefficients import ParityAnswers
 from maquette.release.dense import DenseModel
@@ -37,18 +33,12 @@ from maquette.release.trace import Step
 from maquette.schema import Schema
 
 FORMAT = "maquette release 1"
-MANIFEST = "manifest.json"
-LARGEST = 2**34
-SEAL = 64  # bytes of a hexadecimal SHA-256
-
-Arrays = dict[str, NDArray[Any]]
 
 
 def save(release: Release, path: Path) -> str:
     """Write the release and return its digest."""
     arrays: Arrays = {}
     model, evidence = _describe("model", release.model, arrays), _describe("evidence", release.evidence, arrays)
-    parts = {f"{name}.npy": _bytes(array) for name, array in arrays.items()}
     manifest = {
         "format": FORMAT,
         "schema": release.schema.dumps(),
@@ -57,14 +47,7 @@ def save(release: Release, path: Path) -> str:
         "evidence": evidence,
         "trace": [asdict(step) for step in release.trace],
     }
-    text = json.dumps(manifest, sort_keys=True, indent=1).encode()
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w") as file:
-        file.comment = bytes(SEAL)  # a comment is the last thing in a zip file: its place is kept for the seal
-        for name, part in {MANIFEST: text, **parts}.items():
-            file.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), part, zipfile.ZIP_DEFLATED)
-    content = stream.getvalue()[:-SEAL]
-    sealed = content + _digest(content).encode()
+    sealed = pack(manifest, arrays)
     try:
         path.write_bytes(sealed)
     except OSError as error:
@@ -72,41 +55,22 @@ def save(release: Release, path: Path) -> str:
             f"{str(path)!r} could not be written ({error.strerror}); the release is still there and paid for: save it "
             "to a folder that exists"
         ) from None
-    return _digest(sealed)
+    return digest_of(sealed)
 
 
-def load(path: Path, digest: str | None) -> Release:
-    """Read a release, refusing anything that is not exactly what `save` wrote."""
+def load(path: Path, digest: str | None, limit: int = LIMIT) -> Release:
+    """Read a release, refusing anything that is not exactly what `save` wrote, before memory is taken for it."""
     try:
-        content = path.read_bytes()
-        if digest is not None and _digest(content) != digest:
-            raise DataError(f"{str(path)!r} is not the release published under this digest; get the original file")
-        if not zipfile.is_zipfile(io.BytesIO(content)):
-            raise UnreadableSource(f"{str(path)!r} is not a saved release; make one with `maquette release`")
-        if _digest(content[:-SEAL]).encode() != content[-SEAL:]:
-            raise DataError(f"{str(path)!r} was changed after it was saved, or is no saved release; get the original")
-        parts = _read(path, content)
-        manifest = json.loads(parts.pop(MANIFEST))
+        manifest, arrays = unpack(path, digest, limit)
         if manifest["format"] != FORMAT:
             raise DataError(f"{str(path)!r} has format {manifest['format']!r}; this version reads {FORMAT!r}")
-        return _rebuild(manifest, {name.removesuffix(".npy"): _array(part) for name, part in parts.items()})
+        return _rebuild(manifest, arrays)
     except FileNotFoundError:
         raise UnreadableSource(f"there is no file {str(path)!r}") from None
     except MaquetteError:
         raise
     except Exception as error:  # a crafted file can fail anywhere in zip, JSON or array parsing
         raise UnreadableSource(f"{str(path)!r} is not a saved release ({type(error).__name__})") from None
-
-
-def _read(path: Path, content: bytes) -> dict[str, bytes]:
-    with zipfile.ZipFile(io.BytesIO(content)) as file:
-        if sum(info.file_size for info in file.infolist()) > LARGEST:
-            raise DataError(f"{str(path)!r} claims to unpack to more than {LARGEST:,} bytes")
-        return {info.filename: file.read(info) for info in file.infolist()}
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
 
 
 def _describe(role: str, thing: object, arrays: Arrays) -> dict[str, Any]:
@@ -179,7 +143,8 @@ def _describe_merging(role: str, merging: Merging, arrays: Arrays) -> list[str]:
 
 def _restore_merging(role: str, names: Sequence[str], schema: Schema, arrays: Arrays) -> Merging:
     groups = {name: arrays[f"{role}-groups-{i}"].astype(np.int64) for i, name in enumerate(names)}
-    if any(found.shape != (schema[name].size,) or found.min() < 0 for name, found in groups.items()):
+    sizes = {name: schema[name].size for name in groups}
+    if any(found.shape != (sizes[n],) or not 0 <= found.min() <= found.max() < sizes[n] for n, found in groups.items()):
         raise DataError("the groups of a saved release do not fit the levels of its columns")
     return Merging(schema, groups)
 
@@ -198,22 +163,28 @@ def _rebuild(manifest: Mapping[str, Any], arrays: Arrays) -> Release:
 def _restore(role: str, facts: Mapping[str, Any], schema: Schema, arrays: Arrays, cost: Loss) -> Any:
     match facts["kind"]:
         case "dense":
-            return DenseModel(schema, arrays[f"{role}-cells"])
+            return DenseModel(schema, _fitting(arrays[f"{role}-cells"], schema.shape(schema.names)))
         case "graphical" | "merged":
             return _restore_graph(role, facts, schema, arrays, cost)
         case "records":
             return WeightedRecords(schema, arrays[f"{role}-records"], weights=arrays[f"{role}-weights"], step="exact")
         case "parities":
-            return ParityModel(schema, tuple(facts["columns"]), arrays[f"{role}-moments"])
+            columns = tuple(facts["columns"])
+            moments = _fitting(arrays[f"{role}-moments"], (len(columns) + 1, len(columns) + 1))
+            return ParityModel(schema, columns, moments)
         case "parity-answers":
             columns, variances = tuple(facts["columns"]), tuple(facts["variances"])
-            levels = tuple(arrays[f"{role}-{i}"] for i in range(len(variances)))
+            levels = tuple(
+                _fitting(arrays[f"{role}-{i}"], (math.comb(len(columns), i),)) for i in range(len(variances))
+            )
             return ParityAnswers(schema, columns, int(facts["k"]), levels, variances, bool(facts["gaussian"]))
         case "residuals":
             residuals = Residuals(schema)
             residuals.gaussian, residuals.separate = bool(facts["gaussian"]), bool(facts["separate"])
             for i, columns in enumerate(facts["sets"]):
-                residuals.restore(tuple(columns), arrays[f"{role}-{i}-sums"], arrays[f"{role}-{i}-precisions"])
+                shape = tuple(size - 1 for size in schema.shape(columns))
+                sums, precisions = (_fitting(arrays[f"{role}-{i}-{part}"], shape) for part in ("sums", "precisions"))
+                residuals.restore(tuple(columns), sums, precisions)
             return residuals
         case "tables":
             return Tables(
@@ -228,12 +199,14 @@ def _restore(role: str, facts: Mapping[str, Any], schema: Schema, arrays: Arrays
 def _restore_graph(role: str, facts: Mapping[str, Any], schema: Schema, arrays: Arrays, cost: Loss) -> Any:
     if facts["kind"] == "graphical":
         cliques = [tuple(clique) for clique in facts["cliques"]]
-        potentials = {clique: arrays[f"{role}-{i}"] for i, clique in enumerate(cliques)}
+        potentials = {clique: _fitting(arrays[f"{role}-{i}"], schema.shape(clique)) for i, clique in enumerate(cliques)}
         return GraphicalModel(schema, cliques, zeros=schema.zeros).with_potentials(potentials)
     merging = _restore_merging(role, facts["merging"], schema, arrays)
     if role == "model":
         inner = _restore(f"{role}-merged", facts["model"], merging.merged, arrays, cost)
-        shares = {name: arrays[f"{role}-shares-{i}"] for i, name in enumerate(facts["shares"])}
+        shares = {
+            name: _fitting(arrays[f"{role}-shares-{i}"], schema.shape([name])) for i, name in enumerate(facts["shares"])
+        }
         return MergedModel(merging, inner, shares)
     fine = _restore(f"{role}-fine", facts["fine"], schema, arrays, cost)
     return MergedEvidence(merging, fine, _restore(f"{role}-coarse", facts["coarse"], merging.merged, arrays, cost))
@@ -243,15 +216,12 @@ def _table(schema: Schema, values: NDArray[Any], facts: Mapping[str, Any], cost:
     event = from_dict(facts["event"])
     if not isinstance(event, DiscreteLaplace | DiscreteGaussian):
         raise DataError("a saved table has noise of an unknown law")
-    return Measurement(Marginal(schema, facts["columns"]), values, event, cost)
+    marginal = Marginal(schema, facts["columns"])
+    return Measurement(marginal, _fitting(values, marginal.shape), event, cost)
 
 
-def _bytes(array: NDArray[Any]) -> bytes:
-    stream = io.BytesIO()
-    npy.write_array(stream, np.asarray(array), allow_pickle=False)
-    return stream.getvalue()
-
-
-def _array(part: bytes) -> NDArray[Any]:
-    array: NDArray[Any] = npy.read_array(io.BytesIO(part), allow_pickle=False)
+def _fitting(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """An array of the shape that the schema implies: others could become far larger when they are put together."""
+    if array.shape != shape:
+        raise DataError(f"an array of a saved release has shape {array.shape}; its schema implies {shape}")
     return array

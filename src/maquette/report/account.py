@@ -20,6 +20,7 @@ DOORS = {
     "guard": "arm a guard",
     "guard.test": "test a guess",
 }
+REST = "everything else on this ledger"
 CURRENCIES = {"pure": "epsilon", "basic": "epsilon", "zcdp": "rho", "gdp": "mu squared"}
 
 
@@ -86,6 +87,15 @@ def marked(lines: Sequence[Line], units: int) -> list[Line]:
         if start:
             tail += lines[start - 1].units
     return list(lines)
+
+
+def apart(lines: Sequence[Line], own: int, total: int) -> list[Line]:
+    """The lines of a publication, which add up to `own` units, with all the rest of the ledger as one line before them.
+
+    Where its charges are not known one by one, they are one line too.
+    """
+    listed = list(lines) if sum(line.units for line in lines) == own else [Line("this publication", own)]
+    return [Line(REST, total - own, own=False), *listed] if total > own else listed
 
 
 def grouped(lines: Sequence[Line], most: int = MOST, fewer: int = FEWER) -> list[Line]:

@@ -119,11 +119,11 @@ def waterfall(lines: Sequence[Line], currency: str, delta: float) -> Spec:
                 "end": spent / UNITS_PER_ONE,
                 "price": line.units / UNITS_PER_ONE,
                 "epsilon": _finite(accountant.loss(spent, delta).epsilon),
-                "whose": "this publication" if line.own else "charged before it",
+                "whose": "this publication" if line.own else "the rest of the ledger",
             }
         )
     word = CURRENCIES[currency.partition(" ")[0]]
-    whose = alt.Scale(domain=["this publication", "charged before it"], range=[ACCENT, PALE])
+    whose = alt.Scale(domain=["this publication", "the rest of the ledger"], range=[ACCENT, PALE])
     legend = None if all(line.own for line in lines) else alt.Legend()
     chart = (
         alt.Chart(alt.Data(values=bars))

@@ -60,7 +60,7 @@ def _delta(subject: Subject) -> Hazard:
         "Failure probability",
         "met" if expected < 1e-3 else "partly",
         f"delta is {delta:g}; times about {subject.rows:,.0f} rows that is {expected:.2g}, to be well below 1. A "
-        "budget whose delta is not below 1 / rows is refused.",
+        "budget whose delta is not below 1 / rows is refused if the number of rows is public, and else one above 1e-5.",
     )
 
 
@@ -96,7 +96,7 @@ def _composition(subject: Subject) -> Hazard:
     before = sum(line.units for line in subject.lines if not line.own)
     name = subject.currency.partition(" ")[0]
     part = f"{before / max(1, subject.total.units):.0%} of its {CURRENCIES[name]}"
-    told_before = f" {part} was charged before this publication." if before else ""
+    told_before = f" {part} was charged by others than this publication." if before else ""
     return Hazard(
         "The guarantee",
         "Multiple releases",

@@ -53,8 +53,14 @@ FACTS = {
     "schema": "fingerprint (SHA-256) of the schema",
     "version": "of maquette",
     "accuracy": "what a theorem promises",
+    "ledger_units": "all that was charged to the table by then, in steps of 1e-15",
 }
-ABSENT = {"unit": "none: every row is protected by itself", "accuracy": "none stated", "rho": "not in use"}
+ABSENT = {
+    "unit": "none: every row is protected by itself",
+    "accuracy": "none stated",
+    "rho": "not in use",
+    "ledger_units": "not stated",
+}
 POLICY = "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data:"
 
 
@@ -177,7 +183,7 @@ class _Page:
         whole = ""
         if subject.total.units != subject.loss.units:
             before = told(subject.total)[0]
-            whole = f"<p><b>With everything charged to this table before it, epsilon is {before:.4g}.</b></p>"
+            whole = f"<p><b>With everything charged to this table by then, epsilon is {before:.4g}.</b></p>"
         curve = self.chart(
             charts.trade_off(subject.loss),
             "Best attack against rate of false alarms",
@@ -426,8 +432,8 @@ class _Page:
         )
         charges = _text("\n".join(subject.charges))
         return (
-            f'<div class="scroll"><table>{facts}</table></div><details><summary>All {len(subject.charges):,} charges, '
-            f"as the ledger holds them</summary><pre>{charges}</pre></details><details><summary>The schema</summary>"
+            f'<div class="scroll"><table>{facts}</table></div><details><summary>{len(subject.charges):,} charges, as '
+            f"the ledger holds them</summary><pre>{charges}</pre></details><details><summary>The schema</summary>"
             f"<pre>{_text(subject.schema.dumps())}</pre></details>"
         )
 

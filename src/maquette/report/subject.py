@@ -18,7 +18,7 @@ from maquette.release.artifact import unit_of
 from maquette.release.evidence import NoEvidence
 from maquette.release.merged import MergedEvidence
 from maquette.release.trace import Step
-from maquette.report.account import Line, accountant_of, marked, priced
+from maquette.report.account import Line, accountant_of, apart, marked, priced
 from maquette.schema import Schema
 from maquette.session import Session
 from maquette.session.session import Asking
@@ -102,7 +102,11 @@ def protected(relation: str, column: str | None) -> tuple[str, str]:
 
 def _release(release: Release, confidence: float) -> Subject:
     certificate = release.certificate
-    lines = marked(priced(certificate.charges, certificate.currency), certificate.units)
+    lines = priced(certificate.charges, certificate.currency)
+    if certificate.ledger_units is None:  # of version 0.1, which listed the whole ledger
+        lines = marked(lines, certificate.units)
+    else:
+        lines = apart(lines, certificate.units, certificate.ledger_units)
     accountant = accountant_of(certificate.currency)
     kind, unit = protected(certificate.relation, certificate.unit)
 
@@ -146,7 +150,8 @@ def _merged(release: Release) -> dict[str, NDArray[np.int64]]:
 
 def _session(session: Session) -> Subject:
     curator, budget = session.curator, session.curator.budget
-    charges = list(curator.ledger.charges())
+    charges = [charge for charge in curator.ledger.charges() if session.owns(charge)]
+    lines = priced([charge.description for charge in charges], budget.accountant.currency)
     column = unit_of(curator)
     kind, unit = protected(str(curator.relation), column)
 
@@ -187,7 +192,7 @@ def _session(session: Session) -> Subject:
         total=curator.spent,
         limit=budget.accountant.loss(budget.limit, budget.delta),
         rows=session.rows,
-        lines=tuple(priced([charge.description for charge in charges], budget.accountant.currency)),
+        lines=tuple(apart(lines, sum(charge.units for charge in charges), curator.ledger.spent())),
         facts=facts,
         charges=tuple(charge.description for charge in charges),
         promise=promise,

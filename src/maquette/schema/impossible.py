@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from maquette.schema.schema import Schema
 
 MAX_CELLS = 2**24  # of the table over the columns of one entry: models hold it whole
+MAX_TOGETHER = 2**26  # of the tables of all entries
+MAX_LEVELS = 2**20  # of all columns that entries name: their labels are listed
 
 Label = str | int  # true and false are integers to Python
 Entry = Mapping[str, Label | Iterable[Label]]
@@ -32,6 +34,8 @@ def checked(columns: Sequence[Column], entries: Entry | Iterable[Entry]) -> tupl
     if isinstance(listed, str) or not isinstance(listed, Iterable):
         raise SchemaError(f"impossible must be a list of mappings from columns to labels, got {entries!r}")
     known = {column.name: column for column in columns}
+    listed = list(listed)
+    _refuse_large(known, listed)
     read = {_key(known, entry): entry for entry in (_entry(known, entry) for entry in listed)}
     found = tuple(entry for _, entry in sorted(read.items()))
     if not _leave_something(known, found):
@@ -59,6 +63,21 @@ def impossible_cells(schema: Schema) -> NDArray[np.bool_] | None:
     for names, table in schema.zeros:  # the names are in the order of the schema
         cells |= table.reshape([column.size if column.name in names else 1 for column in schema])
     return cells
+
+
+def _refuse_large(known: Mapping[str, Column], entries: Sequence[object]) -> None:
+    """Refuse entries that would need too much memory together, before any is read."""
+    named = {frozenset(name for name in entry if name in known) for entry in entries if isinstance(entry, Mapping)}
+    sizes = {names: math.prod(known[name].size for name in names) for names in named}
+    fitting = {names: size for names, size in sizes.items() if size <= MAX_CELLS}  # others are refused one by one
+    levels = sum(known[name].size for name in frozenset[str]().union(*fitting))
+    cells = sum(fitting.values())
+    if levels > MAX_LEVELS or cells > MAX_TOGETHER:
+        raise SchemaError(
+            f"impossible combinations name columns of {levels:,} levels in all, and need tables of {cells:,} cells; "
+            f"expected at most {MAX_LEVELS:,} levels and {MAX_TOGETHER:,} cells. Name fewer columns, or columns with "
+            "fewer levels"
+        )
 
 
 def _entry(known: Mapping[str, Column], entry: object) -> Declared:

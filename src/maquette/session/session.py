@@ -26,6 +26,7 @@ from dataclasses import dataclass, replace
 from maquette.curator import Curator, Deadline
 from maquette.errors import BudgetExceeded, LedgerError, QueryError
 from maquette.privacy import Loss
+from maquette.privacy.ledger import Charge
 from maquette.query import Expression, LinearQuery, Marginal
 from maquette.release.answer import Answer, AnswerTable, Source
 from maquette.session.answering import answered, changed
@@ -231,6 +232,10 @@ class Session:
         self.curator.ledger.limit_analyst(
             analyst, budget.accountant.share(epsilon=epsilon, rho=rho, delta=budget.delta)
         )
+
+    def owns(self, charge: Charge) -> bool:
+        """Whether a charge of the ledger was made by the session of this name, now or before a restart."""
+        return charge.id.startswith(f"{self._record.name}:")
 
     def spent_by(self, analyst: str) -> Loss:
         """What one analyst's questions have cost."""

@@ -145,6 +145,7 @@ def both_learn(*, log_universe: float, queries: float, rows: float, amount: floa
 def analyst_round_epsilon(*, cap: float, draws: int, strength: float) -> float:
     """What one round reveals of a single query: s ln(1 + kappa (exp(strength / s) - 1)), kappa = 2 / cap.
 
+    For draws that are secret: to someone who knows them a round reveals up to strength / s for each draw of the query.
     Replacing a query moves its two signed candidates, of probability at most 1/cap each, and all others together by no
     more, so the laws of a draw share a part of mass 1 - kappa. Exchanging one of s draws moves the response's law by at
     most strength / s in logarithm, so the response's probabilities given any two values of that draw are within that

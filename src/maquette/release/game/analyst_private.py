@@ -59,7 +59,6 @@ def analyst_private(
     draws: int = 20,
     beta: float = 0.05,
     rows: int | None = None,
-    rng: np.random.Generator | None = None,
     epsilon: float | None = None,
     rho: float | None = None,
 ) -> tuple[Release, Discretion]:
@@ -71,6 +70,8 @@ def analyst_private(
     Privacy of rows: rounds of capped draws from a lottery, whose cap does not change their price: as `dual_query`.
     Privacy of queries (replace one query by another, all else equal): every round reveals
     `theory.game.analyst_round_epsilon`, and 2 s / scale more because the cap's level is a whole number; rounds add up.
+    It rests on draws that nobody knows, so all of them, the first round's too, come from the curator's own randomness:
+    there is no generator to pass.
     Replacing q queries costs q times as much. Only the records are public; the certificate leaves out what its
     charges say of the questions. Accuracy: `theory.game.capped_error`, on all but fewer than `cap` signed queries.
     """
@@ -94,7 +95,6 @@ def analyst_private(
         )
     board = Board(curator.schema, [Marginal(curator.schema, (), query) for query in family])
     lottery = curator.lottery(board.tables)
-    coins = np.random.default_rng() if rng is None else rng
     before, units = curator.ledger.spent(), units_for(curator, epsilon, rho)
     stakes = place_stakes(curator, board, units, rows, beta)
     eta = min(affordable(stakes, rounds, draws), math.sqrt(2 * math.log(2 * len(family)) / rounds))
@@ -102,7 +102,7 @@ def analyst_private(
     universe = _Universe(curator, family)
     totals, records = np.zeros(len(family)), []
     for done in range(rounds):
-        moves = player.play(totals / done if done else None, coins, cap=cap)
+        moves = player.play(totals / done if done else None, None, cap=cap)
         record = universe.respond(moves, strength)
         totals += universe.answers(record)
         records.append(record)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from maquette.curator import Curator, Drawn, Lottery
 from maquette.errors import BudgetError, QueryError
@@ -82,8 +84,9 @@ class QueryPlayer:
 
     Privacy: in round t a draw is an exponential mechanism with epsilon_t = 2 eta (t - 1) m / n, where one unit moves a
     count by at most m (`Relation.one_cell`, both relations) and n is the public number that eta is relative to; all
-    draws together cost `theory.game.draws_rho` or `draws_epsilon` at n / m rows. The first round is uniform, by public
-    coins, and free. `answers` must owe nothing to the rows but earlier draws.
+    draws together cost `theory.game.draws_rho` or `draws_epsilon` at n / m rows. The first round is uniform and free:
+    by public coins, or, where the draws must hide the queries as well, by the curator's secret randomness. `answers`
+    must owe nothing to the rows but earlier draws.
     """
 
     def __init__(self, curator: Curator, lottery: Lottery, stakes: Stakes, *, eta: float, draws: int) -> None:
@@ -95,16 +98,20 @@ class QueryPlayer:
         self.round = 0
 
     def play(
-        self, answers: Values | None, rng: np.random.Generator, *, cap: int | None = None
+        self, answers: Values | None, rng: np.random.Generator | None, *, cap: int | None = None
     ) -> list[tuple[int, int]]:
-        """Draw cells with signs against the data player's average answers (fractions) so far."""
+        """Draw cells with signs against the data player's average answers (fractions); secretly without `rng`."""
         self.round += 1
         if self.round == 1 or answers is None:
-            first = rng.integers(self._lottery.candidates, size=self.draws)
+            first = self._secretly() if rng is None else rng.integers(self._lottery.candidates, size=self.draws)
             return [(int(i % self._lottery.cells), 1 if i < self._lottery.cells else -1) for i in first]
         drawn = self._draw(answers, cap)
         assert drawn.signs is not None
         return list(zip(drawn.cells.tolist(), drawn.signs.tolist(), strict=True))
+
+    def _secretly(self) -> NDArray[np.int64]:
+        even = np.zeros(self._lottery.candidates, dtype=np.int64)
+        return np.array([self._curator.choose(even, Fraction(1)) for _ in range(self.draws)], dtype=np.int64)
 
     def _draw(self, answers: Values, cap: int | None) -> Drawn:
         rows = self._stakes.rows / self._stakes.moves
