@@ -20,7 +20,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from maquette.curator import Measurement
-from maquette.errors import DataError, MaquetteError, UnreadableSource
+from maquette.errors import DataError, SchemaError, UnreadableSource
 from maquette.hypothesis import WeightedRecords
 from maquette.hypothesis.graphical import GraphicalModel
 from maquette.privacy import DiscreteGaussian, DiscreteLaplace, Loss, from_dict
@@ -32,9 +32,11 @@ from maquette.release.evidence import NoEvidence
 from maquette.release.merged import MergedEvidence, MergedModel, Merging
 from maquette.release.projection import ParityModel
 from maquette.release.residuals import Residuals
+from maquette.release.soundness import sound
 from maquette.release.tables import Tables
 from maquette.release.trace import Step
 from maquette.schema import Schema
+from maquette.schema.columns import shown
 
 FORMAT = "maquette release 1"
 MANIFEST = "manifest.json"
@@ -88,11 +90,11 @@ def load(path: Path, digest: str | None) -> Release:
         parts = _read(path, content)
         manifest = json.loads(parts.pop(MANIFEST))
         if manifest["format"] != FORMAT:
-            raise DataError(f"{str(path)!r} has format {manifest['format']!r}; this version reads {FORMAT!r}")
-        return _rebuild(manifest, {name.removesuffix(".npy"): _array(part) for name, part in parts.items()})
+            raise DataError(f"{str(path)!r} has format {shown(manifest['format'])}; this version reads {FORMAT!r}")
+        return sound(_rebuild(manifest, {name.removesuffix(".npy"): _array(part) for name, part in parts.items()}))
     except FileNotFoundError:
         raise UnreadableSource(f"there is no file {str(path)!r}") from None
-    except MaquetteError:
+    except (DataError, SchemaError):
         raise
     except Exception as error:  # a crafted file can fail anywhere in zip, JSON or array parsing
         raise UnreadableSource(f"{str(path)!r} is not a saved release ({type(error).__name__})") from None
@@ -222,7 +224,7 @@ def _restore(role: str, facts: Mapping[str, Any], schema: Schema, arrays: Arrays
         case "none":
             return NoEvidence(float(facts["rows"]))
         case kind:
-            raise DataError(f"unknown {role} {kind!r}; it was saved by a newer version")
+            raise DataError(f"unknown {role} {shown(kind)}; it was saved by a newer version")
 
 
 def _restore_graph(role: str, facts: Mapping[str, Any], schema: Schema, arrays: Arrays, cost: Loss) -> Any:
@@ -254,4 +256,6 @@ def _bytes(array: NDArray[Any]) -> bytes:
 
 def _array(part: bytes) -> NDArray[Any]:
     array: NDArray[Any] = npy.read_array(io.BytesIO(part), allow_pickle=False)
+    if array.dtype.kind not in "fiu":
+        raise DataError("a saved release holds real numbers only; this file has an array of something else")
     return array
