@@ -161,3 +161,13 @@ def test_a_sealed_release_whose_parts_do_not_fit_is_refused_at_loading(tmp_path:
             assert len(str(refused.value)) < 1_000
             tried += 1
     assert tried >= 35
+
+
+def test_a_saved_table_with_noise_of_an_absurd_size_is_refused_at_loading(tmp_path: Path) -> None:
+    path = tmp_path / "made.maq"
+    (parts,) = [parts for _, parts in seeds() if json.loads(parts[MANIFEST])["evidence"]["kind"] == "tables"]
+    evidence = json.loads(parts[MANIFEST])["evidence"]
+    evidence["tables"][0]["event"]["variance"] = str(10**400)
+    path.write_bytes(_changed(parts, evidence=evidence))
+    with pytest.raises(DataError, match="of a size that nobody draws"):
+        mq.Release.load(path)

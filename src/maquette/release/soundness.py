@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import DataError
+from maquette.privacy import DiscreteGaussian
 from maquette.release.artifact import Certificate, Release
 from maquette.release.coefficients import ParityAnswers
 from maquette.release.evidence import NoEvidence
@@ -92,6 +93,9 @@ def _tables(tables: Tables) -> None:
         raise _unfit("list of measured tables is empty")
     for table in tables.measurements:
         _array("measured tables", table.values, table.marginal.shape)
+        event = table.event
+        if not 1 <= 2**100 * (event.variance if isinstance(event, DiscreteGaussian) else event.scale) <= 2**200:
+            raise _unfit("noise is of a size that nobody draws")
 
 
 def _parities(schema: Schema, answers: ParityAnswers) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from maquette.schema.schema import Schema
 
 MAX_CELLS = 2**24  # of the table over the columns of one entry: models hold it whole
-_TRIED = 200_000  # rules looked at before giving up: to tell in general is as hard as satisfiability
+_TRIED = 60_000  # rules looked at before giving up: to tell in general is as hard as satisfiability
 MAX_LABELS = 2**17  # of one column of an entry: each label is looked up among them
 
 Label = str | int  # true and false are integers to Python
