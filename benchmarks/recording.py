@@ -5,6 +5,7 @@ The file holds no date and no name of a machine, so that it changes only when a 
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from collections.abc import Mapping
@@ -16,13 +17,17 @@ RESULTS = Path(__file__).resolve().parent / "results" / "reliability.json"
 
 
 def record(name: str, figures: Mapping[str, Any], path: Path = RESULTS) -> None:
-    """Merge the figures of one run, under its name, into the file; the version is added."""
-    known = recorded(path)
-    known[name] = {**figures, "version": version("maquette")}
+    """Merge the figures of one run, under its name, into the file; the version is added. Runs may end together."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    whole = path.with_suffix(".new")
-    whole.write_text(json.dumps(known, indent=1, sort_keys=True, allow_nan=False) + "\n", encoding="utf-8")
-    os.replace(whole, path)
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(directory, fcntl.LOCK_EX)
+        known = {**recorded(path), name: {**figures, "version": version("maquette")}}
+        whole = path.with_suffix(".tmp")
+        whole.write_text(json.dumps(known, indent=1, sort_keys=True, allow_nan=False) + "\n", encoding="utf-8")
+        os.replace(whole, path)
+    finally:
+        os.close(directory)
 
 
 def recorded(path: Path = RESULTS) -> dict[str, Any]:
