@@ -5,8 +5,8 @@
 For each pair a pilot run (a tenth of the samples) orders the events by how much they tell; fresh samples then bound
 epsilon from below by each of the best five (Clopper and Pearson; all bounds of one pair together are wrong with
 probability at most 1e-6). A bound above the *exact* epsilon of the pair, which is at most the claim, is a violation.
-Beside it stands the *power*: the least shortfall of the noise's scale that would be caught with probability 0.99 at this
-size. Prints JSON; the exit code is 1 if there is a violation.
+Beside it stands the *power*: the least shortfall of the noise's scale that would be caught with probability 0.99 at
+this size. Prints JSON; the exit code is 1 if there is a violation.
 """
 
 from __future__ import annotations
