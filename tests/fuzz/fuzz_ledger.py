@@ -9,13 +9,12 @@ import functools
 import random
 import shutil
 import sqlite3
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import fuzz_words as words
-from fuzz_runner import Broken, Target
+from fuzz_runner import Broken, Target, memory_folder
 
 from maquette.errors import LedgerError
 from maquette.privacy.ledger import Request, SqliteLedger, Terms, Ticket
@@ -34,8 +33,7 @@ NAME = "people.ledger"
 @functools.cache
 def folder() -> Path:
     """A place in memory for the files."""
-    shared = Path("/dev/shm")
-    return Path(tempfile.mkdtemp(prefix="ledger-fuzz-", dir=shared if shared.is_dir() else None))
+    return memory_folder("ledger-fuzz-")
 
 
 def contents(ledger: SqliteLedger) -> object:

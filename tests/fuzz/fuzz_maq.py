@@ -10,14 +10,13 @@ import hashlib
 import io
 import json
 import random
-import tempfile
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import fuzz_words as words
 import numpy as np
-from fuzz_runner import Target
+from fuzz_runner import Target, memory_folder
 from numpy.lib import format as npy
 
 import maquette as mq
@@ -33,8 +32,7 @@ SETTINGS: dict[str, dict[str, Any]] = {"dual-query": {"rounds": 4, "draws": 5}}
 @functools.cache
 def folder() -> Path:
     """A place in memory for the files."""
-    shared = Path("/dev/shm")
-    return Path(tempfile.mkdtemp(prefix="maq-fuzz-", dir=shared if shared.is_dir() else None))
+    return memory_folder("maq-fuzz-")
 
 
 @functools.cache

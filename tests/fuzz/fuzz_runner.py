@@ -7,11 +7,14 @@ sees a crash or a hang of a worker, notes the input and starts another worker af
 
 from __future__ import annotations
 
+import atexit
 import multiprocessing as mp
 import os
 import random
 import resource
+import shutil
 import signal
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -29,6 +32,25 @@ LONGEST_MESSAGE = 12_000
 _ROOM = 2 * 2**30  # of address space above what a worker starts with: a bomb ends the input, not the machine
 _KEPT = 40  # findings reported in full
 _STEP = 1_000  # how many inputs between two reports of a worker
+
+
+_folders: list[tuple[int, Path]] = []
+
+
+def memory_folder(prefix: str) -> Path:
+    """A new folder, in memory where there is such a place; it goes with the process that asked for it."""
+    shared = Path("/dev/shm")
+    path = Path(tempfile.mkdtemp(prefix=prefix, dir=shared if shared.is_dir() else None))
+    if not _folders:
+        atexit.register(_remove_folders)
+    _folders.append((os.getpid(), path))
+    return path
+
+
+def _remove_folders() -> None:
+    for owner, path in _folders:
+        if owner == os.getpid():
+            shutil.rmtree(path, ignore_errors=True)
 
 
 class Broken(AssertionError):
@@ -253,9 +275,12 @@ def _work(job: Job, first: int, end: int, at: Synchronized[int], results: Any) -
         return given
 
     watched = Target(target.name, make, target.run, target.raises, target.check, target.seconds)
-    while first < end:
-        size = min(_STEP, end - first)
-        at.value = first - 1
-        outcome = run(watched, seed, first, size)
-        first += size
-        results.put((outcome, first))
+    try:
+        while first < end:
+            size = min(_STEP, end - first)
+            at.value = first - 1
+            outcome = run(watched, seed, first, size)
+            first += size
+            results.put((outcome, first))
+    finally:
+        _remove_folders()
