@@ -12,18 +12,20 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import NoReturn
+from typing import NoReturn, get_args
 
 import numpy as np
 
 from maquette.errors import QueryError
 from maquette.query.linear import LinearQuery
 from maquette.schema import Boolean, Column, Comparison, Number, Schema
-from maquette.schema.columns import Selection
+from maquette.schema.columns import Selection, writable
 
 MAX_NODES = 10_000
 MAX_DEPTH = 64
 LARGEST = 2**63
+
+_COMPARISONS = get_args(Comparison)
 
 Place = tuple[int, int]  # line and column in the text, from 1
 Literal = bool | int | float | str | dt.date
@@ -202,6 +204,8 @@ def plain(value: object) -> Literal:
             raise QueryError("a column can only be compared with a literal, not with another column or condition")
         case dt.datetime():
             raise QueryError(f"{value} has a time of day; expected a date")
+        case str() if not writable(value):
+            raise QueryError("a text with a NUL or half a surrogate pair is no value of a column; remove it")
         case bool() | str() | dt.date():
             return value
         case int() if abs(value) < LARGEST:
@@ -322,13 +326,17 @@ def _atom(schema: Schema, node: Expression, negated: bool) -> _Levels:
             missing = schema[name].is_null()
             return _Levels(schema.position(name), ~missing if negated else missing)
         case Compare(name, comparison, literal):
-            holds = schema[name].compare(comparison, literal)
+            if comparison not in _COMPARISONS:
+                raise QueryError(f"{comparison!r} is no comparison; expected one of {', '.join(_COMPARISONS)}")
+            holds = schema[name].compare(comparison, plain(literal))
         case In(name, literals):
             if not literals:
                 raise QueryError(f"the list of values for {name!r} is empty; expected at least one")
-            different = dict.fromkeys((type(literal), literal) for literal in literals)
+            checked = [plain(literal) for literal in literals]
+            different = dict.fromkeys((type(literal), literal) for literal in checked)
             holds = np.logical_or.reduce([schema[name].compare("=", literal) for _, literal in different])
         case Between(name, low, high):
+            low, high = plain(low), plain(high)
             holds = schema[name].compare(">=", low) & _up_to(schema[name], low, high)
         case Truth(name):
             if not isinstance(schema[name], Boolean):

@@ -19,7 +19,7 @@ from sqlglot.tokens import Token, TokenType
 from maquette.errors import QueryError
 from maquette.query.expression import Place
 from maquette.schema import Comparison
-from maquette.schema.columns import identifier, nearest
+from maquette.schema.columns import identifier, nearest, writable
 
 MAX_TEXT = 6_000
 MAX_WORDS = 2_500
@@ -227,6 +227,8 @@ def tokens_of(text: str) -> list[Token]:
     """The words of a text that is not too long."""
     if len(text) > MAX_TEXT:
         raise QueryError(f"the text has {len(text):,} characters, more than {MAX_TEXT:,}; ask it in parts")
+    if not writable(text):
+        raise QueryError("the text holds a NUL or half a surrogate pair, which no name or value has; remove it")
     try:
         tokens = cast(list[Token], _DIALECT.tokenize(text))
     except Exception:  # sqlglot promises no particular one on hostile text

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.curator import Measurement
-from maquette.errors import DataError, MaquetteError, UnreadableSource
+from maquette.errors import DataError, SchemaError, UnreadableSource
 from maquette.hypothesis import WeightedRecords
 from maquette.hypothesis.graphical import GraphicalModel
 from maquette.privacy import DiscreteGaussian, DiscreteLaplace, Loss, from_dict
@@ -28,9 +28,11 @@ from maquette.release.evidence import NoEvidence
 from maquette.release.merged import MergedEvidence, MergedModel, Merging
 from maquette.release.projection import ParityModel
 from maquette.release.residuals import Residuals
+from maquette.release.soundness import sound
 from maquette.release.tables import Tables
 from maquette.release.trace import Step
 from maquette.schema import Schema
+from maquette.schema.columns import shown
 
 FORMAT = "maquette release 1"
 
@@ -63,11 +65,11 @@ def load(path: Path, digest: str | None, limit: int = LIMIT) -> Release:
     try:
         manifest, arrays = unpack(path, digest, limit)
         if manifest["format"] != FORMAT:
-            raise DataError(f"{str(path)!r} has format {manifest['format']!r}; this version reads {FORMAT!r}")
-        return _rebuild(manifest, arrays)
+            raise DataError(f"{str(path)!r} has format {shown(manifest['format'])}; this version reads {FORMAT!r}")
+        return sound(_rebuild(manifest, arrays))
     except FileNotFoundError:
         raise UnreadableSource(f"there is no file {str(path)!r}") from None
-    except MaquetteError:
+    except (DataError, SchemaError):
         raise
     except Exception as error:  # a crafted file can fail anywhere in zip, JSON or array parsing
         raise UnreadableSource(f"{str(path)!r} is not a saved release ({type(error).__name__})") from None
@@ -193,7 +195,7 @@ def _restore(role: str, facts: Mapping[str, Any], schema: Schema, arrays: Arrays
         case "none":
             return NoEvidence(float(facts["rows"]))
         case kind:
-            raise DataError(f"unknown {role} {kind!r}; it was saved by a newer version")
+            raise DataError(f"unknown {role} {shown(kind)}; it was saved by a newer version")
 
 
 def _restore_graph(role: str, facts: Mapping[str, Any], schema: Schema, arrays: Arrays, cost: Loss) -> Any:

@@ -9,6 +9,7 @@ declared as `missing`) to the null level if the column is nullable; whatever is 
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -28,6 +29,9 @@ INVALID = -1
 NULL_LABEL = "NULL"
 SAID = 'list texts that mean "no value", as missing = ["NA"]'
 ALSO = ', and missing = ["NA"] where a text says so'
+_COMPARED, _LETTERS = 2_000, 100  # names that a misspelt one is compared with, and its length: more take seconds
+_SHOWN = 300  # letters of a value in a message
+LISTED = 2**26  # levels of one column that a condition can list
 _LONG = 128  # up to so many levels a CASE is as fast as an ENUM, and far faster on values in neither
 
 Comparison = Literal["=", "<>", "<", "<=", ">", ">="]
@@ -55,13 +59,23 @@ def identifier(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def shown(value: object) -> str:
+    """A value in a message: what Python calls it, cut short; a number too long to write has no digits here."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):
+        text = f"a very long {type(value).__name__}"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
 def nearest(word: str, known: Iterable[str], likeness: float = 0.6) -> list[str]:
     """The known words most like a misspelt one, best first; one that differs by case only stands alone."""
     import difflib
 
     folded = {name.casefold(): name for name in known}
     word = word.casefold()
-    close = [word] if word in folded else difflib.get_close_matches(word, folded, n=3, cutoff=likeness)
+    some = itertools.islice(folded, _COMPARED)
+    close = [word] if word in folded else difflib.get_close_matches(word[:_LETTERS], some, n=3, cutoff=likeness)
     return [folded[match] for match in close]
 
 
@@ -76,18 +90,18 @@ class Column(ABC):
     missing: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name or not _writable(self.name):
-            raise SchemaError(f"a column needs a name: expected non-empty text, got {self.name!r}")
+        if not isinstance(self.name, str) or not self.name or not writable(self.name):
+            raise SchemaError(f"a column needs a name: expected non-empty text, got {shown(self.name)}")
         if not isinstance(self.nullable, bool):
-            raise SchemaError(f"column {self.name!r}: nullable must be true or false, got {self.nullable!r}")
+            raise SchemaError(f"column {self.name!r}: nullable must be true or false, got {shown(self.nullable)}")
         self._check_missing()
 
     def _check_missing(self) -> None:
         listed = isinstance(self.missing, Sequence) and not isinstance(self.missing, str)
-        if not listed or not all(isinstance(text, str) and _writable(text) for text in self.missing):
+        if not listed or not all(isinstance(text, str) and writable(text) for text in self.missing):
             raise SchemaError(
                 f'column {self.name!r}: missing must be a list of texts that mean "no value", such as ["NA"], got '
-                f"{self.missing!r}"
+                f"{shown(self.missing)}"
             )
         object.__setattr__(self, "missing", tuple(sorted({text.strip() for text in self.missing})))
         if self.missing and not self.nullable:
@@ -187,7 +201,15 @@ class Column(ABC):
 
     def is_null(self) -> Selection:
         """The null level, if there is one."""
-        return np.arange(self.size) >= self.known
+        return self._all_levels() >= self.known
+
+    def _all_levels(self) -> NDArray[np.int64]:
+        """Every level, where they can be listed."""
+        if self.size > LISTED:
+            raise self._refuse(
+                f"has {self.size:,} levels, more than the {LISTED:,} that a condition can list", "declare wider bins"
+            )
+        return np.arange(self.size)
 
     def as_dict(self) -> dict[str, Any]:
         """A plain description: kind, name and every setting that differs from its default."""
@@ -198,7 +220,7 @@ class Column(ABC):
 
     def _select(self, low: int, high: int) -> Selection:
         """Levels low <= level < high."""
-        levels = np.arange(self.size)
+        levels = self._all_levels()
         return (low <= levels) & (levels < min(high, self.known))
 
     @property
@@ -224,9 +246,9 @@ def encode_columns(columns: Sequence[Column], values: Sequence[object]) -> list[
     return [np.ascontiguousarray(encoded[f"c{i}"], dtype=np.int32) for i in range(len(columns))]
 
 
-def _writable(text: str) -> bool:
+def writable(text: str) -> bool:
     """Whether text can stand in files and SQL: no NUL, no half of a surrogate pair."""
-    return "\x00" not in text and not any("\ud800" <= letter <= "\udfff" for letter in text)
+    return "\x00" not in text and (text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text))
 
 
 def arrow_array(values: Any) -> pa.Array | pa.ChunkedArray:
@@ -306,7 +328,7 @@ class Category(Column):
     def __post_init__(self) -> None:
         super().__post_init__()
         if isinstance(self.levels, str) or not self.levels:
-            raise SchemaError(f"column {self.name!r}: a category needs a list of levels, got {self.levels!r}")
+            raise SchemaError(f"column {self.name!r}: a category needs a list of levels, got {shown(self.levels)}")
         object.__setattr__(self, "levels", tuple(str(level).strip() for level in self.levels))
         if self.other is not None:
             object.__setattr__(self, "other", str(self.other).strip())
@@ -324,7 +346,7 @@ class Category(Column):
             )
         if "" in named:
             raise SchemaError(f"column {self.name!r}: a level has no name; use nullable=True for missing values")
-        if not all(_writable(str(level)) for level in named):
+        if not all(writable(str(level)) for level in named):
             raise SchemaError(f"column {self.name!r}: a level holds a NUL or half a surrogate pair; remove it")
 
     @property

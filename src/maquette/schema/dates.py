@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import SchemaError
-from maquette.schema.columns import Comparison, quoted, text_sql
+from maquette.schema.columns import Comparison, quoted, shown, text_sql
 from maquette.schema.ordered import Ordered
 
 if TYPE_CHECKING:
@@ -52,21 +52,27 @@ class Date(Ordered):
                 object.__setattr__(self, what, _date(getattr(self, what)))
             except (TypeError, ValueError):
                 raise SchemaError(
-                    f"column {self.name!r}: {what} must be a date as YYYY-MM-DD, got {getattr(self, what)!r}"
+                    f"column {self.name!r}: {what} must be a date as YYYY-MM-DD, got {shown(getattr(self, what))}"
                 ) from None
         if self.unit not in {**_DAYS, **_MONTHS}:
             raise SchemaError(
-                f"column {self.name!r}: unit must be one of {', '.join({**_DAYS, **_MONTHS})}; got {self.unit!r}"
+                f"column {self.name!r}: unit must be one of {', '.join({**_DAYS, **_MONTHS})}; got {shown(self.unit)}"
             )
         if self.order not in _WRITTEN:
-            raise SchemaError(f"column {self.name!r}: order must be one of {', '.join(_WRITTEN)}; got {self.order!r}")
+            raise SchemaError(
+                f"column {self.name!r}: order must be one of {', '.join(_WRITTEN)}; got {shown(self.order)}"
+            )
         if _date(self.high) < _date(self.low):
             raise SchemaError(f"column {self.name!r}: need low <= high, got {self.low} to {self.high}")
 
     @property
     def known(self) -> int:
         """The number of units from low to high."""
-        return len(self._starts)
+        low, high = _date(self.low), _date(self.high)
+        if self.unit in _DAYS:
+            return (high - low).days // _DAYS[self.unit] + 1
+        first, last = ((d.year * 12 + d.month - 1) // _MONTHS[self.unit] for d in (low, high))
+        return last - first + 1
 
     @cached_property
     def _starts(self) -> tuple[dt.date, ...]:
@@ -123,7 +129,12 @@ class Date(Ordered):
 
     @cached_property
     def _boundaries(self) -> NDArray[np.float64]:
-        return np.array([*((start - _EPOCH).days for start in self._starts), self._largest + 1], dtype=np.float64)
+        if self.unit in _DAYS:
+            first = (_date(self.low) - _EPOCH).days
+            starts = first + np.arange(self.known, dtype=np.float64) * _DAYS[self.unit]
+        else:
+            starts = np.array([(start - _EPOCH).days for start in self._starts], dtype=np.float64)
+        return np.append(starts, self._largest + 1)
 
     def _point(self, literal: object) -> float:
         try:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from maquette.errors import SchemaError
-from maquette.schema.columns import Boolean, Category, Column
+from maquette.schema.columns import Boolean, Category, Column, shown
 from maquette.schema.dates import Date
 from maquette.schema.ordered import Integer, Number
 from maquette.schema.schema import Schema
@@ -20,6 +20,10 @@ def from_mbi(text: str) -> Schema:
         domain = json.loads(text)
     except json.JSONDecodeError as error:
         raise SchemaError(f"the mbi domain is not valid JSON: {error}") from None
+    except (ValueError, RecursionError):
+        raise SchemaError(
+            "the mbi domain is not valid JSON: a number is too long or brackets nest too deeply"
+        ) from None
     if not isinstance(domain, dict) or not all(
         isinstance(size, int) and not isinstance(size, bool) and size > 0 for size in domain.values()
     ):
@@ -35,6 +39,8 @@ def from_smartnoise(text: str) -> Schema:
         document = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise SchemaError(f"the SmartNoise metadata is not valid YAML: {error}") from None
+    except (ValueError, TypeError, OverflowError, RecursionError):  # an impossible date, a list as a key, deep brackets
+        raise SchemaError("the SmartNoise metadata is not valid YAML: a value or a key in it cannot be read") from None
     columns = {
         name: facts
         for name, facts in _only_table(document).items()
@@ -42,7 +48,16 @@ def from_smartnoise(text: str) -> Schema:
     }
     if not columns:
         raise SchemaError("the SmartNoise metadata declares no columns")
-    return Schema([_column(name, facts) for name, facts in columns.items()])
+    return Schema([_readable(name, facts) for name, facts in columns.items()])
+
+
+def _readable(name: str, facts: dict[str, Any]) -> Column:
+    try:
+        return _column(name, facts)
+    except (ValueError, TypeError, OverflowError):
+        raise SchemaError(
+            f"column {shown(name)}: lower and upper must be numbers or dates, and levels a list"
+        ) from None
 
 
 def _only_table(document: object) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import SchemaError
-from maquette.schema.columns import Column, nearest
+from maquette.schema.columns import Column, nearest, shown
 
 if TYPE_CHECKING:
     from maquette.schema.schema import Schema
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 MAX_CELLS = 2**24  # of the table over the columns of one entry: models hold it whole
 MAX_TOGETHER = 2**26  # of the tables of all entries
 MAX_LEVELS = 2**20  # of all columns that entries name: their labels are listed
+_TRIED = 60_000  # rules looked at before giving up: to tell in general is as hard as satisfiability
+MAX_LABELS = 2**17  # of one column of an entry: each label is looked up among them
 
 Label = str | int  # true and false are integers to Python
 Entry = Mapping[str, Label | Iterable[Label]]
@@ -32,7 +34,7 @@ def checked(columns: Sequence[Column], entries: Entry | Iterable[Entry]) -> tupl
     """The entries in one canonical form: columns, labels and entries in the order of the schema, each once."""
     listed = [entries] if isinstance(entries, Mapping) else entries
     if isinstance(listed, str) or not isinstance(listed, Iterable):
-        raise SchemaError(f"impossible must be a list of mappings from columns to labels, got {entries!r}")
+        raise SchemaError(f"impossible must be a list of mappings from columns to labels, got {shown(entries)}")
     known = {column.name: column for column in columns}
     listed = list(listed)
     _refuse_large(known, listed)
@@ -83,7 +85,9 @@ def _refuse_large(known: Mapping[str, Column], entries: Sequence[object]) -> Non
 def _entry(known: Mapping[str, Column], entry: object) -> Declared:
     """One entry, with everything that is wrong with it said."""
     if not isinstance(entry, Mapping):
-        raise SchemaError(f"an impossible combination maps columns to labels, as in {_example(known)}; got {entry!r}")
+        raise SchemaError(
+            f"an impossible combination maps columns to labels, as in {_example(known)}; got {shown(entry)}"
+        )
     for name in entry:
         if name not in known:
             close = nearest(str(name), known)
@@ -101,23 +105,30 @@ def _entry(known: Mapping[str, Column], entry: object) -> Declared:
             f"an impossible combination over {', '.join(entry)} needs a table of {size:,} cells, more than "
             f"{MAX_CELLS:,}; name fewer columns, or columns with fewer levels"
         )
+    if large := [name for name in entry if known[name].size > MAX_LABELS]:
+        raise SchemaError(
+            f"an impossible combination names {', '.join(large)}, of more than {MAX_LABELS:,} levels, too "
+            "many to look a label up in; declare wider bins or a larger unit"
+        )
     return {name: _labels(column, entry[name]) for name, column in known.items() if name in entry}
 
 
 def _labels(column: Column, given: object) -> tuple[str, ...]:
     listed = [given] if isinstance(given, str | int) else given
     if isinstance(listed, Mapping) or not isinstance(listed, Iterable):
-        raise SchemaError(f"column {column.name!r}: expected a label or a list of labels, got {given!r}")
+        raise SchemaError(f"column {column.name!r}: expected a label or a list of labels, got {shown(given)}")
     wanted = [_text(label) for label in listed]
     if not wanted:
         raise SchemaError(f"column {column.name!r}: an impossible combination needs at least one label of it")
+    known = frozenset(column.labels)
     for label in wanted:
-        if label not in column.labels:
+        if label not in known:
             close, more = nearest(label, column.labels), ", ..." if column.size > 5 else ""
             expected = f"labels are {', '.join(column.labels[:5])}{more}"
             hint = f"did you mean {' or '.join(map(repr, close))}?" if close else expected
             raise SchemaError(f"column {column.name!r}: {label!r} is not the label of a level; {hint}")
-    return tuple(label for label in dict.fromkeys(column.labels) if label in wanted)
+    chosen = frozenset(wanted)
+    return tuple(label for label in dict.fromkeys(column.labels) if label in chosen)
 
 
 def _text(label: object) -> str:
@@ -125,7 +136,7 @@ def _text(label: object) -> str:
 
 
 def _example(known: Mapping[str, Column]) -> str:
-    return str({name: [column.labels[0]] for name, column in list(known.items())[:2]})
+    return str({name: [next(iter(column._labels()))] for name, column in list(known.items())[:2]})
 
 
 def _codes(column: Column, labels: Iterable[str]) -> list[int]:
@@ -146,7 +157,17 @@ def _leave_something(known: Mapping[str, Column], entries: Sequence[Declared]) -
     )
     shares = [math.prod(Fraction(len(levels), known[name].size) for name, levels in rule) for rule in rules]
     # Mostly they cannot fill the universe even if no two overlap; only else is there need to look for a point.
-    return sum(shares) < 1 or _satisfiable(rules, {name: column.size for name, column in known.items()}, {})
+    try:
+        return sum(shares) < 1 or _satisfiable(rules, {name: column.size for name, column in known.items()}, {})
+    except RecursionError:
+        raise _entangled() from None
+
+
+def _entangled() -> SchemaError:
+    return SchemaError(
+        "the impossible combinations are too many and too entangled to tell whether they leave anything possible; "
+        "declare fewer, or over fewer columns"
+    )
 
 
 def _satisfiable(rules: frozenset[_Rule], sizes: Mapping[str, int], seen: dict[frozenset[_Rule], bool]) -> bool:
@@ -154,6 +175,8 @@ def _satisfiable(rules: frozenset[_Rule], sizes: Mapping[str, int], seen: dict[f
     if frozenset() in rules:
         return False
     if rules and rules not in seen:
+        if len(seen) * len(rules) > _TRIED:
+            raise _entangled()
         named = [name for rule in rules for name, _ in rule]
         name = max(sorted(set(named)), key=named.count)
         levels = set().union(*(levels for rule in rules for other, levels in rule if other == name))

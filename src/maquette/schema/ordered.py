@@ -14,13 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import QueryError, SchemaError
-from maquette.schema.columns import Column, Comparison, Selection
+from maquette.schema.columns import Column, Comparison, Selection, shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 EXACT = 2**53  # integers beyond this are not exact in double precision, in which numbers are binned
 MAX_LEVELS = 2**31 - 2  # codes are 32-bit, and the null level needs one more
+MAX_BINS = 2**20  # of a number: its edges are held in memory
 _INFINITY = "'infinity'::DOUBLE"  # DuckDB sorts NaN above it: `number <= infinity` is false for NaN, null for NULL
 
 
@@ -134,7 +135,7 @@ class Integer(Numeric):
         for what in ("low", "high", "width"):
             value = getattr(self, what)
             if not isinstance(value, int) or isinstance(value, bool) or abs(value) > EXACT:
-                raise SchemaError(f"column {self.name!r}: {what} must be a whole number, got {value!r}")
+                raise SchemaError(f"column {self.name!r}: {what} must be a whole number, got {shown(value)}")
         if self.high < self.low or self.width < 1:
             raise SchemaError(
                 f"column {self.name!r}: need low <= high and width >= 1, got {self.low}..{self.high} by {self.width}"
@@ -148,10 +149,7 @@ class Integer(Numeric):
         return (self.high - self.low) // self.width + 1
 
     def _labels(self) -> Iterable[str]:
-        if self.width == 1:
-            return map(str, range(self.low, self.high + 1))
-        starts = range(self.low, self.high + 1, self.width)
-        return (f"{start}-{min(start + self.width - 1, self.high)}" for start in starts)
+        return map(self._label, range(self.known))
 
     @property
     def values(self) -> Sequence[int]:
@@ -195,6 +193,46 @@ class Integer(Numeric):
     def _after(self, comparison: Comparison, literal: object, point: float) -> float:
         return point + 1 if point == literal else point
 
+    def _cut(self, comparison: Comparison, literal: object, point: float) -> int:
+        """In whole numbers: near 2^53 a boundary has no double of its own."""
+        if not self.low <= point <= self.high + 1:
+            raise self._outside(literal)
+        level, inside = divmod(int(point) - self.low, self.width)
+        if point == self.high + 1:
+            return self.known
+        if inside:
+            edges = (self.low + level * self.width, min(self.low + (level + 1) * self.width, self.high + 1))
+            below, above = (self._at(comparison, edge) for edge in edges)
+            raise self._through(comparison, literal, level, f"use {below} or {above}")
+        return level
+
+    def _only(self, comparison: Comparison, literal: object, point: float) -> int:
+        if not self.low <= point <= self.high:
+            raise self._outside(literal)
+        level = (int(point) - self.low) // self.width
+        first = self.low + level * self.width
+        last = min(first + self.width - 1, self.high)
+        if first != last:
+            within = f"{self._written} BETWEEN {first} AND {last}"
+            raise self._through(comparison, literal, level, f"use {'NOT ' * (comparison == '<>')}{within}")
+        return level
+
+    def _at(self, comparison: Comparison, edge: float) -> str:
+        lower = comparison in ("<", "<=")
+        if (comparison in ("<=", ">") and edge > self.low) or edge == self.high + 1:
+            return f"{'<=' if lower else '>'} {int(edge) - 1}"
+        return f"{'<' if lower else '>='} {int(edge)}"
+
+    def _outside(self, literal: object) -> QueryError:
+        return self._refuse(f"{literal} is out of range", f"declared values run from {self.low} to {self.high}")
+
+    def _through(self, comparison: Comparison, literal: object, level: int, instead: str) -> QueryError:
+        return self._refuse(f"{comparison} {literal} cuts through the bin {self._label(level)}", instead)
+
+    def _label(self, level: int) -> str:
+        start = self.low + level * self.width
+        return f"{start}-{min(start + self.width - 1, self.high)}" if self.width > 1 else str(start)
+
     def compare(self, comparison: Comparison, literal: object) -> Selection:
         """Order comparisons that cut between bins; a fraction equals no whole number."""
         if comparison in ("=", "<>") and isinstance(literal, float) and not literal.is_integer():
@@ -232,12 +270,14 @@ class Number(Numeric):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.decimal not in (".", ","):
-            raise SchemaError(f'column {self.name!r}: decimal must be "." or ",", got {self.decimal!r}')
+            raise SchemaError(f'column {self.name!r}: decimal must be "." or ",", got {shown(self.decimal)}')
         spaced = (self.low, self.high, self.bins)
         if (self.edges is None) == (None in spaced) or (self.edges is not None and any(s is not None for s in spaced)):
             raise SchemaError(f"column {self.name!r}: give either edges, or low, high and bins")
-        if self.edges is None and (type(self.bins) is not int or not 1 <= self.bins <= MAX_LEVELS):
-            raise SchemaError(f"column {self.name!r}: bins must be a positive whole number, got {self.bins!r}")
+        if self.edges is None and (type(self.bins) is not int or not 1 <= self.bins <= MAX_BINS):
+            raise SchemaError(
+                f"column {self.name!r}: bins must be a whole number from 1 to {MAX_BINS:,}, got {shown(self.bins)}"
+            )
         try:
             if self.edges is None:
                 object.__setattr__(self, "low", _float(self.low))
@@ -247,7 +287,7 @@ class Number(Numeric):
         except (TypeError, ValueError, OverflowError):
             raise SchemaError(f"column {self.name!r}: edges, low and high must be numbers") from None
         edges = self._boundaries
-        if len(edges) < 2 or not np.isfinite(edges).all() or not (np.diff(edges) > 0).all():
+        if len(edges) < 2 or not np.isfinite(edges).all() or not (edges[:-1] < edges[1:]).all():
             raise SchemaError(f"column {self.name!r}: edges must be finite and increase, at least two of them")
 
     @property
@@ -262,7 +302,8 @@ class Number(Numeric):
         assert self.low is not None
         assert self.high is not None
         assert self.bins is not None
-        return np.linspace(float(self.low), float(self.high), self.bins + 1)
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite then is refused
+            return np.linspace(float(self.low), float(self.high), self.bins + 1)
 
     def _labels(self) -> Iterable[str]:
         shown = [self._show(edge) for edge in self._boundaries]

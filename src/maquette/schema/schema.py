@@ -86,6 +86,10 @@ class Schema:
 
     def position(self, name: str) -> int:
         """Where a column stands; an unknown name is refused with the nearest known ones."""
+        if not isinstance(name, str):
+            raise QueryError(
+                f"a column is named by a text, got {type(name).__name__}; columns are {preview(self.names)}"
+            )
         if name in self._positions:
             return self._positions[name]
         close = nearest(name, self.names)

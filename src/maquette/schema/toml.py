@@ -11,7 +11,7 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 from maquette.errors import SchemaError
-from maquette.schema.columns import Column, nearest
+from maquette.schema.columns import Column, nearest, shown
 from maquette.schema.schema import KINDS, Schema
 
 _GUESSED = (
@@ -39,6 +39,8 @@ def loads(text: str) -> Schema:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SchemaError(f"the schema is not valid TOML: {error}") from None
+    except (ValueError, RecursionError):  # a number of thousands of digits, brackets in brackets in brackets
+        raise SchemaError("the schema is not valid TOML: a number is too long or brackets nest too deeply") from None
     if not document:
         raise SchemaError(
             "the schema is empty; expected [[column]] blocks, as `maquette schema guess table.csv` drafts"
@@ -57,13 +59,13 @@ def loads(text: str) -> Schema:
 
 def _column(number: int, block: object) -> Column:
     if not isinstance(block, dict):
-        raise SchemaError(f"expected a [[column]] block, got {block!r}")
+        raise SchemaError(f"expected a [[column]] block, got {shown(block)}")
     if "name" not in block:
         raise SchemaError(f"column {number} has no name; add a line name = '...' to its block")
     settings = dict(block)
     kind = settings.pop("kind", None)
     if not isinstance(kind, str) or kind not in KINDS:
-        raise SchemaError(f"column {block['name']!r}: kind must be one of {', '.join(KINDS)}; got {kind!r}")
+        raise SchemaError(f"column {block['name']!r}: kind must be one of {', '.join(KINDS)}; got {shown(kind)}")
     try:
         _check_settings(kind, settings)
         return KINDS[kind](**settings)

@@ -1,0 +1,187 @@
+"""Write docs/reliability.md from the recorded figures (benchmarks/results/reliability.json).
+
+    python benchmarks/reliability.py            # rewrite the page
+    python benchmarks/reliability.py --check    # exit with 1 if it is not up to date
+
+Each script below records its own figures with `--record`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from recording import recorded
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "reliability.md"
+MISSING = "not recorded yet"
+
+HEAD = """# Reliability
+
+What the audits of privacy and of the ledger tried, how much of it, and what came out. Every figure is read from
+`benchmarks/results/reliability.json`; `python benchmarks/reliability.py` writes this page from it, and a test refuses
+a page that is out of date. The everyday suite runs a bounded part of each. What the figures stand for is on
+[Every claim of privacy](theory/claims.md).
+"""
+
+
+def _plain(figures: Mapping[str, Any]) -> str:
+    """Figures of a script that has no form of its own: each with its name."""
+    shown = {key: value for key, value in figures.items() if not isinstance(value, dict | list) and key != "version"}
+    return "; ".join(f"{key.replace('_', ' ')} {_number(value)}" for key, value in shown.items())
+
+
+def _number(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def _fuzzed(figures: Mapping[str, Any]) -> str:
+    return (
+        f"{figures['inputs']:,} inputs, {figures['findings']} findings; slowest {figures['slowest_seconds']} s, "
+        f"largest {figures['most_megabytes']} MB"
+    )
+
+
+def _gridded(figures: Mapping[str, Any]) -> str:
+    machine = figures["families"]["sparse_vectors"]
+    return (
+        f"{figures['runs']:,} runs, {figures['differences']} differences: {machine:,} of the sparse vector by itself, "
+        f"{figures['runs'] - machine:,} through a door and its ledger"
+    )
+
+
+def _sampled(figures: Mapping[str, Any]) -> str:
+    pairs = figures["pairs"].values()
+    samples = [pair["samples"] for pair in pairs]
+    violated = sum(pair["violated"] for pair in pairs)
+    return f"{len(samples)} pairs, {min(samples):,} to {max(samples):,} samples per table, {violated} violations"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table: the name it is recorded under, what was tried, the goal, and when it fails."""
+
+    name: str
+    tried: str
+    goal: str
+    fails: str
+    script: str
+    show: Callable[[Mapping[str, Any]], str] = _plain
+
+
+FUZZ_FAILS = "an undocumented exception, over 2 s or 200 MB, a crash, a hang, or a broken property"
+ROWS = (
+    Row(
+        "questions",
+        "generated questions through the engine path of every door, on neighbours",
+        "1,000,000 questions, 0 differences",
+        "a value differs from exact fractions, or moves further than was priced",
+        "questions.py",
+    ),
+    Row(
+        "grids",
+        "L1: every noise vector of a grid through the doors, against short references",
+        "1,500,000 runs, 0 differences",
+        "a released value, the order of draws or a scale differs",
+        "grids.py",
+        _gridded,
+    ),
+    Row(
+        "sampled",
+        "L3: samples on neighbours, five events each, failure probability 1e-6 per pair",
+        "1e6 to 1e7 samples, 0 violations",
+        "a lower bound on epsilon exceeds the exact epsilon of the pair",
+        "sampled.py",
+        _sampled,
+    ),
+    Row("mutants", "broken variants of doors, noise, accounting, ledger, sessions, releases, holdout", "at least 80, "
+        "all killed", "a mutant passes the audits", "make mutants"),
+    Row("kills", "kill -9 of processes that charge and answer", "10,000 kills, 0 overspend, 0 conflicts, 0 unbacked",
+        "an answer without its charge, a charge undone, two answers to one request", "faults.py"),
+    Row("power", "power-loss images of the ledger's files, also with the log lost", "10,000 images, 0 lost",
+        "a told answer or a charge is gone, or an older state opens", "faults.py"),
+    Row("tampering", "ledgers set back, forked, edited", "1,000 of 1,000 refused", "one opens", "faults.py"),
+    Row("timing", "time of answers on neighbouring and extreme tables, with a deadline", "AUC below 0.51 over 100,000 "
+        "pairs", "the time tells the tables apart", "timing.py"),
+    Row("fuzz-sql", "fuzzed SQL: parse, canonical form, written again", "1,000,000 inputs, 0 findings", FUZZ_FAILS,
+        "fuzz.py --target sql", _fuzzed),
+    Row("fuzz-predicate", "fuzzed conditions, as text and as Python", "1,000,000 inputs, 0 findings", FUZZ_FAILS,
+        "fuzz.py --target predicate", _fuzzed),
+    Row("fuzz-schema", "fuzzed schema files: TOML, and two neighbours' formats", "1,000,000 inputs, 0 findings",
+        FUZZ_FAILS, "fuzz.py --target schema", _fuzzed),
+    Row("fuzz-maq", "fuzzed saved releases, most with a right seal", "1,000,000 inputs, 0 findings", FUZZ_FAILS,
+        "fuzz.py --target maq", _fuzzed),
+    Row("fuzz-ledger", "fuzzed ledger files and keys", "1,000,000 inputs, 0 findings",
+        FUZZ_FAILS + ", or a ledger that opens and says something else", "fuzz.py --target ledger", _fuzzed),
+)  # fmt: skip
+
+
+def page(known: Mapping[str, Any]) -> str:
+    """The whole page; what was recorded under a name that has no row gets a row of its own."""
+    lines = [HEAD, "| tried | goal | measured | fails when | script | version |", "|---|---|---|---|---|---|"]
+    others = [Row(name, name, "", "", "") for name in sorted(known) if name not in {row.name for row in ROWS}]
+    for row in (*ROWS, *others):
+        figures = known.get(row.name)
+        measured = MISSING if figures is None else row.show(figures)
+        version = "" if figures is None else figures["version"]
+        script = f"`{row.script}`" if row.script else ""
+        lines.append(f"| {row.tried} | {row.goal} | {measured} | {row.fails} | {script} | {version} |")
+    return "\n".join([*lines, "", *_grids(known.get("grids")), *_samples(known.get("sampled")), *_fuzz(known)]) + "\n"
+
+
+def _grids(figures: Mapping[str, Any] | None) -> list[str]:
+    if figures is None:
+        return []
+    listed = [f"| {name.replace('_', ' ')} | {count:,} |" for name, count in figures["families"].items()]
+    return ["## Noise grids by door", "", "| family | runs |", "|---|---|", *listed, ""]
+
+
+def _samples(figures: Mapping[str, Any] | None) -> list[str]:
+    if figures is None:
+        return []
+    head = [
+        "## Samples on neighbours",
+        "",
+        "The power is the least shortfall of the noise's scale that would be caught 99 times in 100 at this size.",
+        "",
+        "| pair | claim | exact epsilon | best lower bounds | samples | power |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, pair in figures["pairs"].items():
+        bounds = ", ".join(f"{bound:.3f}" for bound in sorted(pair["bounds"], reverse=True))
+        short = pair["caught_if_noise_is_short_by"]
+        power = "above 70%" if short is None else f"{short:.1%}"
+        head.append(f"| {name} | {pair['claim']} | {pair['exact']} | {bounds} | {pair['samples']:,} | {power} |")
+    return [*head, ""]
+
+
+def _fuzz(known: Mapping[str, Any]) -> list[str]:
+    found = {name: figures for name, figures in known.items() if name.startswith("fuzz-")}
+    if not found:
+        return []
+    lines = ["## What became of fuzzed inputs", "", "| target | accepted or refused as |", "|---|---|"]
+    for name, figures in sorted(found.items()):
+        said = ", ".join(f"{word} {count:,}" for word, count in figures["outcomes"].items())
+        lines.append(f"| {name.removeprefix('fuzz-')} | {said} |")
+    return [*lines, ""]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if the page is out of date")
+    settings = parser.parse_args()
+    text = page(recorded())
+    if settings.check:
+        return int(not PAGE.exists() or PAGE.read_text(encoding="utf-8") != text)
+    PAGE.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,432 @@
+"""SQL and conditions: sentences of the grammar, hostile ones, and mutations of both; then the way back to text.
+
+What is accepted is written again from its tree, and must mean the same: equal digests. Some texts also go through
+`answer` with a curator: a refusal charges nothing, and no text of it knows the table.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import random
+import zlib
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import fuzz_words as words
+import numpy as np
+from fuzz_render import condition_text, select_text
+from fuzz_runner import Broken, Target
+
+import maquette as mq
+from maquette.errors import BudgetExceeded, MaquetteError, QueryError
+from maquette.query import question, where
+from maquette.query.expression import Always, And, Between, Compare, Expression, In, IsNull, Not, Or, Truth, col
+from maquette.query.sql import Statement, parse
+from maquette.query.sql_parse import is_select, predicate, select
+from maquette.schema import Boolean, Category, Column, Date, Integer, Number, Schema
+
+PEOPLE = Schema(
+    [
+        Integer("age", 0, 99),
+        Integer("pay", -50, 950, width=100, nullable=True),
+        Category("sex", ["f", "m", "it's"], other="other"),
+        Boolean("smoker", nullable=True),
+        Number("bmi", edges=[10, 18.5, 25, 60]),
+        Date("seen", "2024-01-01", "2024-12-31", unit="month"),
+    ]
+)
+ODD = Schema(
+    [
+        Integer("select", 0, 3),
+        Category('a "b"', ["x", "", "y"][::2], nullable=True),
+        Boolean("Größe"),
+        Boolean("GRÖSSE"),
+        Integer("count", -(2**53), 2**53, width=2**50),
+        Number("n.n", low=0.0, high=5e-324, bins=1),
+        Category("day", [str(i) for i in range(200)]),
+        Date("when", "0001-01-01", "9999-12-31", unit="year"),
+    ]
+)
+SCHEMAS = (PEOPLE, ODD)
+HOSTILE = [
+    line
+    for line in (Path(__file__).parent.parent / "query" / "hostile.txt").read_text(encoding="utf-8").splitlines()
+    if line and not line.startswith("[")
+]
+WORDS = (
+    *("SELECT", "FROM", "WHERE", "GROUP BY", "AND", "OR", "NOT", "IN", "BETWEEN", "IS NULL", "IS NOT NULL", "CASE"),
+    *("WHEN", "THEN", "ELSE", "END", "AS", "FILTER (WHERE", "count(*)", "count(", "sum(", "avg(", "(", ")", ",", "*"),
+    *(
+        "=",
+        "<>",
+        "!=",
+        "<",
+        "<=",
+        ">",
+        ">=",
+        "TRUE",
+        "FALSE",
+        "NULL",
+        "DATE '2024-02-01'",
+        "'x'",
+        "'f'",
+        '"age"',
+        "age",
+    ),
+    *(
+        "pay",
+        "sex",
+        "smoker",
+        "bmi",
+        "seen",
+        "people",
+        "DISTINCT",
+        "JOIN t",
+        "UNION",
+        "LIMIT 1",
+        "ORDER BY 1",
+        "OVER ()",
+    ),
+    *(
+        "1",
+        "2",
+        "65",
+        "-1",
+        "0.5",
+        "18.5",
+        "CAST(",
+        "::",
+        "COLLATE",
+        "INTERVAL '1' day",
+        "EXISTS (",
+        "ANY (",
+        "$1",
+        ":x",
+    ),
+    *("GROUPING SETS ((", "ROLLUP (", "HAVING", "WINDOW", "PIVOT", "UNPIVOT", "LATERAL", "VALUES (1)", "TABLESAMPLE 1"),
+    *(
+        "USING SAMPLE 1",
+        "FOR UPDATE",
+        "INTO x",
+        "QUALIFY 1",
+        "e'\\x00'",
+        "x'00'",
+        "b'1'",
+        "U&'\\0061'",
+        "{d '2024-01-01'}",
+    ),
+    *(
+        "[1, 2]",
+        "a.b.c",
+        "x -> 1",
+        "x := 1",
+        "#1",
+        "COLUMNS(*)",
+        "* EXCLUDE (age)",
+        "* REPLACE (1 AS age)",
+        "lambda x: x",
+    ),
+)
+ROWS = 7919  # a number that no refusal may know
+
+
+def literal(rng: random.Random, column: Column) -> str:
+    """A literal for a column, mostly one that fits."""
+    if rng.random() < 0.02:
+        return rng.choice(words.NUMBERS)
+    match column:
+        case Boolean():
+            return rng.choice(("TRUE", "false", "1", "0"))
+        case Category():
+            return "'" + str(rng.choice(column.values)).replace("'", "''") + "'"
+        case Integer():
+            step = rng.randrange(column.known)
+            return str(column.low + step * column.width + (column.width - 1) * (rng.random() < 0.05))
+        case Number():
+            return repr(float(rng.choice(column._boundaries.tolist()[:-1])))
+    start = rng.choice(column.values)
+    return f"{rng.choice(('DATE ', ''))}'{start.isoformat()}'"
+
+
+def name(rng: random.Random, column: str) -> str:
+    """A column as a text may write it."""
+    if column.isidentifier() and column.lower() not in ("select", "count") and rng.random() < 0.8:
+        return rng.choice((column, column, column.upper()))
+    return '"' + column.replace('"', '""') + '"'
+
+
+def _signs(column: Column) -> tuple[str, ...]:
+    """The comparisons that a column mostly allows."""
+    match column:
+        case Boolean() | Category():
+            return ("=", "<>", "!=")
+        case Number():
+            return ("<", ">=")
+        case Integer(width=1):
+            return ("=", "<>", "!=", "<", "<=", ">", ">=")
+    return ("<", ">=")
+
+
+def sentence(rng: random.Random, schema: Schema, depth: int = 0) -> str:
+    """A condition of the grammar; now and then one that is long or deep."""
+    column = rng.choice(schema.columns)
+    subject = name(rng, column.name)
+    few = depth < 4 and rng.random() < (0.75 if depth == 0 else 0.45)
+    if few:
+        match rng.randrange(5):
+            case 0:
+                return f"NOT ({sentence(rng, schema, depth + 1)})"
+            case 1:
+                return f"({sentence(rng, schema, depth + 1)})"
+        times = 2 + int(rng.expovariate(0.9))
+        joint = rng.choice((" AND ", " OR ", " and ", " or "))
+        return joint.join(sentence(rng, schema, depth + 1) for _ in range(times))
+    match rng.randrange(7):
+        case 0:
+            return f"{subject} IS {rng.choice(('', 'NOT '))}NULL"
+        case 1 if isinstance(column, Integer | Date) or rng.random() < 0.1:
+            return f"{subject} {rng.choice(('', 'NOT '))}BETWEEN {literal(rng, column)} AND {literal(rng, column)}"
+        case 2 if not isinstance(column, Number | Date) or rng.random() < 0.1:
+            listed = ", ".join(literal(rng, column) for _ in range(1 + int(rng.expovariate(0.4))))
+            return f"{subject} {rng.choice(('', 'NOT '))}IN ({listed})"
+        case 3 if any(isinstance(c, Boolean) for c in schema):
+            return name(rng, rng.choice([c.name for c in schema if isinstance(c, Boolean)]))
+    sign = rng.choice(_signs(column) if rng.random() < 0.9 else ("=", "<>", "!=", "<", "<=", ">", ">="))
+    sides = [subject, literal(rng, column)]
+    return f" {sign} ".join(sides if rng.random() < 0.8 else sides[::-1])
+
+
+def statement(rng: random.Random, schema: Schema) -> str:
+    """A SELECT of the grammar."""
+    groups = rng.sample(schema.names, rng.choice((0, 0, 1, 1, 2)))
+    case = ""
+    if rng.random() < 0.2:
+        branches = " ".join(f"WHEN {sentence(rng, schema, 2)} THEN '{i % 3}'" for i in range(1 + rng.randrange(3)))
+        case = f"CASE {branches}{rng.choice(('', ' ELSE ' + repr('rest')))} END"
+    items = [name(rng, group) for group in groups] + ([f"{case} AS bucket"] if case else [])
+    for _ in range(1 + rng.randrange(3)):
+        column = rng.choice(schema.names)
+        item = rng.choice(("count(*)", f"count({name(rng, column)})", f"sum({name(rng, column)})"))
+        if not isinstance(schema[column], Category | Date) or rng.random() < 0.1:
+            item = rng.choice((item, f"avg({name(rng, column)})"))
+        else:
+            item = "count(*)"
+        if rng.random() < 0.15:
+            item += f" FILTER (WHERE {sentence(rng, schema, 2)})"
+        items.append(item + rng.choice(("", f" AS n{rng.randrange(9)}")))
+    keep = f" WHERE {sentence(rng, schema, 1)}" if rng.random() < 0.6 else ""
+    keys = [name(rng, group) if rng.random() < 0.8 else str(i + 1) for i, group in enumerate(groups)]
+    keys += ["bucket"] if case else []
+    group = f" GROUP BY {', '.join(keys)}" if keys else ""
+    return f"SELECT {', '.join(items)} FROM {rng.choice(('people', 't', chr(34) + 'a b' + chr(34)))}{keep}{group}"
+
+
+def _bomb(rng: random.Random, schema: Schema) -> str:
+    """Long or deep texts."""
+    times = rng.choice((3, 20, 30, 200, 1500, 5000))
+    atom = rng.choice(("smoker", "age = 1", "sex IN ('f')", "(age < 5)", "NOT smoker", "-1 < age", "CASE WHEN smoker"))
+    match rng.randrange(7):
+        case 0:
+            return "(" * times + atom + ")" * rng.choice((times, times - 1, 0))
+        case 1:
+            return "NOT " * times + atom
+        case 2:
+            return rng.choice((" AND ", " OR ")).join([atom] * times)
+        case 3:
+            pairs = [f"(age = {i % 100} {rng.choice(('AND', 'OR'))} pay < {50 + 100 * (i % 9)})" for i in range(times)]
+            return rng.choice((" AND ", " OR ")).join(pairs)
+        case 4:
+            return f"age IN ({', '.join(str(i % 120) for i in range(times))})"
+        case 5:
+            return f"age = {rng.choice(('-', '- ', '+', '~', '!')) * times}1"
+    return "SELECT " + ", ".join(["count(*)"] * times) + " FROM people GROUP BY " + ", ".join(["age"] * times)
+
+
+def make_sql(rng: random.Random) -> tuple[int, str]:
+    """A schema's number and a text."""
+    which = int(rng.random() < 0.3)
+    schema = SCHEMAS[which]
+    draw = rng.random()
+    if draw < 0.02:
+        return which, _bomb(rng, schema)
+    given = statement(rng, schema) if rng.random() < 0.6 else sentence(rng, schema)
+    if draw < 0.25:
+        return which, given
+    if draw < 0.4:
+        given = rng.choice(HOSTILE)
+        given = rng.choice((given, f"SELECT count(*) FROM people WHERE {given}", f"smoker AND {given}"))
+    return which, words.text(rng, given, (*HOSTILE[:50], statement(rng, schema)), WORDS)
+
+
+def run_sql(given: tuple[int, str]) -> str:
+    """Read a text; write what was understood again; the two must mean the same."""
+    which, text = given
+    schema = SCHEMAS[which]
+    if which == 0 and zlib.crc32(text.encode(errors="replace")) % 64 == 0:
+        _ask(text)
+    asked = question(schema, text)
+    if isinstance(asked, Statement):
+        again = parse(schema, select_text(select(schema, text)))
+        if [m.key for m in asked.marginals] != [m.key for m in again.marginals]:
+            raise Broken("the statement written again asks another question")
+        if [(o.title, o.kind, o.axis) for o in asked.outputs] != [(o.title, o.kind, o.axis) for o in again.outputs]:
+            raise Broken("the statement written again has other columns")
+        return "statement"
+    again_text = condition_text(predicate(schema, text))
+    if where(schema, again_text).key != asked.key:
+        raise Broken(f"the condition written again asks another question: {again_text[:200]}")
+    if is_select(again_text):
+        raise Broken("a condition became a statement")
+    return "condition"
+
+
+@functools.cache
+def _curator() -> mq.Curator:
+    rng = np.random.default_rng(0)
+    made = {
+        "age": rng.integers(0, 99, ROWS),
+        "pay": rng.integers(-50, 950, ROWS),
+        "sex": rng.choice(["f", "m"], ROWS),
+        "smoker": rng.random(ROWS) < 0.5,
+        "bmi": rng.uniform(10, 60, ROWS),
+        "seen": ["2024-05-05"] * ROWS,
+    }
+    return mq.Curator(mq.open_table(made, PEOPLE), mq.Budget(epsilon=5000.0))
+
+
+def _ask(text: str) -> None:
+    curator = _curator()
+    before = curator.spent.units
+    try:
+        mq.answer(curator, text, epsilon=1e-6)
+    except MaquetteError as error:
+        if curator.spent.units != before:
+            raise Broken("a refused question was charged") from error
+        if str(ROWS) in str(error) and str(ROWS) not in text:
+            raise Broken("a refusal knows the number of rows") from error
+        if isinstance(error, BudgetExceeded):
+            raise Broken("the curator of the fuzzer is out of budget") from error
+        raise
+
+
+ODD_LITERALS: tuple[Callable[[], Any], ...] = (
+    *(lambda: None, lambda: float("nan"), lambda: float("inf"), lambda: -0.0, lambda: 5e-324, lambda: 2**63),
+    *(lambda: -(2**63), lambda: 10**5000, lambda: True, lambda: b"f", lambda: 1j, lambda: Decimal("NaN"), lambda: []),
+    *(lambda: Fraction(1, 3), lambda: np.float32(0.1), lambda: np.int64(-1), lambda: np.bool_(True), lambda: {}),
+    *(lambda: np.datetime64("2024-01-01"), lambda: np.array([1]), lambda: dt.datetime(2024, 1, 1), lambda: "\ud800"),
+    *(lambda: dt.datetime(2024, 1, 1, 5, tzinfo=dt.UTC), lambda: dt.date.min, lambda: dt.date.max, lambda: "x\x00"),
+    *(lambda: dt.time(1), lambda: dt.timedelta(1), lambda: np.float64("nan"), lambda: np.str_("f"), object),
+    *(lambda: col("age"), lambda: int, lambda: "2024-02-30", lambda: "f" * 10_000, lambda: np.longdouble("1e4000")),
+)
+
+
+def _literal(rng: random.Random, column: Column) -> Any:
+    if rng.random() < 0.25:
+        return rng.choice(ODD_LITERALS)()
+    match column:
+        case Boolean():
+            return rng.random() < 0.5
+        case Integer():
+            return column.low + rng.randrange(column.known) * column.width + rng.choice((0, 0, 1, column.width - 1))
+        case Number():
+            return float(rng.choice(column._boundaries.tolist()))
+    return rng.choice(column.values)
+
+
+def _tree(rng: random.Random, schema: Schema, depth: int = 0) -> Expression:
+    column = rng.choice(schema.columns)
+    named = col(column.name if rng.random() < 0.97 else rng.choice(("", "agee", "\ud800", 5)))  # type: ignore[arg-type]
+    draw = rng.random()
+    if depth < 5 and draw < 0.5:
+        parts = tuple(_tree(rng, schema, depth + 1) for _ in range(rng.choice((0, 1, 2, 2, 3))))
+        return And(parts) if draw < 0.2 else Or(parts) if draw < 0.4 else Not(_tree(rng, schema, depth + 1))
+    raw = rng.random() < 0.2  # what a caller may build without `col`, and its checks
+    one, two = _literal(rng, column), _literal(rng, column)
+    match rng.randrange(7):
+        case 0:
+            return IsNull(named.column)
+        case 1:
+            return Between(named.column, one, two) if raw else named.between(one, two)
+        case 2:
+            return In(named.column, (one, two) * rng.randrange(3)) if raw else named.isin([one, two])
+        case 3:
+            return Always(rng.choice((True, False)))
+        case 4:
+            return named
+    sign: Any = rng.choice(("=", "<>", "<", "<=", ">", ">=", *(("~", None) if raw else ())))
+    if raw:
+        return Compare(named.column, sign, one)
+    compared = {"=": named.__eq__, "<>": named.__ne__, "<": named.__lt__, "<=": named.__le__, ">": named.__gt__}
+    return compared.get(sign, named.__ge__)(one)
+
+
+def make_predicate(rng: random.Random) -> tuple[int, Callable[[], Any]]:
+    """A schema's number and what builds a condition: an expression, or its text."""
+    which = int(rng.random() < 0.3)
+    schema, draw, seed = SCHEMAS[which], rng.random(), rng.random()
+    if draw < 0.4:
+        given = sentence(rng, schema)
+        given = given if draw < 0.1 else words.text(rng, given, HOSTILE, WORDS)
+        return which, lambda: given
+    if draw < 0.43:
+        times = rng.choice((3, 70, 500, 9_000, 40_000))
+        return which, lambda: _nested(rng, schema, times)
+    if draw < 0.45:
+        return which, rng.choice(ODD_LITERALS)
+    return which, lambda: _tree(random.Random(seed), schema)
+
+
+def _nested(rng: random.Random, schema: Schema, times: int) -> Expression:
+    tree: Expression = Truth(schema.names[3] if schema is PEOPLE else "Größe")
+    kinds = rng.choice(("not", "and", "or", "mixed", "shared"))
+    for i in range(min(times, 60) if kinds == "shared" else times):
+        match kinds:
+            case "not":
+                tree = Not(tree)
+            case "shared":
+                tree = And((tree, tree))
+            case "and":
+                tree = And((tree, Always(True)))
+            case "or":
+                tree = Or((Truth(schema.names[0]), tree))
+            case _:
+                tree = And((tree, Always(True))) if i % 2 else Or((tree, Always(False)))
+    return tree
+
+
+def run_predicate(given: tuple[int, Callable[[], Any]]) -> str:
+    """Build a condition, read it, and where it has a tree write it as text and read that."""
+    which, build = given
+    schema = SCHEMAS[which]
+    built = build()
+    asked = where(schema, built)
+    tree = predicate(schema, built) if isinstance(built, str) else built
+    if not isinstance(tree, Expression):
+        return "query"
+    try:
+        written = condition_text(tree)
+    except RecursionError:  # of the fuzzer: a chain may be longer than Python can write
+        return "expression with a long text"
+    if len(written) < 6_000:
+        try:
+            again = where(schema, written)
+        except QueryError as error:
+            if "deep" in str(error) or "ask it in parts" in str(error):
+                return "expression with a long text"
+            raise Broken(f"accepted as an expression, refused as text {written[:200]!r}: {error}") from error
+        if again.key != asked.key:
+            raise Broken(f"the text of an expression asks another question: {written[:200]}")
+    return "text" if isinstance(built, str) else "expression"
+
+
+def warm() -> None:
+    """What the first question loads belongs to no input."""
+    mq.answer(_curator(), "smoker", epsilon=1e-6)
+
+
+SQL = Target("sql", make_sql, run_sql, (QueryError,))
+PREDICATE = Target("predicate", make_predicate, run_predicate, (QueryError,))

@@ -1,0 +1,173 @@
+"""What the fuzzers found once, each as a test of its own."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fuzz_maq import sealed, seeds
+
+import maquette as mq
+from maquette.errors import DataError, QueryError, SchemaError
+from maquette.query import where
+from maquette.query.expression import Between, Compare, In, IsNull
+from maquette.release.storage import MANIFEST
+from maquette.schema import Boolean, Category, Date, Integer, Number, Schema
+from maquette.schema.importers import from_mbi, from_smartnoise
+
+SCHEMA = Schema([Integer("age", 0, 99), Boolean("smoker"), Number("bmi", edges=[10, 18.5, 25])])
+
+
+@pytest.mark.parametrize("comparison", ["~", None, "==", "LIKE"])
+def test_an_unknown_comparison_is_refused_and_not_read_as_another(comparison: Any) -> None:
+    with pytest.raises(QueryError, match="is no comparison; expected one of =, <>, <"):
+        where(SCHEMA, Compare("age", comparison, 5))
+
+
+def test_literals_of_expressions_built_by_hand_are_checked() -> None:
+    odd: list[Any] = [10**5000, 2**63, float("nan"), None, [1], {}, np.array([1]), b"x", 1j, "\ud800", "x\x00"]
+    for literal in odd:
+        for condition in (Compare("age", "=", literal), In("age", (literal,)), Between("age", 0, literal)):
+            with pytest.raises(QueryError) as refused:
+                where(SCHEMA, condition)
+            str(refused.value).encode()
+
+
+@pytest.mark.parametrize("name", [5, None, ["age"], {}])
+def test_a_column_is_named_by_a_text(name: Any) -> None:
+    with pytest.raises(QueryError, match="named by a text"):
+        where(SCHEMA, IsNull(name))
+
+
+@pytest.mark.parametrize("text", ["sum\ud800(age) = 1", "age = 1 -- \udfff", "age\x00 = 1"], ids=range(3))
+def test_half_a_surrogate_pair_in_a_text_can_still_be_refused_in_print(text: str) -> None:
+    with pytest.raises(QueryError, match="surrogate pair") as refused:
+        where(SCHEMA, text)
+    str(refused.value).encode()
+
+
+def test_bins_at_the_end_of_the_exact_integers() -> None:
+    column = Integer("x", -(2**53), 2**53, width=2**50)
+    schema = Schema([column])
+    assert column.compare(">=", 2**53).nonzero()[0].tolist() == [16]
+    assert where(schema, "x < 9007199254740992") == ~where(schema, "x >= 9007199254740992")
+    assert column.compare("=", 2**53).nonzero()[0].tolist() == [16]  # the last bin holds this number alone
+    with pytest.raises(QueryError, match="cuts through the bin"):
+        column.compare("<", 2**53 - 1)
+
+
+def test_a_condition_on_a_column_of_billions_of_levels_is_refused_at_once() -> None:
+    schema = Schema([Integer("id", 0, 2**31 - 4), Boolean("b")])
+    began = time.process_time()
+    for text in ("id < 5", "id = 7", "id IS NULL", "id BETWEEN 1 AND 3"):
+        with pytest.raises(QueryError, match=r"2,147,483,645 levels, more than the 67,108,864"):
+            where(schema, text)
+    assert time.process_time() - began < 1
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("a = " + "[" * 5000, "nest too deeply"),
+        ("a = " + "1" * 5000, "a number is too long"),
+        ("[[column]]\nname = 'n'\nkind = 'number'\nlow = 0\nhigh = 1\nbins = 2147483646", "from 1 to 1,048,576"),
+        (
+            "[[column]]\nname = 'n'\nkind = 'integer'\nlow = 0\nhigh = 0x" + "f" * 5000,
+            "whole number, got a very long int",
+        ),
+        ("[[column]]\nname = 'n'\nkind = '" + "x" * 90_000 + "'", r"got 'x{299}\.\.\.$"),
+    ],
+)
+def test_schema_files_that_took_too_much_or_broke_the_parser(text: str, reason: str) -> None:
+    began = time.process_time()
+    with pytest.raises(SchemaError, match=reason):
+        Schema.loads(text)
+    assert time.process_time() - began < 1
+
+
+def test_dates_of_all_years_cost_nothing_until_they_are_listed() -> None:
+    began = time.process_time()
+    column = Date("d", "0001-01-01", "9999-12-31")
+    assert column.known == 3_652_059
+    assert Date("w", "2024-01-01", "2024-01-15", unit="week").known == len(
+        Date("w", "2024-01-01", "2024-01-15", unit="week").values
+    )
+    assert column.compare("<", "0001-01-03").nonzero()[0].tolist() == [0, 1]
+    with pytest.raises(SchemaError, match="more than 131,072 levels"):
+        Schema([column, Boolean("b")], impossible=[{"d": "x", "b": "true"}])
+    assert time.process_time() - began < 1
+
+
+def test_impossible_combinations_that_encode_a_hard_problem_are_refused_in_time() -> None:
+    """Pigeons in holes: no search of this kind is quick, so there is an end to it."""
+    pigeons, holes = 14, 13
+    columns = [Category(f"p{i}", [str(h) for h in range(holes)]) for i in range(pigeons)]
+    clashes = [{f"p{i}": str(h), f"p{j}": str(h)} for i in range(pigeons) for j in range(i) for h in range(holes)]
+    began = time.process_time()
+    with pytest.raises(SchemaError, match="too entangled"):
+        Schema(columns, impossible=clashes)
+    assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": ' + "[" * 3000, '{"a": ' + "1" * 5000 + "}", '{"a": 1e999}', '{"a": [[]]}', '{"": 3}']
+)
+def test_mbi_files_are_refused_as_schemas(text: str) -> None:
+    with pytest.raises(SchemaError):
+        from_mbi(text)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    ["{type: float, lower: 0, upper: 'x y'}", "{type: int, lower: [], upper: 1}", "{type: int, lower: 0, upper: .inf}"],
+)
+def test_smartnoise_bounds_are_refused_as_schemas(facts: str) -> None:
+    with pytest.raises(SchemaError, match="lower and upper must be numbers"):
+        from_smartnoise(f"'':\n  s:\n    t:\n      a: {facts}\n")
+
+
+def test_smartnoise_keys_that_cannot_be_keys() -> None:
+    with pytest.raises(SchemaError):
+        from_smartnoise("? [a]\n: {b: {c: 1}}\n")
+
+
+def _changed(parts: dict[str, bytes], **facts: Any) -> bytes:
+    return sealed({**parts, MANIFEST: json.dumps({**json.loads(parts[MANIFEST]), **facts}).encode()})
+
+
+def test_a_sealed_release_whose_parts_do_not_fit_is_refused_at_loading(tmp_path: Path) -> None:
+    path = tmp_path / "made.maq"
+    tried = 0
+    for content, parts in seeds():
+        path.write_bytes(content)
+        mq.Release.load(path)
+        manifest = json.loads(parts[MANIFEST])
+        for changed in (
+            {"schema": Schema([Boolean("b")]).dumps()},
+            {"model": {"kind": "none", "rows": 5}},
+            {"evidence": {"kind": "dense"}},
+            {"evidence": {"kind": "none", "rows": float("nan")}},
+            {"certificate": {**manifest["certificate"], "epsilon": "1"}},
+            {"certificate": {**manifest["certificate"], "charges": [5]}},
+            {"format": "x" * 50_000},
+        ):
+            path.write_bytes(_changed(parts, **changed))
+            with pytest.raises(DataError) as refused:
+                mq.Release.load(path)
+            assert len(str(refused.value)) < 1_000
+            tried += 1
+    assert tried >= 35
+
+
+def test_a_saved_table_with_noise_of_an_absurd_size_is_refused_at_loading(tmp_path: Path) -> None:
+    path = tmp_path / "made.maq"
+    (parts,) = [parts for _, parts in seeds() if json.loads(parts[MANIFEST])["evidence"]["kind"] == "tables"]
+    evidence = json.loads(parts[MANIFEST])["evidence"]
+    evidence["tables"][0]["event"]["variance"] = str(10**400)
+    path.write_bytes(_changed(parts, evidence=evidence))
+    with pytest.raises(DataError, match="of a size that nobody draws"):
+        mq.Release.load(path)

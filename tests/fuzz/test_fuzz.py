@@ -1,0 +1,99 @@
+"""A bounded run of every fuzz target, and that the fuzzer sees what it looks for; `benchmarks/fuzz.py` runs more."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+
+import pytest
+from fuzz_runner import Broken, Target, made, run, run_in_workers
+from fuzz_targets import TARGETS, target_of
+
+from maquette.errors import QueryError, SchemaError
+
+COUNTS = {"sql": 6_000, "predicate": 6_000, "schema": 6_000, "maq": 1_500, "ledger": 2_000}
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_only_documented_errors_in_bounded_time_and_memory(name: str) -> None:
+    target = target_of(name)
+    run(target, seed=0, first=0, count=1)  # what is loaded once belongs to no input
+    outcome = run(target, seed=3, first=0, count=COUNTS[name])
+    assert outcome.found == 0, outcome.findings[:3]
+    accepted = sum(times for word, times in outcome.outcomes.items() if not word[0].isupper())
+    assert COUNTS[name] / 30 < accepted < COUNTS[name], outcome.outcomes
+
+
+@pytest.mark.parametrize("name", ["sql", "schema", "maq", "ledger"])
+def test_an_input_is_a_function_of_its_number(name: str) -> None:
+    target = target_of(name)
+    assert [made(target, 5, number) for number in range(20)] == [made(target, 5, number) for number in range(20)]
+    assert made(target, 5, 1) != made(target, 6, 1)
+
+
+def _faulty(number: int) -> str:
+    match number:
+        case 3:
+            raise KeyError("not documented")
+        case 5:
+            raise SchemaError("of another target")
+        case 7:
+            raise Broken("a property")
+        case 9:
+            raise QueryError("x" * 20_000)
+        case 11:
+            raise QueryError("\ud800")
+        case 13:
+            end = time.process_time() + 0.2
+            while time.process_time() < end:
+                pass
+        case 15:
+            bytearray(300 * 2**20)
+        case 17:
+            raise RecursionError
+    raise QueryError("documented")
+
+
+def _numbered(fault: object) -> Target:
+    counted = iter(range(10_000))
+    return Target("faulty", lambda rng: next(counted), fault, (QueryError,), seconds=0.1)  # type: ignore[arg-type]
+
+
+def test_the_fuzzer_sees_every_kind_of_fault() -> None:
+    outcome = run(_numbered(_faulty), seed=0, first=0, count=20)
+    assert [finding["input"] for finding in outcome.findings] == [3, 5, 7, 9, 11, 13, 15, 17]
+
+
+def _endless(_: int) -> str:
+    while True:
+        pass
+
+
+def test_an_endless_input_is_interrupted() -> None:
+    outcome = run(_numbered(_endless), seed=0, first=0, count=1)
+    assert outcome.outcomes == {"too slow": 1}
+
+
+def _crashing(name: str) -> Target:
+    def fall(given: int) -> str:
+        if given == 30:
+            os.kill(os.getpid(), signal.SIGKILL)
+        raise QueryError("documented")
+
+    return Target(name, _number, fall, (QueryError,))
+
+
+def _number(rng: random.Random) -> int:
+    return NUMBERS[rng.getstate()[1][:5]]  # type: ignore[index]
+
+
+NUMBERS = {random.Random(2**40 + number).getstate()[1][:5]: number for number in range(100)}
+
+
+def test_a_crash_is_a_finding_and_the_rest_goes_on() -> None:
+    outcome = run_in_workers("crashing", 1, first=0, count=100, workers=2, target_of=_crashing)
+    assert outcome.count == 100
+    assert [finding["input"] for finding in outcome.findings] == [30]
+    assert "exit code" in outcome.findings[0]["problem"]
