@@ -154,7 +154,7 @@ def run(setting: Setting, rows: Rows, transcript: Sequence[list[Integers]] | Non
     noise = Steered(seed, transcript)
     runs: list[Any] = []
     asked: list[list[Marginal | Contrasts]] = []
-    through, marginals, begin = Passage.through, Curator._marginals, loop._Run.__post_init__
+    through, marginals, begin = Passage.through, Curator._asked, loop._Run.__post_init__
 
     def steered(self: Passage, door: str, **named: Any) -> Any:
         evaluate = named["evaluate"]
@@ -171,7 +171,7 @@ def run(setting: Setting, rows: Rows, transcript: Sequence[list[Integers]] | Non
 
     with (
         mock.patch.object(Passage, "through", steered),
-        mock.patch.object(Curator, "_marginals", noted),
+        mock.patch.object(Curator, "_asked", noted),
         mock.patch.object(loop._Run, "__post_init__", kept),
         Curator(opened(rows), setting.budget, relation=setting.relation, noise=noise) as curator,
     ):
