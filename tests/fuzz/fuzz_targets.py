@@ -13,11 +13,15 @@ TARGETS = ("sql", "predicate", "schema", "maq", "ledger")
 def target_of(name: str) -> Target:
     """The target of this name."""
     match name:
-        case "sql" | "predicate":
-            from fuzz_sql import PREDICATE, SQL, warm
+        case "sql":
+            from fuzz_sql import SQL, warm
 
             warm()
-            return SQL if name == "sql" else PREDICATE
+            return SQL
+        case "predicate":
+            from fuzz_predicate import PREDICATE
+
+            return PREDICATE
         case "schema":
             from fuzz_schema import SCHEMA
 
