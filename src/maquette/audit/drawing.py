@@ -38,6 +38,7 @@ from maquette.audit.weighing import (
 from maquette.schema import Boolean, Category, Date, Integer, Number, Schema
 
 MOST_CELLS = 400  # values of one question, so that many questions fit into a minute
+EXPONENTS = (20, 21, 22, 23, 24, 25, 26, 40, 43, 62)  # of two: where fixed point of 20 or 40 digits reaches 2^63
 _HOSTILE = 0.06
 
 
@@ -48,6 +49,7 @@ class Drawing:
         self.schema = schema
         self.target = target
         self.rng = rng
+        self._long = sum(column.size for column in schema) > 60 or len(schema) > 6
 
     def form(self) -> Form:
         """One question."""
@@ -113,7 +115,8 @@ class Drawing:
 
     def _residual(self) -> Form | None:
         names = [name for name in self._names(1, 3) if self.schema[name].size > 1]
-        return residual_form(self.schema, names) if names else None
+        small = 1 <= self.schema.cells(names) <= MOST_CELLS
+        return residual_form(self.schema, names) if names and small else None
 
     def _parities(self) -> Form | None:
         yes_no = [name for name in self.schema.names if self.schema[name].size == 2]
@@ -129,14 +132,15 @@ class Drawing:
         if depth == 0 or rng.random() < 0.3:
             return self._leaf()
         kind = rng.integers(5)
-        if kind == 0:
-            return And(self.weight(depth - 1), self.weight(depth - 1))
-        if kind == 1:
-            return Or(self.weight(depth - 1), self.weight(depth - 1))
+        if kind < 2:
+            joined = And if kind == 0 else Or
+            if self._long:  # the name of a product of many different weights takes long to find
+                return joined(self._leaf(many=False), self._leaf(many=False))
+            return joined(self.weight(depth - 1), self.weight(depth - 1))
         if kind == 2:
             return Not(self.weight(depth - 1))
         if kind == 3:  # something huge and what undoes it, or does not
-            factor = 2.0 ** int(rng.integers(1, 64))
+            factor = 2.0 ** int(rng.choice(EXPONENTS) if rng.random() < 0.5 else rng.integers(1, 64))
             scaled = And(Constant(self.schema, factor), self._small(factor) if rng.random() < 0.5 else self._opposite())
             return scaled if rng.random() < 0.7 else And(scaled, Constant(self.schema, 1 / factor))
         return And(Constant(self.schema, edges.CONSTANTS[rng.integers(len(edges.CONSTANTS))]), self.weight(depth - 1))
@@ -148,10 +152,11 @@ class Drawing:
     def _opposite(self) -> Weight:
         return Not(self._additive() if self.rng.random() < 0.7 else self._leaf())
 
-    def _leaf(self) -> Weight:
+    def _leaf(self, many: bool = True) -> Weight:
+        """A weight that is not composed; `many=False`: of few different values."""
         rng, schema = self.rng, self.schema
         kind = rng.random()
-        if kind < 0.3:
+        if kind < 0.3 or not (many or kind >= 0.45):
             names = self._names(1, 3)
             return Product(schema, {name: self._vector(name) for name in names})
         if kind < 0.45:
@@ -169,7 +174,7 @@ class Drawing:
             ends = [tuple(int(i) for i in np.flatnonzero(rng.random(schema["from"].size) < 0.5)) for _ in range(2)]
             return Cut(schema, ends[0] or (0,), ends[1] or (0,), bool(rng.random() < 0.5))
         numeric = [c.name for c in schema if isinstance(c, Integer) and c.width == 1 and not c.nullable and c.size > 1]
-        if kind < 0.95 and numeric:
+        if kind < 0.95 and numeric and many:
             count = int(rng.integers(1, min(len(numeric), 4) + 1))
             return distance(schema, [numeric[i] for i in rng.permutation(len(numeric))[:count]], rng)
         return Product(schema, {name: self._vector(name) for name in self._names(1, 1)})
@@ -177,7 +182,10 @@ class Drawing:
     def _additive(self) -> Weight:
         rng = self.rng
         names = self._names(1, len(self.schema)) if rng.random() < 0.5 else list(self.schema.names)
-        weights = {name: self._vector(name) for name in names}
+        if rng.random() < 0.4:  # all but the target: the question that an attack asks
+            weights = {name: self._all_but_the_target(name) for name in names}
+        else:
+            weights = {name: self._vector(name) for name in names}
         if rng.random() < 0.6:
             return Additive(self.schema, weights)
         raw = rng.random(len(names)) + 1e-3
@@ -187,6 +195,10 @@ class Drawing:
     def _vector(self, name: str) -> tuple[float, ...]:
         size = self.schema[name].size
         return tuple(edges.weights(self.rng, size, self.target[self.schema.position(name)]).tolist())
+
+    def _all_but_the_target(self, name: str) -> tuple[float, ...]:
+        special = self.target[self.schema.position(name)]
+        return tuple(float(level != special) for level in range(self.schema[name].size))
 
     def _buckets(self) -> Parts:
         rng = self.rng

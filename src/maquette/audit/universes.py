@@ -31,7 +31,7 @@ def universe(rng: np.random.Generator) -> Schema:
     if shape == "hundreds":
         return Schema([Boolean(f"c{i}") for i in range(rng.integers(100, 260))])
     if shape == "wide":  # more than 2^22 cells together, so that rows are read and not counted
-        return Schema([Integer(next(names), -5, int(rng.integers(2_100, 4_000))) for _ in range(rng.integers(2, 5))])
+        return Schema([Integer(next(names), -5, int(rng.integers(160, 200))) for _ in range(rng.integers(3, 5))])
     if shape == "graph":
         from maquette.query import edge_schema
 

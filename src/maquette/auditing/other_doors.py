@@ -17,22 +17,26 @@ if TYPE_CHECKING:
 
 GUARD = 2**20  # guarded statistics and lottery scores are in these units
 FAR = 2.0**30
+TESTED = 40  # questions put to one guard
 
 
 def ask_other_doors(batch: Batch, accepted: Sequence[Asked]) -> None:
     """Put small groups of the questions to two doors each, and every single number to the guards."""
     rng = batch.rng
     order = [accepted[i] for i in rng.permutation(len(accepted))]
+    order.sort(key=lambda asked: asked.form.trusted)  # those of unknown meaning by themselves
     while order:
-        count = int(rng.integers(1, 4))
+        count = int(rng.integers(1, 4)) if order[0].form.trusted else 1
         group, order = order[:count], order[count:]
         for door in rng.choice(len(DOORS), size=2, replace=False):
             relation = ("add-remove", "replace")[rng.integers(2)]
             DOORS[door](batch, relation, batch.pairs[relation], group)  # type: ignore[index]
+    single = [asked for asked in accepted if asked.shape == () and not isinstance(asked.question, Contrasts)]
     for relation, pair in batch.pairs.items():
-        batch.twice("count_rows", pair, accepted[0].form, lambda b: b.curator.count_rows(**b.price)) if accepted else 0
-        for asked in accepted:
-            if asked.shape == () and not isinstance(asked.question, Contrasts) and rng.random() < 0.4:
+        for asked in accepted[:1]:
+            batch.twice("count_rows", pair, asked.form, lambda b: b.curator.count_rows(**b.price))
+        for asked in single[:TESTED]:
+            if rng.random() < 0.5:
                 _guards(batch, relation, pair, asked)
 
 
@@ -171,8 +175,8 @@ def _lottery(batch: Batch, relation: str, pair: Pair, group: Sequence[Asked]) ->
 def _guards(batch: Batch, relation: str, pair: Pair, asked: Asked) -> None:
     """A hit of every guard releases the exact count, since the noise is zero; it moves by its contributions only."""
     doors: dict[str, Callable[[Bench], Any]] = {
-        "guard": lambda b: b.curator.guard(2.0, hits=10**4, **b.price),
-        "lazy_guard": lambda b: b.curator.lazy_guard(2.0, hits=10**3, epsilon=50.0, experimental=True),
+        "guard": lambda b: b.curator.guard(2.0, hits=TESTED, **b.price),
+        "lazy_guard": lambda b: b.curator.lazy_guard(2.0, hits=TESTED, epsilon=50.0, experimental=True),
     }
     for door, opened in doors.items():
         if door == "lazy_guard" and pair[0].curator.budget.accounting != "basic":

@@ -111,7 +111,7 @@ class _Batch:
 
     def fault(self, door: str, form: Form, what: str) -> None:
         """Keep a fault."""
-        self.found.faults.append(Fault(self._seed, door, f"{form.kind} {form!r:.600}", what))
+        self.found.faults.append(Fault(self._seed, door, f"{form.kind} {form!r:.300}", what))
 
     def twice(self, door: str, pair: Pair, form: Form, call: Callable[[Bench], Any]) -> tuple[Outcome, Outcome] | None:
         """Ask both tables; None if they refuse, which they must do alike and free."""
