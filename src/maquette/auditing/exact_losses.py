@@ -1,0 +1,203 @@
+"""L2: the exact privacy loss of every door on tiny tables, over all neighbours, against what was charged.
+
+With noise of zero a door shows the centre of its law; the scale that it asked for and the charge that it made are
+public. The loss between two centres is then known exactly, and must not pass the charge.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from maquette.audit.laws import exponential_law, permute_and_flip_law
+from maquette.audit.patterns import Guard, pattern_loss, patterns
+from maquette.auditing.benches import Bench, Outcome
+from maquette.auditing.tiny import (
+    ANSWERS,
+    BASE,
+    PURE,
+    QUESTIONS,
+    SCHEMA,
+    SETTINGS,
+    SEVERAL,
+    ZCDP,
+    asked,
+    bench,
+    neighbours,
+)
+from maquette.curator import Curator
+from maquette.privacy import UNITS_PER_ONE
+from maquette.query import Marginal
+
+TOLERANCE = 1 + 1e-9
+UNIT = 2**20  # a row, in the units of guards
+
+Ask = Callable[[Curator, dict[str, float]], Any]
+
+
+@dataclass(frozen=True)
+class Loss:
+    """The largest loss that was found for a door, as a share of what was charged."""
+
+    door: str
+    pairs: int
+    share: float
+
+
+def noisy_losses(*, questions: tuple[Any, ...] = QUESTIONS) -> list[Loss]:
+    """The doors that add noise."""
+    far = np.array([[5.0, 0.4], [0.4, 0.4], [0.4, 0.4]])
+    asks: dict[str, list[Ask]] = {
+        "measure": [lambda c, price, q=q: [c.measure(q, **price)] for q in questions],  # type: ignore[misc]
+        "measure_many": [lambda c, price: c.measure_many(SEVERAL, shares=[1, 2, 0.5], **price)],
+        "measure_error": [
+            lambda c, price: [c.measure_error(SEVERAL, ANSWERS, **price)],
+            lambda c, price: [c.measure_error(SEVERAL[:1], [far], **price)],
+        ],
+        "count_rows": [lambda c, price: c.count_rows(**price)],
+    }
+    return [_worst(door, some, _noise_share) for door, some in asks.items()]
+
+
+def selection_losses() -> list[Loss]:
+    """The doors that select, by every mechanism and accounting."""
+    table = np.array([[0, 1, 2, 0, 1, 0, 1.0, 0.2, 0.5], [3, 0, 0, 1, 0, 0, 0.0, 1.0, 1.5], np.zeros(9)])
+    flat = np.linspace(0.2, 1.7, 9)
+    worst: list[Ask] = [
+        lambda c, price, kind=kind, signed=signed: c.select_worst(  # type: ignore[misc]
+            SEVERAL, ANSWERS, signed=signed, mechanism=kind, **price
+        )
+        for kind in ("auto", "exponential", "permute-and-flip")
+        for signed in (False, True)
+    ]
+    whole: Ask = lambda c, price: c.select_worst(  # noqa: E731
+        SEVERAL, ANSWERS, over="marginals", weights=[0.3, 1.0, 2.5], penalties=[1, 0.25, 0], **price
+    )
+    draws: list[Ask] = [
+        lambda c, price, between=between, cap=cap: c.lottery(SEVERAL, between=between).draw(  # type: ignore[misc]
+            flat, draws=1, cap=cap, **price
+        )
+        for between in (None, (0.5, 1.5))
+        for cap in (None, 4)
+    ]
+    return [
+        _worst("select_worst", [*worst, whole], _selection_share),
+        _worst("select_best", [lambda c, price: c.select_best(SEVERAL, table, **price)], _selection_share),
+        _worst("lottery", draws, _selection_share),
+    ]
+
+
+def guard_losses() -> Loss:
+    """Guards: the exact probabilities of all patterns of hits, at the scales that they asked for, in rows."""
+    share, pairs = 0.0, 0
+    for relation, m in SETTINGS:
+        for hits in (1, 2):
+            table = bench(BASE, max(m, 1), PURE, relation)
+            seen = table.ask(
+                lambda c, hits=hits: c.guard(2.0, hits=hits, epsilon=1.0, numeric=False, refreshed=True).test(
+                    asked("a"), 0.0
+                )
+            )
+            threshold, query = (float(call.scale) / UNIT for call in seen.calls[:2])
+            guard = Guard(hits, threshold, query, refreshed=True)
+            lost = max(pattern_loss(guard, p, (-4, 0, 4), sensitivity=m) for p in patterns(2, hits))
+            share, pairs = max(share, lost / (seen.units / UNITS_PER_ONE)), pairs + 1
+            table.close()
+    return Loss("guard", pairs, share)
+
+
+def check_noisy_losses() -> None:
+    """No door that adds noise loses more than it charges."""
+    _hold(noisy_losses())
+
+
+def check_selection_losses() -> None:
+    """No selection loses more than it charges."""
+    _hold(selection_losses())
+
+
+def check_guard_losses() -> None:
+    """No guard loses more than it charges."""
+    _hold([guard_losses()])
+
+
+def check_one_bucket() -> None:
+    """One weighted bucket: a row that leaves it takes its whole weight along, also where rows are replaced."""
+    _hold(noisy_losses(questions=(QUESTIONS[6], QUESTIONS[7], Marginal(SCHEMA, (), QUESTIONS[4]))))
+
+
+def _hold(losses: list[Loss]) -> None:
+    for loss in losses:
+        assert loss.share <= TOLERANCE, f"{loss.door} loses {loss.share:.4g} times what it charges"
+
+
+def _worst(door: str, asks: list[Ask], share_of: Callable[[Bench, Outcome, Outcome], float]) -> Loss:
+    share, pairs = 0.0, 0
+    for relation, m in SETTINGS:
+        for budget in (PURE, ZCDP):
+            price = {"epsilon": 0.7} if budget is PURE else {"rho": 0.7}
+            benches: dict[Any, tuple[Bench, list[Outcome]]] = {}
+            for pair in neighbours(relation, m):
+                for units in pair:
+                    if units not in benches:
+                        made = bench(units, m, budget, relation)
+                        benches[units] = (made, [made.ask(lambda c, ask=ask: ask(c, price)) for ask in asks])
+                for one, other in zip(*(benches[units][1] for units in pair), strict=True):
+                    assert one.broke is None, one.broke
+                    assert one.refusal is None, one.refusal
+                    assert one.calls == other.calls, f"{door}: the noise asked for depends on the rows"
+                    assert one.units == other.units, f"{door}: the charge depends on the rows"
+                    share, pairs = max(share, share_of(benches[pair[0]][0], one, other)), pairs + 1
+            for made, _ in benches.values():
+                made.close()
+    return Loss(door, pairs, share)
+
+
+def _noise_share(made: Bench, one: Outcome, other: Outcome) -> float:
+    """The exact loss between two centres of noise, as a share of the charge."""
+    if isinstance(one.result, float):  # the number of rows
+        if one.units == 0:
+            assert one.result == other.result, "an exact number of rows that neighbours do not share is released"
+            return 0.0
+        centres = [(np.array([one.result]), np.array([other.result]))]
+    else:
+        centres = [
+            (np.ravel(a.values) * _grid(a), np.ravel(b.values) * _grid(b))
+            for a, b in zip(one.result, other.result, strict=True)
+        ]
+    lost = 0.0
+    for (first, second), call in zip(centres, one.calls, strict=True):
+        shift, spread = first - second, float(call.scale)
+        assert np.array_equal(shift, np.rint(shift)), "a released value is off the grid"
+        assert call.size == len(shift), "cells do not have noise of their own"
+        if call.kind == "laplace":
+            epsilon = float(np.abs(shift).sum() / spread)
+            lost += epsilon if made.curator.budget.accounting == "pure" else epsilon**2 / 2
+        else:
+            lost += float((shift**2).sum() / (2 * spread))
+    assert one.units > 0, "nothing was charged"
+    return lost / (one.units / UNITS_PER_ONE)
+
+
+def _grid(measured: Any) -> int:
+    grid: int = measured.grid if hasattr(measured, "grid") else measured.question.grid
+    return grid
+
+
+def _selection_share(made: Bench, one: Outcome, other: Outcome) -> float:
+    """The exact loss of one selection, as a share of the epsilon that the charge stands for."""
+    (call,) = one.calls
+    scores = [outcome.scores[0] for outcome in (one, other)]
+    assert all(s.dtype == np.int64 for s in scores), "scores must be integers"
+    law = permute_and_flip_law if call.kind == "permute_and_flip" else exponential_law
+    first, second = (np.log(law(s, float(call.scale))) for s in scores)
+    ratio = first - second
+    strength = float(made.strength(one.units, call.kind))
+    # Under zCDP an exponential mechanism pays for the range of the ratio, everything else for its size.
+    lost = float(np.ptp(ratio)) if call.kind == "exponential" and math.isfinite(strength) else float(np.abs(ratio).max())
+    bound = float(np.abs(ratio).max())
+    return max(lost if made.curator.budget.accounting != "pure" else bound, bound) / strength
