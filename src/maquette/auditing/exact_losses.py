@@ -6,7 +6,7 @@ public. The loss between two centres is then known exactly, and must not pass th
 
 from __future__ import annotations
 
-import math
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -193,11 +193,15 @@ def _selection_share(made: Bench, one: Outcome, other: Outcome) -> float:
     (call,) = one.calls
     scores = [outcome.scores[0] for outcome in (one, other)]
     assert all(s.dtype == np.int64 for s in scores), "scores must be integers"
-    law = permute_and_flip_law if call.kind == "permute_and_flip" else exponential_law
-    first, second = (np.log(law(s, float(call.scale))) for s in scores)
+    first, second = (_log_law(call.kind, tuple((s - s.max()).tolist()), float(call.scale)) for s in scores)
     ratio = first - second
     strength = float(made.strength(one.units, call.kind))
-    # Under zCDP an exponential mechanism pays for the range of the ratio, everything else for its size.
-    lost = float(np.ptp(ratio)) if call.kind == "exponential" and math.isfinite(strength) else float(np.abs(ratio).max())
-    bound = float(np.abs(ratio).max())
-    return max(lost if made.curator.budget.accounting != "pure" else bound, bound) / strength
+    # An exponential mechanism pays for the range of the ratio under zCDP; everything else for its size.
+    ranged = call.kind == "exponential" and made.curator.budget.accounting != "pure"
+    return float(np.ptp(ratio) if ranged else np.abs(ratio).max()) / strength
+
+
+@functools.lru_cache(2**12)
+def _log_law(kind: str, scores: tuple[int, ...], scale: float) -> np.ndarray:
+    law = permute_and_flip_law if kind == "permute_and_flip" else exponential_law
+    return np.log(law(np.array(scores, dtype=np.int64), scale))

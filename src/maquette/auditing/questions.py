@@ -21,7 +21,7 @@ from maquette.auditing.findings import Fault, Findings
 from maquette.errors import MaquetteError
 from maquette.privacy import DiscreteLaplace
 
-PER_TABLE = 60  # questions asked of one set of tables
+PER_TABLE = 80  # questions asked of one set of tables
 TOLERANCE = 2.0**-30  # outside [0, 1], as weights that agree to 2^-40 are the same
 
 Pair = tuple[Bench, Bench]
@@ -85,7 +85,7 @@ class _Batch:
         base = [self._unit(row, pool) for row in pool]
         coming: Unit = (target,) * self.contributions if rng.random() < 0.7 else self._unit(target, pool)
         instead = self._unit(pool[rng.integers(len(pool))], pool)
-        in_memory = bool(rng.random() < 0.8)
+        in_memory = bool(rng.random() < 0.88) or len(schema) > 8  # many columns take the other engine long
         both, without, other = (
             (units, open_units(schema, units, self.contributions, in_memory=in_memory))
             for units in ([*base, coming], base, [*base, instead])
