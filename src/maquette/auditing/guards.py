@@ -41,7 +41,7 @@ def check_measured_noise() -> int:
 
 def check_guard_transcripts() -> int:
     """`guard`: outcomes, released numbers, laws and scales on every noise vector of a grid."""
-    queries = [(asked("a"), 0.25, 2), (asked("b = 'x'"), 1.5, 1), (asked("a"), 5.0, 2)]
+    queries = [(asked("a"), 0.25, 2), (asked("b = 'x'"), 1.0, 1), (asked("a"), 5.0, 2)]
     stream = [(round(abs(count - public) * UNIT), count * UNIT) for _, public, count in queries]
     runs = 0
     for (form, (budget, refreshed)), hits, numeric in itertools.product(FORMS.items(), (1, 2), (False, True)):
