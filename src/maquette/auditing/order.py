@@ -16,7 +16,7 @@ import numpy as np
 
 from maquette.audit.quiet import QuietNoise
 from maquette.auditing.tiny import ANSWERS, BASE, QUESTIONS, SEVERAL, asked, tiny_table
-from maquette.curator import Curator
+from maquette.curator import Curator, PrivateTable
 from maquette.privacy import Budget
 
 READING = ("counts", "blocks", "prefetch")
@@ -126,11 +126,18 @@ FREE: dict[str, Door] = {
 }
 
 
-def check_door(door: Door, *, budget: Budget | None = None, relation: Any = "add-remove", charged: bool = True) -> None:
-    """Run one door (or a whole loop over doors) under the recorder; the same again must do nothing out of order."""
+def check_door(
+    door: Door,
+    *,
+    budget: Budget | None = None,
+    relation: Any = "add-remove",
+    charged: bool = True,
+    rows: PrivateTable | None = None,
+) -> None:
+    """Run one door, or a whole loop over doors, under the recorder."""
     steps: list[str] = []
     chosen = Budget(epsilon=50.0, delta=1e-9, accounting="basic") if budget is None else budget
-    table = tiny_table((*BASE, ((1, 1),), ((0, 2),)), 1)
+    table = tiny_table((*BASE, ((1, 1),), ((0, 2),)), 1) if rows is None else rows
     with Curator(table, chosen, relation=relation, noise=QuietNoise(steps)) as curator, watched(curator, steps):
         public = curator.relation.rows_are_public
         door(curator)
