@@ -22,6 +22,7 @@ from maquette.audit.universes import Record
 from maquette.query import Expression, LinearQuery, additive, average_distance, col, cut, lookup, where
 from maquette.schema import Column, Integer, Schema
 
+RESOLVED = 40  # binary digits by which weights are told apart
 _ROOM = 52  # digits of a float
 _LOOSE = Fraction(1, 2**48)  # what a combination may lose, relative to the sizes of its terms
 
@@ -57,9 +58,18 @@ class Weight(ABC):
         """For each column that matters, a level of each class of weights, a few at most."""
 
     def range(self, record: Record, grid: int) -> tuple[int, int]:
-        """The least and the largest whole number of 1/grid that the record may weigh: half to even, within [0, 1]."""
-        exact = self.weigh(record)
-        return _whole(exact - self.error, grid), _whole(exact + self.error, grid)
+        """The least and the largest whole number of 1/grid that the record may weigh: half to even, within [0, 1].
+
+        Weights that agree to 2^-40 are one question, as its documents say; those with no more digits are exact.
+        """
+        exact, room = self.weigh(record), self.error
+        if (1 << RESOLVED) % exact.denominator:
+            room += self._same
+        return _whole(exact - room, grid), _whole(exact + room, grid)
+
+    @cached_property
+    def _same(self) -> Fraction:
+        return Fraction(len(self.levels()) + 1, 1 << RESOLVED)
 
     def _lost(self) -> Fraction:
         room = self.digits + max(0, math.ceil(self.size).bit_length())
