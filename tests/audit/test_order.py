@@ -62,9 +62,7 @@ ROUTES: dict[str, Callable[[Curator], Any]] = {
 
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("route", ROUTES)
-def test_sessions_and_releases_go_through_the_doors_in_order(
-    table: mq.PrivateTable, route: str, relation: str
-) -> None:
+def test_sessions_and_releases_go_through_the_doors_in_order(table: mq.PrivateTable, route: str, relation: str) -> None:
     for budget in (mq.Budget(epsilon=20.0), mq.Budget(epsilon=20.0, delta=1e-9)):
         check_door(ROUTES[route], budget=budget, relation=relation, rows=table)
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from maquette.audit import edges
+from maquette.audit.conditions import Condition
 from maquette.audit.forms import (
     Columns,
     Contrasted,
@@ -21,20 +22,9 @@ from maquette.audit.forms import (
     residual_form,
 )
 from maquette.audit.hostile import hostile
+from maquette.audit.leaves import Additive, Cut, Listed, distance
 from maquette.audit.universes import Record
-from maquette.audit.weighing import (
-    Additive,
-    And,
-    Condition,
-    Constant,
-    Cut,
-    Listed,
-    Not,
-    Or,
-    Product,
-    Weight,
-    distance,
-)
+from maquette.audit.weighing import And, Constant, Not, Or, Product, Weight
 from maquette.schema import Boolean, Category, Date, Integer, Number, Schema
 
 MOST_CELLS = 400  # values of one question, so that many questions fit into a minute
@@ -257,8 +247,8 @@ class Drawing:
     def _points(self, names: Sequence[str]) -> tuple[tuple[int, ...], ...]:
         sizes = self.schema.shape(names)
         points = [tuple(self.target[self.schema.position(name)] for name in names)]
-        for _ in range(self.rng.integers(0, 6)):
-            points.append(tuple(int(self.rng.integers(size)) for size in sizes))
+        more = int(self.rng.integers(0, 6))
+        points += [tuple(int(self.rng.integers(size)) for size in sizes) for _ in range(more)]
         if self.rng.random() < 0.2:
             points.append(points[0])
         return tuple(points)

@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from maquette.audit.leaves import keys_of
 from maquette.audit.universes import Record
-from maquette.audit.weighing import Levels, Weight, classes, keys_of, merged
+from maquette.audit.weighing import Levels, Weight, classes, merged
 from maquette.query import Buckets, Contrasts, Keys, Lookup, Marginal, Parities, residual
 from maquette.schema import Schema
 
@@ -162,7 +163,7 @@ class Table(Form):
         return Marginal(self.schema, axes, None if self.weight is None else self.weight.build())
 
     @cached_property
-    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
+    def shape(self) -> tuple[int, ...]:
         """See `Form`."""
         return tuple(self.schema[a].size if isinstance(a, str) else len(a.parts) for a in self.axes)
 
@@ -291,7 +292,7 @@ class Contrasted(Form):
     def contribution(self, record: Record, grid: int) -> Contribution:
         """See `Form`."""
         return [
-            (i, *sorted((entry * low, entry * high)))
+            (i, min(entry * low, entry * high), max(entry * low, entry * high))
             for flat, low, high in self.table.contribution(record, grid)
             for i, entry in enumerate(self._column(flat))
         ]

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from maquette.audit.forms import Contribution, Form
+from maquette.audit.leaves import keys_of
 from maquette.audit.universes import Record
-from maquette.audit.weighing import Levels, keys_of
+from maquette.audit.weighing import Levels
 from maquette.query import Contrasts, Keys, LinearQuery, Marginal, additive, lookup
 from maquette.schema import Schema
 
@@ -102,7 +103,7 @@ def _weights_of_keys_rewritten(schema: Schema, target: Record) -> Any:
 
 
 def _factors_rewritten(schema: Schema, target: Record) -> Any:
-    position, name = _first(schema)
+    _, name = _first(schema)
     query = LinearQuery.product(schema, {name: np.full(schema[name].size, 2.0**-20)})
     _ = query.key, query.bounds, query.grid
     for term in getattr(query, "terms", ()):
@@ -158,7 +159,7 @@ class _LyingBounds(LinearQuery):
         return 0.0, 0.0
 
     @property
-    def whole_bounds(self) -> tuple[int, int]:  # type: ignore[override]
+    def whole_bounds(self) -> tuple[int, int]:
         return 0, 2**40
 
     @property
@@ -187,7 +188,7 @@ class _HeavyTally(Marginal):
 
 class _LightGains(Contrasts):
     @property
-    def gains(self) -> tuple[int, int, int]:  # type: ignore[override]
+    def gains(self) -> tuple[int, int, int]:
         return 1, 1, 1
 
 

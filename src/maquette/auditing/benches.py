@@ -36,7 +36,7 @@ def open_units(schema: Schema, units: Sequence[Unit], contributions: int, *, in_
 
     records = np.array([row for unit in units for row in unit], dtype=np.int32)
     rows = schema.decode(records)
-    limit = {} if in_memory else {"memory_limit": 0}
+    limit: dict[str, Any] = {} if in_memory else {"memory_limit": 0}
     if contributions == 1:
         return open_table(rows, schema, **limit)
     owners = [owner for owner, unit in enumerate(units) for _ in unit]
@@ -83,7 +83,7 @@ class Bench:
         return Outcome(result, refusal, broke, tuple(self.noise.calls), tuple(self.noise.scores), charged)
 
     @property
-    def price(self) -> dict[str, float]:
+    def price(self) -> dict[str, Any]:
         """A small part of the budget."""
         return {"rho": 0.25} if self.curator.budget.accounting == "zcdp" else {"epsilon": 0.5}
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ from maquette.query import Marginal
 TOLERANCE = 1 + 1e-9
 UNIT = 2**20  # a row, in the units of guards
 
-Ask = Callable[[Curator, dict[str, float]], Any]
+Ask = Callable[[Curator, dict[str, Any]], Any]
 
 
 @dataclass(frozen=True)
@@ -91,17 +92,18 @@ def selection_losses(*, stop: bool = False) -> list[Loss]:
     ]
 
 
+def _guarded(curator: Curator, hits: int) -> Any:
+    guard = curator.guard(2.0, hits=hits, epsilon=1.0, numeric=False, refreshed=True)
+    return guard.test(asked("a"), 0.0)
+
+
 def guard_losses() -> Loss:
     """Guards: the exact probabilities of all patterns of hits, at the scales that they asked for, in rows."""
     share, pairs = 0.0, 0
     for relation, m in SETTINGS:
         for hits in (1, 2):
             table = bench(BASE, max(m, 1), PURE, relation)
-            seen = table.ask(
-                lambda c, hits=hits: c.guard(2.0, hits=hits, epsilon=1.0, numeric=False, refreshed=True).test(
-                    asked("a"), 0.0
-                )
-            )
+            seen = table.ask(partial(_guarded, hits=hits))
             threshold, query = (float(call.scale) / UNIT for call in seen.calls[:2])
             guard = Guard(hits, threshold, query, refreshed=True)
             lost = max(pattern_loss(guard, p, (-4, 0, 4), sensitivity=m) for p in patterns(2, hits))
@@ -138,13 +140,13 @@ def _worst(door: str, asks: list[Ask], share_of: Callable[[Bench, Outcome, Outco
     share, pairs = 0.0, 0
     for relation, m in SETTINGS:
         for budget in (PURE, ZCDP):
-            price = {"epsilon": 0.7} if budget is PURE else {"rho": 0.7}
+            price: dict[str, Any] = {"epsilon": 0.7} if budget is PURE else {"rho": 0.7}
             benches: dict[Any, tuple[Bench, list[Outcome]]] = {}
             for pair in neighbours(relation, m):
                 for units in pair:
                     if units not in benches:
                         made = bench(units, m, budget, relation)
-                        benches[units] = (made, [made.ask(lambda c, ask=ask: ask(c, price)) for ask in asks])
+                        benches[units] = (made, [made.ask(partial(_priced, ask, price)) for ask in asks])
                 for one, other in zip(*(benches[units][1] for units in pair), strict=True):
                     assert one.broke is None, one.broke
                     assert one.refusal is None, one.refusal
@@ -156,6 +158,10 @@ def _worst(door: str, asks: list[Ask], share_of: Callable[[Bench, Outcome, Outco
             for made, _ in benches.values():
                 made.close()
     return Loss(door, pairs, share)
+
+
+def _priced(ask: Ask, price: dict[str, Any], curator: Curator) -> Any:
+    return ask(curator, price)
 
 
 def _noise_share(made: Bench, one: Outcome, other: Outcome) -> float:

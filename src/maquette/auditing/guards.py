@@ -6,7 +6,9 @@ Scripts are in rows, as statistics, thresholds and scales are compared with the 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 from maquette.audit.quiet import QuietNoise
 from maquette.audit.reference import reference_scales, reference_transcript
@@ -23,7 +25,7 @@ FORMS = {"resampled": (PURE, True), "unresampled": (PURE, False), "zcdp": (ZCDP,
 BASIC = Budget(epsilon=50.0, delta=1e-6, accounting="basic")
 
 
-def _price(budget: Budget, amount: float) -> dict[str, float]:
+def _price(budget: Budget, amount: float) -> dict[str, Any]:
     return {"epsilon": amount} if budget is PURE else {"rho": amount}
 
 
@@ -90,11 +92,12 @@ def check_guard_contributions() -> None:
 def check_hits_of_zero() -> None:
     """A hit counts whatever number it releases, also 0."""
     nobody = asked("a AND b = 'x'")
-    for budget, opened in (
+    doors: list[tuple[Budget, Callable[[Curator], Any]]] = [
         (PURE, lambda c: c.guard(1.5, hits=2, epsilon=1.0)),
         (PURE, lambda c: c.guard(1.5, hits=2, epsilon=1.0, numeric=False)),
         (BASIC, lambda c: c.lazy_guard(1.5, hits=2, epsilon=1.0, experimental=True)),
-    ):
+    ]
+    for budget, opened in doors:
         with Curator(tiny_table(PEOPLE, 1), budget, noise=QuietNoise()) as curator:
             guard = opened(curator)
             first = guard.test(nobody, 50.0)

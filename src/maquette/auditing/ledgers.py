@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -81,9 +82,8 @@ def check_replays() -> None:
         assert again.answer == b"first", "a replay gives other bytes"
         assert ledger.spent() == 10, "a replay was charged"
         for other in ({"digest": "another"}, {"analyst": "b"}):
-            _refused(
-                RequestConflict, lambda other=other: ledger.reserve(_asked("one", 10, **other)), f"a name and {other}"
-            )
+            clash = partial(ledger.reserve, _asked("one", 10, **other))
+            _refused(RequestConflict, clash, f"a name and {other}")
         ticket = ledger.reserve(_asked("two", 10))
         _refused(RequestBusy, lambda: ledger.reserve(_asked("two", 10)), "a request that is being evaluated")
         assert isinstance(ticket, Ticket)
@@ -105,10 +105,16 @@ def check_guards() -> None:
         _charged(ledger, _asked("one", 0, guard="g"))
         assert ledger.hits_left("g") == 1, "a hit was not counted"
         pending = ledger.reserve(_asked("two", 0, guard="g"))
-        _refused(GuardSealed, lambda: ledger.reserve(_asked("three", 0, guard="g")), "a test while the last hit is held")
+        _refused(
+            GuardSealed, lambda: ledger.reserve(_asked("three", 0, guard="g")), "a test while the last hit is held"
+        )
         assert isinstance(pending, Ticket)
         ledger.commit(pending, b"answer", hit=True)
         _refused(GuardSealed, lambda: ledger.reserve(_asked("four", 0, guard="g")), "a test of a sealed guard")
+
+
+def _opened(path: Path, terms: Terms) -> None:
+    SqliteLedger(path, terms).close()
 
 
 def check_restart() -> None:
@@ -121,9 +127,15 @@ def check_restart() -> None:
         ledger.reserve(_asked("pending", 20))
         _refused(LedgerLocked, lambda: SqliteLedger(path, TERMS), "a second owner")
         ledger.close()
-        for changed in ({"table": "ab"}, {"schema": "bc"}, {"limit": 101}, {"relation": "replace"}, {"currency": "zcdp"}):
-            other = replace(TERMS, **changed)  # type: ignore[arg-type]
-            _refused(LedgerMismatch, lambda other=other: SqliteLedger(path, other).close(), f"other terms: {changed}")
+        for changed in (
+            {"table": "ab"},
+            {"schema": "bc"},
+            {"limit": 101},
+            {"relation": "replace"},
+            {"currency": "zcdp"},
+        ):
+            other = replace(TERMS, **changed)
+            _refused(LedgerMismatch, partial(_opened, path, other), f"other terms: {changed}")
         ledger = SqliteLedger(path, TERMS)
         try:
             assert ledger.spent() == 30, "a charge was lost with its process"
@@ -161,7 +173,7 @@ def check_tampering() -> None:
                 except sqlite3.Error:
                     continue
             direct.close()
-            _refused(LedgerCorrupted, lambda path=path: SqliteLedger(path, TERMS).close(), f"after {statement}")
+            _refused(LedgerCorrupted, partial(_opened, path, TERMS), f"after {statement}")
         assert tried >= 2, "nothing could be tampered with"
 
 

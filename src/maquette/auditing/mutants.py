@@ -385,5 +385,5 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("answers not written down", "holdout", "holdout",
            {"maquette.holdout.state:State.append": Wrap(lambda f, *_: None)}),
     Mutant("noise that does not grow with the questions", "holdout", "holdout",
-           {"maquette.holdout.noisy:_promise": Wrap(lambda f, theorem, rows, queries, *rest: f(theorem, rows, 5, *rest))}),
+           {"maquette.holdout.noisy:_promise": Wrap(lambda f, theorem, rows, _, *rest: f(theorem, rows, 5, *rest))}),
 )  # fmt: skip

@@ -43,9 +43,7 @@ class _WatchedEngine:
 def watched(curator: Curator, steps: list[str]) -> Iterator[None]:
     """Write the steps of everything that goes through this curator; its noise must be a `QuietNoise(steps)`."""
     ledger = curator.ledger
-    engines = [
-        name for name, value in vars(curator).items() if all(callable(getattr(value, m, None)) for m in READING)
-    ]
+    engines = [name for name, value in vars(curator).items() if all(callable(getattr(value, m, None)) for m in READING)]
     if not engines:
         raise OutOfOrder("this curator has no engine to watch")
     with ExitStack() as stack:

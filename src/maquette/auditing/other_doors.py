@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -112,7 +113,11 @@ def _worst(over: str, signed: bool, weighted: bool) -> Callable[..., None]:
                 continue
             chosen = answer.result
             asked = group[chosen.index]
-            cell = None if chosen.cell is None else int(np.ravel_multi_index(chosen.cell, asked.shape) if asked.shape else 0)
+            cell = (
+                None
+                if chosen.cell is None
+                else int(np.ravel_multi_index(chosen.cell, asked.shape) if asked.shape else 0)
+            )
             if (chosen.index, cell, chosen.sign) != places[int(np.argmax(expected))]:
                 batch.fault(door, group[0].form, f"chose {places[int(np.argmax(expected))]} and said {chosen}")
 
@@ -184,9 +189,8 @@ def _guards(batch: Batch, relation: str, pair: Pair, asked: Asked) -> None:
         for bench in pair:
             if door not in bench.kept:
                 bench.kept[door] = opened(bench)
-        answers = batch.twice(
-            f"{door}.test", pair, asked.form, lambda b, door=door: b.kept[door].test(asked.question, FAR)
-        )
+        tested = partial(_tested, door, asked.question)
+        answers = batch.twice(f"{door}.test", pair, asked.form, tested)
         if answers is None:
             continue
         counts = [None if a.result.count is None else Fraction(a.result.count) for a in answers]
@@ -195,6 +199,10 @@ def _guards(batch: Batch, relation: str, pair: Pair, asked: Asked) -> None:
             batch.fault(f"{door}.test", asked.form, f"released {counts} on hits, expected {expected}")
         if None not in counts and abs(counts[0] - counts[1]) > pair[0].contributions:  # type: ignore[operator]
             batch.fault(f"{door}.test", asked.form, "a count moves by more than the rows of a unit")
+
+
+def _tested(door: str, question: Any, bench: Bench) -> Any:
+    return bench.kept[door].test(question, FAR)
 
 
 DOORS = (

@@ -78,15 +78,17 @@ def _results(audit: Audit) -> str:
 
 
 def _losses(audit: Audit) -> str:
-    text = "<p>The largest privacy loss between neighbours as a share of what was charged: 1 is tight, more is wrong.</p>"
+    text = (
+        "<p>The largest privacy loss between neighbours as a share of what was charged: 1 is tight, more is wrong.</p>"
+    )
     rows = [(loss.door, f"{loss.pairs:,}", f"{loss.share:.6f}") for loss in audit.losses]
     return text + _table(("door", "pairs of neighbours", "largest loss / charge"), rows)
 
 
 def _bounds(audit: Audit) -> str:
     text = (
-        "<p>Epsilon is at least the bound, with certainty 1 - 1e-6, whatever the event; a bound above the claim refutes "
-        "it. Production randomness; the event was chosen on other samples.</p>"
+        "<p>Epsilon is at least the bound, with certainty 1 - 1e-6, whatever the event; a bound above the claim "
+        "refutes it. Production randomness; the event was chosen on other samples.</p>"
     )
     rows = [
         (b.door, f"{b.claim:g}", f"{b.bound:.3f}", f"{b.samples:,}", b.event, "holds" if b.holds else "REFUTED")
@@ -98,8 +100,8 @@ def _bounds(audit: Audit) -> str:
 def _questions(audit: Audit) -> str:
     found = audit.questions
     text = (
-        f"<p>{found.questions:,} questions, of which {found.refused:,} were refused before any charge. Each accepted one "
-        "gave the value of an exact reference on two neighbouring tables, and the two differed by no more than was "
+        f"<p>{found.questions:,} questions, of which {found.refused:,} were refused before any charge. Each accepted "
+        "one gave the value of an exact reference on two neighbouring tables, and the two differed by no more than was "
         f"priced; faults: {len(found.faults)}.</p>"
     )
     doors = _table(("door", "times"), ((door, f"{times:,}") for door, times in found.doors.most_common()))

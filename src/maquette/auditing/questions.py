@@ -157,7 +157,7 @@ class _Batch:
             asked.values.update({(relation, i): value for i, value in enumerate(values)})
             self.within_price("measure", form, results[0].event, values[0], values[1])
             if form.trusted:
-                self._check_meaning(relation, pair, form, values, grid, np.shape(results[0].values))
+                self._check_meaning(f"measure, {relation}", pair, asked, values)
                 self._check_every_move(relation, form, results[0].event, grid)
         return asked
 
@@ -178,11 +178,10 @@ class _Batch:
             norm = "L1" if isinstance(event, DiscreteLaplace) else "squared L2"
             self.fault(door, form, f"neighbours differ by {moved} in {norm}, and {priced} was priced")
 
-    def _check_meaning(
-        self, relation: str, pair: Pair, form: Form, values: Sequence[list[int]], grid: int, shape: tuple[int, ...]
-    ) -> None:
-        if shape != form.shape:
-            self.fault("measure", form, f"values of shape {shape}, expected {form.shape}")
+    def _check_meaning(self, door: str, pair: Pair, asked: Asked, values: Sequence[list[int]]) -> None:
+        form, grid = asked.form, asked.grid
+        if asked.shape != form.shape:
+            self.fault(door, form, f"values of shape {asked.shape}, expected {form.shape}")
             return
         known: dict[Record, list[tuple[int, int, int]]] = {}
         for bench, found in zip(pair, values, strict=True):
@@ -194,12 +193,14 @@ class _Batch:
                     low[cell] += times * least
                     high[cell] += times * most
             if not all(least <= value <= most for least, value, most in zip(low, found, high, strict=True)):
-                off = [(c, v, a, b) for c, (a, v, b) in enumerate(zip(low, found, high, strict=True)) if not a <= v <= b]
+                off = [
+                    (c, v, a, b) for c, (a, v, b) in enumerate(zip(low, found, high, strict=True)) if not a <= v <= b
+                ]
                 cell, value, least, most = off[0]
-                self.fault("measure", form, f"{relation}: cell {cell} is {value}/{grid}, expected {least} to {most}")
+                self.fault(door, form, f"cell {cell} is {value}/{grid}, expected {least} to {most}")
         outside = [row for row in self.candidates[id(form)] if not form.within(row, TOLERANCE)]
         if outside:
-            self.fault("measure", form, f"accepted, though {outside[0]} weighs less than 0 or more than 1")
+            self.fault(door, form, f"accepted, though {outside[0]} weighs less than 0 or more than 1")
 
     def _check_every_move(self, relation: str, form: Form, event: Any, grid: int) -> None:
         """By the reference: no unit of these records that comes, goes or changes moves more than was priced."""

@@ -165,12 +165,13 @@ def _tried(found: Audit, part: str, name: str, check: Callable[[], Any]) -> Any:
 
 
 def _losses(found: Audit) -> None:
-    for name, measured in (
-        ("noise", exact_losses.noisy_losses),
-        ("selection", exact_losses.selection_losses),
-        ("guards", lambda: [exact_losses.guard_losses()]),
-    ):
-        started, losses, failure = time.perf_counter(), [], None
+    layers: dict[str, Callable[[], list[Loss]]] = {
+        "noise": exact_losses.noisy_losses,
+        "selection": exact_losses.selection_losses,
+        "guards": lambda: [exact_losses.guard_losses()],
+    }
+    for name, measured in layers.items():
+        started, losses, failure = time.perf_counter(), list[Loss](), None
         try:
             losses = measured()
         except Exception as error:
@@ -215,7 +216,5 @@ def _versions() -> dict[str, str]:
         try:
             known[package] = version(package)
         except PackageNotFoundError:
-            from maquette import __version__
-
-            known[package] = __version__ if package == "maquette" else "not installed"
+            known[package] = "not installed"
     return known

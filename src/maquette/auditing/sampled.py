@@ -66,7 +66,7 @@ def _best(curator: Curator, uses: int) -> NDArray[np.int64]:
 def _drawn(curator: Curator, uses: int) -> NDArray[np.int64]:
     drawn = curator.lottery([Marginal(curator.schema, ["a"])]).draw([1.0, 1.0], draws=uses, epsilon=EPSILON * uses)
     assert drawn.signs is not None
-    return 2 * drawn.cells + (drawn.signs == 1)
+    return np.asarray(2 * drawn.cells + (drawn.signs == 1), dtype=np.int64)
 
 
 def _tested(curator: Curator, uses: int) -> NDArray[np.int64]:
@@ -118,7 +118,7 @@ def _sampled(units: tuple[object, ...], sampler: Sampler, samples: int) -> NDArr
     parts, left, step = [], samples, int(_TOTAL / EPSILON) - 1
     while left:
         uses = min(left, step)
-        with Curator(tiny_table(units, 1), Budget(epsilon=float(_TOTAL))) as curator:  # type: ignore[arg-type]
+        with Curator(tiny_table(units, 1), Budget(epsilon=float(_TOTAL))) as curator:
             parts.append(sampler(curator, uses))
         left -= uses
     return np.concatenate(parts)
