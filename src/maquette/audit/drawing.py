@@ -48,7 +48,8 @@ class Drawing:
             return hostile(self.schema, self.target, rng)
         draws = (
             (self._total, 0.42),
-            (self._table, 0.24),
+            (self._table, 0.21),
+            (self._one_bucket, 0.03),
             (self._columns, 0.04),
             (self._keys, 0.08),
             (self._raw_keys, 0.04),
@@ -73,6 +74,18 @@ class Drawing:
         weight = self.weight(2) if self.rng.random() < 0.6 else None
         return Table(self.schema, tuple(axes), weight)
 
+    def _one_bucket(self) -> Form:
+        """One bucket, from which a row may fall out, of weights that are never 0."""
+        (name,) = self._names(1, 1)
+        special = self.target[self.schema.position(name)]
+        inside = tuple(float(level == special) for level in range(self.schema[name].size))
+        (weighed,) = self._names(1, 1)
+        least = float(self.rng.choice([0.25, 0.5, 1 - 2.0**-20]))
+        weights = {weighed: tuple(max(least, weight) for weight in self._vector(weighed))}
+        return Table(
+            self.schema, (Parts("bucket", (Product(self.schema, {name: inside}),)),), Product(self.schema, weights)
+        )
+
     def _columns(self) -> Form:
         return Columns(self.schema, tuple(self._names(1, 3)))
 
@@ -90,7 +103,11 @@ class Drawing:
             points[bent][axis] = int(self.rng.choice([-1, -size, size, size + 3, 2**31 - 1, -(2**31), 2**32]))
         weights = [1.0] * len(points) if self.rng.random() < 0.5 else [edges.weight(self.rng) for _ in points]
         return RawKeys(
-            self.schema, names, tuple(map(tuple, points)), tuple(weights), as_table=bool(self.rng.random() < 0.5)
+            self.schema,
+            names,
+            tuple(map(tuple, points)),
+            tuple(weights),
+            how=str(self.rng.choice(["query", "total", "table"])),
         )
 
     def _contrasts(self) -> Form:

@@ -240,7 +240,7 @@ class RawKeys(Form):
     columns: tuple[str, ...]
     points: tuple[tuple[int, ...], ...]
     weights: tuple[float, ...]
-    as_table: bool
+    how: str  # "query", "total" or "table"
     trusted: bool = False
 
     def build(self) -> Any:
@@ -248,12 +248,14 @@ class RawKeys(Form):
         found = Lookup(
             self.schema, self.columns, np.array(self.points, dtype=np.int64), np.array(self.weights, dtype=np.float64)
         )
-        return Keys(self.schema, found) if self.as_table else found
+        if self.how == "table":
+            return Keys(self.schema, found)
+        return found.total if self.how == "total" else found
 
     @property
     def shape(self) -> tuple[int, ...]:
         """See `Form`."""
-        return (len(set(self.points)),) if self.as_table else ()
+        return (len(set(self.points)),) if self.how == "table" else ()
 
     def contribution(self, record: Record, grid: int) -> Contribution:
         """Unknown: it must only keep within its price."""
