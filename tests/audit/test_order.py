@@ -47,6 +47,7 @@ def _asked(curator: Curator) -> Any:
     return [session.ask(text) for text in asks]
 
 
+METHODS = ("auto", "everything", "adaptive", "graphical", "mwem", "small-db", "dual-query", "both-learn", "laplace")
 ROUTES: dict[str, Callable[[Curator], Any]] = {
     "answer": lambda c: mq.answer(c, "SELECT b, count(*), sum(c), avg(c) FROM t WHERE a GROUP BY b", epsilon=0.5),
     "session": _asked,
@@ -55,7 +56,7 @@ ROUTES: dict[str, Callable[[Curator], Any]] = {
         f"release: {method}": lambda c, method=method: mq.release(
             c, mq.marginals(c.schema, k=2), method=method, epsilon=1.0
         )
-        for method in ("auto", "everything", "adaptive", "graphical", "mwem", "dual-query", "laplace")
+        for method in METHODS
     },
 }
 
@@ -65,6 +66,20 @@ ROUTES: dict[str, Callable[[Curator], Any]] = {
 def test_sessions_and_releases_go_through_the_doors_in_order(table: mq.PrivateTable, route: str, relation: str) -> None:
     for budget in (mq.Budget(epsilon=20.0), mq.Budget(epsilon=20.0, delta=1e-9)):
         check_door(ROUTES[route], budget=budget, relation=relation, rows=table)
+
+
+@pytest.mark.parametrize(("method", "budget"), [
+    ("gaussian", mq.Budget(epsilon=20.0, delta=1e-9)),
+    ("iterative-construction", mq.Budget(epsilon=20.0)),
+    ("iterative-construction", mq.Budget(epsilon=20.0, delta=1e-9)),
+    ("averaged-construction", mq.Budget(epsilon=20.0)),
+])  # fmt: skip
+def test_releases_that_need_many_rows_keep_the_order(method: str, budget: mq.Budget) -> None:
+    rng = np.random.default_rng(1)
+    columns = {"a": rng.random(40_000) < 0.3, "b": rng.choice(list("xyz"), 40_000), "c": rng.integers(0, 4, 40_000)}
+    many = mq.open_table(columns, SCHEMA)
+    workload = mq.marginals(SCHEMA, k=2)
+    check_door(lambda c: mq.release(c, workload, method=method, epsilon=19.0), budget=budget, rows=many)
 
 
 @pytest.mark.parametrize("steps", [
