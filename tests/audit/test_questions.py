@@ -40,7 +40,7 @@ def test_every_sort_of_question_is_asked_of_every_door() -> None:
         "lazy_guard.test", "count_rows",
     }  # fmt: skip
     sorts = {"columns", "keys", "rawkeys", "contrasted", "residual", "parities", "marginal", "weighted marginal"}
-    sorts |= {"bucketed marginal", "bucketed weighted marginal"}
+    sorts |= {"bucketed marginal", "bucketed weighted marginal", "sum in SQL", "function of the histogram"}
     weights = ("and", "or", "not", "product", "additive", "distance", "listed", "constant", "condition", "cut")
     sorts |= {f"total of {weight}" for weight in weights}
     assert sorts <= set(found.kinds)

@@ -59,9 +59,9 @@ class Condition(Weight):
             case ("and" | "or" as join, tuple(parts)):
                 return f" {join.upper()} ".join(f"({self.text(part)})" for part in parts)
             case (str(name), "null", _, _):
-                return f"{_quoted(name)} IS NULL"
+                return f"{quoted(name)} IS NULL"
             case (str(name), str(comparison), literal, _):
-                return f"{_quoted(name)} {comparison} {_literal(literal)}"
+                return f"{quoted(name)} {comparison} {_literal(literal)}"
         raise TypeError(f"{tree!r} is no condition")
 
     def _expression(self, tree: tuple[object, ...]) -> Expression:
@@ -106,7 +106,8 @@ class Condition(Weight):
         raise TypeError(f"{tree!r} is no condition")
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """A name as SQL writes it."""
     return '"' + name.replace('"', '""') + '"'
 
 

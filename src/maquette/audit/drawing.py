@@ -23,6 +23,7 @@ from maquette.audit.forms import (
 )
 from maquette.audit.hostile import hostile
 from maquette.audit.leaves import Additive, Cut, Listed, distance
+from maquette.audit.statements import FUNCTIONS, Function, SumInSql
 from maquette.audit.universes import Record
 from maquette.audit.weighing import And, Constant, Not, Or, Product, Weight
 from maquette.schema import Boolean, Category, Date, Integer, Number, Schema
@@ -51,6 +52,8 @@ class Drawing:
             (self._table, 0.21),
             (self._one_bucket, 0.03),
             (self._columns, 0.04),
+            (self._sum_in_sql, 0.03),
+            (self._function, 0.02),
             (self._keys, 0.08),
             (self._raw_keys, 0.04),
             (self._contrasts, 0.10),
@@ -85,6 +88,16 @@ class Drawing:
         return Table(
             self.schema, (Parts("bucket", (Product(self.schema, {name: inside}),)),), Product(self.schema, weights)
         )
+
+    def _sum_in_sql(self) -> Form | None:
+        whole = [c.name for c in self.schema if isinstance(c, Integer) and c.width == 1]
+        if not whole:
+            return None
+        condition = Condition(self.schema, self._condition(int(self.rng.integers(0, 2))), as_text=True)
+        return SumInSql(self.schema, whole[self.rng.integers(len(whole))], condition)
+
+    def _function(self) -> Form | None:
+        return Function(self.schema, str(self.rng.choice(list(FUNCTIONS)))) if self.schema.size <= 2**10 else None
 
     def _columns(self) -> Form:
         return Columns(self.schema, tuple(self._names(1, 3)))
