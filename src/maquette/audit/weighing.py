@@ -57,7 +57,8 @@ class Weight(ABC):
     def range(self, record: Record, grid: int) -> tuple[int, int]:
         """The least and the largest whole number of 1/grid that the record may weigh: half to even, within [0, 1].
 
-        Weights that agree to 2^-40 are one question, as its documents say; where no number has more digits they are exact.
+        Weights that agree to 2^-40 are one question, as its documents say; where no number has more digits, they are
+        exact.
         """
         exact, room = self.weigh(record), self.error
         if self.digits > RESOLVED:
