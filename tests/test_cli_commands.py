@@ -181,7 +181,7 @@ def test_interrupt_keeps_the_ledger(shell: Shell, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     "command",
     [
-        *("release", "ask", "sample", "online", "budget", "verify", "plan", "demo", "bench", "report"),
+        *("release", "ask", "sample", "online", "budget", "verify", "plan", "demo", "bench", "report", "audit"),
         *("schema guess", "schema check", "schema show", "holdout plan", "holdout ask"),
     ],
 )

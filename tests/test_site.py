@@ -22,7 +22,7 @@ import maquette
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 ROOMS = ("schema", "query", "curator", "privacy", "privacy.ledger", "hypothesis", "distinguisher", "release")
-ROOMS += ("release.game", "session", "holdout", "theory", "report", "audit")
+ROOMS += ("release.game", "session", "holdout", "theory", "report", "audit", "auditing")
 NAME = re.compile(r"`(maquette(?:\.\w+)+)`")
 TEST = re.compile(r"`(tests/[\w/.]+)`")
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)

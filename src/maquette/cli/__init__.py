@@ -13,7 +13,7 @@ from typing import cast
 
 import typer
 
-from maquette.cli import account, demonstration, online, planning, publishing, reporting, reuse, schemas
+from maquette.cli import account, auditing, demonstration, online, planning, publishing, reporting, reuse, schemas
 from maquette.cli.telling import exit_code, tell_error, tell_usage, wants_json, warn
 from maquette.errors import DataError, MaquetteError
 
@@ -39,6 +39,7 @@ for command in (
     account.verify,
     planning.plan,
     reporting.report,
+    auditing.audit,
     demonstration.bench,
 ):
     app.command()(command)

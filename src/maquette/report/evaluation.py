@@ -110,7 +110,9 @@ def _algorithms(subject: Subject) -> Hazard:
     answer = (
         f"Method: {subject.method}. Rows are reached through a handful of doors (noisy counts, private selection, a "
         "sparse-vector guard), each with a written sensitivity argument and an exhaustive audit on small tables; "
-        "models and synthetic rows are post-processing."
+        "models and synthetic rows are post-processing. To try to refute it on your own machine and version, run "
+        "`maquette audit --out audit.html`: its page says what was tried, on which doors, and which broken copies of "
+        "the software were noticed."
     )
     if not subject.private:
         return Hazard(
