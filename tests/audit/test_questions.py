@@ -97,15 +97,13 @@ def test_keys_that_are_rewritten_after_they_were_priced_move_no_more() -> None:
     assert np.abs(one - other).sum() <= 1
 
 
-@pytest.mark.parametrize("how", ["query", "total", "table"])
+@pytest.mark.parametrize("how", ["query", "table"])
 def test_a_negative_point_counts_no_cell_twice(how: str) -> None:
     """Break 2: a code of -1 is no other name of the last level."""
     schema = mq.Schema([mq.Integer("code", 0, 9)])
     try:
         doubled = Lookup(schema, ["code"], np.array([[-1], [9]], dtype=np.int32), np.ones(2))
-        asked = {"query": lambda: doubled, "total": lambda: doubled.total, "table": lambda: Keys(schema, doubled)}[
-            how
-        ]()
+        asked = doubled if how == "query" else Keys(schema, doubled)
         one, other = (_released(asked, rows, schema) for rows in ([1, 9], [1]))
     except mq.errors.QueryError:
         return

@@ -120,7 +120,7 @@ class Drawing:
             names,
             tuple(map(tuple, points)),
             tuple(weights),
-            how=str(self.rng.choice(["query", "total", "table"])),
+            how=str(self.rng.choice(["query", "table"])),
         )
 
     def _contrasts(self) -> Form:

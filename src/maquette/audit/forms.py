@@ -240,7 +240,7 @@ class RawKeys(Form):
     columns: tuple[str, ...]
     points: tuple[tuple[int, ...], ...]
     weights: tuple[float, ...]
-    how: str  # "query", "total" or "table"
+    how: str  # "query" or "table"
     trusted: bool = False
 
     def build(self) -> Any:
@@ -250,7 +250,7 @@ class RawKeys(Form):
         )
         if self.how == "table":
             return Keys(self.schema, found)
-        return found.total if self.how == "total" else found
+        return found
 
     @property
     def shape(self) -> tuple[int, ...]:

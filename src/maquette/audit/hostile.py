@@ -15,7 +15,7 @@ from maquette.audit.forms import Contribution, Form
 from maquette.audit.leaves import keys_of
 from maquette.audit.universes import Record
 from maquette.audit.weighing import Levels
-from maquette.query import Contrasts, Keys, LinearQuery, Marginal, additive, lookup
+from maquette.query import Contrasts, Keys, LinearQuery, Marginal, additive, forms, lookup
 from maquette.schema import Schema
 
 _MANY = 40  # keys, cells or columns that one row is made to move
@@ -180,10 +180,25 @@ class _HeavyWeights(LinearQuery):
 
 class _HeavyTally(Marginal):
     def tally(self, counts: Any) -> Any:
-        return super().tally(counts) * 1000
+        return np.asarray(counts) * 1000
 
-    def tally_records(self, records: Any) -> Any:
-        return super().tally_records(records) * 1000
+    values = tally_records = tally
+
+
+class _Changing:
+    """Another question every time it is looked at, and other numbers every time they are."""
+
+    def __init__(self, schema: Schema, name: str) -> None:
+        self._name, self._size, self._looks = name, schema[name].size, 0
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        self._looks += 1
+        return np.full(self._size, 2.0**-20 if self._looks == 1 else 1.0, dtype=dtype)
+
+    @property
+    def form(self) -> Any:
+        self._looks = 0
+        return forms.Cells((), forms.Products([(1.0, {self._name: self})]))
 
 
 class _LightGains(Contrasts):
@@ -221,6 +236,10 @@ def _light_gains(schema: Schema, target: Record) -> Any:
     return _LightGains(Marginal(schema, [name]), [np.full((3, schema[name].size), 500, dtype=np.int64)])
 
 
+def _changing_numbers(schema: Schema, target: Record) -> Any:
+    return _Changing(schema, _first(schema)[1])
+
+
 def _changing_shape(schema: Schema, target: Record) -> Any:
     return _ChangingShape(schema, [_first(schema)[1]])
 
@@ -239,4 +258,5 @@ TRICKS: dict[str, Callable[[Schema, Record], Any]] = {
     "heavy tally": _heavy_tally,
     "light gains": _light_gains,
     "changing shape": _changing_shape,
+    "changing numbers": _changing_numbers,
 }

@@ -191,7 +191,7 @@ def _noise_share(made: Bench, one: Outcome, other: Outcome) -> float:
 
 
 def _grid(measured: Any) -> int:
-    grid: int = measured.grid if hasattr(measured, "grid") else measured.question.grid
+    grid: int = measured.grid
     return grid
 
 

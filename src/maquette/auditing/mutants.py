@@ -19,7 +19,7 @@ import numpy as np
 
 from maquette.auditing.checks import CHECKS
 from maquette.errors import MaquetteError
-from maquette.privacy import Composed, DiscreteGaussian, DiscreteLaplace, Pure, Relation, Selection
+from maquette.privacy import Composed, DiscreteGaussian, DiscreteLaplace, Pure, Selection
 from maquette.privacy.ledger import Recorded, Ticket
 
 Change = Callable[..., Any]  # given the original first
@@ -91,6 +91,7 @@ SPARSE = "maquette.curator.sparse_vector:SparseVector"
 ACCOUNTANT = "maquette.privacy.accountant:AdditiveAccountant"
 ZCDP = "maquette.privacy.zcdp:ZcdpAccountant"
 LEDGER = "maquette.privacy.ledger.sqlite:SqliteLedger"
+GRID = 2**20  # of guards
 HOLDOUT = "maquette.holdout.guess_and_check"
 
 
@@ -144,38 +145,35 @@ def _hit_if(rule: Callable[[Any], bool], *doors: str) -> Wrap:
     return Wrap(through)
 
 
-def _one_row(kinds: tuple[str, ...]) -> Wrap:
-    """Whatever takes a relation is given one in which a person has one row."""
-
-    def call(original: Change, *args: Any, **named: Any) -> Any:
-        def bent(value: Any) -> Any:
-            return replace(value, max_contributions=1) if isinstance(value, Relation) and value.kind in kinds else value
-
-        return original(*map(bent, args), **{name: bent(value) for name, value in named.items()})
-
-    return Wrap(call)
-
-
 def _rows_of_one(kinds: tuple[str, ...]) -> Wrap:
     return Wrap(lambda f, self, *rest: f(replace(self, max_contributions=1) if self.kind in kinds else self, *rest))
 
 
+def _priced_for_one(kinds: tuple[str, ...]) -> dict[str, Any]:
+    return {f"{RELATION}.{name}": _rows_of_one(kinds) for name in ("one_cell", "l1", "l2_squared")}
+
+
+def _guarded_for_one(kinds: tuple[str, ...]) -> dict[str, Any]:
+    def most(original: Change, self: Any, grid: int) -> Any:
+        return grid if self._relation.kind in kinds else original(self, grid)
+
+    return {"maquette.curator.guard:Questions.most": Wrap(most)}
+
+
 def _one_bucket_as_a_total(original: Change, self: Any, question: Any) -> int:
     """A table of one cell is priced by high - low, also where a row may fall out of its only bucket."""
-    if self.kind == "replace" and self.max_contributions == 1 and getattr(question, "cells", 2) == 1:
-        marginal = getattr(question, "marginal", question)
-        if marginal is question and hasattr(question, "weight"):
-            low, high = question.weight.whole_bounds
-            return max(1, int(high - low))
+    moves = question.moves
+    if self.kind == "replace" and self.max_contributions == 1 and moves.cells == 1 and moves.gains is None:
+        return max(1, int(moves.high - moves.low))
     found: int = original(self, question)
     return found
 
 
 def _exchanged(original: Change, self: Any, question: Any) -> int:
     """A person of several rows is replaced by one of as many."""
-    if self.kind == "replace" and getattr(question, "cells", 2) == 1 and hasattr(question, "weight"):
-        low, high = question.weight.whole_bounds
-        return int(self.max_contributions * max(1, high - low))
+    moves = question.moves
+    if self.kind == "replace" and moves.cells == 1 and moves.gains is None:
+        return int(self.max_contributions * max(1, moves.high - moves.low))
     found: int = original(self, question)
     return found
 
@@ -281,11 +279,11 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("replace counted as add-remove", "accounting", "exact loss of noisy doors",
            {f"{RELATION}._ends": Wrap(lambda f, self: 1)}),
     Mutant("contribution bound ignored", "accounting", "exact loss of noisy doors",
-           {f"{RELATION}._rows": _rows_of_one(BOTH)}),
+           _priced_for_one(BOTH)),
     Mutant("contribution bound ignored in selections", "accounting", "exact loss of selections",
            {f"{RELATION}.one_cell": _rows_of_one(BOTH)}),
     Mutant("contribution bound ignored where rows are replaced", "accounting", "exact loss of noisy doors",
-           {f"{RELATION}._rows": _rows_of_one(("replace",))}),
+           _priced_for_one(("replace",))),
     Mutant("one weighted bucket priced by high - low", "accounting", "exact loss of one bucket",
            {f"{RELATION}.l1": Wrap(_one_bucket_as_a_total)}),
     Mutant("rows exchanged for as many", "accounting", "exact loss of noisy doors",
@@ -295,7 +293,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("L1 sensitivity of a single cell for whole tables", "accounting", "exact loss of noisy doors",
            {f"{RELATION}.l1": Wrap(lambda f, self, q: self.one_cell(q))}),
     Mutant("norms of contrasts ignored", "accounting", "exact loss of noisy doors",
-           {"maquette.privacy.relation:_gains": Wrap(lambda f, q: (f(q)[0], (1, 1, 1)))}),
+           {"maquette.curator.compile:together": Wrap(lambda f, gains: (1, 1, 1))}),
     Mutant("row count taken for public", "accounting", "exact loss of noisy doors",
            {f"{RELATION}.rows_are_public": Wrap(lambda f, self: True)}),
     Mutant("permute-and-flip priced as a selection under zCDP", "accounting", "exact loss of selections",
@@ -337,11 +335,10 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("guard does not count a hit whose value is 0", "doors", "hits of zero",
            {THROUGH: _hit_if(lambda arrays: bool(arrays[0][1]), "guard.test")}),
     Mutant("guard ignores contributions where rows are replaced", "doors", "guard contributions",
-           {"maquette.curator.guard:Guard.open": _one_row(("replace",))}),
-    Mutant("guard ignores contributions", "doors", "guard contributions",
-           {"maquette.curator.guard:Guard.open": _one_row(BOTH)}),
-    Mutant("lazy guard ignores contributions where rows are replaced", "doors", "guard contributions",
-           {"maquette.curator.lazy_guard:LazyGuard.open": _one_row(("replace",))}),
+           _guarded_for_one(("replace",))),
+    Mutant("guard ignores contributions", "doors", "guard contributions", _guarded_for_one(BOTH)),
+    Mutant("lazy guard ignores contributions", "doors", "guard contributions",
+           {"maquette.curator.lazy_guard:calibrated": Wrap(lambda f, *args: f(*args[:-1], GRID))}),
     Mutant("guard pays for one hit", "doors", "guard transcripts", _all_forms(Wrap(_one_hit_paid))),
     Mutant("half the threshold noise", "doors", "guard transcripts", _all_forms(_half("threshold_scale"))),
     Mutant("half the query noise", "doors", "guard transcripts", _all_forms(_half("query_scale"))),

@@ -151,7 +151,7 @@ class _Batch:
                 self.found.refused += relation == "add-remove"
                 return None
             results = [answer.result for answer in answers]
-            grid = results[0].question.grid
+            grid = results[0].grid
             asked = asked or Asked(form, question, grid, np.shape(results[0].values))
             values = [self._whole("measure", form, result.values, grid) for result in results]
             asked.values.update({(relation, i): value for i, value in enumerate(values)})

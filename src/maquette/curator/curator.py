@@ -190,15 +190,10 @@ class Curator(Desk):
             analyst=analyst,
             work=Work.of(self.schema, marginals),
         )
-        accountant = self.budget.accountant
+        costs = [self._passage.loss(self.budget.accountant.units(event)) for event in events]
         return tuple(
-            Measurement(
-                cast("Marginal | Contrasts", question),
-                array / m.grid,
-                event,
-                self._passage.loss(accountant.units(event)),
-            )
-            for question, m, array, event in zip(asked, marginals, arrays, events, strict=True)
+            Measurement(cast("Marginal | Contrasts", question), array / m.grid, event, cost, m.grid)
+            for question, m, array, event, cost in zip(asked, marginals, arrays, events, costs, strict=True)
         )
 
     def measure_error(

@@ -23,6 +23,12 @@ class Measurement:
     values: NDArray[np.float64] = field(repr=False)
     event: NoiseEvent
     cost: Loss
+    grid: int = 0
+    """What was measured is in whole numbers of 1/grid; the question's own unless the door says it."""
+
+    def __post_init__(self) -> None:
+        if not self.grid:
+            object.__setattr__(self, "grid", self.question.grid)
 
     @property
     def marginal(self) -> Marginal:
@@ -34,11 +40,11 @@ class Measurement:
     @property
     def deviation(self) -> float:
         """The standard deviation of the noise of one value, in counts."""
-        return deviation(self.event) / self.question.grid
+        return deviation(self.event) / self.grid
 
     def half_width(self, confidence: float) -> float:
         """How far the noise can have moved one value at this confidence, in counts."""
-        return half_width(self.event, confidence) / self.question.grid
+        return half_width(self.event, confidence) / self.grid
 
 
 @dataclass(frozen=True, eq=False)

@@ -86,11 +86,10 @@ class Diagram:
         return nodes[start]
 
     def _terminal(self, state: State) -> int:
-        weight = round(sum(collected for _, collected in state) * RESOLUTION)
+        total = sum(collected for _, collected in state)
+        weight = round(total * RESOLUTION) if -1.0 < total < 2.0 else -1
         if not 0 <= weight <= RESOLUTION:
-            raise QueryError(
-                f"a weight of {weight / RESOLUTION} is outside [0, 1]; a linear query weighs rows in [0, 1]"
-            )
+            raise QueryError(f"a weight of {total} is outside [0, 1]; a linear query weighs rows in [0, 1]")
         self.values.add(weight / RESOLUTION)
         return self._intern((-1, weight), str(weight).encode())
 
