@@ -278,13 +278,15 @@ class Compiler:
         own: dict[int, Floats] = {}
         for name, factor in dict(factors).items():
             (column,) = _names([name])
-            values = _floats(factor)
-            if values.shape != (self.schema[column].size,):
-                raise QueryError(
-                    f"column {column!r} has {self.schema[column].size} levels, got a factor of shape {values.shape}"
-                )
-            own[self.schema.position(column)] = values
-        return Term(float(_floats(coefficient)), own)
+            position, values = self.schema.position(column), _floats(factor)
+            size = self.schema.columns[position].size
+            if values.shape != (size,):
+                raise QueryError(f"column {column!r} has {size} levels, got a factor of shape {values.shape}")
+            own[position] = values
+        number = float(coefficient)
+        if not math.isfinite(number):
+            raise QueryError("coefficients must be finite numbers")
+        return Term(number, own)
 
 
 def asked_of(schema: Schema, question: Question) -> given.Asked:
@@ -403,7 +405,8 @@ def _floats(values: Any) -> Floats:
 def _integers(values: Any, what: str, shape: tuple[int | None, ...]) -> Integers:
     """A copy, of whole numbers only, of this shape (None: any length)."""
     plain = _array(values, None)
-    own = plain if plain.dtype == np.int64 else _array(plain, np.int64)
+    with np.errstate(invalid="ignore"):
+        own = plain if plain.dtype == np.int64 else _array(plain, np.int64)
     if plain.dtype.kind not in "biuf" or plain.ndim != len(shape) or not np.array_equal(own, plain):
         raise QueryError(f"{what}: expected whole numbers with {len(shape)} axes, got {plain.dtype} with {plain.ndim}")
     if any(wanted not in (None, got) for wanted, got in zip(shape, own.shape, strict=True)):
@@ -420,7 +423,6 @@ def _integer(value: Any, what: str) -> int:
 def _array(values: Any, dtype: Any) -> NDArray[Any]:
     """A copy of the caller's numbers as a plain array; what is no array of numbers is refused."""
     try:
-        with np.errstate(invalid="ignore"):
-            return np.array(values, dtype=dtype, copy=True, subok=False)
+        return np.array(values, dtype=dtype, copy=True, subok=False)
     except (TypeError, ValueError, OverflowError):
         raise QueryError(f"expected an array of numbers, got {type(values).__name__}") from None
