@@ -26,6 +26,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1_000_000, help="of the first batch")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=None, help="stop after so long, and say how many were asked")
+    parser.add_argument("--record", action="store_true", help="keep the figures for the reliability page")
     parser.add_argument("--json", type=Path, default=None, help="also write the figures")
     arguments = parser.parse_args()
     found, started = Findings(), time.perf_counter()
@@ -50,6 +51,10 @@ def main() -> int:
         "by door": dict(found.doors.most_common()),
         "first faults": [str(fault) for fault in found.faults[:20]],
     }
+    if arguments.record:
+        from recording import record
+
+        record("questions", figures)
     if arguments.json is not None:
         arguments.json.write_text(json.dumps(figures, indent=2, ensure_ascii=False), encoding="utf-8")
     print(json.dumps(figures, indent=2, ensure_ascii=False))

@@ -172,7 +172,9 @@ def main() -> None:
     parser.add_argument("--deadline", type=float, default=0.02, help="seconds")
     parser.add_argument("--only", nargs="*", default=[], help="scenarios")
     parser.add_argument("--without", type=int, default=2_000, help="pairs without a deadline, at most")
+    parser.add_argument("--record", action="store_true", help="keep the figures for the reliability page")
     asked = parser.parse_args()
+    figures: dict[str, str] = {}
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors; a quiet run has hardly any, and misses none")
     print(f"{'scenario':12}{'deadline':>9}{'pairs':>9}{'median ms of either':>22}{'AUC':>8}{'rho':>9}  missed  minutes")
     for name, sides in scenarios(asked.only):
@@ -185,6 +187,13 @@ def main() -> None:
             missed, minutes = "{} + {}".format(*found.missed), (perf_counter() - start) / 60
             facts = f"{name:12}{length:>9}{pairs:>9,}{medians:>22}{found.auc:8.4f}{rho:>9}"
             print(f"{facts}  {missed}  {minutes:.1f}", flush=True)
+            figures[f"{name}, {'no deadline' if deadline is None else length}"] = (
+                f"AUC {found.auc:.4f} over {pairs:,} pairs, {sum(found.missed)} missed"
+            )
+    if asked.record:
+        from recording import record
+
+        record("timing", figures)
 
 
 if __name__ == "__main__":

@@ -97,9 +97,10 @@ def files() -> list[str]:
 
 
 def main() -> int:
-    """Run all mutants, print the table, and say whether every one was killed."""
+    """Run all mutants, print the table, and say whether every one was killed; `--record` keeps the figures."""
     collector = Collector()
-    pytest.main([*files(), "-q", "--no-header", "-p", "no:cacheprovider", *sys.argv[1:]], plugins=[collector])
+    more = [word for word in sys.argv[1:] if word != "--record"]
+    pytest.main([*files(), "-q", "--no-header", "-p", "no:cacheprovider", *more], plugins=[collector])
     rows = sorted(collector.rows.values(), key=lambda row: (row.room, row.name))
     print(f"\n{'mutant':<70} {'room':<10} {'killed':<7} killer")
     for row in rows:
@@ -107,6 +108,11 @@ def main() -> int:
     killed = sum(bool(row.killed) for row in rows)
     rooms = ", ".join(f"{room} {count}" for room, count in sorted(Counter(row.room for row in rows).items()))
     print(f"\n{killed} of {len(rows)} mutants killed ({rooms})")
+    if "--record" in sys.argv:
+        sys.path.insert(0, str(HERE.parent / "benchmarks"))
+        from recording import record
+
+        record("mutants", {"mutants": len(rows), "killed": killed, "rooms": dict(Counter(row.room for row in rows))})
     for place in sorted(collector.missing):
         print(f"the registry lists {place}, which no test file holds; mend tests/mutants.py")
     return 0 if killed == len(rows) >= LEAST and not collector.missing else 1
