@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from maquette.curator import plain
 from maquette.curator.compiled import tally
 from maquette.curator.deadline import Work
 from maquette.curator.guard import GRID, MAX_THRESHOLD, Questions
@@ -79,6 +80,7 @@ class LazyGuard:
                 "a lazy guard is experimental: its privacy theorem is proved in docs/theory/lazy-rounds.md and audited "
                 "but was not published by others; pass experimental=True to rely on it, or open a plain guard"
             )
+        threshold = plain.number(threshold, "threshold")
         if not 0 < threshold <= MAX_THRESHOLD:
             raise QueryError(f"threshold is {threshold!r}; expected a positive number of rows, {MAX_THRESHOLD} at most")
         event = calibrated(passage, units, hits, questions.most(GRID))
@@ -130,6 +132,7 @@ class LazyGuard:
         m = self._questions.compiled(question)
         if m.cells != 1:
             raise QueryError("a lazy guard tests one number at a time; ask for the cells of a marginal one by one")
+        answer = plain.number(answer, "the public answer")
         if not (math.isfinite(answer) and abs(answer) <= 2**40):
             raise QueryError(f"the public answer is {answer!r}; expected a finite number of rows")
         rounded = round(float(answer) * GRID)

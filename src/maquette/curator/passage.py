@@ -31,6 +31,7 @@ from maquette.curator.deadline import (
     seconds,
 )
 from maquette.curator.kernels import load
+from maquette.curator.plain import text
 from maquette.errors import BudgetExceeded, DeadlineMissed, LedgerCorrupted
 from maquette.privacy import UNITS_PER_ONE, Budget, Composed, Event, Loss
 from maquette.privacy.ledger import Ledger, Recorded, Request, Ticket
@@ -85,8 +86,8 @@ class Passage:
         units = self.budget.accountant.units(Composed(tuple(events)))
         description = json.dumps({"door": door, "events": _grouped(events), **public}, sort_keys=True)
         asked = Request(
-            id=request or uuid.uuid4().hex,
-            analyst=analyst,
+            id=text(request, "request") if request else uuid.uuid4().hex,
+            analyst=text(analyst, "analyst"),
             digest=hashlib.sha256((description + repr(tuple(events))).encode()).hexdigest(),
             units=units,
             description=description,
@@ -98,7 +99,8 @@ class Passage:
             return unpack(ticket.answer), cost
 
         def found() -> tuple[bytes, bool]:
-            arrays = evaluate()
+            with np.errstate(all="ignore"):  # a caller may have set it to raise, and rows would decide whether it does
+                arrays = evaluate()
             return pack(arrays), hit(arrays)
 
         if moments is not None:
@@ -125,6 +127,8 @@ class Passage:
                 self._clock.until(span.released)
 
     def _declared(self, deadline: Deadline | None) -> Deadline | None:
+        if isinstance(deadline, float | int) and not isinstance(deadline, bool):
+            deadline = float(deadline)
         check_deadline(deadline, self._max_rows)
         if deadline is not None:
             load()  # once; otherwise the number of rows would decide which question waits for it
