@@ -172,7 +172,8 @@ def calibrated(passage: Passage, units: int, hits: int, sensitivity: int) -> Laz
         )
     if type(hits) is not int or hits < 1:
         raise QueryError(f"hits is {hits!r}; expected a whole number of at least 1")
-    rate = lazy_rate(hits=hits, epsilon=float_down(Fraction(units, UNITS_PER_ONE)), delta=budget.delta)
+    # Rates are remembered for everybody, so what comes back is made a plain number; the price is that of the event.
+    rate = float(lazy_rate(hits=hits, epsilon=float_down(Fraction(units, UNITS_PER_ONE)), delta=budget.delta))
     scale = up(sensitivity / Fraction(rate))
     check_laplace(scale)
     return LazyRounds(hits, scale, Fraction(sensitivity), budget.delta)
