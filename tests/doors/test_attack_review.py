@@ -5,6 +5,7 @@ Every test here released more than was charged, or told a caller's object about 
 
 from __future__ import annotations
 
+import dataclasses
 from fractions import Fraction
 from typing import Any
 
@@ -12,8 +13,10 @@ import numpy as np
 import pytest
 
 import maquette as mq
+from gate_tools import Rows, compiled
 from maquette.audit import ScriptedNoise
 from maquette.curator import Curator
+from maquette.curator.compiled import tally
 from maquette.curator.encoding import layout_of
 from maquette.curator.plain import array
 from maquette.errors import QueryError
@@ -337,3 +340,19 @@ def test_names_are_plain_texts_in_the_ledger() -> None:
     assert (charge.id, charge.analyst) == ("one", "me")
     assert asked.ledger.spent("me") == 10**14
     assert asked.recall("one") is not None
+
+
+@pytest.mark.parametrize("name", ["relation", "schema", "budget", "private"])
+def test_what_doors_are_priced_by_cannot_be_set(name: str) -> None:
+    asked = curator(relation="replace")
+    with pytest.raises(AttributeError):
+        setattr(asked, name, None)
+
+
+def test_weights_for_other_columns_than_are_counted_add_nothing_up() -> None:
+    """The kernel itself refuses to spread the rows of one cell over many weights."""
+    schema = Schema([Integer("x", 0, 9), Integer("one", 0, 0)])
+    made = compiled(LinearQuery.product(schema, {"x": np.linspace(0, 1, 10)}))
+    wrong = dataclasses.replace(made, columns=("one",))
+    with pytest.raises(AssertionError, match="another table"):
+        tally(Rows(schema, [[3, 0]] * 5), wrong)

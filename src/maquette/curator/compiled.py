@@ -103,6 +103,8 @@ class Weighed(Compiled):
         """Added up over the counted cells."""
         counts = engine.counts(self.columns)
         weighed = counts * self._clamped(self.weights)
+        if weighed.shape != counts.shape:  # a row would be added up more than once
+            raise AssertionError("weights were compiled for another table than was counted")
         if self.places is None:
             summed = weighed.sum(axis=tuple(set(range(counts.ndim)) - set(self.kept)), dtype=np.int64)
             return np.array(np.transpose(summed, [sorted(self.kept).index(axis) for axis in self.kept]), order="C")

@@ -59,11 +59,11 @@ class Desk:
         check_deadline(deadline, max_rows)
         self._engine = engine_of(table)
         self._noise: NoiseSource = ExactNoise() if noise is None else noise
-        self.private = isinstance(self._noise, ExactNoise)
-        self.schema: Schema = table.schema
+        self._private = isinstance(self._noise, ExactNoise)
+        self._schema = table.schema
         self._compile = Compiler(self.schema)
-        self.budget = budget
-        self.relation = Relation(relation, table.max_contributions)
+        self._budget = budget
+        self._relation = Relation(relation, table.max_contributions)
         if self.relation.rows_are_public:
             budget.check_rows(self._engine.rows)
         else:
@@ -78,6 +78,26 @@ class Desk:
         )
         account = SqliteLedger(ledger, terms, anchor=None if anchor is None else Path(anchor))
         self._passage = Passage(account, budget, deadline=deadline, max_rows=max_rows)
+
+    @property
+    def schema(self) -> Schema:
+        """The public universe."""
+        return self._schema
+
+    @property
+    def budget(self) -> Budget:
+        """What may be spent in all."""
+        return self._budget
+
+    @property
+    def relation(self) -> Relation:
+        """Which tables are neighbours: every door is priced by it, so nobody can set it."""
+        return self._relation
+
+    @property
+    def private(self) -> bool:
+        """Whether the noise is the production source's."""
+        return self._private
 
     def _asked(self, questions: Sequence[Question]) -> list[Asked]:
         """Questions as the caller sees them, each with a form."""

@@ -57,7 +57,7 @@ class LazyGuard:
         self._threshold = threshold
         self._analyst = analyst
         self._in_turn = threading.Lock()
-        self.event = event
+        self._event = event
         self.cost = cost
 
     @classmethod
@@ -123,6 +123,11 @@ class LazyGuard:
         return self.hits_left == 0
 
     @property
+    def event(self) -> LazyRounds:
+        """What was charged, and the noise of every test."""
+        return self._event
+
+    @property
     def scale(self) -> float:
         """The scale of the noise of one test, in counts."""
         return float(self.event.scale) / GRID
@@ -139,7 +144,7 @@ class LazyGuard:
 
         def evaluate() -> Arrays:
             exact = int(tally(self._engine, m).reshape(-1)[0]) * (GRID // m.grid)
-            noisy = exact + int(self._noise.laplace(self.event.scale, 1)[0])
+            noisy = exact + int(self._noise.laplace(self._event.scale, 1)[0])
             off = abs(noisy - rounded) > self._threshold
             return [np.array([off, noisy if off else 0], dtype=np.int64)]
 
