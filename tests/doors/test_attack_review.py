@@ -242,6 +242,7 @@ def test_an_array_like_that_gives_what_it_keeps_is_copied() -> None:
         for wanted in (dtype, None):
             assert not np.shares_memory(array(Keeps(kept), wanted), kept)
             assert not np.shares_memory(array(kept, wanted), kept)
+            assert not np.shares_memory(array([Keeps(kept)], wanted), kept)
 
 
 def test_a_question_is_not_changed_through_an_array_that_was_kept() -> None:

@@ -57,7 +57,7 @@ def array(values: Any, dtype: Any = np.float64) -> NDArray[Any]:
     """A copy of the caller's numbers that nobody else holds.
 
     An object with an `__array__` of its own is asked for a copy and may give what it keeps, so what numpy made of
-    anything but an array is copied again.
+    anything but an array or a list is copied again.
     """
     made = np.array(values, dtype=dtype, copy=True, subok=False)
-    return made if type(values) is np.ndarray else made.copy()
+    return made if type(values) in {np.ndarray, list, tuple} else made.copy()
