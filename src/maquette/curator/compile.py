@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.curator import plain
 from maquette.curator.compiled import (
     FEW_CELLS,
     AtPoints,
@@ -137,7 +138,7 @@ class Compiler:
     def _amounts(self, form: given.Amounts) -> Compiled:
         (name,) = _names([form.column])
         numbers = _integers(form.numbers, "amounts", (self.schema[name].size,))
-        low, high = _integer(form.low, "low"), _integer(form.high, "high")
+        low, high = plain.whole(form.low, "low"), plain.whole(form.high, "high")
         where, axes = self._weight(form.where), self._axes(form.axes)
         own = Amounts(self.schema, name, numbers, low=low, high=high, axes=axes, where=where)
         amounts = frozen(np.clip(numbers, low, high))
@@ -178,7 +179,7 @@ class Compiler:
 
     def _listed(self, form: given.Listed) -> Compiled:
         names = _names(form.columns)
-        points = checked_points(self.schema, names, form.points)
+        points = checked_points(self.schema, names, plain.array(form.points, None))
         own = Keys(self.schema, Lookup(self.schema, names, points, np.ones(len(points))))
         if own.columns != names or not np.array_equal(own.points, points):
             raise QueryError("keys must be different and in increasing order, their columns in the schema's order")
@@ -209,7 +210,8 @@ class Compiler:
             )
         if any(int(m.min(initial=0)) < -LARGEST or int(m.max(initial=0)) > LARGEST for m in matrices):
             raise QueryError(f"an entry of these contrasts exceeds {LARGEST:,}; use coarser matrices")
-        return _contrasted(table, [frozen(matrix) for matrix in matrices], [gains_of(matrix) for matrix in matrices])
+        own = [frozen(matrix) for matrix in matrices]
+        return _contrasted(table, own, [gains_of(matrix) for matrix in own])
 
     def _beyond(self, columns: tuple[str, ...]) -> Compiled:
         small = max(self.schema.shape(columns), default=0) <= SMALL
@@ -220,7 +222,7 @@ class Compiler:
         return _contrasted(self._counted(columns), [matrix for matrix, _ in rows], [gains for _, gains in rows])
 
     def _parities(self, form: given.ParitySums) -> Compiled:
-        own = Parities(self.schema, _names(form.columns), form.level)
+        own = Parities(self.schema, _names(form.columns), plain.whole(form.level, "level"))
         return Signed(
             key=own.key,
             columns=own.columns,
@@ -265,7 +267,9 @@ class Compiler:
         """A linear query of our own, made of copied numbers."""
         match weight:
             case given.Points():
-                return Lookup(self.schema, _names(weight.columns), np.array(weight.points), _floats(weight.values))
+                return Lookup(
+                    self.schema, _names(weight.columns), plain.array(weight.points, None), _floats(weight.values)
+                )
             case given.Products():
                 terms = [self._term(coefficient, factors) for coefficient, factors in weight.terms]
                 if len(terms) == 1 and terms[0].coefficient == 1.0 and not terms[0].factors:
@@ -404,25 +408,19 @@ def _floats(values: Any) -> Floats:
 
 def _integers(values: Any, what: str, shape: tuple[int | None, ...]) -> Integers:
     """A copy, of whole numbers only, of this shape (None: any length)."""
-    plain = _array(values, None)
+    read = _array(values, None)
     with np.errstate(invalid="ignore"):
-        own = plain if plain.dtype == np.int64 else _array(plain, np.int64)
-    if plain.dtype.kind not in "biuf" or plain.ndim != len(shape) or not np.array_equal(own, plain):
-        raise QueryError(f"{what}: expected whole numbers with {len(shape)} axes, got {plain.dtype} with {plain.ndim}")
+        own = read if read.dtype == np.int64 else _array(read, np.int64)
+    if read.dtype.kind not in "biuf" or read.ndim != len(shape) or not np.array_equal(own, read):
+        raise QueryError(f"{what}: expected whole numbers with {len(shape)} axes, got {read.dtype} with {read.ndim}")
     if any(wanted not in (None, got) for wanted, got in zip(shape, own.shape, strict=True)):
         raise QueryError(f"{what}: expected shape {shape}, got {own.shape}")
     return own
 
 
-def _integer(value: Any, what: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise QueryError(f"{what} is {value!r}; expected a whole number")
-    return int(value)
-
-
 def _array(values: Any, dtype: Any) -> NDArray[Any]:
     """A copy of the caller's numbers as a plain array; what is no array of numbers is refused."""
     try:
-        return np.array(values, dtype=dtype, copy=True, subok=False)
+        return plain.array(values, dtype)
     except (TypeError, ValueError, OverflowError):
         raise QueryError(f"expected an array of numbers, got {type(values).__name__}") from None

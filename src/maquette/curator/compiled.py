@@ -2,8 +2,9 @@
 
 A door evaluates nothing but these. Each holds tables of the wall's own, which nobody else has and which cannot be
 written to, and says what one row can do to its values (`moves`): sensitivity, price, recorded digest and evaluation all
-come from this one object. What a row adds is clamped to `moves` where it is added, so that even a wrong bound could not
-release more than was paid for.
+come from this one object. What a row weighs is clamped to `moves` where it is added up, so that even a wrong bound
+could not release more than was paid for; what contrasts make of it is bounded by the gains of the very matrices that
+are applied, and parities and plain counts add ones.
 
 Arithmetic is in 64-bit integers, which is exact: whatever is added up stays below 2^62 for every table of at most
 MAX_ROWS rows, because a row adds at most LARGEST in absolute value to any number; and sums and products that end within
@@ -103,6 +104,8 @@ class Weighed(Compiled):
         """Added up over the counted cells."""
         counts = engine.counts(self.columns)
         weighed = counts * self._clamped(self.weights)
+        if weighed.shape != counts.shape:  # a row would be added up more than once
+            raise AssertionError("weights were compiled for another table than was counted")
         if self.places is None:
             summed = weighed.sum(axis=tuple(set(range(counts.ndim)) - set(self.kept)), dtype=np.int64)
             return np.array(np.transpose(summed, [sorted(self.kept).index(axis) for axis in self.kept]), order="C")

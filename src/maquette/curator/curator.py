@@ -18,6 +18,7 @@ from typing import Literal, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from maquette.curator import plain
 from maquette.curator.compile import Question
 from maquette.curator.compiled import tally
 from maquette.curator.deadline import Deadline, Work
@@ -268,8 +269,7 @@ class Curator(Desk):
         marginals of weight * (`Relation.one_cell` or, for whole marginals, `Relation.l1`); scores are not monotone
         under either relation, so the exponent is epsilon * score / (2 D). MECHANISMS §2.
         """
-        if over not in ("cells", "marginals"):
-            raise QueryError(f'over is {over!r}; expected "cells" or "marginals"')
+        over, signed = plain.one_of(over, ("cells", "marginals"), "over"), bool(signed)
         if signed and over == "marginals":
             raise QueryError('a whole marginal has no single direction; use signed=True with over="cells"')
         marginals = self._compiled(questions)
@@ -327,7 +327,7 @@ class Curator(Desk):
         """
         marginals = self._compiled(questions)
         grid = max(m.grid for m in marginals)
-        table = np.array(candidates, dtype=np.float64)
+        table = plain.array(candidates)
         total = sum(m.cells for m in marginals)
         if table.ndim != 2 or table.shape[1] != total or not len(table):
             raise QueryError(f"expected candidates x {total} answers (all cells of all questions), got {table.shape}")

@@ -15,6 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from maquette.curator import plain
 from maquette.curator.compile import Compiler, Question, asked_of
 from maquette.curator.compiled import Compiled
 from maquette.curator.deadline import Deadline, Work, check_deadline
@@ -32,6 +33,8 @@ from maquette.schema import Schema
 
 Law = Literal["auto", "laplace", "gaussian"]
 Mechanism = Literal["auto", "exponential", "permute-and-flip"]
+LAWS: tuple[Law, ...] = ("laplace", "gaussian", "auto")
+MECHANISMS: tuple[Mechanism, ...] = ("exponential", "permute-and-flip", "auto")
 
 
 class Desk:
@@ -56,11 +59,11 @@ class Desk:
         check_deadline(deadline, max_rows)
         self._engine = engine_of(table)
         self._noise: NoiseSource = ExactNoise() if noise is None else noise
-        self.private = isinstance(self._noise, ExactNoise)
-        self.schema: Schema = table.schema
+        self._private = isinstance(self._noise, ExactNoise)
+        self._schema = table.schema
         self._compile = Compiler(self.schema)
-        self.budget = budget
-        self.relation = Relation(relation, table.max_contributions)
+        self._budget = budget
+        self._relation = Relation(relation, table.max_contributions)
         if self.relation.rows_are_public:
             budget.check_rows(self._engine.rows)
         else:
@@ -75,6 +78,26 @@ class Desk:
         )
         account = SqliteLedger(ledger, terms, anchor=None if anchor is None else Path(anchor))
         self._passage = Passage(account, budget, deadline=deadline, max_rows=max_rows)
+
+    @property
+    def schema(self) -> Schema:
+        """The public universe."""
+        return self._schema
+
+    @property
+    def budget(self) -> Budget:
+        """What may be spent in all."""
+        return self._budget
+
+    @property
+    def relation(self) -> Relation:
+        """Which tables are neighbours: every door is priced by it, so nobody can set it."""
+        return self._relation
+
+    @property
+    def private(self) -> bool:
+        """Whether the noise is the production source's."""
+        return self._private
 
     def _asked(self, questions: Sequence[Question]) -> list[Asked]:
         """Questions as the caller sees them, each with a form."""
@@ -95,7 +118,7 @@ class Desk:
             )
         rounded = []
         for m, answer in zip(marginals, answers, strict=True):
-            values = np.array(answer, dtype=np.float64)
+            values = plain.array(answer)
             if values.shape != m.shape:
                 raise QueryError(
                     f"a public answer about {', '.join(m.columns) or 'all rows'} has shape {values.shape}; expected "
@@ -116,7 +139,7 @@ class Desk:
         elif len(shares) != parts or not all(0 < share < np.inf for share in shares):
             raise BudgetError(f"expected {parts} positive shares, one per question, got {shares!r}")
         else:
-            weights = [Fraction(share) for share in shares]
+            weights = [Fraction(plain.number(share, "a share")) for share in shares]
         total = sum(weights)
         split = [int(units * weight / total) for weight in weights]
         if min(split) < 1:
@@ -124,10 +147,9 @@ class Desk:
         return split
 
     def _law(self, noise: Law) -> Literal["laplace", "gaussian"]:
-        if noise not in ("auto", "laplace", "gaussian"):
-            raise QueryError(f'noise is {noise!r}; expected "laplace", "gaussian" or "auto"')
-        if noise != "auto":
-            return noise
+        law = plain.one_of(noise, LAWS, "noise")
+        if law != "auto":
+            return law
         return "laplace" if self.budget.accountant.currency == "pure" else "gaussian"
 
     def _noise_event(self, law: Literal["laplace", "gaussian"], units: int, m: Compiled) -> NoiseEvent:
@@ -173,9 +195,8 @@ class Desk:
         work: Work,
     ) -> tuple[int, Loss]:
         accountant = self.budget.accountant
-        if mechanism not in ("auto", "exponential", "permute-and-flip"):
-            raise QueryError(f'mechanism is {mechanism!r}; expected "exponential", "permute-and-flip" or "auto"')
-        flip = accountant.currency == "pure" if mechanism == "auto" else mechanism == "permute-and-flip"
+        asked = plain.one_of(mechanism, MECHANISMS, "mechanism")
+        flip = accountant.currency == "pure" if asked == "auto" else asked == "permute-and-flip"
         strength = accountant.pure_epsilon(units) if flip else accountant.selection_epsilon(units)
         event: Event = Pure(strength) if flip else Selection(strength)
         choose = self._noise.permute_and_flip if flip else self._noise.exponential

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, cast
 
@@ -109,9 +108,19 @@ def layout_of(schema: Schema, positions: Sequence[int]) -> Layout:
     return Layout(tuple(planes), tuple(strides), cells)
 
 
-@lru_cache(maxsize=8)
+_PLANES: dict[int, tuple[Schema, tuple[int, ...]]] = {}  # of the latest schemas
+_SCHEMAS = 8
+
+
 def _first_planes(schema: Schema) -> tuple[int, ...]:
-    return tuple(accumulate(map(_bytes, schema), initial=0))
+    """The first plane of each column; remembered for this very object, as another may only say that it is equal."""
+    known, planes = _PLANES.get(id(schema), (None, ()))
+    if known is not schema:
+        planes = tuple(accumulate(map(_bytes, schema), initial=0))
+        if len(_PLANES) >= _SCHEMAS:
+            _PLANES.clear()
+        _PLANES[id(schema)] = (schema, planes)
+    return planes
 
 
 class Fingerprint:

@@ -10,6 +10,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike
 
+from maquette.curator import plain
 from maquette.curator.compile import Compiler, asked_of
 from maquette.curator.compiled import Compiled, tally
 from maquette.curator.deadline import Work
@@ -94,10 +95,12 @@ class Guard:
         request: str | None = None,
     ) -> Guard:
         """Charge the whole guard, then draw its threshold; a request name that was used before is refused."""
+        threshold, hits, numeric = plain.number(threshold, "threshold"), plain.whole(hits, "hits"), bool(numeric)
+        refreshed = None if refreshed is None else bool(refreshed)
         if not 0 < threshold <= MAX_THRESHOLD:
             raise QueryError(f"threshold is {threshold!r}; expected a positive number of rows, {MAX_THRESHOLD} at most")
         settings = _calibrated(passage, units, hits, questions.most(GRID), numeric=numeric, refreshed=refreshed)
-        name = request or f"guard:{uuid.uuid4().hex}"
+        name = plain.text(request, "request") if request else f"guard:{uuid.uuid4().hex}"
         drawn: list[SparseVector] = []
 
         def evaluate() -> Arrays:
@@ -132,7 +135,7 @@ class Guard:
     ) -> Tested:
         """Whether the public `answer` (in counts) is off; on a hit of a numeric guard, the noisy count too."""
         m = self._questions.compiled(question)
-        public = np.array(answer, dtype=np.float64)
+        public = plain.array(answer)
         if public.shape != m.shape or not np.isfinite(public).all() or (np.abs(public) > MAX_THRESHOLD).any():
             raise QueryError(f"the public answer must be finite, in counts, of shape {m.shape}; got {public.shape}")
         numeric = self._vector.settings.answer is not None

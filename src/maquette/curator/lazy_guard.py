@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from maquette.curator import plain
 from maquette.curator.compiled import tally
 from maquette.curator.deadline import Work
 from maquette.curator.guard import GRID, MAX_THRESHOLD, Questions
@@ -56,7 +57,7 @@ class LazyGuard:
         self._threshold = threshold
         self._analyst = analyst
         self._in_turn = threading.Lock()
-        self.event = event
+        self._event = event
         self.cost = cost
 
     @classmethod
@@ -79,6 +80,7 @@ class LazyGuard:
                 "a lazy guard is experimental: its privacy theorem is proved in docs/theory/lazy-rounds.md and audited "
                 "but was not published by others; pass experimental=True to rely on it, or open a plain guard"
             )
+        threshold = plain.number(threshold, "threshold")
         if not 0 < threshold <= MAX_THRESHOLD:
             raise QueryError(f"threshold is {threshold!r}; expected a positive number of rows, {MAX_THRESHOLD} at most")
         event = calibrated(passage, units, hits, questions.most(GRID))
@@ -121,6 +123,11 @@ class LazyGuard:
         return self.hits_left == 0
 
     @property
+    def event(self) -> LazyRounds:
+        """What was charged, and the noise of every test."""
+        return self._event
+
+    @property
     def scale(self) -> float:
         """The scale of the noise of one test, in counts."""
         return float(self.event.scale) / GRID
@@ -130,13 +137,14 @@ class LazyGuard:
         m = self._questions.compiled(question)
         if m.cells != 1:
             raise QueryError("a lazy guard tests one number at a time; ask for the cells of a marginal one by one")
+        answer = plain.number(answer, "the public answer")
         if not (math.isfinite(answer) and abs(answer) <= 2**40):
             raise QueryError(f"the public answer is {answer!r}; expected a finite number of rows")
         rounded = round(float(answer) * GRID)
 
         def evaluate() -> Arrays:
             exact = int(tally(self._engine, m).reshape(-1)[0]) * (GRID // m.grid)
-            noisy = exact + int(self._noise.laplace(self.event.scale, 1)[0])
+            noisy = exact + int(self._noise.laplace(self._event.scale, 1)[0])
             off = abs(noisy - rounded) > self._threshold
             return [np.array([off, noisy if off else 0], dtype=np.int64)]
 
@@ -169,7 +177,8 @@ def calibrated(passage: Passage, units: int, hits: int, sensitivity: int) -> Laz
         )
     if type(hits) is not int or hits < 1:
         raise QueryError(f"hits is {hits!r}; expected a whole number of at least 1")
-    rate = lazy_rate(hits=hits, epsilon=float_down(Fraction(units, UNITS_PER_ONE)), delta=budget.delta)
+    # Rates are remembered for everybody, so what comes back is made a plain number; the price is that of the event.
+    rate = float(lazy_rate(hits=hits, epsilon=float_down(Fraction(units, UNITS_PER_ONE)), delta=budget.delta))
     scale = up(sensitivity / Fraction(rate))
     check_laplace(scale)
     return LazyRounds(hits, scale, Fraction(sensitivity), budget.delta)

@@ -14,6 +14,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from maquette.curator import plain
 from maquette.curator.cap import clipped
 from maquette.curator.compiled import Compiled, tally
 from maquette.curator.deadline import Work
@@ -99,6 +100,7 @@ class Lottery:
     ) -> Drawn:
         """So many independent draws, for `epsilon` or `rho` all together, against one or several public answers."""
         public = self._public(answers)
+        draws, cap = plain.whole(draws, "draws"), None if cap is None else plain.whole(cap, "cap")
         if not 1 <= draws <= MAX_DRAWS:
             raise QueryError(f"draws is {draws}; expected 1 to {MAX_DRAWS:,}")
         if cap is not None and not 1 <= cap <= self.candidates:
@@ -142,7 +144,7 @@ class Lottery:
         return Drawn(chosen % self.cells, np.where(chosen < self.cells, 1, -1), scale, cost)
 
     def _public(self, answers: ArrayLike) -> NDArray[np.int64]:
-        values = np.atleast_2d(np.array(answers, dtype=np.float64))
+        values = np.atleast_2d(plain.array(answers))
         if values.ndim != 2 or values.shape[1] != self.cells or not len(values):
             raise QueryError(
                 f"public answers have shape {values.shape}; expected one number for each of the {self.cells:,} cells, "
@@ -175,7 +177,7 @@ class Lottery:
 
 
 def _bounds(between: tuple[float, float]) -> tuple[int, int]:
-    low, high = (int(b) for b in rounded_to(np.array(between, dtype=np.float64), GRID))
+    low, high = (int(b) for b in rounded_to(plain.array(between), GRID))
     if not 0 <= low < high:
         raise QueryError(f"between is {between}; expected two numbers of rows, the first smaller and not negative")
     return low, high

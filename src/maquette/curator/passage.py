@@ -31,7 +31,8 @@ from maquette.curator.deadline import (
     seconds,
 )
 from maquette.curator.kernels import load
-from maquette.errors import BudgetExceeded, DeadlineMissed, LedgerCorrupted
+from maquette.curator.plain import text
+from maquette.errors import BudgetExceeded, DeadlineMissed, LedgerCorrupted, QueryError
 from maquette.privacy import UNITS_PER_ONE, Budget, Composed, Event, Loss
 from maquette.privacy.ledger import Ledger, Recorded, Request, Ticket
 
@@ -85,8 +86,8 @@ class Passage:
         units = self.budget.accountant.units(Composed(tuple(events)))
         description = json.dumps({"door": door, "events": _grouped(events), **public}, sort_keys=True)
         asked = Request(
-            id=request or uuid.uuid4().hex,
-            analyst=analyst,
+            id=text(request, "request") if request else uuid.uuid4().hex,
+            analyst=text(analyst, "analyst"),
             digest=hashlib.sha256((description + repr(tuple(events))).encode()).hexdigest(),
             units=units,
             description=description,
@@ -98,7 +99,8 @@ class Passage:
             return unpack(ticket.answer), cost
 
         def found() -> tuple[bytes, bool]:
-            arrays = evaluate()
+            with np.errstate(all="ignore"):  # a caller may have set it to raise, and rows would decide whether it does
+                arrays = evaluate()
             return pack(arrays), hit(arrays)
 
         if moments is not None:
@@ -115,7 +117,13 @@ class Passage:
         The block ends when all of it may be told, also if it ends by an exception: what is done in it with an answer,
         or instead of one, is not seen from outside. A further request in it begins when the one before is released.
         """
-        span = Span(self._declared(deadline) or self._deadline, self._clock.monotonic())
+        given = self._declared(deadline) or self._deadline
+        if self._deadline is not None and given != self._deadline and not _longer(given, self._deadline):
+            raise QueryError(
+                f"deadline is {given!r}, and the curator's own is {self._deadline!r}: a shorter one would tell by what it "
+                "misses how long rows take. Leave it out, or give more seconds"
+            )
+        span = Span(given, self._clock.monotonic())
         token = _SPANS.set({**_SPANS.get(), id(self): span})
         try:
             yield
@@ -125,6 +133,8 @@ class Passage:
                 self._clock.until(span.released)
 
     def _declared(self, deadline: Deadline | None) -> Deadline | None:
+        if isinstance(deadline, float | int) and not isinstance(deadline, bool):
+            deadline = float(deadline)
         check_deadline(deadline, self._max_rows)
         if deadline is not None:
             load()  # once; otherwise the number of rows would decide which question waits for it
@@ -185,6 +195,10 @@ class Passage:
     def loss(self, units: int) -> Loss:
         """Units as a loss at the budget's delta."""
         return self.budget.accountant.loss(units, self.budget.delta)
+
+
+def _longer(one: Deadline | None, other: Deadline) -> bool:
+    return isinstance(one, float) and isinstance(other, float) and one > other
 
 
 def _grouped(events: Sequence[Event]) -> list[dict[str, Any]]:

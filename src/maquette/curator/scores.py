@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.curator import plain
 from maquette.curator.compiled import Compiled
 from maquette.curator.table import MAX_ROWS
 from maquette.errors import QueryError
@@ -36,8 +37,8 @@ class Scorer:
         over: str,
     ) -> None:
         count = len(marginals)
-        raw = np.ones(count) if weights is None else np.asarray(weights, dtype=np.float64)
-        off = np.zeros(count) if penalties is None else np.asarray(penalties, dtype=np.float64)
+        raw = np.ones(count) if weights is None else plain.array(weights)
+        off = np.zeros(count) if penalties is None else plain.array(penalties)
         if raw.shape != (count,) or not (np.isfinite(raw) & (raw > 0)).all():
             raise QueryError(f"expected {count} positive weights, one per question")
         if off.shape != (count,) or not np.isfinite(off).all():

@@ -127,6 +127,7 @@ class AdditiveAccountant(ABC):
 
         The estimate of the amount need not be safe: units are given up until the conversion itself, which is, agrees.
         """
+        epsilon, rho = _plain("epsilon", epsilon), _plain("rho", rho)
         self._check(epsilon, rho, delta)
         if rho is not None:
             return units_down(exact(rho) * (self.per_rho or 0))
@@ -174,6 +175,17 @@ class AdditiveAccountant(ABC):
                 "delta > 0: set delta well below 1 / rows (such as 1e-9), give rho instead, or use "
                 'accounting="pure".'
             )
+
+
+def _plain(name: str, amount: float | None) -> float | None:
+    """A number of an exact type: a subclass could say one thing to the price and another to the noise."""
+    if amount is None:
+        return None
+    if isinstance(amount, Fraction):
+        return Fraction(int(amount.numerator), int(amount.denominator))
+    if not isinstance(amount, Real):
+        raise BudgetError(f"{name} is {amount!r}; expected a finite number above 0, often between 0.01 and 10.")
+    return int(amount) if isinstance(amount, int) else float(amount)
 
 
 def _some(units: int) -> int:

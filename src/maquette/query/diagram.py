@@ -56,7 +56,8 @@ class Diagram:
             tail = self._tails.first[index]
             start[tail] = start.get(tail, 0.0) + term.coefficient
         root = self._root(_state(start))
-        columns = tuple(schema.columns[position].name for position in sorted(self._used))
+        # Diagrams are remembered, and a twin of a schema may have texts of its own for names: only plain ones are kept.
+        columns = tuple(str.__str__(schema.columns[position].name) for position in sorted(self._used))
         self.drawn = Drawn(self._digests[root].hex(), columns, frozenset(self.values))
 
     def _root(self, start: State) -> int:
