@@ -120,8 +120,8 @@ class Passage:
         given = self._declared(deadline) or self._deadline
         if self._deadline is not None and given != self._deadline and not _longer(given, self._deadline):
             raise QueryError(
-                f"deadline is {given!r}, and the curator's own is {self._deadline!r}: a shorter one would tell by what it "
-                "misses how long rows take. Leave it out, or give more seconds"
+                f"deadline is {given!r}, and the curator's own is {self._deadline!r}: a shorter one would tell by what "
+                "it misses how long rows take. Leave it out, or give more seconds"
             )
         span = Span(given, self._clock.monotonic())
         token = _SPANS.set({**_SPANS.get(), id(self): span})
