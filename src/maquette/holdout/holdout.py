@@ -191,7 +191,7 @@ class Holdout:
         if mark is not None and mark in self._remembered:
             return Guess(self._remembered[mark], "guess")
         if model is not None:
-            return Guess(model, "hypothesis")
+            return Guess(float(model), "hypothesis")  # a number, not an object that would see what it is compared with
         if trained is None and self._method.needs_guess:
             raise QueryError(
                 f"{self.method} compares the holdout with a guess, and there is none: pass guess=, or "

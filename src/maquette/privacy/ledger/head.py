@@ -14,7 +14,7 @@ from pathlib import Path
 
 from maquette.errors import LedgerCorrupted
 from maquette.privacy.ledger.chain import Chain
-from maquette.privacy.ledger.files import beside, partial, sync_data, write_new, write_partial
+from maquette.privacy.ledger.files import beside, partial, put_in_place, sync_data, write_new, write_partial
 from maquette.privacy.ledger.store import Mark, holds
 
 SLOT = 512
@@ -40,7 +40,8 @@ class Head:
 
     def replace(self, mark: Mark) -> None:
         """Begin anew at this mark: a ledger of version 0.1 gets its head, a recovered one another."""
-        write_new(self._path, self._file(mark))
+        write_new(partial(self._path), self._file(mark))  # whole before `settle` can take it for the head
+        put_in_place(self._path)
 
     def read(self) -> bytes | None:
         """What the file holds, to be judged by `newest` once the key is known to be right; None if it is missing."""

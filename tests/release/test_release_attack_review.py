@@ -1,0 +1,72 @@
+"""What an independent attack on saved releases found."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import time
+import tracemalloc
+import zipfile
+import zlib
+from pathlib import Path
+
+import pytest
+from release_checks import SCHEMA, Seeded, released, table_of
+
+import maquette as mq
+from maquette.errors import BudgetError, MaquetteError
+from maquette.privacy import DiscreteLaplace
+from maquette.release.archive import MANIFEST, SEAL
+
+
+def sealed(stream: io.BytesIO) -> bytes:
+    content = stream.getvalue()[:-SEAL]
+    return content + hashlib.sha256(content).hexdigest().encode()
+
+
+def test_a_manifest_that_claims_to_be_small_cannot_fill_the_memory(tmp_path: Path) -> None:
+    """1,000 bytes by its header and its checksum, 256 megabytes when they are unpacked."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file:
+        file.comment = bytes(SEAL)
+        with file.open(MANIFEST, "w") as part:
+            for _ in range(2**8):
+                part.write(b" " * 2**20)
+        (listed,) = file.filelist
+        listed.file_size, listed.CRC = 1_000, zlib.crc32(b" " * 1_000)
+    path = tmp_path / "small.maq"
+    path.write_bytes(sealed(stream))
+    tracemalloc.start()
+    try:
+        with pytest.raises(MaquetteError):
+            mq.Release.load(path)
+        assert tracemalloc.get_traced_memory()[1] < 2**24
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_scale_with_an_exponent_cannot_take_for_ever(tmp_path: Path) -> None:
+    """A file of two kilobytes; the number that it names has a hundred million digits."""
+    path = tmp_path / "long.maq"
+    released("laplace", table_of(SCHEMA, 500), mq.Budget(epsilon=1.0), Seeded(1)).save(path)
+    with zipfile.ZipFile(path) as file:
+        parts = {info.filename: file.read(info) for info in file.infolist()}
+    manifest = json.loads(parts[MANIFEST])
+    manifest["evidence"]["tables"][0]["event"]["scale"] = "1e99999999"
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as file:
+        file.comment = bytes(SEAL)
+        for name, part in (parts | {MANIFEST: json.dumps(manifest).encode()}).items():
+            file.writestr(name, part)
+    path.write_bytes(sealed(stream))
+    start = time.monotonic()
+    with pytest.raises(MaquetteError, match="expected a finite number"):
+        mq.Release.load(path)
+    assert time.monotonic() - start < 5
+
+
+def test_events_take_fractions_as_text_but_no_exponents() -> None:
+    assert DiscreteLaplace("3/2", "0.5") == DiscreteLaplace(1.5, 0.5)  # type: ignore[arg-type]
+    with pytest.raises(BudgetError, match="expected a finite number"):
+        DiscreteLaplace("1e9", 1)  # type: ignore[arg-type]
