@@ -8,10 +8,10 @@ import warnings
 from pathlib import Path
 
 import pytest
-from ledger_checks import TERMS, ask, opened
+from ledger_checks import TERMS, ask, opened, request
 
 from maquette.errors import LedgerCorrupted, PrivacyWarning
-from maquette.privacy.ledger import SqliteLedger, files, inspect, recover
+from maquette.privacy.ledger import SqliteLedger, Ticket, files, inspect, recover
 
 FILES = Path(__file__).with_name("files")
 
@@ -71,9 +71,10 @@ def test_an_upgrade_that_is_killed_while_it_writes_the_head_is_taken_up(
         os.ftruncate(descriptor, 0)
         raise Killed
 
-    with monkeypatch.context() as patch, pytest.raises(Killed):
+    with monkeypatch.context() as patch:
         patch.setattr(files.os, "fsync", kill)
-        SqliteLedger(path, TERMS)
+        with pytest.raises(Killed):
+            SqliteLedger(path, TERMS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)
         with opened(path) as ledger:
@@ -96,3 +97,24 @@ def test_an_anchor_stays_where_it_was_named_wherever_the_process_goes(
         ask(ledger, "a")
         assert (home / "anchor").read_bytes() != before
         assert (elsewhere / "anchor").read_bytes() == b""
+
+
+def test_a_head_of_another_copy_put_under_a_running_ledger_stops_it(tmp_path: Path) -> None:
+    """Both copies had an event of that number; which of the two records counted was decided by their digests."""
+    for trial in range(6):
+        (folder := tmp_path / str(trial)).mkdir()
+        first, second = folder / "first", folder / "second"
+        first.mkdir()
+        with opened(first / "ledger"):
+            pass
+        shutil.copytree(first, second)
+        with opened(first / "ledger") as ledger:
+            ask(ledger, "a", units=300)
+        with opened(second / "ledger") as ledger:
+            ticket = ledger.reserve(request("b"))
+            assert isinstance(ticket, Ticket)
+            shutil.copy(first / "ledger.head", second / "ledger.head")
+            with pytest.raises(LedgerCorrupted, match="two copies that went on separately"):
+                ledger.commit(ticket, b"42")
+        with pytest.raises(LedgerCorrupted, match="two copies that went on separately"):
+            inspect(second / "ledger")

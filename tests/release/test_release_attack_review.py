@@ -10,6 +10,7 @@ import tracemalloc
 import zipfile
 import zlib
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from release_checks import SCHEMA, Seeded, released, table_of
@@ -17,6 +18,7 @@ from release_checks import SCHEMA, Seeded, released, table_of
 import maquette as mq
 from maquette.errors import BudgetError, MaquetteError
 from maquette.privacy import DiscreteLaplace
+from maquette.release import artifact
 from maquette.release.archive import MANIFEST, SEAL
 
 
@@ -70,3 +72,22 @@ def test_events_take_fractions_as_text_but_no_exponents() -> None:
     assert DiscreteLaplace("3/2", "0.5") == DiscreteLaplace(1.5, 0.5)  # type: ignore[arg-type]
     with pytest.raises(BudgetError, match="expected a finite number"):
         DiscreteLaplace("1e9", 1)  # type: ignore[arg-type]
+
+
+def test_a_certificate_does_not_list_what_someone_without_a_name_asked_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever gives no name counts as the custodian: a question at the same price stood in the release's place."""
+    with mq.Curator(table_of(SCHEMA, 500), mq.Budget(epsilon=4.0)) as curator:
+        own = artifact._own
+
+        def meanwhile(*given: object) -> tuple[str, ...]:
+            other = Thread(target=lambda: mq.answer(curator, "SELECT count(*) FROM t WHERE smoker", epsilon=1.0))
+            other.start()
+            other.join()
+            return own(*given)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(artifact, "_own", meanwhile)
+        made = mq.release(curator, mq.marginals(SCHEMA, columns=[("region",)]), method="laplace", epsilon=1.0)
+        (charge,) = made.certificate.charges
+        assert json.loads(charge)["columns"] == [["region"]]

@@ -8,7 +8,7 @@ import json
 import math
 import threading
 import uuid
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -38,6 +38,7 @@ from maquette.privacy.ledger import Ledger, Recorded, Request, Ticket
 Arrays = list[NDArray[np.int64]]
 
 KEPT = 1_000  # shapes of recorded arrays
+REMEMBERED = 2**20  # charges of a thread, more than a release makes
 _SPANS: ContextVar[Mapping[int, Span]] = ContextVar("spans by passage", default={})  # noqa: B039
 
 
@@ -59,6 +60,7 @@ class Passage:
         self._deadline = self._declared(deadline)
         self._clock = clock or SystemClock()
         self._one_at_a_time = threading.RLock()
+        self._thread = threading.local()
 
     def through(
         self,
@@ -96,6 +98,7 @@ class Passage:
         ticket = self._reserve(asked)
         if isinstance(ticket, Recorded):
             return unpack(ticket.answer), cost
+        self.charged_here.append(ticket.seq)
 
         def found() -> tuple[bytes, bool]:
             arrays = evaluate()
@@ -107,6 +110,14 @@ class Passage:
             recorded, was_hit = found()
         self.ledger.commit(ticket, recorded, hit=was_hit)
         return unpack(recorded), cost
+
+    @property
+    def charged_here(self) -> deque[int]:
+        """The numbers of the last charges that this thread made: what others ask meanwhile is not among them."""
+        if not hasattr(self._thread, "charged"):
+            self._thread.charged = deque(maxlen=REMEMBERED)
+        charged: deque[int] = self._thread.charged
+        return charged
 
     @contextmanager
     def within(self, deadline: Deadline | None) -> Iterator[None]:

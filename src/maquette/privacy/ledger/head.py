@@ -61,7 +61,7 @@ class Head:
         slots = [content[place : place + SLOT] for place in range(0, _SLOTS * SLOT, SLOT)]
         return any(self._mark(slot) is None and slot != b" " * SLOT for slot in slots)
 
-    def advance(self, mark: Mark) -> None:
+    def advance(self, mark: Mark, connection: sqlite3.Connection) -> None:
         """Remember a new mark, durably. Another process may have written the last one, and died before its sync."""
         if mark == self._last:
             return
@@ -73,6 +73,8 @@ class Head:
                 raise self._damaged()
             if known.seq > mark.seq:
                 raise self._behind(mark.seq, known)
+            if known != self._last and not holds(connection, known.seq, known.head):
+                raise self._separate(known)
             if known != mark:
                 place = (marks.index(known) + 1) % _SLOTS * SLOT
                 if os.pwrite(descriptor, self._record(mark), place) != SLOT:
@@ -94,11 +96,7 @@ class Head:
         if known.seq > last:
             raise self._behind(last, known)
         if not holds(connection, known.seq, known.head):
-            raise LedgerCorrupted(
-                f"event {known.seq} of the ledger {self._name} is another one than {self._path.name} remembers: "
-                "the database and its head file come from two copies that went on separately. "
-                f"{self._advice()}"
-            )
+            raise self._separate(known)
 
     @property
     def _name(self) -> str:
@@ -115,6 +113,13 @@ class Head:
         return LedgerCorrupted(
             f"the ledger {self._name} ends at event {last}, but {self._path.name} remembers event {known.seq}: the log "
             f"{self._name}-wal was lost, or the database is an older copy; going on would spend the same budget twice. "
+            f"{self._advice()}"
+        )
+
+    def _separate(self, known: Mark) -> LedgerCorrupted:
+        return LedgerCorrupted(
+            f"event {known.seq} of the ledger {self._name} is another one than {self._path.name} remembers: "
+            "the database and its head file come from two copies that went on separately. "
             f"{self._advice()}"
         )
 
