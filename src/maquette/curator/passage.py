@@ -31,7 +31,7 @@ from maquette.curator.deadline import (
     seconds,
 )
 from maquette.curator.kernels import load
-from maquette.errors import BudgetExceeded, DeadlineMissed, LedgerCorrupted
+from maquette.errors import BudgetExceeded, DeadlineMissed, LedgerCorrupted, RequestBusy
 from maquette.privacy import UNITS_PER_ONE, Budget, Composed, Event, Loss
 from maquette.privacy.ledger import Ledger, Recorded, Request, Ticket
 
@@ -61,6 +61,7 @@ class Passage:
         self._clock = clock or SystemClock()
         self._one_at_a_time = threading.RLock()
         self._thread = threading.local()
+        self._unreleased: dict[str, int] = {}  # requests under a deadline, by the thread that asks them
 
     def through(
         self,
@@ -95,8 +96,10 @@ class Passage:
             guard=guard,
         )
         cost = self.loss(units)
+        self._check_released(asked.id)
         ticket = self._reserve(asked)
         if isinstance(ticket, Recorded):
+            self._check_released(asked.id)
             return unpack(ticket.answer), cost
         self.charged_here.append(ticket.seq)
 
@@ -134,6 +137,8 @@ class Passage:
             _SPANS.reset(token)
             if span.released is not None:
                 self._clock.until(span.released)
+            for request in span.requests:
+                self._unreleased.pop(request, None)
 
     def _declared(self, deadline: Deadline | None) -> Deadline | None:
         check_deadline(deadline, self._max_rows)
@@ -162,8 +167,11 @@ class Passage:
         depends on the disk; an answer whose record ends too late is withheld all the same. Within a span it is the end
         of the span that waits.
         """
+        request = ticket.request.id
+        self._unreleased[request] = threading.get_ident()
         if span is not None:
             span.released = moments.released
+            span.requests.append(request)
         found = Attempt(evaluate, self._clock, self._one_at_a_time).by(moments.decided)
         self._clock.until(moments.decided)
         try:
@@ -179,7 +187,15 @@ class Passage:
         finally:
             if span is None:
                 self._clock.until(moments.released)
+                self._unreleased.pop(request, None)
         return arrays
+
+    def _check_released(self, request: str) -> None:
+        """Refuse what is recorded and not told yet: another thread would hear it early, or before it is withheld."""
+        if self._unreleased.get(request, threading.get_ident()) != threading.get_ident():
+            raise RequestBusy(
+                f"request {request!r} is being evaluated; nothing more was charged. Ask again later, under the same id."
+            )
 
     def _reserve(self, asked: Request) -> Ticket | Recorded:
         try:
