@@ -11,12 +11,13 @@ import zipfile
 import zlib
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 from release_checks import SCHEMA, Seeded, released, table_of
 
 import maquette as mq
-from maquette.errors import BudgetError, MaquetteError
+from maquette.errors import BudgetError, MaquetteError, SchemaError
 from maquette.privacy import DiscreteLaplace
 from maquette.release import artifact
 from maquette.release.archive import MANIFEST, SEAL
@@ -91,3 +92,35 @@ def test_a_certificate_does_not_list_what_someone_without_a_name_asked_meanwhile
         made = mq.release(curator, mq.marginals(SCHEMA, columns=[("region",)]), method="laplace", epsilon=1.0)
         (charge,) = made.certificate.charges
         assert json.loads(charge)["columns"] == [["region"]]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [mq.Date("a", "2000-01-01", "2000-01-31"), mq.Number("a", low=0.0, high=1.0, bins=4)],
+    ids=["date", "number"],
+)
+def test_a_schema_of_a_few_words_cannot_fill_the_memory(column: Any, tmp_path: Path) -> None:
+    """All days of ten thousand years, or two thousand million bins, are a line in a schema."""
+    written = mq.Schema([column]).dumps()
+    for small, large in (("2000-01-01", "0001-01-01"), ("2000-01-31", "9999-12-31"), ("bins = 4", "bins = 2147483640")):
+        written = written.replace(small, large)
+    tracemalloc.start()
+    try:
+        schema = mq.Schema.loads(written)
+        assert schema.size > 3_000_000
+        assert tracemalloc.get_traced_memory()[1] < 2**24
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("unit", ["day", "week", "month", "quarter", "year"])
+def test_dates_are_counted_as_they_are_listed(unit: Any) -> None:
+    for low, high in (("1999-12-31", "2000-01-01"), ("2000-02-29", "2004-03-30"), ("2001-05-05", "2001-05-05")):
+        column = mq.Date("a", low, high, unit=unit)
+        assert column.known == len(column.values)
+
+
+def test_bins_too_fine_for_a_float_are_refused_however_many() -> None:
+    for bins in (2**10, 2**21):
+        with pytest.raises(SchemaError, match="increase"):
+            mq.Number("a", low=1e16, high=1e16 + 64, bins=bins)

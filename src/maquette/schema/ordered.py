@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 EXACT = 2**53  # integers beyond this are not exact in double precision, in which numbers are binned
 MAX_LEVELS = 2**31 - 2  # codes are 32-bit, and the null level needs one more
+_LISTED = 2**20  # bins whose edges are compared one by one
 _INFINITY = "'infinity'::DOUBLE"  # DuckDB sorts NaN above it: `number <= infinity` is false for NaN, null for NULL
 
 
@@ -246,14 +247,22 @@ class Number(Numeric):
                 object.__setattr__(self, "edges", tuple(_float(edge) for edge in self.edges))
         except (TypeError, ValueError, OverflowError):
             raise SchemaError(f"column {self.name!r}: edges, low and high must be numbers") from None
-        edges = self._boundaries
-        if len(edges) < 2 or not np.isfinite(edges).all() or not (np.diff(edges) > 0).all():
+        if not self._increases:
             raise SchemaError(f"column {self.name!r}: edges must be finite and increase, at least two of them")
+
+    @property
+    def _increases(self) -> bool:
+        if self.edges is None and self.known > _LISTED:  # a few words must not take gigabytes to read
+            low, high = float(self.low or 0), float(self.high or 0)
+            step = high / self.known - low / self.known
+            return bool(np.isfinite([low, high]).all() and step > 8 * np.spacing(max(abs(low), abs(high))))
+        edges = self._boundaries
+        return len(edges) >= 2 and bool(np.isfinite(edges).all() and (np.diff(edges) > 0).all())
 
     @property
     def known(self) -> int:
         """The number of bins."""
-        return len(self._boundaries) - 1
+        return self.bins if self.bins is not None else len(self._boundaries) - 1
 
     @cached_property
     def _boundaries(self) -> NDArray[np.float64]:
