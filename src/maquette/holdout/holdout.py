@@ -55,7 +55,8 @@ class Holdout:
 
     What it never tells: the exact mean on the holdout, how far a guess was off, why a statistic failed on it. What it
     cannot hide: a statistic is the analyst's code and sees the rows; one that prints, warns, keeps or combines them, or
-    ends the process because of them, voids the guarantee, as does computing on the same rows elsewhere. Small differences in time may tell something
+    ends the process because of them, voids the guarantee, as does computing on the same rows elsewhere. Small
+    differences in time may tell something
     about the rows. That a statistic fails on the holdout does too, so it counts, once and in the same words whatever it
     raised or returned: as a failed guess, or as wider intervals. Ctrl-C while it runs is such a failure. A failure on
     `train` is found first, explained, and free.
