@@ -266,7 +266,7 @@ def fill(directory: Path, room: int) -> dict[str, int]:
 class NoHead(Head):
     """Broken on purpose: the head file stays as it was made."""
 
-    def advance(self, mark: Mark) -> None:
+    def advance(self, mark: Mark, connection: sqlite3.Connection) -> None:
         pass
 
 
@@ -275,9 +275,9 @@ class LateHead(Head):
 
     pending: Mark | None = None
 
-    def advance(self, mark: Mark) -> None:
+    def advance(self, mark: Mark, connection: sqlite3.Connection) -> None:
         if self.pending is not None:
-            super().advance(self.pending)
+            super().advance(self.pending, connection)
         self.pending = mark
 
 

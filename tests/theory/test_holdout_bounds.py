@@ -260,7 +260,11 @@ def test_refusals_of_all_patterns_have_at_most_beta() -> None:
         for refusals in range(13)
     ]
     assert 0.99 * BETA < sum(parts) < BETA
-    assert holdout.refusal_beta(queries=10**6, refusals=500, beta=BETA) > 0
+    for queries, refusals in ((10**6, 500), (10_000, 5_000)):
+        log_patterns = math.lgamma(queries + 1) - math.lgamma(refusals + 1) - math.lgamma(queries - refusals + 1)
+        share = holdout.refusal_log_beta(queries=queries, refusals=refusals, beta=BETA)
+        assert log_patterns + share < math.log(BETA) - 5
+        assert holdout.refusal_beta(queries=queries, refusals=refusals, beta=BETA) == 0, "never more than that"
 
 
 def test_the_same_noise_at_a_smaller_beta_promises_less() -> None:

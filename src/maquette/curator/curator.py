@@ -100,6 +100,11 @@ class Curator(Desk):
         """What a single further access may still cost."""
         return self._passage.loss(self.budget.limit - self.ledger.spent())
 
+    @property
+    def charged_here(self) -> frozenset[int]:
+        """The numbers of the charges on the ledger that this thread made."""
+        return frozenset(self._passage.charged_here)
+
     def cost_of(self, measurements: Sequence[Measurement]) -> Loss:
         """What several measurements cost together."""
         return self._passage.loss(sum(measurement.cost.units for measurement in measurements))

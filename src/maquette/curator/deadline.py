@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isfinite
 from typing import Generic, Literal, Protocol, TypeVar
 
@@ -84,12 +84,13 @@ class Moments:
 class Span:
     """A stretch of work whose results are told when it ends: requests in it take their turns, the first from its start.
 
-    `released` is when the last of them may be told; None while rows were not consulted.
+    `released` is when the last of them may be told; None while rows were not consulted. `requests` are their names.
     """
 
     deadline: Deadline | None
     start: float
     released: float | None = None
+    requests: list[str] = field(default_factory=list)
 
     def begin(self, now: float, seconds: float) -> float:
         """From when the next request counts; rows have no part in it."""

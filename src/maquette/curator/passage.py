@@ -8,7 +8,7 @@ import json
 import math
 import threading
 import uuid
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -32,13 +32,14 @@ from maquette.curator.deadline import (
 )
 from maquette.curator.kernels import load
 from maquette.curator.plain import text
-from maquette.errors import BudgetExceeded, DeadlineMissed, LedgerCorrupted, QueryError
+from maquette.errors import BudgetExceeded, DeadlineMissed, LedgerCorrupted, QueryError, RequestBusy
 from maquette.privacy import UNITS_PER_ONE, Budget, Composed, Event, Loss
 from maquette.privacy.ledger import Ledger, Recorded, Request, Ticket
 
 Arrays = list[NDArray[np.int64]]
 
 KEPT = 1_000  # shapes of recorded arrays
+REMEMBERED = 2**20  # charges of a thread, more than a release makes
 _SPANS: ContextVar[Mapping[int, Span]] = ContextVar("spans by passage", default={})  # noqa: B039
 
 
@@ -60,6 +61,8 @@ class Passage:
         self._deadline = self._declared(deadline)
         self._clock = clock or SystemClock()
         self._one_at_a_time = threading.RLock()
+        self._thread = threading.local()
+        self._unreleased: dict[str, int] = {}  # requests under a deadline, by the thread that asks them
 
     def through(
         self,
@@ -94,9 +97,12 @@ class Passage:
             guard=guard,
         )
         cost = self.loss(units)
+        self._check_released(asked.id)
         ticket = self._reserve(asked)
         if isinstance(ticket, Recorded):
+            self._check_released(asked.id)
             return unpack(ticket.answer), cost
+        self.charged_here.append(ticket.seq)
 
         def found() -> tuple[bytes, bool]:
             with np.errstate(all="ignore"):  # a caller may have set it to raise, and rows would decide whether it does
@@ -109,6 +115,14 @@ class Passage:
             recorded, was_hit = found()
         self.ledger.commit(ticket, recorded, hit=was_hit)
         return unpack(recorded), cost
+
+    @property
+    def charged_here(self) -> deque[int]:
+        """The numbers of the last charges that this thread made: what others ask meanwhile is not among them."""
+        if not hasattr(self._thread, "charged"):
+            self._thread.charged = deque(maxlen=REMEMBERED)
+        charged: deque[int] = self._thread.charged
+        return charged
 
     @contextmanager
     def within(self, deadline: Deadline | None) -> Iterator[None]:
@@ -131,6 +145,8 @@ class Passage:
             _SPANS.reset(token)
             if span.released is not None:
                 self._clock.until(span.released)
+            for request in span.requests:
+                self._unreleased.pop(request, None)
 
     def _declared(self, deadline: Deadline | None) -> Deadline | None:
         if isinstance(deadline, float | int) and not isinstance(deadline, bool):
@@ -161,8 +177,11 @@ class Passage:
         depends on the disk; an answer whose record ends too late is withheld all the same. Within a span it is the end
         of the span that waits.
         """
+        request = ticket.request.id
+        self._unreleased[request] = threading.get_ident()
         if span is not None:
             span.released = moments.released
+            span.requests.append(request)
         found = Attempt(evaluate, self._clock, self._one_at_a_time).by(moments.decided)
         self._clock.until(moments.decided)
         try:
@@ -178,7 +197,15 @@ class Passage:
         finally:
             if span is None:
                 self._clock.until(moments.released)
+                self._unreleased.pop(request, None)
         return arrays
+
+    def _check_released(self, request: str) -> None:
+        """Refuse what is recorded and not told yet: another thread would hear it early, or before it is withheld."""
+        if self._unreleased.get(request, threading.get_ident()) != threading.get_ident():
+            raise RequestBusy(
+                f"request {request!r} is being evaluated; nothing more was charged. Ask again later, under the same id."
+            )
 
     def _reserve(self, asked: Request) -> Ticket | Recorded:
         try:

@@ -54,8 +54,9 @@ class Holdout:
     `train`. Several threads may ask.
 
     What it never tells: the exact mean on the holdout, how far a guess was off, why a statistic failed on it. What it
-    cannot hide: a statistic is the analyst's code and sees the rows; one that prints, warns, keeps or combines them
-    voids the guarantee, as does computing on the same rows elsewhere. Small differences in time may tell something
+    cannot hide: a statistic is the analyst's code and sees the rows; one that prints, warns, keeps or combines them, or
+    ends the process because of them, voids the guarantee, as does computing on the same rows elsewhere. Small
+    differences in time may tell something
     about the rows. That a statistic fails on the holdout does too, so it counts, once and in the same words whatever it
     raised or returned: as a failed guess, or as wider intervals. Ctrl-C while it runs is such a failure. A failure on
     `train` is found first, explained, and free.
@@ -191,7 +192,7 @@ class Holdout:
         if mark is not None and mark in self._remembered:
             return Guess(self._remembered[mark], "guess")
         if model is not None:
-            return Guess(model, "hypothesis")
+            return Guess(float(model), "hypothesis")  # a number, not an object that would see what it is compared with
         if trained is None and self._method.needs_guess:
             raise QueryError(
                 f"{self.method} compares the holdout with a guess, and there is none: pass guess=, or "

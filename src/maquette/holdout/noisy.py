@@ -36,6 +36,11 @@ class Noisy:
     def __init__(self, *, rows: int, beta: float, queries: int, theorem: Theorem, noise: NoiseSource) -> None:
         self._rows, self._beta, self._queries, self._theorem, self._noise = rows, beta, queries, theorem, noise
         promise = _promise(theorem, rows, queries, refusal_beta(queries=queries, refusals=0, beta=beta))
+        if promise is None:
+            raise QueryError(
+                f"the theorem of Bassily et al. says nothing about {queries:,} queries on {rows:,} rows; take "
+                "transfer='jung', fewer queries or more rows"
+            )
         self.half_width = promise.alpha + SLACK
         self._scale, self._refusals = promise.scale, 0
         self.gaussian = theorem in ("jung", "bassily")
@@ -92,14 +97,20 @@ class Noisy:
         if note.get("refused"):
             self._refusals += 1
             share = refusal_beta(queries=self._queries, refusals=self._refusals, beta=self._beta)
-            self.half_width = _promise(self._theorem, self._rows, self._queries, share, self._scale).alpha + SLACK
+            promise = _promise(self._theorem, self._rows, self._queries, share, self._scale)
+            self.half_width = 1.0 if promise is None else promise.alpha + SLACK
 
     def reopened(self) -> Note | None:
         """Nothing: no noise outlives its answer."""
         return None
 
 
-def _promise(theorem: Theorem, rows: int, queries: int, beta: float, scale: float | None = None) -> transfer.Transfer:
+def _promise(
+    theorem: Theorem, rows: int, queries: int, beta: float, scale: float | None = None
+) -> transfer.Transfer | None:
+    """What a theorem says; None where it says nothing."""
+    if beta == 0:
+        return None
     # zCDP: the discrete Gaussian has the rho of the continuous one, but not its exact profile.
     if theorem == "jung":
         return transfer.gaussian(rows=rows, queries=queries, beta=beta, accounting="zcdp", scale=scale)
@@ -108,11 +119,5 @@ def _promise(theorem: Theorem, rows: int, queries: int, beta: float, scale: floa
     if theorem == "max-information":
         return transfer.max_information(rows=rows, queries=queries, beta=beta, scale=scale)
     if theorem == "bassily":
-        promise = transfer.bassily(rows=rows, queries=queries, beta=beta, accounting="zcdp", scale=scale)
-        if promise is None:
-            raise QueryError(
-                f"the theorem of Bassily et al. says nothing about {queries:,} queries on {rows:,} rows; take "
-                "transfer='jung', fewer queries or more rows"
-            )
-        return promise
+        return transfer.bassily(rows=rows, queries=queries, beta=beta, accounting="zcdp", scale=scale)
     raise QueryError(f"there is no transfer theorem {theorem!r}; expected one of {', '.join(get_args(Theorem))}")

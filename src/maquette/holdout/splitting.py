@@ -12,7 +12,7 @@ from maquette.errors import QueryError
 from maquette.holdout.api import Decision, Guess, Note, uncertified
 from maquette.holdout.certified import Certified
 from maquette.holdout.statistic import Values
-from maquette.theory.holdout import binomial_interval, refusal_beta, relative_entropy_interval
+from maquette.theory.holdout import binomial_interval, refusal_log_beta, relative_entropy_interval
 
 
 class Splitting:
@@ -50,8 +50,8 @@ class Splitting:
         """See `Method`."""
         own = self._order[self._asked * self._share : (self._asked + 1) * self._share]
         fresh = Values(values.numbers[own], values.predicate)
-        share = refusal_beta(queries=self._queries, refusals=self._refusals, beta=self._beta)
-        log_failure = math.log(share / self._queries)
+        share = refusal_log_beta(queries=self._queries, refusals=self._refusals, beta=self._beta)
+        log_failure = share - math.log(self._queries)
         if fresh.predicate:
             low, high = binomial_interval(successes=fresh.count, rows=self._share, log_failure=log_failure)
         else:

@@ -100,21 +100,26 @@ class Thresholdout:
         if note.get("refused"):
             self._refusals += 1
             share = refusal_beta(queries=self._queries, refusals=self._refusals, beta=self._beta)
-            promise = transfer.thresholdout(
-                rows=self._rows,
-                queries=self._queries,
-                hits=self.settings.hits,
-                beta=share,
-                threshold=self._promise.threshold,
-                rho=self._promise.rho,
-            )
-            self.half_width = promise.alpha + SLACK
+            self.half_width = self._promised(share)
         if "epoch" in note:
             self._hits, self._tested = self._hits + 1, 0
             return
         self._asked += 1
         self._hits += bool(note["hit"])
         self._tested = 0 if note["hit"] else self._tested + bool(note["tested"])
+
+    def _promised(self, share: float) -> float:
+        if not share:
+            return 1.0
+        promise = transfer.thresholdout(
+            rows=self._rows,
+            queries=self._queries,
+            hits=self.settings.hits,
+            beta=share,
+            threshold=self._promise.threshold,
+            rho=self._promise.rho,
+        )
+        return promise.alpha + SLACK
 
     def reopened(self) -> Note | None:
         """One hit, if the lost threshold had been compared with anything."""

@@ -147,7 +147,10 @@ def _plain(value: Any) -> Any:
 
 def _set_fraction(event: _Description, name: str, *, positive: bool) -> None:
     try:
-        value = Fraction(getattr(event, name))
+        given = getattr(event, name)
+        if isinstance(given, str) and "e" in given.lower():  # 1e999999999 takes hours to write out
+            raise ValueError("an exponent")
+        value = Fraction(given)
     except (OverflowError, TypeError, ValueError) as error:
         raise BudgetError(f"{name} is {getattr(event, name)!r}; expected a finite number.") from error
     if value < 0 or (positive and value == 0):

@@ -64,7 +64,7 @@ def unpack(path: Path, digest: str | None, limit: int) -> tuple[Any, Arrays]:
         parts = _checked(path, file.infolist(), max(limit, LEAST, EXPANSION * size))
         if MANIFEST not in parts:
             raise DataError(f"{str(path)!r} has no manifest, so it is no saved release; get the original")
-        manifest = json.loads(file.read(parts.pop(MANIFEST)))
+        manifest = json.loads(_text(file, parts.pop(MANIFEST)))
         return manifest, {name.removesuffix(_DOTS): _array(file, info) for name, info in parts.items()}
 
 
@@ -99,6 +99,12 @@ def _bytes(array: NDArray[Any]) -> bytes:
     stream = io.BytesIO()
     npy.write_array(stream, np.asarray(array), allow_pickle=False)
     return stream.getvalue()
+
+
+def _text(file: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+    """A part of as many bytes as it claims; `ZipFile.read` would unpack all that is there before it counts."""
+    with file.open(info) as stream:
+        return stream.read(info.file_size)
 
 
 def _array(file: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:

@@ -108,14 +108,17 @@ def certified(curator: Curator, method: str, units: int, *, accuracy: str | None
 
 
 def _own(curator: Curator, units: int) -> tuple[str, ...]:
-    """The charges of a release that has just spent so many units: the custodian's last ones that add up to them.
+    """The charges of a release that has just spent so many units: this thread's last ones that add up to them.
 
-    What others asked is theirs to tell. Where nothing adds up, as when an analyst was charged meanwhile and `units`
-    counts that too, none is listed rather than one that is not the release's.
+    What others asked is theirs to tell, also where they gave no name and count as the custodian. Where nothing adds up,
+    as when an analyst was charged meanwhile and `units` counts that too, none is listed rather than one that is not the
+    release's.
     """
+    own = curator.charged_here
     found: list[str] = []
     left = units
-    for charge in reversed([charge for charge in curator.ledger.charges() if charge.analyst == CUSTODIAN]):
+    made = [each for each in curator.ledger.charges() if each.seq in own and each.analyst == CUSTODIAN]
+    for charge in reversed(made):
         if left <= 0:
             break
         found.append(charge.description)

@@ -71,8 +71,14 @@ class Date(Ordered):
         low, high = _date(self.low), _date(self.high)
         if self.unit in _DAYS:
             return (high - low).days // _DAYS[self.unit] + 1
-        first, last = ((d.year * 12 + d.month - 1) // _MONTHS[self.unit] for d in (low, high))
+        first, last = self._months
         return last - first + 1
+
+    @property
+    def _months(self) -> tuple[int, int]:
+        """The first and the last unit of whole months, counted from year 0."""
+        first, last = ((d.year * 12 + d.month - 1) // _MONTHS[self.unit] for d in map(_date, (self.low, self.high)))
+        return first, last
 
     @cached_property
     def _starts(self) -> tuple[dt.date, ...]:
@@ -81,7 +87,7 @@ class Date(Ordered):
             step = _DAYS[self.unit]
             return tuple(low + dt.timedelta(days=i) for i in range(0, (high - low).days + 1, step))
         step = _MONTHS[self.unit]
-        first, last = ((d.year * 12 + d.month - 1) // step for d in (low, high))
+        first, last = self._months
         months = (m * step for m in range(first, last + 1))
         return tuple(max(low, dt.date(m // 12, m % 12 + 1, 1)) for m in months)
 

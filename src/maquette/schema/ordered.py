@@ -293,7 +293,7 @@ class Number(Numeric):
     @property
     def known(self) -> int:
         """The number of bins."""
-        return len(self._boundaries) - 1
+        return self.bins if self.bins is not None else len(self._boundaries) - 1
 
     @cached_property
     def _boundaries(self) -> NDArray[np.float64]:

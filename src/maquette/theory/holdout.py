@@ -64,17 +64,22 @@ def node_log_failure(
     return math.log(beta) + turn + _log_weight(failures) - places - log_answers
 
 
-def refusal_beta(*, queries: int, refusals: int, beta: float) -> float:
-    """The share of beta for answers to k questions of which so many were refused because of what the rows hold.
+def refusal_log_beta(*, queries: int, refusals: int, beta: float) -> float:
+    """ln of the share of beta for answers to k questions of which so many were refused because of what the rows hold.
 
     A refusal tells something that a bound on the answers does not know. Once it is fixed which questions are refused,
     it does: so each of the C(k, r) patterns of r refusals gets an equal part of 0.05 beta (6 / pi^2) / r^2, and the
     pattern without any gets 0.95 beta. Intervals given before a refusal belong to the pattern up to then.
     """
     if refusals == 0:
-        return 0.95 * beta
-    log = math.log(0.05 * beta) + _log_weight(refusals - 1) - log_multisets(queries - refusals + 1, refusals)
-    return math.exp(max(log, -700.0))
+        return math.log(0.95 * beta)
+    return math.log(0.05 * beta) + _log_weight(refusals - 1) - log_multisets(queries - refusals + 1, refusals)
+
+
+def refusal_beta(*, queries: int, refusals: int, beta: float) -> float:
+    """The share of `refusal_log_beta`; 0 where it is too small for a float, and nothing is certain any more."""
+    log = refusal_log_beta(queries=queries, refusals=refusals, beta=beta)
+    return math.exp(log) if log >= _LEAST_LOG else 0.0
 
 
 def _log_weight(index: int) -> float:

@@ -196,7 +196,7 @@ class Anchor:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._path = path.absolute()  # wherever the process goes meanwhile
         self._last: Receipt | None = None
 
     def last(self) -> Receipt | None:

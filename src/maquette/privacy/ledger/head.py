@@ -14,7 +14,7 @@ from pathlib import Path
 
 from maquette.errors import LedgerCorrupted
 from maquette.privacy.ledger.chain import Chain
-from maquette.privacy.ledger.files import beside, partial, sync_data, write_new, write_partial
+from maquette.privacy.ledger.files import beside, partial, put_in_place, sync_data, write_new, write_partial
 from maquette.privacy.ledger.store import Mark, holds
 
 SLOT = 512
@@ -40,7 +40,8 @@ class Head:
 
     def replace(self, mark: Mark) -> None:
         """Begin anew at this mark: a ledger of version 0.1 gets its head, a recovered one another."""
-        write_new(self._path, self._file(mark))
+        write_new(partial(self._path), self._file(mark))  # whole before `settle` can take it for the head
+        put_in_place(self._path)
 
     def read(self) -> bytes | None:
         """What the file holds, to be judged by `newest` once the key is known to be right; None if it is missing."""
@@ -60,7 +61,7 @@ class Head:
         slots = [content[place : place + SLOT] for place in range(0, _SLOTS * SLOT, SLOT)]
         return any(self._mark(slot) is None and slot != b" " * SLOT for slot in slots)
 
-    def advance(self, mark: Mark) -> None:
+    def advance(self, mark: Mark, connection: sqlite3.Connection) -> None:
         """Remember a new mark, durably. Another process may have written the last one, and died before its sync."""
         if mark == self._last:
             return
@@ -72,6 +73,8 @@ class Head:
                 raise self._damaged()
             if known.seq > mark.seq:
                 raise self._behind(mark.seq, known)
+            if known != self._last and not holds(connection, known.seq, known.head):
+                raise self._separate(known)
             if known != mark:
                 place = (marks.index(known) + 1) % _SLOTS * SLOT
                 if os.pwrite(descriptor, self._record(mark), place) != SLOT:
@@ -93,11 +96,7 @@ class Head:
         if known.seq > last:
             raise self._behind(last, known)
         if not holds(connection, known.seq, known.head):
-            raise LedgerCorrupted(
-                f"event {known.seq} of the ledger {self._name} is another one than {self._path.name} remembers: "
-                "the database and its head file come from two copies that went on separately. "
-                f"{self._advice()}"
-            )
+            raise self._separate(known)
 
     @property
     def _name(self) -> str:
@@ -114,6 +113,13 @@ class Head:
         return LedgerCorrupted(
             f"the ledger {self._name} ends at event {last}, but {self._path.name} remembers event {known.seq}: the log "
             f"{self._name}-wal was lost, or the database is an older copy; going on would spend the same budget twice. "
+            f"{self._advice()}"
+        )
+
+    def _separate(self, known: Mark) -> LedgerCorrupted:
+        return LedgerCorrupted(
+            f"event {known.seq} of the ledger {self._name} is another one than {self._path.name} remembers: "
+            "the database and its head file come from two copies that went on separately. "
             f"{self._advice()}"
         )
 

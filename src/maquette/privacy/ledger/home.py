@@ -137,7 +137,7 @@ class Home:
             raise
         if self._head:
             mark = store.standing(self.connection)
-            self._head.advance(mark)
+            self._head.advance(mark, self.connection)
             if self._anchor:
                 self._anchor.advance(Receipt(mark.seq, mark.head))
 

@@ -19,6 +19,7 @@ from maquette.privacy.ledger.replay import FORMAT, Replay, verify
 if TYPE_CHECKING:
     from maquette.privacy.ledger.files import Anchor
     from maquette.privacy.ledger.head import Head
+    from maquette.privacy.ledger.store import Mark
 
 ANALYST = "lost before a recovery"
 
@@ -73,9 +74,13 @@ def _recover(connection: sqlite3.Connection, chain: Chain, head: Head, anchor: A
     connection.execute("BEGIN IMMEDIATE")
     try:
         replay = verify(connection, chain, None)
-        missing = _missing(connection, replay, head, anchor)
+        content = head.read()
+        known = head.newest(content) if content else None
+        torn = content is not None and head.torn(content)  # then a record that is not whole may have known more
+        anchored = anchor.last() if anchor else None
+        missing = _missing(connection, replay, known, anchored, torn=torn, headless=content is None)
         if missing is not None:
-            _charge(connection, chain, replay, missing)
+            _charge(connection, chain, replay, missing, [place.head for place in (known, anchored) if place])
         connection.execute("COMMIT")
     except BaseException:
         connection.execute("ROLLBACK")
@@ -95,20 +100,26 @@ def _recover(connection: sqlite3.Connection, chain: Chain, head: Head, anchor: A
     )
 
 
-def _missing(connection: sqlite3.Connection, replay: Replay, head: Head, anchor: Anchor | None) -> int | None:
+def _missing(
+    connection: sqlite3.Connection,
+    replay: Replay,
+    known: Mark | None,
+    anchored: Receipt | None,
+    *,
+    torn: bool,
+    headless: bool,
+) -> int | None:
     """How many units were spent, or may have been, that the ledger does not know of; None if it lacks nothing."""
-    content = head.read()
-    known = head.newest(content) if content else None
-    torn = content is not None and head.torn(content)  # then a record that is not whole may have known more
-    anchored = anchor.last() if anchor else None
     limit, spent = replay.budgets[store.TABLE_SCOPE]
-    anchor_held = anchored is None or store.holds(connection, anchored.seq, anchored.head)
+    foreign = None if anchored is None or store.holds(connection, anchored.seq, anchored.head) else anchored
     if known and store.holds(connection, known.seq, known.head) and not (torn and known.seq == replay.seq):
-        return None if anchor_held else limit - spent
-    anchor_past = anchored is not None and not anchor_held and (known is None or anchored.seq > known.seq)
-    if known and not torn and not anchor_past and spent <= known.spent:
-        return known.spent - spent
-    if content is None and not replay.headed and replay.boot:
+        return None if foreign is None else limit - spent
+    if known and not torn:
+        if _covered(connection, known, foreign):
+            return 0
+        if spent <= known.spent and not _unknown(replay, known, foreign):
+            return known.spent - spent
+    if headless and not replay.headed and replay.boot:
         raise LedgerCorrupted(
             "this is a ledger of version 0.1, which has no head file yet and lacks nothing that could be noticed. "
             "Open it as usual: it gets its head file then."
@@ -116,12 +127,38 @@ def _missing(connection: sqlite3.Connection, replay: Replay, head: Head, anchor:
     return limit - spent
 
 
-def _charge(connection: sqlite3.Connection, chain: Chain, replay: Replay, units: int) -> None:
-    """One charge that is never answered; the request, its analyst and the table's account show it like any other."""
+def _unknown(replay: Replay, known: Mark, foreign: Receipt | None) -> bool:
+    """Whether more may have been told than `known` remembers; the chain lacks it, and `foreign`, the anchor's event.
+
+    An anchor past the head knows of more. Two events of one number are of two copies that went on separately, and
+    neither counts what the other spent.
+    """
+    if known.seq <= replay.seq:
+        return True
+    if foreign is None:
+        return False
+    differs = foreign.seq == known.seq and foreign.head != known.head
+    return foreign.seq > known.seq or foreign.seq <= replay.seq or differs
+
+
+def _covered(connection: sqlite3.Connection, known: Mark, foreign: Receipt | None) -> bool:
+    """Whether a recovery, perhaps cut off before it replaced the head file, has charged what these remember."""
+    query = "SELECT content FROM event WHERE kind = 'charge' AND json_extract(facts, '$[1]') = ?"
+    described = [json.loads(content) for (content,) in connection.execute(query, (ANALYST,))]
+    wanted = {place.head for place in (known, foreign) if place}
+    return any(each["door"] == "recover" and wanted <= set(each["covers"]) for each in described)
+
+
+def _charge(connection: sqlite3.Connection, chain: Chain, replay: Replay, units: int, covers: list[str]) -> None:
+    """One charge that is never answered; the request, its analyst and the table's account show it like any other.
+
+    It `covers` what the head file and the anchor remember.
+    """
     if not replay.headed:
         store.append(connection, chain, "terms", {**replay.terms, "format": FORMAT})
     id = f"recovery:{secrets.token_hex(8)}"  # noqa: A001
-    description = json.dumps({"door": "recover", "note": "spent, as far as is known, and lost from the ledger"})
+    note = "spent, as far as is known, and lost from the ledger"
+    description = json.dumps({"door": "recover", "note": note, "covers": covers})
     receipt = store.append(connection, chain, "charge", [id, ANALYST, "", units, None], description.encode())
     connection.execute("INSERT INTO request VALUES (?, ?, NULL)", (id, receipt.seq))
     scope = store.analyst_scope(ANALYST)
