@@ -64,7 +64,7 @@ def test_a_scale_with_an_exponent_cannot_take_for_ever(tmp_path: Path) -> None:
             file.writestr(name, part)
     path.write_bytes(sealed(stream))
     start = time.monotonic()
-    with pytest.raises(MaquetteError, match="expected a finite number"):
+    with pytest.raises(MaquetteError, match="is not a saved release"):
         mq.Release.load(path)
     assert time.monotonic() - start < 5
 
@@ -106,8 +106,11 @@ def test_a_schema_of_a_few_words_cannot_fill_the_memory(column: Any, tmp_path: P
         written = written.replace(small, large)
     tracemalloc.start()
     try:
-        schema = mq.Schema.loads(written)
-        assert schema.size > 3_000_000
+        if isinstance(column, mq.Number):
+            with pytest.raises(SchemaError, match="bins must be"):
+                mq.Schema.loads(written)
+        else:
+            assert mq.Schema.loads(written).size > 3_000_000
         assert tracemalloc.get_traced_memory()[1] < 2**24
     finally:
         tracemalloc.stop()
@@ -121,6 +124,6 @@ def test_dates_are_counted_as_they_are_listed(unit: Any) -> None:
 
 
 def test_bins_too_fine_for_a_float_are_refused_however_many() -> None:
-    for bins in (2**10, 2**21):
+    for bins in (2**10, 2**20):
         with pytest.raises(SchemaError, match="increase"):
             mq.Number("a", low=1e16, high=1e16 + 64, bins=bins)
