@@ -11,7 +11,14 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 THEORY = ROOT / "docs" / "theory"
-PAGES = ("claims.md", "attacks.md", "concurrent-composition.md", "gaussian-accounting.md", "lottery-cap.md", "lazy-rounds.md")
+PAGES = (
+    "claims.md",
+    "attacks.md",
+    "concurrent-composition.md",
+    "gaussian-accounting.md",
+    "lottery-cap.md",
+    "lazy-rounds.md",
+)
 FILE = r"(?:src|tests|benchmarks|docs)/[\w./-]+\.(?:py|md|txt|c)"
 REFERENCE = re.compile(rf"`({FILE})(?:::([\w.]+)|\[([^\]`]+)\])?`")
 
@@ -94,7 +101,15 @@ def test_a_wrong_reference_is_seen() -> None:
 
 def test_every_public_door_of_the_curator_is_on_the_page() -> None:
     text = (THEORY / "claims.md").read_text(encoding="utf-8")
-    harmless = {"ledger", "spent", "remaining", "cost_of", "recall", "charged_here", "close"}  # read nothing but the ledger
+    harmless = {
+        "ledger",
+        "spent",
+        "remaining",
+        "cost_of",
+        "recall",
+        "charged_here",
+        "close",
+    }  # read nothing but the ledger
     defined = {name.removeprefix("Curator.") for name in names("src/maquette/curator/curator.py")}
     doors = {name for name in defined if name.isidentifier() and name[0].islower()} - harmless
     absent = sorted(door for door in doors if f"`{door}`" not in text)
