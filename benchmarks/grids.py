@@ -285,7 +285,7 @@ def guards() -> Iterator[Callable[[], Run]]:
 def lazy_guards() -> Iterator[Callable[[], Run]]:
     """`lazy_guard`: each test a fresh draw, the same number released on a hit, nothing once sealed."""
     asked = (("a", lambda a, b: a, 0.2), ("b = 'x'", lambda a, b: b == "x", 1.4), ("a", lambda a, b: a, 5.0))
-    budget = mq.Budget(epsilon=9.0, delta=1e-2, accounting="basic")
+    budget = mq.Budget(epsilon=9.0, delta=1e-6, accounting="basic")
     for rows, hits, vector in itertools.product(TABLES[:2], (1, 2), itertools.product((-7, -2, 0, 1, 3), repeat=3)):
 
         def run(rows: Any = rows, hits: int = hits, vector: Any = vector) -> Run:
