@@ -15,7 +15,7 @@ from maquette.curator.table import engine_of
 from maquette.errors import QueryError
 from maquette.query import Box, Distances, Embedding, LinearQuery, Marginal, additive, average_distance
 from maquette.query.additive import DRAWN, Sum
-from maquette.query.diagram import Diagram
+from maquette.query.diagram import Diagram, Drawn
 from maquette.query.linear import FINE
 from maquette.schema import Boolean, Integer, Number, Schema
 from maquette.session.need import as_json, from_json
@@ -99,7 +99,7 @@ def test_a_sum_has_one_name_however_it_is_put() -> None:
 def test_small_sums_keep_the_name_that_a_diagram_gives() -> None:
     schema = Schema([Integer("a", 0, 3), Integer("b", 0, 3)])
     half = additive(schema, {"a": [0, 1, 1, 0], "b": [0, 0, 1, 1]})
-    assert isinstance(half._diagram, Diagram)
+    assert isinstance(half._diagram, Drawn)
     direct = LinearQuery(schema, half.terms)
     assert half == direct
     assert additive(schema, {"a": [0, 1, 1, 0]}) == mq.where(schema, "a BETWEEN 1 AND 2")

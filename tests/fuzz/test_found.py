@@ -15,7 +15,7 @@ import maquette as mq
 from maquette.errors import DataError, QueryError, SchemaError
 from maquette.query import where
 from maquette.query.expression import Between, Compare, In, IsNull
-from maquette.release.storage import MANIFEST
+from maquette.release.archive import MANIFEST
 from maquette.schema import Boolean, Category, Date, Integer, Number, Schema
 from maquette.schema.importers import from_mbi, from_smartnoise
 
@@ -97,7 +97,7 @@ def test_dates_of_all_years_cost_nothing_until_they_are_listed() -> None:
         Date("w", "2024-01-01", "2024-01-15", unit="week").values
     )
     assert column.compare("<", "0001-01-03").nonzero()[0].tolist() == [0, 1]
-    with pytest.raises(SchemaError, match="more than 131,072 levels"):
+    with pytest.raises(SchemaError, match="levels in all"):
         Schema([column, Boolean("b")], impossible=[{"d": "x", "b": "true"}])
     assert time.process_time() - began < 1
 

@@ -37,7 +37,7 @@ def totals(marginal: Marginal, records: np.ndarray) -> np.ndarray:
     counts[tuple(cells.T)] = found if positions else len(records)
     values = exact_by_records(marginal, records)
     assert (values == exact(marginal, records)).all()
-    return exact / marginal.grid
+    return values / marginal.grid
 
 
 def value_of(measure: Measure, records: np.ndarray) -> np.ndarray:

@@ -15,7 +15,9 @@ from maquette.errors import SchemaError
 from maquette.schema import INVALID, Boolean, Category, Column, Date, Integer, Number
 
 names = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=12)
-levels = st.lists(names.map(str.strip).filter(bool), min_size=1, max_size=6, unique=True)
+levels = st.lists(
+    names.map(str.strip).filter(lambda name: name not in ("", "NULL")), min_size=1, max_size=6, unique=True
+)
 dates = st.dates(dt.date(1900, 1, 1), dt.date(2100, 1, 1))
 finite = st.floats(-1e300, 1e300)
 

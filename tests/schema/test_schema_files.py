@@ -21,7 +21,9 @@ awkward = st.sampled_from(
     ["'", '"', '"""', "a b", ">50K", "-", "capital-gain", "é", "名", "\\", "\n", "#", "[x]", "=", "\x7f"]
 )
 names = st.one_of(awkward, st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=8))
-levels = st.lists(names.map(str.strip).filter(bool), min_size=1, max_size=5, unique=True)
+levels = st.lists(
+    names.map(str.strip).filter(lambda name: name not in ("", "NULL")), min_size=1, max_size=5, unique=True
+)
 columns = st.one_of(
     st.builds(Boolean, names, nullable=st.booleans()),
     st.builds(Category, names, levels, nullable=st.booleans()),

@@ -101,8 +101,8 @@ class Curator(Desk):
         return self._passage.loss(self.budget.limit - self.ledger.spent())
 
     @property
-    def charged_here(self) -> frozenset[int]:
-        """The numbers of the charges on the ledger that this thread made."""
+    def charged_here(self) -> frozenset[str]:
+        """The ids of the last requests that this thread made, some of which are charges on the ledger."""
         return frozenset(self._passage.charged_here)
 
     def cost_of(self, measurements: Sequence[Measurement]) -> Loss:

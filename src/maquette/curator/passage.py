@@ -98,11 +98,11 @@ class Passage:
         )
         cost = self.loss(units)
         self._check_released(asked.id)
+        self.charged_here.append(asked.id)  # first: a charge may be durable though reserving it was interrupted
         ticket = self._reserve(asked)
         if isinstance(ticket, Recorded):
             self._check_released(asked.id)
             return unpack(ticket.answer), cost
-        self.charged_here.append(ticket.seq)
 
         def found() -> tuple[bytes, bool]:
             with np.errstate(all="ignore"):  # a caller may have set it to raise, and rows would decide whether it does
@@ -117,11 +117,11 @@ class Passage:
         return unpack(recorded), cost
 
     @property
-    def charged_here(self) -> deque[int]:
-        """The numbers of the last charges that this thread made: what others ask meanwhile is not among them."""
+    def charged_here(self) -> deque[str]:
+        """The ids of the last requests that this thread made: what others ask meanwhile is not among them."""
         if not hasattr(self._thread, "charged"):
             self._thread.charged = deque(maxlen=REMEMBERED)
-        charged: deque[int] = self._thread.charged
+        charged: deque[str] = self._thread.charged
         return charged
 
     @contextmanager

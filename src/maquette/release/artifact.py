@@ -117,7 +117,7 @@ def _own(curator: Curator, units: int) -> tuple[str, ...]:
     own = curator.charged_here
     found: list[str] = []
     left = units
-    made = [each for each in curator.ledger.charges() if each.seq in own and each.analyst == CUSTODIAN]
+    made = [each for each in curator.ledger.charges() if each.id in own and each.analyst == CUSTODIAN]
     for charge in reversed(made):
         if left <= 0:
             break
