@@ -79,8 +79,8 @@ TESTS: dict[str, str] = {  # the quickest tests that concern each file, those th
     "curator/compiled.py": f"{SURVIVORS} tests/doors/test_compiling.py {DOORS} "
     "-k compiled or agree or clamped or one_by_one or amounts or written_to "
     "or gates and (sums or scores or exhaustive)",
-    "curator/compile.py": f"{SURVIVORS} tests/doors/test_compiling.py -k compiling and not points and not cancel "
-    "and not lies or compile",
+    "curator/compile.py": f"{SURVIVORS} tests/doors/test_compiling.py tests/audit/test_questions.py "
+    "-k beyond_one or compiling and not cancel and not lies",
     "curator/scores.py": f"{SURVIVORS} tests/doors/test_arithmetic.py {DOORS} "
     "-k scores or wrap or measure_error or worst or best",
     "curator/cap.py": f"{SURVIVORS} tests/game/test_lottery.py -k cap or clip",

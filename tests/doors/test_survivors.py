@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
-from maquette.errors import BudgetError
+from gate_tools import Rows, compiled
+from maquette.curator.compiled import AtPoints, tally
+from maquette.curator.scores import Scorer, absolute_total, check_reach, reach, rounded_to
+from maquette.errors import BudgetError, QueryError
 from maquette.privacy import Relation
+from maquette.query import Buckets, Contrasts, Keys, LinearQuery, Marginal, lookup
 from maquette.query.moves import LARGEST, Moves
+from maquette.schema import Integer, Schema
 
 NUMBERS = (-2, -1, 0, 1, 3)
 CONTRASTS = np.array([[1, -1], [2, 1], [0, 3]])  # three combinations of two cells
@@ -107,3 +113,109 @@ def test_the_relation_says_whether_the_number_of_rows_is_public() -> None:
     for kind, rows in (("add-remove", 0), ("replace", -1), ("removed", 1), ("swap", 1)):
         with pytest.raises(BudgetError):
             Relation(kind, rows)  # type: ignore[arg-type]
+
+
+def test_a_price_cannot_be_written_over() -> None:
+    moves = Moves(0, 1, 1)
+    for thing, name in ((moves, "high"), (Relation(), "max_contributions")):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(thing, name, 0)
+
+
+WIDE = Schema([Integer(f"c{i}", 0, 40) for i in range(6)])  # too many cells to count
+POINTS = [dict.fromkeys(WIDE.names, level) for level in (3, 17, 40)]
+AT_POINTS = np.array([[3] * 6] * 2 + [[17] * 6] * 3 + [[40] * 6] * 5 + [[0] * 6, [3, 3, 3, 3, 3, 4]])
+
+
+def test_rows_at_listed_points_are_found_one_by_one() -> None:
+    every, some = compiled(Keys(WIDE, POINTS)), compiled(Marginal(WIDE, (), lookup(WIDE, POINTS[:2])))
+    assert isinstance(every, AtPoints)
+    assert not every.few
+    assert tally(Rows(WIDE, AT_POINTS), every).tolist() == [2, 3, 5]
+    assert tally(Rows(WIDE, AT_POINTS), some) == 5 * some.grid
+
+
+@pytest.mark.parametrize("shape", [(), (2,), (4,), (3, 1)])
+def test_values_of_another_shape_than_was_priced_are_not_released(shape: tuple[int, ...]) -> None:
+    priced = dataclasses.replace(compiled(Keys(WIDE, POINTS)), shape=shape)
+    with pytest.raises(AssertionError, match="another shape"):
+        tally(Rows(WIDE, AT_POINTS), priced)
+
+
+def test_buckets_go_where_they_say_beside_any_axes() -> None:
+    schema = Schema([Integer("age", 0, 9), Integer("x", 0, 2)])
+    levels = np.arange(10)
+    parts = [LinearQuery.product(schema, {"age": (levels >= low) & (levels < low + 2)}) for low in (0, 3, 6)]
+    buckets = Buckets("k", ("one", "two", "three"), tuple(parts))
+    records = np.random.default_rng(3).integers(0, [10, 3], (200, 2))
+    table = np.zeros((3, 3), dtype=int)
+    for age, x in records:
+        for place, low in enumerate((0, 3, 6)):
+            table[place, x] += low <= age < low + 2
+    for axes, wanted in (([buckets], table.sum(axis=1)), ([buckets, "x"], table), (["x", buckets], table.T)):
+        assert np.array_equal(tally(Rows(schema, records), compiled(Marginal(schema, axes))), wanted)
+
+
+SCHEMA = Schema([Integer("age", 0, 9), Integer("x", 0, 2)])
+HALVES = LinearQuery.product(SCHEMA, {"x": [0, 0.5, 1]})
+
+
+def test_scores_by_hand_on_two_grids() -> None:
+    asked = [compiled(Marginal(SCHEMA, ["x"])), compiled(Marginal(SCHEMA, ["age"], HALVES))]
+    fine = asked[1].grid
+    assert (asked[0].grid, fine) == (1, 2**20)
+    public = [np.zeros(3, dtype=np.int64), np.zeros(10, dtype=np.int64)]
+    relation = Relation("replace", 2)
+    scorer = Scorer(relation, asked, public, weights=[0.5, 2.0], penalties=[1.5, -0.25], over="cells")
+    assert scorer.weights == [64, 256]
+    assert scorer.penalties == [3 * fine // 2, -fine // 4]
+    assert scorer.sensitivity == max(64 * 2 * fine, 256 * 2 * fine)
+    assert scorer.scores(0, np.array([2, -3, 0]), False).tolist() == [
+        64 * (e * fine - 3 * fine // 2) for e in (2, 3, 0)
+    ]
+    signed = scorer.scores(1, np.array([7, -9]), True)
+    assert signed.tolist() == [256 * (e + fine // 4) for e in (7, -9, -7, 9)]
+    whole = Scorer(relation, asked[:1], public[:1], weights=[3.0], penalties=[2.0], over="marginals")
+    assert (whole.weights, whole.penalties, whole.sensitivity) == ([4096], [2], 4096 * 4)
+    assert whole.scores(0, np.array([2, -3, 0]), False).tolist() == [4096 * (5 - 2)]
+    plain = Scorer(relation, asked, public, weights=None, penalties=None, over="marginals")
+    assert (plain.weights, plain.penalties, plain.sensitivity) == ([1, 1], [0, 0], 4 * fine)
+
+
+@pytest.mark.parametrize(
+    ("weights", "penalties"),
+    [([1.0], None), ([1.0, 0.0], None), ([1.0, -1.0], None), ([1.0, np.inf], None), (None, [0.0]), (None, [0, np.nan])],
+)
+def test_weights_and_penalties_that_make_no_score_are_refused(weights: object, penalties: object) -> None:
+    asked = [compiled(Marginal(SCHEMA, ["x"]))] * 2
+    public = [np.zeros(3, dtype=np.int64)] * 2
+    with pytest.raises(QueryError):
+        Scorer(Relation(), asked, public, weights=weights, penalties=penalties, over="cells")  # type: ignore[arg-type]
+
+
+def test_what_might_not_fit_in_64_bits_is_refused_at_2_to_the_62() -> None:
+    check_reach(2**62 - 1, 1)
+    check_reach((2**62 - 1) // 3, 3)
+    for largest, factor in ((2**62, 1), (2**31, 2**31), (2**61, 2)):
+        with pytest.raises(QueryError):
+            check_reach(largest, factor)
+    asked = compiled(Marginal(SCHEMA, ["age"], HALVES))
+    assert reach(asked) == 2**32 * 2**20
+    assert reach(compiled(Contrasts(Marginal(SCHEMA, ["x"]), [np.array([[1, -2, 0], [3, 4, 0]])]))) == 2**32 * 6
+    assert absolute_total(np.array([3, -5, 1])) == 15  # the largest, as often as there are numbers: enough for a bound
+    assert absolute_total(np.array([2**61, -(2**61), 1])) == 2**62 + 1
+    assert absolute_total(np.zeros(0, dtype=np.int64)) == 0
+    far = [np.zeros(3, dtype=np.int64), np.full(10, 2**59)]
+    with pytest.raises(QueryError):
+        Scorer(Relation(), [compiled(Marginal(SCHEMA, ["x"])), asked], far, weights=None, penalties=None, over="cells")
+    for penalty in (2.0**42, -(2.0**42)):
+        with pytest.raises(QueryError):
+            Scorer(Relation(), [asked], far[1:], weights=None, penalties=[penalty], over="cells")
+
+
+def test_public_answers_are_rounded_to_the_grid_or_refused() -> None:
+    assert rounded_to(np.array([1.25, -0.5, 0.3]), 4).tolist() == [5, -2, 1]
+    assert rounded_to(np.array([2.0**58, -(2.0**58)]), 4).tolist() == [2**60, -(2**60)]
+    for bad in (2.0**58 * 1.01, -(2.0**58) * 1.01, np.inf, np.nan):
+        with pytest.raises(QueryError):
+            rounded_to(np.array([0.0, bad]), 4)
