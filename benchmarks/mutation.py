@@ -39,7 +39,7 @@ from recording import record  # noqa: E402
 PAGE = ROOT / "docs" / "theory" / "survivors.md"
 SEED = 14
 ARROW = " → "
-SLOWEST = 60.0  # seconds before a mutant counts as killed: its test command takes a few
+SLOWEST = 25.0  # seconds before a mutant counts as killed: its test command takes a few
 LIBRARIES = (
     "numba",
     "scipy.stats",

@@ -5,13 +5,19 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterator
+from decimal import Decimal, localcontext
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from gate_tools import Rows, compiled
+from maquette.curator import cap as cap_module
+from maquette.curator.cap import clipped
 from maquette.curator.compiled import AtPoints, tally
+from maquette.curator.exact import sum_reaches
 from maquette.curator.scores import Scorer, absolute_total, check_reach, reach, rounded_to
+from maquette.curator.sparse_vector import resampled, unresampled, zcdp
 from maquette.errors import BudgetError, QueryError
 from maquette.privacy import Relation
 from maquette.query import Buckets, Contrasts, Keys, LinearQuery, Marginal, lookup
@@ -219,3 +225,77 @@ def test_public_answers_are_rounded_to_the_grid_or_refused() -> None:
     for bad in (2.0**58 * 1.01, -(2.0**58) * 1.01, np.inf, np.nan):
         with pytest.raises(QueryError):
             rounded_to(np.array([0.0, bad]), 4)
+
+
+def test_scores_are_clipped_at_the_largest_level_that_the_cap_allows() -> None:
+    """Against the definition, level by level, in 60 digits."""
+    rng = np.random.default_rng(11)
+
+    def reaches(scores: np.ndarray, level: int, scale: Fraction, cap: int) -> bool:
+        terms = [(Decimal(min(int(s) - level, 0)) * scale.denominator / scale.numerator).exp() for s in scores]
+        return sum(terms) >= cap
+
+    with localcontext() as context:
+        context.prec = 60
+        for _ in range(150):
+            scores = rng.integers(-20, 20, rng.integers(1, 9))
+            scale, cap = Fraction(int(rng.integers(1, 40)), 4), int(rng.integers(1, len(scores) + 1))
+            level = max(x for x in range(-21, 21) if reaches(scores, x, scale, cap) and x <= scores.max())
+            assert clipped(scores, scale, cap).tolist() == np.minimum(scores, level).tolist()
+    tied = np.array([5, 5, 5, -900])  # three terms of 1 make exactly 3
+    assert clipped(tied, Fraction(1), 3).tolist() == tied.tolist()
+    assert clipped(np.array([7, 5, 5, 5]), Fraction(1, 100), 3).tolist() == [5, 5, 5, 5]
+    assert clipped(np.array([4]), Fraction(1), 1).tolist() == [4]
+
+
+def test_a_level_that_floats_cannot_decide_is_decided_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """2 + exp(-40) is above 2 by less than a float can tell."""
+    asked: list[int] = []
+    monkeypatch.setattr(cap_module, "sum_reaches", lambda *given: asked.append(1) or sum_reaches(*given))
+    assert clipped(np.array([9, 9, -31]), Fraction(1), 2).tolist() == [9, 9, -31]
+    assert asked == [1]
+    assert clipped(np.array([9, 9, 9]), Fraction(1), 2).tolist() == [9, 9, 9]
+    assert asked == [1]
+    assert sum_reaches([Fraction(0), Fraction(90)], [2, 1], 2)
+    assert not sum_reaches([Fraction(0), Fraction(90)], [1, 1], 2)
+    assert sum_reaches([Fraction(0)], [2], 2)
+    assert sum_reaches([Fraction(0), Fraction(1, 10**60)], [1, 1], 1)
+    assert not sum_reaches([Fraction(1, 10**60)], [2], 2)
+
+
+@pytest.mark.parametrize(("hits", "sensitivity", "numeric"), list(itertools.product((1, 2, 5), (1, 3), (False, True))))
+def test_noise_of_guards_by_the_formulas_of_the_theory(hits: int, sensitivity: int, numeric: bool) -> None:
+    """Scales of NumericSparse, of its zCDP form and of one threshold for all hits; costs computed back from them."""
+    asked = {"hits": hits, "sensitivity": sensitivity, "numeric": numeric}
+    near = {"rel": 3e-6}
+    tests = 8 / 9 if numeric else 1.0
+    made = resampled(epsilon=1.5, **asked)  # type: ignore[arg-type]
+    assert float(made.threshold_scale) == pytest.approx(2 * hits * sensitivity / (1.5 * tests), **near)
+    assert float(made.query_scale) == pytest.approx(4 * hits * sensitivity / (1.5 * tests), **near)
+    if numeric:
+        assert float(made.scales()["answer"]) == pytest.approx(hits * sensitivity * 9 / 1.5, **near)
+    assert 1.5 * (1 - 1e-5) <= made.epsilon <= 1.5  # type: ignore[operator]
+    laplace = made.rho
+    run, answer = 1.5 * tests / hits, 1.5 / 9 / hits
+    assert float(laplace) == pytest.approx(hits * (run**2 + numeric * answer**2) / 2, rel=1e-5)
+
+    part = 0.9 if numeric else 1.0
+    made = zcdp(rho=0.7, **asked)  # type: ignore[arg-type]
+    unit = sensitivity / (2 * part * 0.7 / hits) ** 0.5
+    assert float(made.threshold_scale) == pytest.approx(2 * unit, **near)
+    assert float(made.query_scale) == pytest.approx(4 * unit, **near)
+    assert 0.7 * (1 - 1e-5) <= made.rho <= 0.7
+    assert (made.epsilon is None) == numeric
+    if numeric:
+        assert float(made.scales()["answer"]) == pytest.approx(hits * sensitivity**2 / (2 * 0.07), **near)
+
+    made = unresampled(epsilon=1.5, **asked)  # type: ignore[arg-type]
+    threshold = 1.5 * tests / (1 + (2 * hits) ** (2 / 3))
+    assert float(made.threshold_scale) == pytest.approx(sensitivity / threshold, **near)
+    assert float(made.query_scale) == pytest.approx(2 * hits * sensitivity / (1.5 * tests - threshold), **near)
+    assert 1.5 * (1 - 1e-5) <= made.epsilon <= 1.5  # type: ignore[operator]
+    assert [times for _, times in made.kinds] == [1, hits][: 1 + numeric]
+    assert len(made.event.events) == 1 + numeric * hits
+    for bad in ({"hits": 0}, {"sensitivity": 0}, {"epsilon": 0.0}, {"epsilon": float("inf")}, {"epsilon": -1.0}):
+        with pytest.raises(BudgetError):
+            resampled(**{"epsilon": 1.5, **asked, **bad})  # type: ignore[arg-type]
