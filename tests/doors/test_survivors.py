@@ -11,14 +11,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+import maquette as mq
 from gate_tools import Rows, compiled
+from maquette.audit import ScriptedNoise
 from maquette.curator import cap as cap_module
 from maquette.curator.cap import clipped
 from maquette.curator.compiled import AtPoints, tally
 from maquette.curator.exact import sum_reaches
 from maquette.curator.scores import Scorer, absolute_total, check_reach, reach, rounded_to
 from maquette.curator.sparse_vector import resampled, unresampled, zcdp
-from maquette.errors import BudgetError, QueryError
+from maquette.errors import BudgetError, GuardSealed, QueryError
 from maquette.privacy import Relation
 from maquette.query import Buckets, Contrasts, Keys, LinearQuery, Marginal, lookup
 from maquette.query.moves import LARGEST, Moves
@@ -299,3 +301,29 @@ def test_noise_of_guards_by_the_formulas_of_the_theory(hits: int, sensitivity: i
     for bad in ({"hits": 0}, {"sensitivity": 0}, {"epsilon": 0.0}, {"epsilon": float("inf")}, {"epsilon": -1.0}):
         with pytest.raises(BudgetError):
             resampled(**{"epsilon": 1.5, **asked, **bad})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_a_guard_says_how_many_hits_are_left_and_when_it_is_sealed(lazy: bool) -> None:
+    table = mq.open_table({"age": [1, 2, 3], "x": [0, 1, 2]}, SCHEMA)
+    budget = mq.Budget(epsilon=2.0, delta=1e-6 if lazy else 0.0, accounting="basic" if lazy else "pure")
+    with mq.Curator(table, budget, noise=ScriptedNoise([0] * 20)) as curator:
+        named = {"threshold": 5.0, "hits": 2, "epsilon": 1.0}
+        guard = curator.lazy_guard(**named, experimental=True) if lazy else curator.guard(**named)
+        query = LinearQuery.constant(SCHEMA, 1.0)
+        seen = [(guard.hits_left, guard.sealed)]
+        for answer in (3.0, 90.0, 90.0):
+            guard.test(query, answer)
+            seen.append((guard.hits_left, guard.sealed))
+        assert seen == [(2, False), (2, False), (1, False), (0, True)]
+        with pytest.raises(GuardSealed):
+            guard.test(query, 90.0)
+
+
+def test_a_lottery_reads_cells_and_directions_back_from_its_draws() -> None:
+    table = mq.open_table({"age": [1, 2, 3], "x": [0, 1, 2]}, SCHEMA)
+    with mq.Curator(table, mq.Budget(epsilon=2.0), noise=ScriptedNoise([0, 2, 3, 4, 5])) as curator:
+        drawn = curator.lottery([Marginal(SCHEMA, ["x"])]).draw([1.0, 1.0, 1.0], draws=5, epsilon=1.0)
+    assert drawn.cells.tolist() == [0, 2, 0, 1, 2]
+    assert drawn.signs is not None
+    assert drawn.signs.tolist() == [1, 1, -1, -1, -1]
