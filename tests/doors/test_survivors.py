@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Iterator
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -21,7 +22,11 @@ from maquette.curator.exact import sum_reaches
 from maquette.curator.scores import Scorer, absolute_total, check_reach, reach, rounded_to
 from maquette.curator.sparse_vector import resampled, unresampled, zcdp
 from maquette.errors import BudgetError, GuardSealed, QueryError
-from maquette.privacy import Relation
+from maquette.privacy import DiscreteGaussian, DiscreteLaplace, Pure, Relation, Selection
+from maquette.privacy.gdp import GdpAccountant
+from maquette.privacy.pure import PureAccountant
+from maquette.privacy.units import MAX_UNITS, UNITS_PER_ONE
+from maquette.privacy.zcdp import ZcdpAccountant
 from maquette.query import Buckets, Contrasts, Keys, LinearQuery, Marginal, lookup
 from maquette.query.moves import LARGEST, Moves
 from maquette.schema import Integer, Schema
@@ -327,3 +332,33 @@ def test_a_lottery_reads_cells_and_directions_back_from_its_draws() -> None:
     assert drawn.cells.tolist() == [0, 2, 0, 1, 2]
     assert drawn.signs is not None
     assert drawn.signs.tolist() == [1, 1, -1, -1, -1]
+
+
+def test_units_and_what_they_mean_in_each_currency() -> None:
+    assert (UNITS_PER_ONE, MAX_UNITS) == (10**15, 2**63 - 1)
+    pure, rho, mu = PureAccountant(), ZcdpAccountant(), GdpAccountant()
+    for units, epsilon in ((0, 0.0), (1, 1e-15), (250 * 10**12, 0.25), (3 * 10**15, 3.0)):
+        assert pure.loss(units, 0.0).epsilon == pytest.approx(epsilon, rel=1e-15)
+        assert pure.share(epsilon=epsilon or 1e-15, delta=0.0) == max(1, units)
+    assert pure.loss(10**15, 1e-9).rho is None
+    assert pure.loss(10**15, 1e-9).delta == 0.0
+    assert (rho.loss(10**15, 1e-9).rho, mu.loss(10**15, 1e-9).rho) == (1.0, 0.5)
+    assert (rho.share(rho=0.25, delta=1e-9), mu.share(rho=0.25, delta=1e-9)) == (25 * 10**13, 50 * 10**13)
+    assert [each.selection_gain for each in (pure, rho, mu)] == [1, 2, 2]
+    for each in (rho, mu):
+        assert (each.epsilon_of(0, 0.0), each.epsilon_of(1, 0.0)) == (0.0, np.inf)
+    half = Selection(0.5)
+    assert (pure.units(half), rho.units(half)) == (5 * 10**14, 10**15 // 32)
+    assert (pure.units(Pure(0.5)), rho.units(Pure(0.5))) == (5 * 10**14, 10**15 // 8)
+    assert rho.units(DiscreteGaussian(Fraction(8), Fraction(4))) == 10**15 // 4
+    assert pure.units(DiscreteLaplace(Fraction(8), Fraction(4))) == 10**15 // 2
+
+
+@pytest.mark.parametrize("mu", [0.05, 0.5, 1.0, 3.0])
+def test_the_epsilon_of_a_gaussian_total_is_that_of_its_profile(mu: float) -> None:
+    """delta(epsilon) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu), written out here."""
+    epsilon = GdpAccountant().epsilon_of(round(mu**2 * UNITS_PER_ONE), 1e-6)
+    phi = NormalDist().cdf
+    delta = phi(mu / 2 - epsilon / mu) - np.exp(epsilon) * phi(-mu / 2 - epsilon / mu)
+    assert delta == pytest.approx(1e-6, rel=1e-4)
+    assert GdpAccountant().amount_of(epsilon, 1e-6) == pytest.approx(mu**2, rel=1e-9)
