@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from maquette.curator.scores import Scorer, absolute_total, check_reach, reach, 
 from maquette.curator.sparse_vector import resampled, unresampled, zcdp
 from maquette.errors import BudgetError, GuardSealed, QueryError
 from maquette.privacy import DiscreteGaussian, DiscreteLaplace, Pure, Relation, Selection
+from maquette.privacy.cost import LazyRounds, from_dict
 from maquette.privacy.gdp import GdpAccountant
 from maquette.privacy.pure import PureAccountant
 from maquette.privacy.units import MAX_UNITS, UNITS_PER_ONE
@@ -365,3 +367,14 @@ def test_the_epsilon_of_a_gaussian_total_is_that_of_its_profile(mu: float) -> No
     delta = phi(mu / 2 - epsilon / mu) - math.exp(epsilon) * phi(-mu / 2 - epsilon / mu)
     assert delta == pytest.approx(1e-6, rel=1e-4)
     assert GdpAccountant().amount_of(epsilon, 1e-6) == pytest.approx(mu**2, rel=1e-9)
+
+
+def test_events_without_noise_or_with_parts_of_another_are_refused() -> None:
+    sound: dict[str, Any] = {"hits": 1, "scale": Fraction(4), "sensitivity": Fraction(1), "delta": 1e-9}
+    assert LazyRounds(**sound).scale == 4
+    for broken in ({"scale": 0}, {"sensitivity": 0}, {"hits": 0}, {"hits": True}, {"delta": 0.0}, {"delta": 1.0}):
+        with pytest.raises(BudgetError):
+            LazyRounds(**{**sound, **broken})
+    for description in ({"kind": "pure", "events": 5}, {"kind": "selection", "epsilon": 1.0, "events": 5}):
+        with pytest.raises(BudgetError):
+            from_dict(description)
