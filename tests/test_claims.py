@@ -11,7 +11,14 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 THEORY = ROOT / "docs" / "theory"
-PAGES = ("claims.md", "concurrent-composition.md", "gaussian-accounting.md", "lottery-cap.md", "lazy-rounds.md")
+PAGES = (
+    "claims.md",
+    "concurrent-composition.md",
+    "gaussian-accounting.md",
+    "lottery-cap.md",
+    "lazy-rounds.md",
+    "survivors.md",
+)
 FILE = r"(?:src|tests|benchmarks|docs)/[\w./-]+\.(?:py|md|txt|c)"
 REFERENCE = re.compile(rf"`({FILE})(?:::([\w.]+)|\[([^\]`]+)\])?`")
 

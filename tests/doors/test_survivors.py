@@ -19,6 +19,7 @@ from maquette.audit import ScriptedNoise
 from maquette.curator import cap as cap_module
 from maquette.curator.cap import clipped
 from maquette.curator.compiled import AtPoints, tally
+from maquette.curator.deadline import Moments, Span, Work, seconds
 from maquette.curator.exact import sum_reaches
 from maquette.curator.scores import Scorer, absolute_total, check_reach, reach, rounded_to
 from maquette.curator.sparse_vector import resampled, unresampled, zcdp
@@ -378,3 +379,22 @@ def test_events_without_noise_or_with_parts_of_another_are_refused() -> None:
     for description in ({"kind": "pure", "events": 5}, {"kind": "selection", "epsilon": 1.0, "events": 5}):
         with pytest.raises(BudgetError):
             from_dict(description)
+
+
+def test_a_request_counts_from_the_start_of_its_span_unless_preparing_took_long() -> None:
+    span = Span(8.0, 10.0)
+    assert [span.begin(now, 8.0) for now in (10.0, 10.5, 11.0, 11.01, 20.5)] == [10.0, 10.0, 10.0, 11.01, 20.5]
+    span.released = 18.0
+    assert [span.begin(now, 8.0) for now in (10.5, 18.0, 19.0)] == [18.0, 18.0, 19.0]
+    assert Moments.of(10.0, 8.0) == Moments(16.0, 18.0)
+    for thing, name in ((Work(), "cells"), (Moments(1.0, 2.0), "released")):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(thing, name, 0)
+
+
+def test_auto_is_computed_from_declared_numbers() -> None:
+    asked = [compiled(Marginal(SCHEMA, ["x"])), compiled(Marginal(SCHEMA, ["age", "x"]))]
+    work = Work.of(SCHEMA, asked)
+    assert (work.columns, work.cells) == (2 + 3, 3 + 30)
+    assert seconds("auto", 10**6, work) == pytest.approx(0.5 + 1e-7 * 10**6 * 5 + 2e-6 * 33)
+    assert seconds(2.5, None, work) == 2.5
