@@ -104,13 +104,16 @@ TESTS: dict[str, str] = {  # the quickest tests that concern each file, those th
     "-k order or replay or record or guard or late or told",
     "curator/deadline.py": f"{SURVIVORS} tests/timing/test_deadlines.py -k not compiled_kernel",
     "privacy/ledger/head.py": f"{SURVIVORS} tests/ledger/test_ledger_head.py -k not changed_byte and not mixture",
-    "privacy/ledger/chain.py": f"{SURVIVORS} tests/ledger/test_ledger_tampering.py -k event or key or receipt",
+    "privacy/ledger/chain.py": f"{SURVIVORS} tests/ledger/test_ledger_tampering.py -k event or key or receipt or macs",
     "privacy/ledger/replay.py": f"{SURVIVORS} tests/ledger/test_ledger_protocol.py "
-    "tests/ledger/test_ledger_tampering.py -k restart or edited or anchor or key or receipt or no_ledger or lists",
+    "tests/ledger/test_ledger_tampering.py "
+    "-k restart or edited or terms or anchor or key or receipt or no_ledger or lists",
     "privacy/ledger/sqlite.py": f"{SURVIVORS} tests/ledger/test_ledger_protocol.py",
     "curator/exact.py": f"{SURVIVORS} tests/noise/test_noise_exact.py",
     "curator/noise.py": f"{SURVIVORS} tests/noise/test_noise_exact.py tests/noise/test_noise_source.py "
-    "-k not fork and not lint and not randomness",
+    "tests/noise/test_noise_laws.py tests/noise/test_noise_selection.py tests/audit/test_checks.py "
+    "-k test_noise_exact or laplace_law or gaussian_law or mechanism_law or flip_law "
+    "or out_of_range or sizes or saturate or up_ or library_passes and (tail or sampler or noise or zero)",
 }
 
 
