@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from gate_tools import Rows, compiled
 from maquette.audit import ScriptedNoise
 from maquette.curator import cap as cap_module
 from maquette.curator.cap import clipped
+from maquette.curator.compile import _Facts, _summed
 from maquette.curator.compiled import AtPoints, tally
 from maquette.curator.deadline import Moments, Span, Work, seconds
 from maquette.curator.exact import sum_reaches
@@ -398,3 +400,21 @@ def test_auto_is_computed_from_declared_numbers() -> None:
     assert (work.columns, work.cells) == (2 + 3, 3 + 30)
     assert seconds("auto", 10**6, work) == pytest.approx(0.5 + 1e-7 * 10**6 * 5 + 2e-6 * 33)
     assert seconds(2.5, None, work) == 2.5
+
+
+@pytest.mark.parametrize(("constant", "part"), [(-1, [0, 2]), (0, [0, 5]), (3, [0, 2]), (1, [-1, 2]), (4, [0, 1])])
+def test_sums_over_columns_beyond_the_range_of_a_weight_are_refused_by_the_wall_itself(
+    constant: int, part: list[int]
+) -> None:
+    """Linear queries refuse them first; the wall does not rely on it."""
+
+    def weight(constant: int, part: list[int]) -> Any:
+        whole = (constant, {"age": np.array(part), "x": np.array([0, 1])})
+        return SimpleNamespace(sum=SimpleNamespace(whole=lambda grid: whole), grid=4)
+
+    facts = _Facts("key", ("age", "x"), (), 4)
+    sound = _summed(facts, weight(1, [0, 2]))
+    assert sound is not None
+    assert (sound.moves, sound.tops) == (Moves(1, 4, 1), {"age": 2, "x": 1})
+    with pytest.raises(QueryError):
+        _summed(facts, weight(constant, part))
