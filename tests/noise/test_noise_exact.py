@@ -149,3 +149,12 @@ def test_enclosures_of_exp_and_ln_hold_the_truth_and_are_narrow(digits):
         assert low < truth < high
         assert exponent > 64 * digits or high - low <= truth * (1 + exponent) * Fraction(4, 10 ** (digits - 1))
     assert exact._exp_bounds(Fraction(0), digits) == (1, 1)
+
+
+@pytest.mark.parametrize("scale", [Fraction(10), Fraction(2**17 - 1)])
+def test_every_draw_below_2_to_the_46_is_settled_by_exact_arithmetic(scale, monkeypatch):
+    calls: list[int] = []
+    monkeypatch.setattr(noise, "floor_log", lambda u, s: calls.append(u.low) or floor_log(u, s))
+    far = [0, 1, 2, 3, 100, 2**20, 2**40 + 7, 2**45, 2**46 - 1]
+    geometric(np.array(far, dtype=np.uint64), scale)
+    assert calls == far
