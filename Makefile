@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 SUITS := $(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info[:2] < (3, 14) else \
 	"Maquette needs Python 3.11, 3.12 or 3.13; name one, as in: make demo PYTHON=python3.12")'
 
-.PHONY: demo test check mutants bench docs clean
+.PHONY: demo test check mutants mutation bench docs clean
 
 $(VENV)/.runtime: pyproject.toml
 	@$(SUITS)
@@ -40,6 +40,9 @@ check: $(VENV)/.dev
 
 mutants: $(VENV)/.dev
 	$(BIN)/python tests/mutants.py
+
+mutation: $(VENV)/.dev
+	$(BIN)/python benchmarks/mutation.py --log mutation.log --sample 10
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/run.py

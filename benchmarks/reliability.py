@@ -63,6 +63,13 @@ def _sampled(figures: Mapping[str, Any]) -> str:
     return f"{len(samples)} pairs, {min(samples):,} to {max(samples):,} samples per table, {violated} violations"
 
 
+def _mutated(figures: Mapping[str, Any]) -> str:
+    return (
+        f"{figures['tried']:,} tried, a sample of {figures['mutants']:,} in {len(figures['files'])} files: "
+        f"{figures['killed']:,} killed, {figures['survived']:,} survived, {figures['argued']:,} of them argued"
+    )
+
+
 @dataclass(frozen=True)
 class Row:
     """One line of the table: the name it is recorded under, what was tried, the goal, and when it fails."""
@@ -102,6 +109,9 @@ ROWS = (
     ),
     Row("mutants", "broken variants of doors, noise, accounting, ledger, sessions, releases, holdout", "at least 80, "
         "all killed", "a mutant passes the audits", "make mutants"),
+    Row("mutation", "changed operators, numbers and conditions in the wall and the accounting, by cosmic-ray",
+        "each killed, or argued on [Survivors](theory/survivors.md)", "a survivor is not argued", "mutation.py",
+        _mutated),
     Row("kills", "kill -9 of processes that charge and answer", "10,000 kills, 0 overspend, 0 conflicts, 0 unbacked",
         "an answer without its charge, a charge undone, two answers to one request", "faults.py"),
     Row("power", "power-loss images of the ledger's files, also with the log lost", "10,000 images, 0 lost",
@@ -132,7 +142,8 @@ def page(known: Mapping[str, Any]) -> str:
         version = "" if figures is None else figures["version"]
         script = f"`{row.script}`" if row.script else ""
         lines.append(f"| {row.tried} | {row.goal} | {measured} | {row.fails} | {script} | {version} |")
-    return "\n".join([*lines, "", *_grids(known.get("grids")), *_samples(known.get("sampled")), *_fuzz(known)]) + "\n"
+    tables = (*_grids(known.get("grids")), *_samples(known.get("sampled")), *_fuzz(known))
+    return "\n".join([*lines, "", *tables, *_mutations(known.get("mutation"))]) + "\n"
 
 
 def _grids(figures: Mapping[str, Any] | None) -> list[str]:
@@ -169,6 +180,21 @@ def _fuzz(known: Mapping[str, Any]) -> list[str]:
     for name, figures in sorted(found.items()):
         said = ", ".join(f"{word} {count:,}" for word, count in figures["outcomes"].items())
         lines.append(f"| {name.removeprefix('fuzz-')} | {said} |")
+    return [*lines, ""]
+
+
+def _mutations(figures: Mapping[str, Any] | None) -> list[str]:
+    if figures is None:
+        return []
+    lines = [
+        "## Mutants by file",
+        "",
+        "| file | mutants | tried | killed | survived, all argued |",
+        "|---|---|---|---|---|",
+    ]
+    for path, file in figures["files"].items():
+        left = len(file["survived"])
+        lines.append(f"| `{path}` | {file['mutants']:,} | {file['tried']:,} | {file['killed']:,} | {left:,} |")
     return [*lines, ""]
 
 

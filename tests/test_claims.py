@@ -18,6 +18,7 @@ PAGES = (
     "gaussian-accounting.md",
     "lottery-cap.md",
     "lazy-rounds.md",
+    "survivors.md",
 )
 FILE = r"(?:src|tests|benchmarks|docs)/[\w./-]+\.(?:py|md|txt|c)"
 REFERENCE = re.compile(rf"`({FILE})(?:::([\w.]+)|\[([^\]`]+)\])?`")

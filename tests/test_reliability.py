@@ -76,3 +76,13 @@ def test_events_of_samples_are_of_every_kind() -> None:
     found = sampled.events(sampled._selection("exponential", 1.0))
     assert len(found) == 4 + 2 * 2 + 2
     assert all(isinstance(event, np.ndarray) and 0 < event.sum() < 4 for event in found)
+
+
+def test_every_recorded_survivor_is_on_the_page() -> None:
+    figures = recording.recorded()["mutation"]
+    page = (ROOT / "docs" / "theory" / "survivors.md").read_text(encoding="utf-8").splitlines()
+    for path, file in figures["files"].items():
+        listed = "\n".join(line for line in page if line.startswith(f"| `{path}` |"))
+        missing = [after for after in file["survived"] if "`{}`".format(after.replace("|", "\\|")) not in listed]
+        assert not missing, f"survivors of {path} that docs/theory/survivors.md does not argue about: {missing}"
+        assert file["argued"] == len(file["survived"]) == file["tried"] - file["killed"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 import shutil
 import sqlite3
@@ -14,6 +15,7 @@ from ledger_tamper import judge
 from maquette.errors import LedgerCorrupted, LedgerError
 from maquette.privacy.ledger import Receipt, SqliteLedger
 from maquette.privacy.ledger.chain import GENESIS, Chain
+from maquette.privacy.ledger.replay import Replay, verify
 
 FLIPS = 300
 
@@ -283,3 +285,45 @@ def test_a_receipt_names_its_place_in_the_stored_chain(tmp_path: Path) -> None:
     seq, mac = connection.execute("SELECT seq, mac FROM event ORDER BY seq DESC").fetchone()
     connection.close()
     assert receipt == Receipt(seq, mac.hex())
+
+
+def test_macs_are_keyed_blake2b_of_32_bytes_one_for_each_use() -> None:
+    """Ledgers and head files hold them, so another length or use would refuse every ledger there is."""
+    key = bytes(range(32))
+    chain = Chain(key)
+
+    def mac(person: bytes, content: bytes) -> bytes:
+        return hashlib.blake2b(content, digest_size=32, key=key, person=person).digest()
+
+    header = GENESIS + (7).to_bytes(8, "big") + (4).to_bytes(4, "big") + (2).to_bytes(4, "big")
+    assert chain.link(GENESIS, 7, "boot", "[]", b"x") == mac(b"maquette.event", header + b"boot[]x")
+    assert chain.fingerprint("t") == mac(b"maquette.table", b"t").hex()
+    assert chain.seal("t") == mac(b"maquette.head", b"t").hex()
+    for wrong in (31, 33):
+        with pytest.raises(LedgerCorrupted):
+            Chain(bytes(wrong))
+
+
+def test_an_anchor_that_remembers_any_other_event_is_refused(tmp_path: Path) -> None:
+    with opened(tmp_path / "ledger") as ledger:
+        ask(ledger, "a")
+        receipt = ledger.verify()
+    chain = Chain((tmp_path / "ledger.key").read_bytes())
+    connection = sqlite3.connect(tmp_path / "ledger")
+    assert verify(connection, chain, receipt).receipt == receipt
+    for other in (
+        Receipt(receipt.seq, "0" * 64),
+        Receipt(receipt.seq, "f" * 64),
+        Receipt(receipt.seq + 1, receipt.head),
+    ):
+        with pytest.raises(LedgerCorrupted, match="anchor"):
+            verify(connection, chain, other)
+    connection.close()
+
+
+def test_terms_that_change_on_the_way_are_an_event_of_another_ledger() -> None:
+    replay = Replay()
+    replay.follow(1, "terms", {"limit": 5, "format": 1})
+    replay.follow(2, "terms", {"limit": 5, "format": 2})
+    with pytest.raises(LedgerCorrupted, match="terms of the ledger changed"):
+        replay.follow(3, "terms", {"limit": 6, "format": 2})

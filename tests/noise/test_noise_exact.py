@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 from fractions import Fraction
 
 import mpmath
@@ -131,3 +132,29 @@ def test_the_integer_cover_of_the_exponential_mechanism_is_never_below_the_true_
     for d, w in zip(deficits[::50], weights[::50], strict=True):
         assert int(w) >= mpmath.exp(-int(d) * mpmath.mpf(scale.denominator) / scale.numerator) * 2**40
     assert weights[-1] == 2
+
+
+@pytest.mark.parametrize("digits", [20, 41, 62])
+def test_enclosures_of_exp_and_ln_hold_the_truth_and_are_narrow(digits):
+    """The truth to 200 digits; an enclosure of `digits` digits holds it, and is no wider than it needs to be."""
+    far = Context(prec=200, Emin=MIN_EMIN, Emax=MAX_EMAX)
+    for numerator in (1, 3, 2**40 + 1, 2**63 - 25, 2**64 - 1):
+        low, high = exact._log_bounds(numerator, 64, digits)
+        truth = 64 * Fraction(far.ln(Decimal(2))) - Fraction(far.ln(Decimal(numerator)))
+        assert low < truth < high
+        assert high - low <= Fraction(64 * 200, 10**digits)
+    for exponent in (Fraction(1, 3), Fraction(7), Fraction(10**6, 7), Fraction(1, 10**30)):
+        low, high = exact._exp_bounds(exponent, digits)
+        truth = Fraction(far.exp(far.divide(Decimal(-exponent.numerator), Decimal(exponent.denominator))))
+        assert low < truth < high
+        assert exponent > 64 * digits or high - low <= truth * (1 + exponent) * Fraction(4, 10 ** (digits - 1))
+    assert exact._exp_bounds(Fraction(0), digits) == (1, 1)
+
+
+@pytest.mark.parametrize("scale", [Fraction(10), Fraction(2**17 - 1)])
+def test_every_draw_below_2_to_the_46_is_settled_by_exact_arithmetic(scale, monkeypatch):
+    calls: list[int] = []
+    monkeypatch.setattr(noise, "floor_log", lambda u, s: calls.append(u.low) or floor_log(u, s))
+    far = [0, 1, 2, 3, 100, 2**20, 2**40 + 7, 2**45, 2**46 - 1]
+    geometric(np.array(far, dtype=np.uint64), scale)
+    assert calls == far
