@@ -12,6 +12,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -369,5 +370,5 @@ def _flat(place: Sequence[int], shape: Sequence[int]) -> int:
 
 
 def _within(weight: Weight, record: Record, tolerance: float) -> bool:
-    exact, room = weight.weigh(record), weight.error + tolerance
+    exact, room = weight.weigh(record), weight.error + Fraction(tolerance)
     return -room <= exact <= 1 + room
