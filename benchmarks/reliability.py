@@ -56,6 +56,12 @@ def _gridded(figures: Mapping[str, Any]) -> str:
     )
 
 
+def _images(figures: Mapping[str, Any]) -> str:
+    cuts = figures["opened"]["power cut"]
+    further = sum(figures["opened"].values()) - cuts
+    return f"{cuts:,} power cuts, {further:,} images with a further loss, {sum(figures['bad'].values())} bad"
+
+
 def _sampled(figures: Mapping[str, Any]) -> str:
     pairs = figures["pairs"].values()
     samples = [pair["samples"] for pair in pairs]
@@ -115,7 +121,7 @@ ROWS = (
     Row("kills", "kill -9 of processes that charge and answer", "10,000 kills, 0 overspend, 0 conflicts, 0 unbacked",
         "an answer without its charge, a charge undone, two answers to one request", "faults.py"),
     Row("power", "power-loss images of the ledger's files, also with the log lost", "10,000 images, 0 lost",
-        "a told answer or a charge is gone, or an older state opens", "faults.py"),
+        "a told answer or a charge is gone, or an older state opens", "faults.py", _images),
     Row("tampering", "ledgers set back, forked, edited", "1,000 of 1,000 refused", "one opens", "faults.py"),
     Row("timing", "time of answers on neighbouring and extreme tables, with a deadline", "AUC below 0.51 over 100,000 "
         "pairs", "the time tells the tables apart", "timing.py"),
