@@ -155,6 +155,7 @@ class Compiler:
             return ByRecord(
                 **said,
                 moves=moves,
+                few=False,
                 weigh=lambda records: np.broadcast_to(weigh(self._records(records)), len(records)),
                 place=lambda records: np.broadcast_to(_places(table, self._records(records)), len(records)),
             )

@@ -61,6 +61,8 @@ class Compiled(ABC):
     grid: int
     """Values are whole numbers of 1/grid."""
     moves: Moves
+    few: bool = True
+    """Whether it reads the counts of its columns; records otherwise, of which there may be too many cells."""
 
     @property
     def cells(self) -> int:
@@ -70,7 +72,7 @@ class Compiled(ABC):
     @property
     def reads(self) -> Sequence[tuple[str, ...]]:
         """The column sets whose counts it reads; none where it reads records."""
-        return [self.columns]
+        return [self.columns] if self.few else []
 
     @abstractmethod
     def values(self, engine: Engine) -> Integers:
@@ -122,11 +124,6 @@ class ByRecord(Compiled):
     weigh: Callable[[Records], Integers]
     place: Callable[[Records], Integers]
 
-    @property
-    def reads(self) -> Sequence[tuple[str, ...]]:
-        """No counts."""
-        return []
-
     def values(self, engine: Engine) -> Integers:
         """Added up over the records."""
         total = np.zeros(self.shape, dtype=np.int64)
@@ -170,12 +167,6 @@ class AtPoints(Compiled):
     weights: Integers | None
     index: KeyIndex
     positions: tuple[int, ...]
-    few: bool
-
-    @property
-    def reads(self) -> Sequence[tuple[str, ...]]:
-        """The counts of its columns, where these are few."""
-        return [self.columns] if self.few else []
 
     def values(self, engine: Engine) -> Integers:
         """Read at the points, or found among the records; a row is at one point at most."""
@@ -216,12 +207,6 @@ class Signed(Compiled):
     """Parities of two-level columns: a row adds +1 or -1 to each."""
 
     parities: Parities
-    few: bool
-
-    @property
-    def reads(self) -> Sequence[tuple[str, ...]]:
-        """The joint table, where that is small."""
-        return [self.columns] if self.few else []
 
     def values(self, engine: Engine) -> Integers:
         """Transformed from the joint table, or counted bit by bit."""

@@ -55,12 +55,9 @@ FACTS = {
     "accuracy": "what a theorem promises",
     "ledger_units": "all that was charged to the table by then, in steps of 1e-15",
 }
-ABSENT = {
-    "unit": "none: every row is protected by itself",
-    "accuracy": "none stated",
-    "rho": "not in use",
-    "ledger_units": "not stated",
-}
+ABSENT = {"unit": "none: every row is protected by itself", "rho": "not in use"} | dict.fromkeys(
+    ("accuracy", "ledger_units"), "none stated"
+)
 POLICY = "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data:"
 
 
