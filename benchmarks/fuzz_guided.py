@@ -20,13 +20,13 @@ import atheris
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "fuzz"))
 
-with atheris.instrument_imports(include=["maquette.query", "maquette.schema", "maquette.release", "tomllib"]):
+with atheris.instrument_imports(include=["maquette.query", "maquette.schema", "maquette.releases", "tomllib"]):
     from fuzz_runner import Broken
     from fuzz_targets import target_of
 
-    import maquette.query.sql
-    import maquette.query.sql_parse
-    import maquette.release.storage
+    import maquette.query.sql.parser
+    import maquette.query.sql.statement
+    import maquette.releases.storage
     import maquette.schema.importers
     import maquette.schema.toml  # noqa: F401
 

@@ -26,9 +26,9 @@ from typing import Any
 import numpy as np
 
 import maquette as mq
-from maquette.audit import ScriptedNoise, reference_scales, reference_transcript
+from maquette.audit.reference import ScriptedNoise, reference_scales, reference_transcript
 from maquette.curator.guard import GRID
-from maquette.curator.sparse_vector import SparseVector, resampled, unresampled, zcdp
+from maquette.curator.sparse_vector import SparseVector, concentrated, resampled, unresampled
 from maquette.errors import GuardSealed
 from maquette.query import Marginal
 
@@ -115,7 +115,7 @@ STREAMS = (
     ((2, 2), (1, 1), (0, 0), (-1, -1)),
     ((0, 5), (0, 5), (4, 6), (4, 6)),
 )
-MAKERS: dict[str, Any] = {"resampled": resampled, "unresampled": unresampled, "zcdp": zcdp}
+MAKERS: dict[str, Any] = {"resampled": resampled, "unresampled": unresampled, "zcdp": concentrated}
 
 
 def sparse_vectors() -> Iterator[Callable[[], Run]]:

@@ -16,8 +16,8 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from maquette.auditing import Findings, audit_batch
-from maquette.auditing.questions import PER_TABLE
+from maquette.audit import Findings, audit_batch
+from maquette.audit.questions import PER_TABLE
 
 
 def main() -> int:

@@ -25,7 +25,7 @@ import numpy as np
 from scipy import stats
 
 import maquette as mq
-from maquette.audit import (
+from maquette.audit.reference import (
     Guard,
     discrete_laplace,
     epsilon_lower_bound,

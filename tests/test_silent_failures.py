@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import maquette as mq
-from maquette.audit import ScriptedNoise
+from maquette.audit.reference import ScriptedNoise
 from maquette.curator import Curator, noise
 from maquette.errors import BudgetError, LedgerLocked, MaquetteError, RequestLost
 

@@ -22,7 +22,7 @@ from rich.table import Table
 
 import maquette as mq
 from maquette.query import Cuts, bipartitions, cut, cuts, edge_schema
-from maquette.release import cut_construction
+from maquette.releases import cut_construction
 from maquette.session import OnlineIC, cut_rule
 from maquette.theory.cuts import dense_from, graph_norm
 

@@ -18,7 +18,7 @@ from rich.table import Table
 import maquette as mq
 from maquette.hypothesis import BlockPolynomial
 from maquette.query import LinearQuery, Marginal
-from maquette.release import coefficients, projection
+from maquette.releases import coefficients, projection
 
 Answer = Callable[[LinearQuery], float]
 Method = Callable[[mq.Curator], Answer]

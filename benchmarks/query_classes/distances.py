@@ -18,7 +18,7 @@ from rich.table import Table
 import maquette as mq
 from maquette.errors import QueryError
 from maquette.query import Box, Distances, LinearQuery
-from maquette.release import distance_construction, histograms
+from maquette.releases import distance_construction, histograms
 from maquette.session import OnlineIC, distance_rule
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-9}

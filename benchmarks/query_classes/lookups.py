@@ -20,11 +20,11 @@ import maquette as mq
 from maquette.hypothesis import SparseWeights
 from maquette.privacy.conversion import zcdp_rho
 from maquette.query import Lookup, LowSensitivityQuery, Statistic, lookup
-from maquette.release.functions import construct_functions, net_of_functions
-from maquette.release.lookups import look_up
-from maquette.release.net import Net
+from maquette.releases.classes.lookups import look_up
+from maquette.releases.nets.functions import construct_functions, net_of_functions
+from maquette.releases.nets.net import Net
 from maquette.session import OnlineIC
-from maquette.session.functions import OnlineFunctions
+from maquette.session.textbook.functions import OnlineFunctions
 from maquette.theory.online import tight
 from maquette.theory.updates import sparse
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from maquette.auditing import Audit, audit, run
-from maquette.auditing.exact_losses import Loss
-from maquette.auditing.findings import Fault
-from maquette.auditing.mutants import MUTANTS, Mutant
-from maquette.auditing.sampled import Bound, check_bounds
+from maquette.audit import Audit, audit, run
+from maquette.audit.exact_losses import Loss
+from maquette.audit.findings import Fault
+from maquette.audit.mutants import MUTANTS, Mutant
+from maquette.audit.sampled import Bound, check_bounds
 from maquette.cli import main
 
 FEW = tuple(mutant for mutant in MUTANTS if mutant.killer in ("order of steps", "accounting", "minus zero"))[:4]
@@ -123,7 +123,7 @@ def test_the_command_writes_the_page_and_its_exit_code_says_how_it_went(
     found: Audit, sound: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     results = [replace(result, failure=None if sound else "broken") for result in found.results]
-    monkeypatch.setattr("maquette.auditing.audit", lambda **_: replace(found, results=results))
+    monkeypatch.setattr("maquette.audit.audit", lambda **_: replace(found, results=results))
     page = tmp_path / "audit.html"
     assert _command(monkeypatch, "--out", str(page)) == (0 if sound else 1)
     assert "Privacy audit" in page.read_text(encoding="utf-8")
@@ -133,7 +133,7 @@ def test_the_command_writes_the_page_and_its_exit_code_says_how_it_went(
 
 
 def test_a_page_that_cannot_be_written_is_refused_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("maquette.auditing.audit", lambda **_: pytest.fail("it ran"))
+    monkeypatch.setattr("maquette.audit.audit", lambda **_: pytest.fail("it ran"))
     assert _command(monkeypatch, "--out", str(tmp_path / "nowhere" / "audit.html")) == 1
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from maquette.auditing.checks import CHECKS
-from maquette.auditing.mutants import MUTANTS, Mutant
+from maquette.audit.checks import CHECKS
+from maquette.audit.mutants import MUTANTS, Mutant
 
 
 @pytest.mark.parametrize("check", CHECKS)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import maquette as mq
-from maquette.auditing.mutants import MUTANTS
-from maquette.auditing.order import DOORS, FREE, OutOfOrder, check_door, check_order, check_replay, check_steps
+from maquette.audit.mutants import MUTANTS
+from maquette.audit.order import DOORS, FREE, OutOfOrder, check_door, check_order, check_replay, check_steps
 from maquette.curator import Curator
 from maquette.query import Marginal
 

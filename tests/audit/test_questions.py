@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 import maquette as mq
-from maquette.audit.conditions import Condition
-from maquette.audit.forms import Form, Total
-from maquette.audit.hostile import TRICKS, Hostile
-from maquette.audit.leaves import Additive
-from maquette.audit.quiet import QuietNoise
-from maquette.audit.weighing import And, Constant, Not, Product
-from maquette.auditing import Findings, audit_batch, audit_questions
-from maquette.auditing.mutants import MUTANTS
+from maquette.audit import Findings, audit_batch, audit_questions
+from maquette.audit.mutants import MUTANTS
+from maquette.audit.reference.conditions import Condition
+from maquette.audit.reference.forms import Form, Total
+from maquette.audit.reference.hostile import TRICKS, Hostile
+from maquette.audit.reference.leaves import Additive
+from maquette.audit.reference.quiet import QuietNoise
+from maquette.audit.reference.weighing import And, Constant, Not, Product
 from maquette.query import Keys, LinearQuery, Lookup, additive
 
 QUESTIONS = 20_000

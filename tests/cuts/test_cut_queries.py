@@ -11,7 +11,7 @@ from cut_checks import Exact, multigraph, opened, random_masks, simple_graph
 
 import maquette as mq
 from maquette.query import Marginal, bipartitions, cut, cuts, degrees, edge_schema
-from maquette.query.cut import flow_matrix
+from maquette.query.classes.cuts import flow_matrix
 from maquette.schema import Boolean, Integer, Schema
 
 NAMES = ["north", "south", "east", "west", "sea"]

@@ -15,8 +15,8 @@ from cut_checks import Exact, Seeded, multigraph, opened, random_masks, simple_g
 import maquette as mq
 from maquette.hypothesis import CutDecomposition, MultiplicativeWeights
 from maquette.query import bipartitions, cut, cuts, degrees, edge_schema
-from maquette.release import cut_construction, synthetic_graph
-from maquette.release.cut_construction import RULES
+from maquette.releases import cut_construction, synthetic_graph
+from maquette.releases.classes.cuts import RULES
 from maquette.session import OnlineIC, cut_rule
 from maquette.theory.cuts import graph_norm
 
@@ -187,7 +187,7 @@ def test_without_networkx_the_way_to_get_it_is_told(monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "networkx", None)
     with pytest.raises(mq.QueryError, match=r"pip install 'maquette\[graphs\]'"):
         synthetic_graph(MultiplicativeWeights(GRAPH), edges=3)
-    importlib.import_module("maquette.release.graph")
+    importlib.import_module("maquette.releases.classes.graphs")
 
 
 def test_degrees_are_released_as_two_small_tables() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from maquette.errors import QueryError
 from maquette.query import Combinations, Literals, conjunctions, disjunctions, literal_query, literals_of, where
-from maquette.query import boolean as b
+from maquette.query.classes import boolean as b
 from maquette.schema import Boolean, Category, Integer, Schema
 
 SCHEMA = Schema([Boolean("a"), Category("b", ["no", "yes"]), Boolean("c")])

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import maquette as mq
-from maquette.audit import ScriptedNoise
+from maquette.audit.reference import ScriptedNoise
 from maquette.errors import BudgetExceeded, QueryError
 from maquette.query import Literals, conjunctions, disjunctions, literal_query, marginals, where
-from maquette.release.coefficients import ROWS_SHARE, ParityAnswers, coefficients, largest_degree
+from maquette.releases.classes.coefficients import ROWS_SHARE, ParityAnswers, coefficients, largest_degree
 from maquette.schema import Boolean, Integer, Schema
 from maquette.theory.polynomial import least_interval
 

@@ -9,7 +9,7 @@ import pytest
 
 from maquette.errors import QueryError
 from maquette.privacy.conversion import zcdp_rho
-from maquette.release.projection import project_parities
+from maquette.releases.classes.projection import project_parities
 from maquette.theory import plan_disjunctions
 from maquette.theory.disjunctions import (
     Family,

@@ -11,11 +11,11 @@ import pytest
 
 import maquette as mq
 from gate_tools import compiled, exact, exact_by_records, patched
-from maquette.audit import ScriptedNoise
+from maquette.audit.reference import ScriptedNoise
 from maquette.errors import QueryError
+from maquette.estimates.residuals import Residuals
 from maquette.privacy import Relation
 from maquette.query import Contrasts, Marginal, Parities, residual
-from maquette.release.residuals import Residuals
 from maquette.schema import Boolean, Category, Integer, Schema
 
 SCHEMA = Schema([Boolean("a"), Category("b", ["no", "yes"]), Boolean("c"), Boolean("d")])

@@ -14,11 +14,11 @@ from gate_tools import compiled, tallied
 from maquette.curator.table import engine_of
 from maquette.errors import QueryError
 from maquette.query import Box, Distances, Embedding, LinearQuery, Marginal, additive, average_distance
-from maquette.query.additive import DRAWN, Sum
 from maquette.query.diagram import Diagram, Drawn
 from maquette.query.linear import FINE
+from maquette.query.sums import DRAWN, Sum
 from maquette.schema import Boolean, Integer, Number, Schema
-from maquette.session.need import as_json, from_json
+from maquette.session.question import as_json, from_json
 from maquette.theory import distance as theory
 
 

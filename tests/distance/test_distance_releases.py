@@ -11,15 +11,14 @@ from distance_checks import cube, curator_of, exact, opened, points
 
 import maquette as mq
 from maquette.errors import QueryError
+from maquette.estimates.evidence import NoEvidence
+from maquette.estimates.residuals import Residuals
+from maquette.estimates.sums import estimate_sum
 from maquette.hypothesis import Separable
 from maquette.query import Box, additive
-from maquette.release import Release, distance_construction, histograms
-from maquette.release.evidence import NoEvidence
-from maquette.release.residuals import Residuals
-from maquette.release.sums import estimate_sum
+from maquette.releases import Release, distance_construction, histograms
 from maquette.session import OnlineIC, distance_rule
-from maquette.theory import distance as theory
-from maquette.theory import updates as update_theory
+from maquette.theory import distance as theory, updates as update_theory
 
 ROWS = 3000
 

@@ -12,8 +12,7 @@ from maquette.errors import QueryError
 from maquette.hypothesis import MultiplicativeWeights, Separable
 from maquette.query import Box, LinearQuery, additive, where
 from maquette.schema import Boolean, Integer, Schema
-from maquette.theory import distance as theory
-from maquette.theory import updates as update_theory
+from maquette.theory import distance as theory, updates as update_theory
 
 EVERY_ADVERSARY = pytest.mark.parametrize("adversary", ADVERSARIES)
 

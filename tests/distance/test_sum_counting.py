@@ -15,9 +15,8 @@ import pytest
 
 import maquette as mq
 from gate_tools import Rows, compiled, exact_by_records, tallied
-from maquette.audit import ScriptedNoise
-from maquette.curator import Curator
-from maquette.curator import compile as compile_module
+from maquette.audit.reference import ScriptedNoise
+from maquette.curator import Curator, compile as compile_module
 from maquette.curator.compile import _summed as compile_summed
 from maquette.curator.compiled import Summed, tally
 from maquette.curator.table import Engine, engine_of

@@ -15,7 +15,7 @@ import numpy as np
 
 import maquette as mq
 from gate_tools import compiled, neighbours_of, patched, table_of
-from maquette.audit import (
+from maquette.audit.reference import (
     Call,
     Guard,
     ScriptedNoise,
@@ -27,8 +27,7 @@ from maquette.audit import (
     reference_scales,
     reference_transcript,
 )
-from maquette.curator import Curator
-from maquette.curator import guard as guard_module
+from maquette.curator import Curator, guard as guard_module
 from maquette.errors import GuardSealed
 from maquette.query import Buckets, Contrasts, LinearQuery, Marginal, additive
 from maquette.schema import Boolean, Category, Schema

@@ -18,9 +18,8 @@ from door_checks import POINTS, Rows, neighbours, table, where
 
 import maquette as mq
 from gate_tools import patched
-from maquette.audit import ScriptedNoise, clopper_pearson, discrete_laplace, goodness_of_fit, grid
-from maquette.curator import Curator, LazyGuard
-from maquette.curator import lazy_guard as lazy_module
+from maquette.audit.reference import ScriptedNoise, clopper_pearson, discrete_laplace, goodness_of_fit, grid
+from maquette.curator import Curator, LazyGuard, lazy_guard as lazy_module
 from maquette.errors import BudgetError, GuardSealed, LedgerError
 from maquette.query import LinearQuery
 

@@ -7,7 +7,7 @@ import pytest
 
 import maquette as mq
 from gate_tools import exact, exact_by_records
-from maquette.audit import ScriptedNoise
+from maquette.audit.reference import ScriptedNoise
 from maquette.curator import Curator
 from maquette.errors import QueryError, RequestConflict
 from maquette.privacy import Relation

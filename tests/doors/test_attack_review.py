@@ -14,10 +14,10 @@ import pytest
 
 import maquette as mq
 from gate_tools import Rows, compiled
-from maquette.audit import ScriptedNoise
+from maquette.audit.reference import ScriptedNoise
 from maquette.curator import Curator
 from maquette.curator.compiled import tally
-from maquette.curator.encoding import layout_of
+from maquette.curator.engines.encoding import layout_of
 from maquette.curator.plain import array
 from maquette.errors import QueryError
 from maquette.query import LinearQuery, forms

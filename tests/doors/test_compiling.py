@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import maquette as mq
 from gate_tools import Rows, compiled, exact, exact_by_records
-from maquette.audit import ScriptedNoise
+from maquette.audit.reference import ScriptedNoise
 from maquette.curator import Curator
 from maquette.curator.compiled import AtPoints, ByRecord, Compiled, Weighed, tally
 from maquette.errors import QueryError

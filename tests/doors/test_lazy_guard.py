@@ -16,9 +16,8 @@ from lazy_checks import BASIC, DELTA, LAZY_GATES, PEOPLE, Class, adaptive_delta,
 
 import maquette as mq
 from gate_tools import patched
-from maquette.audit import ScriptedNoise, discrete_laplace
-from maquette.curator import Curator, LazyGuard
-from maquette.curator import lazy_guard as lazy_module
+from maquette.audit.reference import ScriptedNoise, discrete_laplace
+from maquette.curator import Curator, LazyGuard, lazy_guard as lazy_module
 from maquette.curator.passage import Passage
 from maquette.errors import BudgetError, QueryError
 from maquette.privacy import Budget, LazyRounds, basic, from_dict

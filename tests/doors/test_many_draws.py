@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from maquette.audit import discrete_gaussian, discrete_laplace, goodness_of_fit
+from maquette.audit.reference import discrete_gaussian, discrete_laplace, goodness_of_fit
 from maquette.curator import exact, noise
 from maquette.curator.noise import ExactNoise
 from maquette.errors import BudgetError

@@ -18,7 +18,7 @@ from numpy.lib import format as npy
 import maquette as mq
 from gate_tools import exact, exact_by_records
 from maquette.curator import Curator
-from maquette.curator.memory import MemoryEngine
+from maquette.curator.engines.memory import MemoryEngine
 from maquette.curator.noise import ExactNoise
 from maquette.curator.passage import pack, unpack
 from maquette.curator.table import engine_of

@@ -12,9 +12,7 @@ import pytest
 from door_checks import GATES
 
 from gate_tools import one_contribution, patched, shrunk
-from maquette.curator import Curator, desk, scores
-from maquette.curator import compile as compile_module
-from maquette.curator import guard as guards
+from maquette.curator import Curator, compile as compile_module, desk, guard as guards, scores
 from maquette.curator.passage import Passage
 from maquette.curator.sparse_vector import Outcome
 from maquette.privacy import DiscreteLaplace, Relation
@@ -96,7 +94,7 @@ def _errors_not_summed() -> Any:
 
 
 def _selection_without_the_factor_two() -> Any:
-    return patched(desk, "up", lambda scale: scale / 2)
+    return patched(desk, "round_scale_up", lambda scale: scale / 2)
 
 
 def _weights_not_in_the_sensitivity() -> Any:

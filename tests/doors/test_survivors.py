@@ -16,7 +16,7 @@ import pytest
 
 import maquette as mq
 from gate_tools import Rows, compiled
-from maquette.audit import ScriptedNoise
+from maquette.audit.reference import ScriptedNoise
 from maquette.curator import cap as cap_module
 from maquette.curator.cap import clipped
 from maquette.curator.compile import _Facts, _summed
@@ -24,7 +24,7 @@ from maquette.curator.compiled import AtPoints, tally
 from maquette.curator.deadline import Moments, Span, Work, seconds
 from maquette.curator.exact import sum_reaches
 from maquette.curator.scores import Scorer, absolute_total, check_reach, reach, rounded_to
-from maquette.curator.sparse_vector import resampled, unresampled, zcdp
+from maquette.curator.sparse_vector import concentrated, resampled, unresampled
 from maquette.errors import BudgetError, GuardSealed, QueryError
 from maquette.privacy import DiscreteGaussian, DiscreteLaplace, Pure, Relation, Selection
 from maquette.privacy.cost import LazyRounds, from_dict
@@ -292,7 +292,7 @@ def test_noise_of_guards_by_the_formulas_of_the_theory(hits: int, sensitivity: i
     assert float(laplace) == pytest.approx(hits * (run**2 + numeric * answer**2) / 2, rel=1e-5)
 
     part = 0.9 if numeric else 1.0
-    made = zcdp(rho=0.7, **asked)  # type: ignore[arg-type]
+    made = concentrated(rho=0.7, **asked)  # type: ignore[arg-type]
     unit = sensitivity / (2 * part * 0.7 / hits) ** 0.5
     assert float(made.threshold_scale) == pytest.approx(2 * unit, **near)
     assert float(made.query_scale) == pytest.approx(4 * unit, **near)

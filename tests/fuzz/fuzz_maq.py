@@ -21,7 +21,7 @@ from numpy.lib import format as npy
 
 import maquette as mq
 from maquette.errors import DataError, QueryError, SchemaError
-from maquette.release.archive import MANIFEST, SEAL
+from maquette.releases.archive import MANIFEST, SEAL
 
 SCHEMA = mq.Schema([mq.Boolean("smoker"), mq.Category("region", ["n", "e", "s"]), mq.Integer("age", 0, 39, width=10)])
 ROWS = 400

@@ -18,7 +18,7 @@ from fuzz_sql import HOSTILE, PEOPLE, SCHEMAS, WORDS, sentence
 from maquette.errors import QueryError
 from maquette.query import where
 from maquette.query.expression import Always, And, Between, Compare, Expression, In, IsNull, Not, Or, Truth, col
-from maquette.query.sql_parse import predicate
+from maquette.query.sql.parser import predicate
 from maquette.schema import Boolean, Column, Integer, Number, Schema
 
 ODD_LITERALS: tuple[Callable[[], Any], ...] = (

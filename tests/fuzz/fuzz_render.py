@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 
 from maquette.query.expression import Always, And, Between, Compare, Expression, In, IsNull, Not, Or, Truth, plain
-from maquette.query.sql_tree import Aggregate, Case, Item, Select
+from maquette.query.sql.tree import Aggregate, Case, Item, Select
 from maquette.schema.columns import identifier, quoted
 
 

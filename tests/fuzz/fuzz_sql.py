@@ -19,8 +19,8 @@ from fuzz_runner import Broken, Target
 import maquette as mq
 from maquette.errors import BudgetExceeded, MaquetteError, QueryError
 from maquette.query import question, where
-from maquette.query.sql import Statement, parse
-from maquette.query.sql_parse import is_select, predicate, select
+from maquette.query.sql.parser import is_select, predicate, select
+from maquette.query.sql.statement import Statement, parse
 from maquette.schema import Boolean, Category, Column, Date, Integer, Number, Schema
 
 PEOPLE = Schema(

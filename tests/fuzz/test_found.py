@@ -15,7 +15,7 @@ import maquette as mq
 from maquette.errors import DataError, QueryError, SchemaError
 from maquette.query import where
 from maquette.query.expression import Between, Compare, In, IsNull
-from maquette.release.archive import MANIFEST
+from maquette.releases.archive import MANIFEST
 from maquette.schema import Boolean, Category, Date, Integer, Number, Schema
 from maquette.schema.importers import from_mbi, from_smartnoise
 

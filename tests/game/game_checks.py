@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import maquette as mq
-from maquette.audit import exponential_law
+from maquette.audit.reference import exponential_law
 from maquette.curator import Curator, cap, lottery
 from maquette.query import LinearQuery, Marginal
 from maquette.schema import Boolean, Category, Schema

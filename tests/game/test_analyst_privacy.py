@@ -18,7 +18,7 @@ from game_checks import Seeded
 from numpy.typing import NDArray
 
 import maquette as mq
-from maquette.release import analyst_private
+from maquette.releases import analyst_private
 from maquette.theory import game as theory
 
 SCHEMA = mq.Schema([mq.Boolean("a"), mq.Boolean("b")])

@@ -19,9 +19,8 @@ from maquette.distinguisher import Clause, Response, Solver
 from maquette.distinguisher.best_response import enumerated, satisfied
 from maquette.errors import BudgetError, MaquetteError, QueryError
 from maquette.query import Marginal
-from maquette.release import dual_query
-from maquette.release.game import Board
-from maquette.release.game.stakes import QueryPlayer, place_stakes
+from maquette.releases import Board, dual_query
+from maquette.releases.game.budget import QueryPlayer, place_stakes
 from maquette.theory import game as theory
 
 RECORDS = binary(8, 3000, 0)

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from maquette.audit import exponential_law
+from maquette.audit.reference import exponential_law
 from maquette.errors import QueryError
 from maquette.privacy.conversion import zcdp_rho
-from maquette.release.game import Game, Hedge, mixed_answer
-from maquette.theory import game as theory
-from maquette.theory import offline
+from maquette.releases import Game, Hedge, mixed_answer
+from maquette.theory import game as theory, offline
 
 
 def value_by_linear_program(gains: np.ndarray) -> tuple[float, np.ndarray]:

@@ -13,7 +13,7 @@ import pytest
 from game_checks import ANSWERS, ASKED, CELLS, GATES, PURE, SCHEMA, ZCDP, Seeded, Watching, table
 
 from gate_tools import one_contribution
-from maquette.audit import exponential_law, goodness_of_fit
+from maquette.audit.reference import exponential_law, goodness_of_fit
 from maquette.curator import Curator, cap, lottery
 from maquette.curator.exact import sum_reaches
 from maquette.curator.noise import ExactNoise
@@ -61,7 +61,7 @@ MUTANTS = {
         "lottery",
         one_contribution,
     ),
-    "no factor two": ("lottery", _patch(lottery, "up", lambda scale: scale / 2)),
+    "no factor two": ("lottery", _patch(lottery, "round_scale_up", lambda scale: scale / 2)),
     "weights not priced": ("lottery", _patch(lottery.Lottery, "_scores", lambda s, p: 2 * _scores(s, p))),
     "capped ones reflected": ("clip", _patch(cap, "clipped", _reflected)),
     "capped ones dropped": ("lottery", _patch(lottery, "clipped", _dropped)),

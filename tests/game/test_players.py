@@ -16,9 +16,8 @@ import maquette as mq
 from maquette.distinguisher import Clause
 from maquette.errors import BudgetExceeded, MaquetteError, QueryError
 from maquette.query import LinearQuery
-from maquette.release import analyst_private, boosted, both_learn
-from maquette.release.game import Board, Repair
-from maquette.release.game.both_learn import DataPlayer
+from maquette.releases import Board, Repair, analyst_private, boosted, both_learn
+from maquette.releases.game.both_learn import DataPlayer
 from maquette.theory import game as theory
 
 RECORDS = binary(6, 20_000, 0)

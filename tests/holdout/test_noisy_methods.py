@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from maquette.audit import ScriptedNoise
+from maquette.audit.reference import ScriptedNoise
 from maquette.errors import GuardSealed, QueryError
 from maquette.holdout import Holdout
 from maquette.holdout.fixed_point import FINE, SLACK

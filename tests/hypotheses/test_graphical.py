@@ -8,8 +8,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 from graph_checks import MODELS, chosen, counted, random_model, spread, summed, universe, written_out
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from hypothesis_checks import ALPHA, SMALL, random_query
 
 from maquette.errors import QueryError

@@ -11,7 +11,7 @@ from hypothesis_checks import SMALL, VARIANTS, Variant, all_records
 from maquette.errors import QueryError
 from maquette.hypothesis import Median, MirrorDescent, MultiplicativeWeights, Perceptron, WeightedRecords
 from maquette.query import LinearQuery, where
-from maquette.query.low_sensitivity import LowSensitivityQuery
+from maquette.query.classes.low_sensitivity import LowSensitivityQuery
 from maquette.schema import Boolean, Schema
 
 HUGE = Schema([Boolean(f"b{i}") for i in range(200)])

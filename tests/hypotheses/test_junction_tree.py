@@ -7,8 +7,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from maquette.errors import QueryError
 from maquette.hypothesis.elimination import cells_of, mask_of, triangulated

@@ -11,7 +11,7 @@ from hypothesis_checks import SMALL, line, random_net, weigh
 from maquette.errors import QueryError
 from maquette.hypothesis import Median
 from maquette.query import LinearQuery
-from maquette.query.low_sensitivity import LowSensitivityQuery
+from maquette.query.classes.low_sensitivity import LowSensitivityQuery
 
 ROWS = 6
 TINY = line(3)

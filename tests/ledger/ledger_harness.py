@@ -26,8 +26,7 @@ from pathlib import Path
 from ledger_checks import TERMS, request
 
 from maquette.errors import BudgetExceeded, LedgerError, RequestBusy, RequestLost
-from maquette.privacy.ledger import Receipt, Recorded, Request, SqliteLedger, Ticket, inspect
-from maquette.privacy.ledger import head as heads
+from maquette.privacy.ledger import Receipt, Recorded, Request, SqliteLedger, Ticket, head as heads, inspect
 from maquette.privacy.ledger.api import State
 from maquette.privacy.ledger.files import write_new
 from maquette.privacy.ledger.head import Head

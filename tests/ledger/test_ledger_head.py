@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from ledger_checks import TERMS, ask, contents, opened, quick_directory, request, restore, snapshot
 
 from maquette.errors import LedgerCorrupted, LedgerError

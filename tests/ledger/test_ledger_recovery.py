@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from ledger_checks import TERMS, ask, opened, quick_directory, request, restore, snapshot
 
 from maquette.errors import BudgetExceeded, LedgerCorrupted, LedgerError, LedgerLocked, RequestLost

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import maquette as mq
-from maquette.audit import Guard, ScriptedNoise, exponential_law, pattern_loss, patterns, permute_and_flip_law
+from maquette.audit.reference import Guard, ScriptedNoise, exponential_law, pattern_loss, patterns, permute_and_flip_law
 from maquette.curator import Curator
 from maquette.query import LowSensitivityQuery, Statistic
 from maquette.schema import Category, Schema

@@ -13,8 +13,9 @@ import pytest
 from function_checks import FUNCTIONS, GATES, ROWS, SCHEMA, tables
 
 from gate_tools import one_contribution
-from maquette.query import LowSensitivityQuery, Statistic, low_sensitivity
-from maquette.query.low_sensitivity import FINE
+from maquette.query import LowSensitivityQuery, Statistic
+from maquette.query.classes import low_sensitivity
+from maquette.query.classes.low_sensitivity import FINE
 from maquette.schema import Schema
 
 

@@ -9,14 +9,14 @@ import pytest
 from function_checks import PURE, SCHEMA
 
 import maquette as mq
-from maquette.audit import ScriptedNoise
+from maquette.audit.reference import ScriptedNoise
 from maquette.curator import Curator
 from maquette.errors import BudgetExceeded, QueryError
 from maquette.query import LowSensitivityQuery, Statistic, check_sensitivity
-from maquette.release.functions import construct_functions, histograms_of, net_of_functions
-from maquette.release.net import Net
+from maquette.releases.nets.functions import construct_functions, histograms_of, net_of_functions
+from maquette.releases.nets.net import Net
 from maquette.schema import Boolean, Category, Integer, Schema
-from maquette.session.functions import OnlineFunctions
+from maquette.session.textbook.functions import OnlineFunctions
 
 N = 120_000
 NET = Net.small_databases(SCHEMA, 12)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import maquette as mq
-from maquette.audit import Call, ScriptedNoise, exponential_law, permute_and_flip_law
+from maquette.audit.reference import Call, ScriptedNoise, exponential_law, permute_and_flip_law
 from maquette.query import LinearQuery
 from maquette.schema import Category, Schema
 

@@ -11,7 +11,7 @@ from net_checks import QUERIES, SCHEMA, ZCDP, Counts, fractions, observe, open_c
 
 import maquette as mq
 from maquette.query import LinearQuery
-from maquette.release.net import Net, error_bound, local_search, net_mechanism, rows_for, small_db
+from maquette.releases.nets.net import Net, error_bound, local_search, net_mechanism, rows_for, small_db
 from maquette.schema import Boolean, Schema
 
 GRID = 2**-20  # half of the queries' fixed point, twice: how far rounding at the wall can move an error

@@ -11,7 +11,7 @@ from net_checks import QUERIES, SCHEMA, open_counts
 
 import maquette as mq
 from maquette.errors import BudgetError, BudgetExceeded, MaquetteError, QueryError
-from maquette.release.net import Net, local_search, net_mechanism, small_db
+from maquette.releases.nets.net import Net, local_search, net_mechanism, small_db
 from maquette.schema import Boolean, Schema
 
 OTHER = Schema([Boolean("a")])

@@ -10,7 +10,7 @@ import pytest
 from net_checks import QUERIES, SCHEMA, ZCDP, Counts, Seen, observe, replaced, tables
 
 import maquette as mq
-from maquette.release.net import Net, local_search, net_mechanism
+from maquette.releases.nets.net import Net, local_search, net_mechanism
 
 TOLERANCE = 1 + 1e-9
 

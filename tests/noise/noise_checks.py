@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from maquette.audit import discrete_gaussian, discrete_laplace, goodness_of_fit, laplace_tail
+from maquette.audit.reference import discrete_gaussian, discrete_laplace, goodness_of_fit, laplace_tail
 from maquette.curator import noise
 
 RARE = 1e-9

@@ -9,7 +9,7 @@ import numpy as np
 import opendp.prelude as dp
 import pytest
 
-from maquette.audit import discrete_gaussian, discrete_laplace, laplace_tail, same_law
+from maquette.audit.reference import discrete_gaussian, discrete_laplace, laplace_tail, same_law
 from maquette.curator.noise import ExactNoise
 
 SOURCE = ExactNoise()

@@ -8,7 +8,7 @@ import noise_checks as checks
 import numpy as np
 import pytest
 
-from maquette.audit import epsilon_lower_bound, exponential_law, lowest_bit, permute_and_flip_law
+from maquette.audit.reference import epsilon_lower_bound, exponential_law, lowest_bit, permute_and_flip_law
 from maquette.curator.noise import ExactNoise
 
 SOURCE = ExactNoise()

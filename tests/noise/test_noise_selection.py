@@ -9,7 +9,7 @@ import numpy as np
 import opendp.prelude as dp
 import pytest
 
-from maquette.audit import exponential_law, goodness_of_fit, permute_and_flip_law
+from maquette.audit.reference import exponential_law, goodness_of_fit, permute_and_flip_law
 from maquette.curator import exact, noise
 from maquette.curator.noise import ExactNoise
 

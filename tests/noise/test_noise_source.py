@@ -15,7 +15,7 @@ from noise_checks import geometric
 
 import maquette.curator
 from maquette.curator import exact, noise
-from maquette.curator.noise import ExactNoise, up
+from maquette.curator.noise import ExactNoise, round_scale_up
 from maquette.errors import BudgetError
 
 CURATOR = Path(maquette.curator.__file__).parent
@@ -132,17 +132,17 @@ def test_values_saturate_instead_of_wrapping(monkeypatch):
 
 @pytest.mark.parametrize("value", [1e-3, 0.1, 1 / 3, 1.0, 10.0, 12345.678, 1e12, Fraction(2, 3), Fraction(10**30, 7)])
 def test_up_never_lowers_a_scale_and_adds_at_most_one_part_in_a_million(value):
-    rounded = up(value)
+    rounded = round_scale_up(value)
     assert Fraction(value) <= rounded <= Fraction(value) * (1 + Fraction(1, 2**20))
     assert rounded.denominator & (rounded.denominator - 1) == 0
-    assert up(rounded) == rounded
+    assert round_scale_up(rounded) == rounded
 
 
 def test_up_keeps_short_numbers():
-    assert [up(x) for x in (1.0, 0.5, 3.0, 40.0)] == [1, Fraction(1, 2), 3, 40]
+    assert [round_scale_up(x) for x in (1.0, 0.5, 3.0, 40.0)] == [1, Fraction(1, 2), 3, 40]
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, float("inf"), float("nan")])
 def test_up_refuses_what_is_not_a_scale(value):
     with pytest.raises(BudgetError, match="positive finite"):
-        up(value)
+        round_scale_up(value)

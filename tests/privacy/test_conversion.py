@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_mechanism
 from dp_accounting.rdp import RdpAccountant
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy.special import gammaln
 
 from maquette.privacy import ACCOUNTANTS, UNITS_PER_ONE

@@ -9,7 +9,7 @@ import pytest
 
 from maquette.errors import QueryError
 from maquette.privacy.conversion import zcdp_rho
-from maquette.release.projection import project_parities
+from maquette.releases.classes.projection import project_parities
 
 
 def symmetric(upper: np.ndarray, size: int) -> np.ndarray:

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import maquette as mq
-from maquette.audit import ScriptedNoise
+from maquette.audit.reference import ScriptedNoise
 from maquette.errors import QueryError
-from maquette.release.projection import ParityModel, projection
+from maquette.releases.classes.projection import ParityModel, projection
 from maquette.schema import Boolean, Category, Schema
 
 SCHEMA = Schema([Boolean("a"), Category("b", ["no", "yes"]), Boolean("c"), Category("wide", ["x", "y", "z"])])

@@ -5,15 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from query_checks import conditions, encoded, engine_rows, schemas, tables
 
 from gate_tools import exact_by_records
 from maquette.errors import QueryError
 from maquette.query import LinearQuery, col, parse, question, where
 from maquette.query.expression import And, Or
-from maquette.query.sql import Statement
+from maquette.query.sql.statement import Statement
 from maquette.schema import Boolean, Category, Integer, Number, Schema
 
 PEOPLE = Schema(

@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import maquette as mq
 from maquette.query import Keys, LinearQuery, lookup
-from maquette.query.additive import Sum
 from maquette.query.diagram import RESOLUTION
 from maquette.query.linear import Term
+from maquette.query.sums import Sum
 
 
 def _sum(schema: mq.Schema, constant: int, column: str) -> LinearQuery:

@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from maquette.errors import QueryError
 from maquette.query import LinearQuery, Marginal, Statement, col, parse, question, where

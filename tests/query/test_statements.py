@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from query_checks import conditions, encoded, engine_rows, name_sql, schemas, tables
 
 from gate_tools import exact, exact_by_records

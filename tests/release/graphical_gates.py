@@ -18,16 +18,16 @@ from release_checks import Integers, Seeded, open_records, records
 
 import maquette as mq
 from gate_tools import exact_by_records
-from maquette.audit import Call
+from maquette.audit.reference import Call
 from maquette.curator import Curator
 from maquette.curator.passage import Passage
 from maquette.errors import MaquetteError
+from maquette.estimates.merged import MergedModel
+from maquette.estimates.residuals import Residuals
 from maquette.hypothesis.graphical import GraphicalModel
 from maquette.query import Contrasts, Marginal
-from maquette.release.merged import MergedModel
-from maquette.release.residuals import Residuals
 
-loop: Any = importlib.import_module("maquette.release.graphical")
+loop: Any = importlib.import_module("maquette.releases.methods.graphical")
 
 SCHEMA = mq.Schema([mq.Integer("age", 0, 19), mq.Category("region", ["n", "e", "s"]), mq.Boolean("smoker")])
 WORKLOAD = mq.marginals(SCHEMA, k=3)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import maquette as mq
-from maquette.audit import Call, discrete_gaussian
+from maquette.audit.reference import Call, discrete_gaussian
 from maquette.query import LinearQuery
 from maquette.schema import Schema
 

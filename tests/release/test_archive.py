@@ -17,7 +17,7 @@ from release_checks import SCHEMA, Seeded, released, table_of
 
 import maquette as mq
 from maquette.errors import MaquetteError, SchemaError
-from maquette.release.archive import EXPANSION, LIMIT, MANIFEST, SEAL
+from maquette.releases.archive import EXPANSION, LIMIT, MANIFEST, SEAL
 
 GENEROUS = mq.Budget(epsilon=40.0, delta=1e-9)
 ROUNDS = 120

@@ -21,9 +21,9 @@ from release_checks import SCHEMA, Seeded, open_records, records, released, tabl
 
 import maquette as mq
 from maquette.errors import DataError, MaquetteError, QueryError, UnreadableSource
-from maquette.release import Net, net_mechanism, projection
-from maquette.release.archive import MANIFEST, SEAL
-from maquette.release.offline import METHODS
+from maquette.releases import Net, net_mechanism, projection
+from maquette.releases.archive import MANIFEST, SEAL
+from maquette.releases.offline import METHODS
 
 GENEROUS = mq.Budget(epsilon=40.0, delta=1e-9)
 PARTIAL = mq.marginals(SCHEMA, columns=[("smoker", "region"), ("age",)])

@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 
 import maquette as mq
 from maquette.cli import app
-from maquette.release import archive
-from maquette.release.offline import METHODS
-from maquette.report import report
-from maquette.report.subject import subject_of
+from maquette.releases import archive
+from maquette.releases.offline import METHODS
+from maquette.reports import report
+from maquette.reports.subject import subject_of
 
 BUDGET = mq.Budget(epsilon=8.0, delta=1e-9)
 CANARY = "canary-4711"

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import maquette as mq
+from maquette.estimates.graphical_fit import Counted, Estimated, estimates
+from maquette.estimates.residuals import Columns, Residuals, backward, forward, subsets
 from maquette.hypothesis.graphical import GraphicalModel
-from maquette.release.estimation import Counted, Estimated, estimates
-from maquette.release.residuals import Columns, Residuals, backward, forward, subsets
 
 SCHEMA = mq.Schema([mq.Integer("a", 0, 2), mq.Boolean("b"), mq.Integer("c", 0, 3)])
 ROWS = 1000.0

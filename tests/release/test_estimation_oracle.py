@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from test_estimation import PAIRS, ROWS, SCHEMA, fitted, measured
 
+from maquette.estimates.residuals import Columns, Residuals, forward
 from maquette.query import orthonormal
-from maquette.release.residuals import Columns, Residuals, forward
 
 NAMES = tuple(SCHEMA.names)
 CYCLE: list[Columns] = [*PAIRS, ("a", "c")]

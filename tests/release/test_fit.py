@@ -8,13 +8,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from release_checks import BINARY, SCHEMA, counts, records
 
 import maquette as mq
-from maquette.release.fit import Fitted, _Descent, fit
-from maquette.release.residuals import Residuals, forward, subsets
+from maquette.estimates.dense_fit import Fitted, _Descent, fit
+from maquette.estimates.residuals import Residuals, forward, subsets
 from maquette.schema import Schema
 
 Table = np.ndarray

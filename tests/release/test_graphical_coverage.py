@@ -10,7 +10,7 @@ import pytest
 from release_checks import Seeded, open_records, rarely_missed, records, released
 
 import maquette as mq
-from maquette.release.merged import MergedEvidence, MergedModel
+from maquette.estimates.merged import MergedEvidence, MergedModel
 
 SCHEMA = mq.Schema([mq.Integer("age", 0, 21), mq.Category("region", ["n", "e", "s"]), mq.Boolean("smoker")])
 ROWS = records(SCHEMA, 400)

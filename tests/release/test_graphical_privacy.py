@@ -17,10 +17,10 @@ from gate_tools import patched, tallied, wrapped
 from maquette.curator import Curator
 from maquette.curator.passage import Passage
 from maquette.errors import MaquetteError
+from maquette.estimates.graphical_fit import Estimated
+from maquette.estimates.merged import Merging
 from maquette.privacy import DiscreteGaussian, DiscreteLaplace, Relation
 from maquette.query import Marginal
-from maquette.release.estimation import Estimated
-from maquette.release.merged import Merging
 
 Run = loop._Run
 

@@ -12,16 +12,16 @@ import pytest
 from release_checks import BUDGETS, SCHEMA, Seeded, counts, covered, open_records, records, released, table_of
 
 import maquette as mq
+from maquette.estimates.merged import MergedEvidence, MergedModel, Merging
 from maquette.hypothesis.graphical import GraphicalModel
 from maquette.hypothesis.junction_tree import JunctionTree
-from maquette.release.merged import MergedEvidence, MergedModel, Merging
-from maquette.release.selection import Candidate, chosen, groups
+from maquette.releases.methods.selection import Candidate, chosen, groups
 from maquette.schema import Schema
 
 MANY = mq.Schema([mq.Integer("age", 0, 39), mq.Category("region", ["n", "e", "s"]), mq.Boolean("smoker")])
 WIDE = mq.Schema([mq.Integer(f"c{i}", 0, 2 + i % 3) for i in range(12)])
 CLOSE = mq.Budget(rho=5000.0, delta=1e-9)
-loop: Any = importlib.import_module("maquette.release.graphical")
+loop: Any = importlib.import_module("maquette.releases.methods.graphical")
 
 
 def distance(made: mq.Release, schema: Schema, rows: Any, k: int) -> float:

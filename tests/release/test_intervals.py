@@ -13,13 +13,13 @@ import pytest
 from release_checks import BUDGETS, SCHEMA, Seeded, covered, exact, open_records, records, released, table_of
 
 import maquette as mq
-from maquette.audit import discrete_gaussian, discrete_laplace
+from maquette.audit.reference import discrete_gaussian, discrete_laplace
 from maquette.curator import Measurement
 from maquette.errors import QueryError
+from maquette.estimates.residuals import Residuals
+from maquette.estimates.tables import Tables
 from maquette.privacy import DiscreteGaussian, DiscreteLaplace, Loss
 from maquette.query import LinearQuery, Marginal, residual
-from maquette.release.residuals import Residuals
-from maquette.release.tables import Tables
 from maquette.schema import Schema
 
 FREE = Loss(epsilon=0.0, delta=0.0, rho=0.0, units=0, currency="zcdp")

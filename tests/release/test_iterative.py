@@ -16,12 +16,12 @@ import pytest
 from release_checks import Integers, Seeded, counts, open_records, records
 
 import maquette as mq
-from maquette.audit import ScriptedNoise, discrete_laplace, exponential_law
+from maquette.audit.reference import ScriptedNoise, discrete_laplace, exponential_law
 from maquette.hypothesis import MultiplicativeWeights
-from maquette.release.iterative import RULES, Parameters
+from maquette.releases.methods.iterative import RULES, Parameters
 from maquette.schema import Schema
 
-iterative: Any = importlib.import_module("maquette.release.iterative")
+iterative: Any = importlib.import_module("maquette.releases.methods.iterative")
 
 TINY = Schema([mq.Boolean("a"), mq.Category("b", ["x", "y", "z"])])
 WORKLOAD = mq.marginals(TINY, k=2, up_to=True)

@@ -8,7 +8,7 @@ import pytest
 import maquette as mq
 from maquette.errors import QueryError
 from maquette.hypothesis import MultiplicativeWeights, WeightedRecords
-from maquette.release import mwem
+from maquette.releases import mwem
 
 BUDGET = mq.Budget(epsilon=2.0, delta=1e-9)
 

@@ -13,11 +13,11 @@ import pytest
 from release_checks import BINARY, BUDGETS, SCHEMA, Integers, Seeded, open_records, records, released, table_of
 
 import maquette as mq
-from maquette.audit import Call, ScriptedNoise
+from maquette.audit.reference import Call, ScriptedNoise
 from maquette.errors import BudgetExceeded, MaquetteError
-from maquette.release import adaptive
-from maquette.release.offline import METHODS
-from maquette.release.shares import Allocation
+from maquette.estimates.shares import Allocation
+from maquette.releases import adaptive
+from maquette.releases.offline import METHODS
 from maquette.schema import Schema
 
 # What makes a textbook method promise something on a small table.
@@ -201,7 +201,7 @@ def test_an_interrupt_in_the_third_round_releases_what_was_paid(at: int) -> None
 
 
 def test_an_interrupt_while_fitting_releases_a_coarser_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    room: Any = importlib.import_module("maquette.release.everything")
+    room: Any = importlib.import_module("maquette.releases.methods.everything")
     original = room.fit
 
     def interrupted(residuals: Any, **settings: Any) -> Any:

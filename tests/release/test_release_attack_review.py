@@ -19,8 +19,8 @@ from release_checks import SCHEMA, Seeded, released, table_of
 import maquette as mq
 from maquette.errors import BudgetError, MaquetteError, SchemaError
 from maquette.privacy import DiscreteLaplace
-from maquette.release import artifact
-from maquette.release.archive import MANIFEST, SEAL
+from maquette.releases import artifact
+from maquette.releases.archive import MANIFEST, SEAL
 
 
 def sealed(stream: io.BytesIO) -> bytes:

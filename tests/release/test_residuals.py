@@ -8,19 +8,18 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from release_checks import BINARY, SCHEMA, Seeded, counts, open_records, records, table_of
 
 import maquette as mq
 from gate_tools import exact_by_records
-from maquette.audit import ScriptedNoise
+from maquette.audit.reference import ScriptedNoise
 from maquette.curator import Measurement
 from maquette.errors import QueryError
+from maquette.estimates.residuals import Residuals, subsets
+from maquette.estimates.shares import Allocation
 from maquette.privacy import DiscreteGaussian, DiscreteLaplace, Loss
 from maquette.query import Contrasts, Marginal, residual
-from maquette.release.residuals import Residuals, subsets
-from maquette.release.shares import Allocation
 from maquette.schema import Schema
 
 FREE = Loss(epsilon=0.0, delta=0.0, rho=0.0, units=0, currency="zcdp")

@@ -11,7 +11,7 @@ from release_checks import Seeded, counts, open_records, records
 import maquette as mq
 from maquette.hypothesis import WeightedRecords
 from maquette.hypothesis.graphical import GraphicalModel
-from maquette.release import mwem
+from maquette.releases import mwem
 
 SCHEMA = mq.Schema([mq.Boolean(f"b{i}") for i in range(30)])
 ASKED = [("b0", "b1", "b2"), ("b1", "b2", "b3"), ("b2", "b3", "b4"), ("b3", "b4", "b5")]

@@ -7,17 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from release_checks import BUDGETS, Seeded, counts, open_records, records, released
 
 import maquette as mq
 from maquette.errors import QueryError
+from maquette.estimates.dense import DenseModel
+from maquette.estimates.dense_fit import fit
+from maquette.estimates.merged import MergedModel, Merging
+from maquette.estimates.residuals import Residuals
 from maquette.hypothesis.graphical import GraphicalModel
-from maquette.release.dense import DenseModel
-from maquette.release.fit import fit
-from maquette.release.merged import MergedModel, Merging
-from maquette.release.residuals import Residuals
 from maquette.schema import Schema, impossible_cells
 
 COLUMNS = [

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 import maquette as mq
-from maquette.release import Release, adaptive
-from maquette.report import report
+from maquette.releases import Release, adaptive
+from maquette.reports import report
 from maquette.session import Session, online
 
 HOSTILE = '</script><script>alert("x")</script>'

@@ -9,8 +9,8 @@ from report_checks import asked, curator, page, released, session_page, specs
 
 import maquette as mq
 from maquette.privacy import UNITS_PER_ONE
-from maquette.report.account import Line, grouped, marked, numbered, priced
-from maquette.report.subject import subject_of
+from maquette.reports.account import Line, grouped, marked, numbered, priced
+from maquette.reports.subject import subject_of
 
 
 @pytest.mark.parametrize("budget", [mq.Budget(epsilon=2.0), mq.Budget(epsilon=2.0, delta=1e-9, accounting="gdp")])

@@ -10,7 +10,7 @@ from report_checks import HOSTILE
 
 import maquette as mq
 from maquette.holdout import plan as holdout_plan
-from maquette.release import Release
+from maquette.releases import Release
 from maquette.session import Session, online
 
 LEVELS = [f"{HOSTILE}1", "plain", '<img src=x onerror="alert(1)">']

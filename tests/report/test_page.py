@@ -16,10 +16,9 @@ from report_checks import HOSTILE, SCHEMA, asked, curator, page, prose, released
 
 import maquette as mq
 from maquette.errors import DataError, MaquetteError, QueryError
-from maquette.release import Release, archive, gaussian, graphical, iterative_construction, mwem
-from maquette.report import charts, evaluation, registry_entry, report, tables
-from maquette.report import test_data as declared
-from maquette.report.subject import subject_of
+from maquette.releases import Release, archive, gaussian, graphical, iterative_construction, mwem
+from maquette.reports import charts, evaluation, registry_entry, report, tables, test_data as declared
+from maquette.reports.subject import subject_of
 from maquette.session import online
 
 SECTIONS = ["protection", "budget", "columns", "pairs", "doubt", "rounds", "synthetic", "evaluation", "certificate"]

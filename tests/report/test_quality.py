@@ -11,9 +11,8 @@ from report_checks import HOSTILE, SCHEMA, curator, released, rows
 
 import maquette as mq
 from maquette.errors import QueryError
-from maquette.release import mwem
-from maquette.report import similarity, train_on_synthetic
-from maquette.report import test_data as declared
+from maquette.releases import mwem
+from maquette.reports import similarity, test_data as declared, train_on_synthetic
 
 
 def test_good_rows_are_at_noise_level_and_wrong_rows_are_not() -> None:

@@ -17,9 +17,9 @@ from report_checks import SCHEMA, asked, curator, released
 
 import maquette as mq
 from maquette.errors import QueryError
-from maquette.release import gaussian
-from maquette.report import registry_entry
-from maquette.report.subject import subject_of
+from maquette.releases import gaussian
+from maquette.reports import registry_entry
+from maquette.reports.subject import subject_of
 
 TEXT, NUMBER, TEXTS = "text", "number", "texts"
 FIELDS: dict[str, Any] = {

@@ -11,8 +11,8 @@ from scipy.stats import norm
 import maquette as mq
 from maquette.errors import BudgetError
 from maquette.privacy import ACCOUNTANTS, UNITS_PER_ONE, Loss
-from maquette.report import believed, odds_factor, true_positive_rate
-from maquette.report.risk import chance, in_words, number, percent, told
+from maquette.reports import believed, odds_factor, true_positive_rate
+from maquette.reports.risk import chance, in_words, number, percent, told
 
 RATES = [0.0, 1e-4, 0.01, 0.05, 0.3, 0.5, 0.9, 1.0]
 

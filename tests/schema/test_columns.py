@@ -8,8 +8,7 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from maquette.errors import SchemaError
 from maquette.schema import INVALID, Boolean, Category, Column, Date, Integer, Number

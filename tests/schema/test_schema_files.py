@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from maquette.errors import OutOfDomain, PrivacyWarning, QueryError, SchemaError
 from maquette.schema import Boolean, Category, Column, Date, Integer, Number, Schema

@@ -9,12 +9,11 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import maquette as mq
 from maquette.curator.contributions import unit_sql
-from maquette.curator.encoding import present_sql
+from maquette.curator.engines.encoding import present_sql
 from maquette.errors import PrivacyWarning
 from maquette.schema.columns import INVALID, text_sql
 

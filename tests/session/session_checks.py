@@ -23,9 +23,9 @@ from maquette.privacy import DiscreteGaussian, DiscreteLaplace
 from maquette.query import Contrasts, LinearQuery, Marginal, Statement, question
 from maquette.query.linear import Term
 from maquette.schema import Schema
-from maquette.session.lens import ProductLens
-from maquette.session.need import Asked, Need, needs_of
-from maquette.session.shopping import Market
+from maquette.session.precision.lens import ProductLens
+from maquette.session.pricing import Market
+from maquette.session.question import Asked, Need, needs_of
 
 opening: Any = importlib.import_module("maquette.session.opening")
 transcript: Any = importlib.import_module("maquette.session.transcript")

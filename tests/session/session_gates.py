@@ -18,9 +18,8 @@ import numpy as np
 from scipy.special import ndtri
 
 import maquette as mq
-from gate_tools import Rows as Engine
-from gate_tools import tallied
-from maquette.audit import (
+from gate_tools import Rows as Engine, tallied
+from maquette.audit.reference import (
     Guard,
     ScriptedNoise,
     ScriptExhausted,
@@ -32,9 +31,7 @@ from maquette.audit import (
     patterns,
     renyi,
 )
-from maquette.curator import Curator
-from maquette.curator import curator as doors
-from maquette.curator import guard as guards
+from maquette.curator import Curator, curator as doors, guard as guards
 from maquette.errors import BudgetExceeded, MaquetteError
 from maquette.privacy.relation import Kind
 from maquette.query import Contrasts, Marginal

@@ -13,13 +13,14 @@ import numpy as np
 import pytest
 
 import maquette as mq
-from maquette.audit import ScriptedNoise
+from maquette.audit.reference import ScriptedNoise
 from maquette.errors import BudgetError, BudgetExceeded, QueryError
 from maquette.query import LinearQuery
 from maquette.schema import Schema
-from maquette.session.baseline import Baseline
-from maquette.session.exact_cache import ExactCache
-from maquette.session.whole_marginals import OneHistogram, WholeMarginals
+from maquette.session.baselines.baseline import Baseline
+from maquette.session.baselines.exact_cache import ExactCache
+from maquette.session.baselines.one_histogram import OneHistogram
+from maquette.session.baselines.whole_marginals import WholeMarginals
 
 sys.path.append(str(Path(__file__).parent.parent / "release"))
 from release_checks import Seeded, rarely_missed

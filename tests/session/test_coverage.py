@@ -17,10 +17,10 @@ from session_checks import NoNoise, Truth, cells_of, counts_of, curator_of, numb
 import maquette as mq
 from maquette.query import LinearQuery, Marginal
 from maquette.schema import Schema
-from maquette.session.need import Need
+from maquette.session.precision.width import FRESH
+from maquette.session.pricing import Market
+from maquette.session.question import Need
 from maquette.session.record import Direct, Order
-from maquette.session.shopping import Market
-from maquette.session.width import FRESH
 
 Values = np.typing.NDArray[np.float64]
 

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 import maquette as mq
+from maquette.estimates.residuals import subsets
 from maquette.query import Marginal, Statement
-from maquette.query.sql import parse
-from maquette.release.residuals import subsets
+from maquette.query.sql.statement import parse
 from maquette.schema import Schema
 from maquette.schema.columns import Column
-from maquette.session.description import KIND, Description, _condition, described, weighed
-from maquette.session.lens import lens_of
-from maquette.session.need import needs_of
+from maquette.session.precision.description import KIND, Description, _condition, described, weighed
+from maquette.session.precision.lens import lens_of
+from maquette.session.question import needs_of
 
 Values = np.typing.NDArray[np.float64]
 

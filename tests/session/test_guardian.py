@@ -16,9 +16,9 @@ from maquette.errors import BudgetExceeded, GuardSealed, RequestLost
 from maquette.query import Marginal
 from maquette.session import guardian as module
 from maquette.session.guardian import GOOD, Guardian
-from maquette.session.need import Need
+from maquette.session.precision.width import Widths
+from maquette.session.question import Need
 from maquette.session.record import Record
-from maquette.session.width import Widths
 
 SCHEMA = mq.Schema([mq.Boolean("smoker"), mq.Boolean("tall")])
 NEED = Need(Marginal(SCHEMA, (), mq.where(SCHEMA, "smoker")))

@@ -11,7 +11,7 @@ from session_checks import SeededNoise, curator_of
 import maquette as mq
 from maquette.query import Marginal
 from maquette.session.knowledge import Knowledge
-from maquette.session.need import Need
+from maquette.session.question import Need
 
 SCHEMA = mq.Schema([mq.Integer("age", 0, 5), mq.Boolean("smoker"), mq.Category("town", ["a", "b", "c"])])
 CONDITIONS = [

@@ -6,18 +6,17 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from numpy.typing import NDArray
 from session_checks import SeededNoise, curator_of
 
 import maquette as mq
 from maquette.privacy import UNITS_PER_ONE
 from maquette.query import Marginal
-from maquette.session import width
-from maquette.session.lens import CELLS, CellLens
-from maquette.session.need import Need
-from maquette.session.width import laplace_sum
+from maquette.session.precision import width
+from maquette.session.precision.lens import CELLS, CellLens
+from maquette.session.precision.width import laplace_sum
+from maquette.session.question import Need
 
 DOUBTS = (0.9, 0.5, 0.2, 0.05, 1e-2, 1e-3, 1e-6, 1e-9)
 

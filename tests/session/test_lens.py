@@ -6,17 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from session_checks import cells_of
 
 import maquette as mq
+from maquette.estimates.residuals import Columns, forward, subsets
 from maquette.query import LinearQuery, Marginal, Statement
-from maquette.query.sql import parse
-from maquette.release.residuals import Columns, forward, subsets
+from maquette.query.sql.statement import parse
 from maquette.schema import Schema
-from maquette.session.lens import CELLS, CellLens, Lens, Part, ProductLens, Read, TableLens, TooWide, lens_of
-from maquette.session.need import Need, needs_of
+from maquette.session.precision.lens import CELLS, CellLens, Lens, Part, ProductLens, Read, TableLens, TooWide, lens_of
+from maquette.session.question import Need, needs_of
 
 Values = np.typing.NDArray[np.float64]
 

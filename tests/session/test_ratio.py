@@ -6,15 +6,14 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from scipy import stats
 from session_checks import NoNoise, curator_of
 
 import maquette as mq
 from maquette.schema import Schema
-from maquette.session.reading import Reading, corners, fieller, ratio, total
-from maquette.session.width import STEP
+from maquette.session.precision.reading import Reading, corners, fieller, ratio, total
+from maquette.session.precision.width import STEP
 
 Values = np.typing.NDArray[np.float64]
 

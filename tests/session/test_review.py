@@ -15,8 +15,8 @@ from session_gates import numbers
 import maquette as mq
 from maquette.query import Marginal
 from maquette.session import Session
-from maquette.session.need import Need
-from maquette.session.whole_marginals import OneHistogram
+from maquette.session.baselines.one_histogram import OneHistogram
+from maquette.session.question import Need
 
 ROWS = 20_000
 SCHEMA = mq.Schema([mq.Boolean("a"), mq.Boolean("b"), mq.Boolean("c")])

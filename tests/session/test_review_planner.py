@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import maquette as mq
-from maquette.release.answer import Answer, AnswerTable
+from maquette.answers.result import Answer, AnswerTable
 from maquette.schema import Category, Schema
 from maquette.session.knowledge import Knowledge
-from maquette.session.need import Asked, Need, everyone
 from maquette.session.planner import Planner
+from maquette.session.pricing import Market
+from maquette.session.question import Asked, Need, everyone
 from maquette.session.session import Session
-from maquette.session.shopping import Market
 
 ROWS = 2_000
 

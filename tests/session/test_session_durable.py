@@ -19,7 +19,7 @@ from session_checks import SeededNoise
 from session_gates import numbers
 
 import maquette as mq
-from maquette.audit import ScriptedNoise
+from maquette.audit.reference import ScriptedNoise
 from maquette.curator import Curator
 from maquette.errors import LedgerCorrupted, LedgerError, LedgerLocked, LedgerMismatch, MaquetteError
 from maquette.session import Session

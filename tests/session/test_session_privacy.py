@@ -13,22 +13,21 @@ import pytest
 from session_gates import GATES
 
 from gate_tools import one_contribution, tallied
-from maquette.curator import Curator, results
-from maquette.curator import guard as guards
+from maquette.answers.result import AnswerTable
+from maquette.curator import Curator, guard as guards, results
 from maquette.curator.passage import Passage
 from maquette.errors import BudgetExceeded
+from maquette.estimates.dense import DenseModel
 from maquette.privacy import DiscreteGaussian, DiscreteLaplace, Relation
 from maquette.privacy.ledger import SqliteLedger
 from maquette.query import Marginal
-from maquette.release.answer import AnswerTable
-from maquette.release.dense import DenseModel
 from maquette.session import Session, answering, opening, record
 from maquette.session.guardian import guessed
 from maquette.session.knowledge import Knowledge
-from maquette.session.need import Asked, Need
 from maquette.session.planner import Planner
-from maquette.session.reading import Reading
-from maquette.session.shopping import Market
+from maquette.session.precision.reading import Reading
+from maquette.session.pricing import Market
+from maquette.session.question import Asked, Need
 
 Opening = opening._Opening
 Record = record.Record

@@ -13,7 +13,7 @@ from session_checks import SeededNoise, curator_of
 from session_gates import numbers
 
 import maquette as mq
-from maquette.audit import ScriptedNoise
+from maquette.audit.reference import ScriptedNoise
 from maquette.curator import Curator
 from maquette.errors import BudgetError, BudgetExceeded, LedgerError, MaquetteError, QueryError, RequestConflict
 from maquette.session import Session

@@ -6,22 +6,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy import optimize
 from session_checks import NoNoise, curator_of, numbers
 
 import maquette as mq
+from maquette.estimates.residuals import Columns
 from maquette.query import Marginal
-from maquette.query.sql import parse
-from maquette.release.residuals import Columns
+from maquette.query.sql.statement import parse
 from maquette.schema import Schema
 from maquette.session.answering import measured
-from maquette.session.lens import CELLS, Lens, cell_lens_of, lens_of
-from maquette.session.need import Need
+from maquette.session.precision.lens import CELLS, Lens, cell_lens_of, lens_of
+from maquette.session.precision.width import Known, Widths
+from maquette.session.pricing import SLACK, Market, Purchase, after
+from maquette.session.question import Need
 from maquette.session.record import Direct, Order, Record
-from maquette.session.shopping import SLACK, Market, Purchase, after
-from maquette.session.width import Known, Widths
 
 SCHEMA = Schema(
     [

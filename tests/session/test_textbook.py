@@ -19,15 +19,14 @@ import pytest
 from textbook_checks import GATES, calibrated_once, guards, plans, textbook
 
 import maquette as mq
-from maquette.audit import Call
+from maquette.audit.reference import Call
 from maquette.errors import BudgetError, BudgetExceeded, QueryError
 from maquette.hypothesis import Median, MirrorDescent, MultiplicativeWeights, Perceptron, WeightedRecords
 from maquette.query import LinearQuery
 from maquette.schema import Schema
-from maquette.session.textbook import OnlineIC
-from maquette.session.textbook_plan import RULES, Plan, Setting, _widths, plan
-from maquette.theory import online as theory
-from maquette.theory import updates
+from maquette.session.textbook.online_ic import OnlineIC
+from maquette.session.textbook.plan import RULES, Plan, Setting, _widths, plan
+from maquette.theory import online as theory, updates
 
 TINY = Schema([mq.Boolean("a"), mq.Category("b", ["x", "y", "z"])])
 CELLS = [(a, b) for a in (False, True) for b in "xyz"]

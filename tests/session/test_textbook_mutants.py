@@ -15,11 +15,11 @@ from textbook_checks import GATES
 
 from maquette.hypothesis import MultiplicativeWeights
 from maquette.query import LinearQuery
-from maquette.session.known_rows import KnownRows
-from maquette.session.textbook import OnlineIC
+from maquette.session.baselines.known_rows import KnownRows
+from maquette.session.textbook.online_ic import OnlineIC
 
-textbook: Any = importlib.import_module("maquette.session.textbook")
-plans: Any = importlib.import_module("maquette.session.textbook_plan")
+textbook: Any = importlib.import_module("maquette.session.textbook.online_ic")
+plans: Any = importlib.import_module("maquette.session.textbook.plan")
 guards: Any = importlib.import_module("maquette.curator.guard")
 ledgers: Any = importlib.import_module("maquette.privacy.ledger")
 passages: Any = importlib.import_module("maquette.curator.passage")

@@ -11,11 +11,11 @@ from session_checks import FREE, SeededNoise
 import maquette as mq
 from gate_tools import Counts, tallied
 from maquette.curator import Measurement
+from maquette.estimates.residuals import Residuals
 from maquette.privacy import DiscreteGaussian
 from maquette.query import Marginal
-from maquette.release.residuals import Residuals
 from maquette.schema import Schema
-from maquette.session.lens import CELLS, cell_lens_of, lens_of
+from maquette.session.precision.lens import CELLS, cell_lens_of, lens_of
 from maquette.session.transcript import Transcript, part_question
 
 SCHEMA = Schema([mq.Integer("age", 0, 99), mq.Boolean("smoker")])

@@ -6,18 +6,17 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from scipy import special, stats
 
 import maquette as mq
+from maquette.estimates.residuals import Columns
 from maquette.privacy.interval import sum_half_width
 from maquette.query import Marginal
-from maquette.release.residuals import Columns
 from maquette.schema import Schema
-from maquette.session.description import KIND
-from maquette.session.lens import Lens, lens_of
-from maquette.session.width import DERIVED, STEP, Known, Widths, _chi, laplace_half_width, laplace_sum
+from maquette.session.precision.description import KIND
+from maquette.session.precision.lens import Lens, lens_of
+from maquette.session.precision.width import DERIVED, STEP, Known, Widths, _chi, laplace_half_width, laplace_sum
 
 SCHEMA = Schema([mq.Integer("age", 0, 9), mq.Boolean("smoker"), mq.Category("town", ["a", "b", "c"])])
 PIECES = [1, 2, 3, 8, 40, 300, 20_000]

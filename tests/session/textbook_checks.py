@@ -14,16 +14,16 @@ from unittest import mock
 import numpy as np
 
 import maquette as mq
-from maquette.audit import Guard, ScriptedNoise, discrete_laplace, pattern_probabilities, reference_scales
+from maquette.answers.result import Answer
+from maquette.audit.reference import Guard, ScriptedNoise, discrete_laplace, pattern_probabilities, reference_scales
 from maquette.hypothesis import MultiplicativeWeights
 from maquette.query import LinearQuery
-from maquette.release.answer import Answer
 from maquette.schema import Schema
-from maquette.session.textbook_plan import Plan
+from maquette.session.textbook.plan import Plan
 
 # Modules by name: mutants patch what these look up.
-textbook: Any = importlib.import_module("maquette.session.textbook")
-plans: Any = importlib.import_module("maquette.session.textbook_plan")
+textbook: Any = importlib.import_module("maquette.session.textbook.online_ic")
+plans: Any = importlib.import_module("maquette.session.textbook.plan")
 guards: Any = importlib.import_module("maquette.curator.guard")
 
 TINY = Schema([mq.Category("x", ["a", "b", "c"])])

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import maquette as mq
-from maquette.audit import ScriptedNoise
+from maquette.audit.reference import ScriptedNoise
 from maquette.curator import Curator
 from maquette.curator.compiled import AtPoints
 from maquette.query import Keys, lookup

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import maquette as mq
-from maquette.audit import ScriptedNoise
+from maquette.audit.reference import ScriptedNoise
 from maquette.curator import Curator
 from maquette.errors import QueryError
 from maquette.query import Keys, LinearQuery, Lookup, Marginal, lookup, where
-from maquette.release.lookups import look_up
+from maquette.releases.classes.lookups import look_up
 from maquette.schema import Boolean, Category, Integer, Schema
 from maquette.session import OnlineIC
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from maquette.audit import (
+from maquette.audit.reference import (
     Guard,
     ScriptedNoise,
     discrete_gaussian,
@@ -20,7 +20,7 @@ from maquette.audit import (
     reference_transcript,
     renyi,
 )
-from maquette.curator.sparse_vector import Settings, SparseVector, resampled, unresampled, zcdp
+from maquette.curator.sparse_vector import Settings, SparseVector, concentrated, resampled, unresampled
 from maquette.errors import GuardSealed
 
 FORMS = ("resampled", "zcdp", "unresampled")
@@ -35,7 +35,7 @@ STREAMS = [
 
 def settings_of(form: str, total: float | Fraction, **terms: object) -> Settings:
     if form == "zcdp":
-        return zcdp(rho=total, **terms)
+        return concentrated(rho=total, **terms)
     return (resampled if form == "resampled" else unresampled)(epsilon=total, **terms)
 
 

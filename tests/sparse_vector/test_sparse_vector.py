@@ -7,9 +7,9 @@ from fractions import Fraction
 import pytest
 from sparse_vector_checks import FORMS, settings_of
 
-from maquette.audit import ScriptedNoise
+from maquette.audit.reference import ScriptedNoise
 from maquette.curator.noise import ExactNoise
-from maquette.curator.sparse_vector import Outcome, SparseVector, resampled, unresampled, zcdp
+from maquette.curator.sparse_vector import Outcome, SparseVector, concentrated, resampled, unresampled
 from maquette.errors import BudgetError, GuardSealed
 
 
@@ -30,8 +30,8 @@ def test_epsilon_is_the_sum_over_hits_of_test_and_answer():
 
 
 def test_gaussian_answers_have_no_pure_cost():
-    assert zcdp(rho=1, hits=2, numeric=True).epsilon is None
-    assert zcdp(rho=1, hits=2).epsilon == pytest.approx(2, rel=1e-5)
+    assert concentrated(rho=1, hits=2, numeric=True).epsilon is None
+    assert concentrated(rho=1, hits=2).epsilon == pytest.approx(2, rel=1e-5)
 
 
 def test_noise_does_not_depend_on_the_number_of_tests():

@@ -10,7 +10,14 @@ import pytest
 import sparse_vector_checks as checks
 from sparse_vector_checks import FORMS, Subject
 
-from maquette.audit import Guard, ScriptedNoise, ScriptExhausted, epsilon_lower_bound, pattern_probabilities, patterns
+from maquette.audit.reference import (
+    Guard,
+    ScriptedNoise,
+    ScriptExhausted,
+    epsilon_lower_bound,
+    pattern_probabilities,
+    patterns,
+)
 from maquette.curator.noise import ExactNoise
 from maquette.curator.sparse_vector import SparseVector, resampled
 

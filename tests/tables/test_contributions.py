@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from maquette.curator.contributions import bounded, unit_sql
-from maquette.curator.encoding import codes_sql
+from maquette.curator.engines.encoding import codes_sql
 from maquette.curator.open import open_table
 from maquette.curator.table import engine_of
 from maquette.errors import OutOfDomain

@@ -11,17 +11,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 from table_checks import DIRTY, POOLS, Rows, codes, counted, raw, subsets
 
 from gate_tools import tallied
-from maquette.curator import kernels
-from maquette.curator.counting import CountingEngine, joint_tables
-from maquette.curator.duckdb import DuckDBEngine
-from maquette.curator.encoding import layout_of, planes_of, records_of
-from maquette.curator.memory import MemoryEngine
+from maquette.curator.engines import kernels
+from maquette.curator.engines.counting import CountingEngine, joint_tables
+from maquette.curator.engines.duckdb import DuckDBEngine
+from maquette.curator.engines.encoding import layout_of, planes_of, records_of
+from maquette.curator.engines.memory import MemoryEngine
 from maquette.curator.open import open_table
 from maquette.curator.table import Engine, engine_of
 from maquette.errors import QueryError, UnreadableSource
@@ -109,8 +108,8 @@ def test_counts_are_read_only_and_shaped_as_asked() -> None:
 
 
 def test_prefetch_changes_nothing_but_the_number_of_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("maquette.curator.counting._MANY", 1)
-    monkeypatch.setattr("maquette.curator.counting._CACHE", 300)
+    monkeypatch.setattr("maquette.curator.engines.counting._MANY", 1)
+    monkeypatch.setattr("maquette.curator.engines.counting._CACHE", 300)
     table, records = random_numbers(400)
     for engine in engines(table, NUMBERS):
         passes = []

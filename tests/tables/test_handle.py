@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from maquette import Budget, Curator
-from maquette.curator.counting import CountingEngine
+from maquette.curator.engines.counting import CountingEngine
 from maquette.curator.open import open_table
 from maquette.curator.table import PrivateTable, engine_of
 from maquette.errors import DataError

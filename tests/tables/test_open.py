@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 from table_checks import DIRTY, POOLS, codes, counted, raw, subsets, typed
 
-from maquette.curator.encoding import Fingerprint, planes_of
+from maquette.curator.engines.encoding import Fingerprint, planes_of
 from maquette.curator.open import open_table
 from maquette.curator.table import MAX_ROWS, PrivateTable, engine_of
 from maquette.errors import DataError, EmptyTable, OutOfDomain, PrivacyWarning, SchemaError, UnreadableSource

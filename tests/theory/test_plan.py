@@ -14,8 +14,8 @@ from maquette import Boolean, Integer, Schema
 from maquette.errors import BudgetError, QueryError
 from maquette.privacy.conversion import zcdp_rho
 from maquette.theory import Plan, noise, offline, plan, updates
-from maquette.theory.mechanisms import MECHANISMS, Question
-from maquette.theory.plan import MAX_ROWS
+from maquette.theory.planning.mechanisms import MECHANISMS, Question
+from maquette.theory.planning.plan import MAX_ROWS
 
 FACTS = {"rows": 10**5, "universe": 2**20, "queries": 10**6, "epsilon": 1.0, "delta": 1e-9}
 

@@ -10,7 +10,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from maquette.audit import discrete_laplace
+from maquette.audit.reference import discrete_laplace
 from maquette.curator.cap import clipped
 from maquette.privacy.gdp import GdpAccountant
 from maquette.privacy.lazy import lazy_epsilon, lazy_rate

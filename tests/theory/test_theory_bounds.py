@@ -10,11 +10,10 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy.special import ndtr
 
-from maquette.audit import exponential_law, permute_and_flip_law, reference_scales
+from maquette.audit.reference import exponential_law, permute_and_flip_law, reference_scales
 from maquette.privacy.conversion import zcdp_epsilon, zcdp_rho
 from maquette.theory import composition, net, noise, offline, online, selection, updates
 from maquette.theory.solve import fixed_point, is_vacuous

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from maquette.audit import laplace_tail
+from maquette.audit.reference import laplace_tail
 from maquette.theory import composition, offline, online, updates
 from maquette.theory.selection import exponential_error
 from maquette.theory.solve import fixed_point

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from maquette.audit import exponential_law, permute_and_flip_law, renyi
+from maquette.audit.reference import exponential_law, permute_and_flip_law, renyi
 from maquette.privacy.conversion import zcdp_rho
 from maquette.theory import composition, net, noise, offline, online, updates
 

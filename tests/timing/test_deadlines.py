@@ -14,11 +14,12 @@ from timing_checks import AGE, DEADLINE, ROWS, SCHEMA, TOTAL, Scene
 
 import maquette as mq
 from gate_tools import compiled
-from maquette.curator import Curator, deadline, kernels
+from maquette.answers import direct
+from maquette.curator import Curator, deadline
 from maquette.curator.deadline import Moments, SystemClock, Work, seconds
+from maquette.curator.engines import kernels
 from maquette.errors import BudgetExceeded, DeadlineMissed, QueryError, RequestLost
 from maquette.privacy.ledger import inspect
-from maquette.release import direct
 
 LENGTHS = st.sampled_from([0.0, 0.1, 0.2, 0.3, 0.7, 0.8, 0.9, 1.1, 5.0])
 

@@ -26,7 +26,7 @@ def audit(
 
     Example: maquette audit --out audit.html
     """
-    from maquette.auditing import audit as run
+    from maquette.audit import audit as run
 
     if out is not None:
         check_out(out)

@@ -16,7 +16,7 @@ from maquette.cli.telling import tell_error
 from maquette.errors import MaquetteError, QueryError
 
 if TYPE_CHECKING:
-    from maquette.release import Answer, AnswerTable
+    from maquette.answers import Answer, AnswerTable
     from maquette.schema import Column
     from maquette.session import Session
 
@@ -98,7 +98,7 @@ def online(
 
 
 def _reply(session: Session, line: str, analyst: str, json: bool) -> None:
-    from maquette.release import AnswerTable
+    from maquette.answers import AnswerTable
 
     command, _, rest = line.partition(" ")
     if json and (facts := _facts(session, command, rest)) is not None:
@@ -158,7 +158,7 @@ def _left(session: Session) -> str:
 
 
 def _promised(answer: Answer | AnswerTable) -> bool:
-    from maquette.release import Answer
+    from maquette.answers import Answer
 
     given = [answer] if isinstance(answer, Answer) else [one for row in answer for one in row.answers.values()]
     return all(one.guarantee is not None for one in given)
@@ -223,7 +223,7 @@ def _prompt(session: Session) -> Callable[[], None]:
         import readline
     except ImportError:  # Windows
         return lambda: None
-    from maquette.query.sql_grammar import written
+    from maquette.query import written
 
     schema = session.curator.schema
     listed = [column for column in schema if column.kind == "category" and column.size <= LISTED]

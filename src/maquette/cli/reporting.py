@@ -31,9 +31,8 @@ def report(
 
     Example: maquette report people.maq --out report.html --title "People of Anywhere"
     """
-    from maquette.release import Release
-    from maquette.report import registry_entry
-    from maquette.report import report as write
+    from maquette.releases import Release
+    from maquette.reports import registry_entry, report as write
 
     if registry is not None and not (organisation and use and data):
         raise typer.BadParameter("a register needs --organisation, --use and --data too", param_hint="--registry")

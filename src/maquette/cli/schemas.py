@@ -50,7 +50,7 @@ def guess(source: Annotated[Path, typer.Argument(help="A CSV or Parquet file.")]
 
 def _delimiter(source: Path) -> str | None:
     """What separates the fields of a CSV, unless it has one field or is none."""
-    from maquette.schema.csv_files import delimiter_of, header_line
+    from maquette.schema import delimiter_of, header_line
 
     if source.suffix.lower() in (".parquet", ".pq") or not source.is_file():
         return None
@@ -68,8 +68,7 @@ def show(path: Annotated[Path, typer.Argument(help="A schema file.")], json: Jso
 
     Example: maquette schema show people.schema.toml
     """
-    from maquette.schema import Schema
-    from maquette.schema.schema import preview
+    from maquette.schema import Schema, preview
 
     schema = Schema.load(path)
     if json:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
+    from maquette.answers import Answer, AnswerTable
     from maquette.privacy import Loss
-    from maquette.release import Answer, AnswerTable
 
 
 def print_json(value: object, *, lines: bool = True) -> None:
@@ -25,7 +25,7 @@ def loss_facts(loss: Loss) -> dict[str, Any]:
 
 def answer_facts(answer: Answer | AnswerTable) -> dict[str, Any]:
     """An answer, or the rows of a table of them."""
-    from maquette.release import AnswerTable
+    from maquette.answers import AnswerTable
 
     if isinstance(answer, AnswerTable):
         rows = [

@@ -33,23 +33,30 @@ from maquette.curator.compiled import (
 )
 from maquette.errors import MaquetteError, QueryError
 from maquette.query import (
+    LARGEST,
+    MAX_OUTPUT,
     Amounts,
     Buckets,
+    Gains,
+    KeyIndex,
     Keys,
     LinearQuery,
     Lookup,
     LowSensitivityQuery,
     Marginal,
+    Moves,
     Parities,
     Statistic,
+    Term,
+    checked_points,
+    digest_of,
+    forms as given,
+    gains_of,
+    helmert,
+    helmert_rows,
     marginal_of,
+    together,
 )
-from maquette.query import forms as given
-from maquette.query.contrasts import Gains, digest_of, gains_of, helmert, helmert_rows, together
-from maquette.query.linear import Term
-from maquette.query.lookup import KeyIndex, checked_points
-from maquette.query.marginal import MAX_OUTPUT
-from maquette.query.moves import LARGEST, Moves
 from maquette.schema import Schema
 
 WHOLE = 2.0**53  # doubles hold whole numbers up to here exactly

@@ -23,9 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.curator.table import Engine
-from maquette.query import Parities, Statistic
-from maquette.query.lookup import KeyIndex
-from maquette.query.moves import Moves
+from maquette.query import KeyIndex, Moves, Parities, Statistic
 
 FEW_CELLS = 2**22  # a public bound: whether cells or records are visited never depends on the data
 

@@ -18,8 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from maquette.errors import OutOfDomain
-from maquette.schema import INVALID, Schema, refuse_invalid
-from maquette.schema.columns import text_sql
+from maquette.schema import INVALID, Schema, refuse_invalid, text_sql
 
 if TYPE_CHECKING:
     import duckdb

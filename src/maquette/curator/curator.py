@@ -32,9 +32,8 @@ from maquette.curator.results import Chosen, Errors, Measurement
 from maquette.curator.scores import Scorer, absolute_total, check_reach, reach, rounded_to
 from maquette.curator.table import PrivateTable
 from maquette.errors import QueryError
-from maquette.privacy import Budget, Loss
+from maquette.privacy import Budget, Kind, Loss
 from maquette.privacy.ledger import Ledger
-from maquette.privacy.relation import Kind
 from maquette.query import Contrasts, Marginal
 
 CUSTODIAN = "custodian"

@@ -19,15 +19,21 @@ from maquette.curator import plain
 from maquette.curator.compile import Compiler, Question, asked_of
 from maquette.curator.compiled import Compiled
 from maquette.curator.deadline import Deadline, Work, check_deadline
-from maquette.curator.noise import ExactNoise, NoiseSource, check_gaussian, check_laplace, check_selection, up
+from maquette.curator.noise import (
+    ExactNoise,
+    NoiseSource,
+    check_gaussian,
+    check_laplace,
+    check_selection,
+    round_scale_up,
+)
 from maquette.curator.passage import Arrays, Passage
 from maquette.curator.results import NoiseEvent
 from maquette.curator.scores import rounded_to
 from maquette.curator.table import PrivateTable, engine_of
 from maquette.errors import BudgetError, QueryError
-from maquette.privacy import Budget, DiscreteGaussian, DiscreteLaplace, Event, Loss, Pure, Relation, Selection
+from maquette.privacy import Budget, DiscreteGaussian, DiscreteLaplace, Event, Kind, Loss, Pure, Relation, Selection
 from maquette.privacy.ledger import SqliteLedger, Terms
-from maquette.privacy.relation import Kind
 from maquette.query import Asked, LinearQuery
 from maquette.schema import Schema
 
@@ -200,7 +206,7 @@ class Desk:
         strength = accountant.pure_epsilon(units) if flip else accountant.selection_epsilon(units)
         event: Event = Pure(strength) if flip else Selection(strength)
         choose = self._noise.permute_and_flip if flip else self._noise.exponential
-        scale = up(Fraction(2 * sensitivity) / Fraction(strength))
+        scale = round_scale_up(Fraction(2 * sensitivity) / Fraction(strength))
         check_selection(scale)
         arrays, cost = self._passage.through(
             door,

@@ -17,11 +17,10 @@ from maquette.curator.deadline import Work
 from maquette.curator.noise import NoiseSource, check_gaussian, check_laplace
 from maquette.curator.passage import Arrays, Passage, digest
 from maquette.curator.results import Tested
-from maquette.curator.sparse_vector import Settings, SparseVector, resampled, unresampled, zcdp
+from maquette.curator.sparse_vector import Settings, SparseVector, concentrated, resampled, unresampled
 from maquette.curator.table import Engine
 from maquette.errors import BudgetError, QueryError
-from maquette.privacy import Loss, Relation
-from maquette.privacy.units import UNITS_PER_ONE
+from maquette.privacy import UNITS_PER_ONE, Loss, Relation
 from maquette.query import Asked, LinearQuery
 
 GRID = 2**20  # every guarded statistic is in these units, whatever the question's own grid
@@ -190,7 +189,7 @@ def _calibrated(
     else:
 
         def build(size: Fraction) -> Settings:
-            return zcdp(rho=size, hits=hits, sensitivity=sensitivity, numeric=numeric)
+            return concentrated(rho=size, hits=hits, sensitivity=sensitivity, numeric=numeric)
 
     low, high = Fraction(0), Fraction(2 * units, UNITS_PER_ONE)
     for _ in range(40):

@@ -12,14 +12,12 @@ from maquette.curator import plain
 from maquette.curator.compiled import tally
 from maquette.curator.deadline import Work
 from maquette.curator.guard import GRID, MAX_THRESHOLD, Questions
-from maquette.curator.noise import NoiseSource, check_laplace, up
+from maquette.curator.noise import NoiseSource, check_laplace, round_scale_up
 from maquette.curator.passage import Arrays, Passage, digest
 from maquette.curator.results import Tested
 from maquette.curator.table import Engine
 from maquette.errors import BudgetError, DeadlineMissed, QueryError, RequestBusy, RequestConflict, RequestLost
-from maquette.privacy import LazyRounds, Loss
-from maquette.privacy.lazy import lazy_rate
-from maquette.privacy.units import UNITS_PER_ONE, float_down
+from maquette.privacy import UNITS_PER_ONE, LazyRounds, Loss, float_down, lazy_rate
 from maquette.query import Asked, LinearQuery
 
 NAME = "lazy-guard"  # of the request and of the guard: a ledger knows one of each, for ever
@@ -179,6 +177,6 @@ def calibrated(passage: Passage, units: int, hits: int, sensitivity: int) -> Laz
         raise QueryError(f"hits is {hits!r}; expected a whole number of at least 1")
     # Rates are remembered for everybody, so what comes back is made a plain number; the price is that of the event.
     rate = float(lazy_rate(hits=hits, epsilon=float_down(Fraction(units, UNITS_PER_ONE)), delta=budget.delta))
-    scale = up(sensitivity / Fraction(rate))
+    scale = round_scale_up(sensitivity / Fraction(rate))
     check_laplace(scale)
     return LazyRounds(hits, scale, Fraction(sensitivity), budget.delta)

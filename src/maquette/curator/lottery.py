@@ -18,7 +18,7 @@ from maquette.curator import plain
 from maquette.curator.cap import clipped
 from maquette.curator.compiled import Compiled, tally
 from maquette.curator.deadline import Work
-from maquette.curator.noise import NoiseSource, check_selection, exponentials, up
+from maquette.curator.noise import NoiseSource, check_selection, exponentials, round_scale_up
 from maquette.curator.passage import Arrays, Passage, digest
 from maquette.curator.scores import check_reach, reach, rounded_to
 from maquette.curator.table import Engine
@@ -113,7 +113,7 @@ class Lottery:
             )
         event = Selection(budget.accountant.selection_epsilon(units))
         sensitivity = self._move * len(public)
-        scale = up(Fraction(2 * sensitivity) / Fraction(event.epsilon))
+        scale = round_scale_up(Fraction(2 * sensitivity) / Fraction(event.epsilon))
         check_selection(scale)
 
         def evaluate() -> Arrays:

@@ -127,7 +127,7 @@ def exponentials(noise: NoiseSource, scores: Integers, scale: Fraction, size: in
     return np.array([noise.exponential(scores, scale) for _ in range(size)], dtype=np.int64)
 
 
-def up(scale: float | Fraction) -> Fraction:
+def round_scale_up(scale: float | Fraction) -> Fraction:
     """Round a noise scale or variance up to 21 significant bits, by at most one part in 2^20.
 
     More noise never costs privacy, and a short dyadic number is one that a ledger can print and an auditor retype.

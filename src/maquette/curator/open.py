@@ -10,10 +10,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from maquette.curator.contributions import bounded, unit_sql
-from maquette.curator.duckdb import DuckDBEngine
-from maquette.curator.encoding import Fingerprint, code_batches, codes_sql, invalid_counts, planes_of, present_sql
-from maquette.curator.kernels import Planes
-from maquette.curator.memory import MemoryEngine
+from maquette.curator.engines.duckdb import DuckDBEngine
+from maquette.curator.engines.encoding import (
+    Fingerprint,
+    code_batches,
+    codes_sql,
+    invalid_counts,
+    planes_of,
+    present_sql,
+)
+from maquette.curator.engines.kernels import Planes
+from maquette.curator.engines.memory import MemoryEngine
 from maquette.curator.sources import read_source, reading
 from maquette.curator.table import MAX_ROWS, Engine, PrivateTable, private_table
 from maquette.errors import DataError, EmptyTable, PrivacyWarning, SchemaError

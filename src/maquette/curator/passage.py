@@ -30,7 +30,7 @@ from maquette.curator.deadline import (
     check_deadline,
     seconds,
 )
-from maquette.curator.kernels import load
+from maquette.curator.engines.kernels import load
 from maquette.curator.plain import text
 from maquette.errors import BudgetExceeded, DeadlineMissed, LedgerCorrupted, QueryError, RequestBusy
 from maquette.privacy import UNITS_PER_ONE, Budget, Composed, Event, Loss

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import QueryError
-from maquette.privacy import DiscreteGaussian, DiscreteLaplace, Loss
-from maquette.privacy.interval import deviation, half_width
+from maquette.privacy import DiscreteGaussian, DiscreteLaplace, Loss, deviation, half_width
 from maquette.query import Contrasts, Marginal
 
 NoiseEvent = DiscreteLaplace | DiscreteGaussian

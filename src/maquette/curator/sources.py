@@ -19,9 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from maquette.errors import SchemaError, UnreadableSource
-from maquette.schema import as_arrow, column_names
-from maquette.schema.columns import quoted
-from maquette.schema.csv_files import DELIMITERS, complaint, texts
+from maquette.schema import DELIMITERS, as_arrow, column_names, complaint, quoted, texts
 
 if TYPE_CHECKING:
     import duckdb

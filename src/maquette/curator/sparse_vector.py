@@ -17,7 +17,7 @@ from fractions import Fraction
 from math import inf, isqrt, nextafter
 from typing import Literal, NamedTuple
 
-from maquette.curator.noise import NoiseSource, up
+from maquette.curator.noise import NoiseSource, round_scale_up
 from maquette.errors import BudgetError, GuardSealed
 from maquette.privacy import Composed, DiscreteGaussian, DiscreteLaplace, Pure
 
@@ -108,14 +108,14 @@ def resampled(*, epsilon: float | Fraction, hits: int, sensitivity: int = 1, num
     return Settings(
         hits=hits,
         sensitivity=sensitivity,
-        threshold_scale=up(2 * unit),
-        query_scale=up(4 * unit),
+        threshold_scale=round_scale_up(2 * unit),
+        query_scale=round_scale_up(4 * unit),
         refreshed=True,
-        answer=AnswerNoise(law="laplace", scale=up(hits * sensitivity / answers)) if numeric else None,
+        answer=AnswerNoise(law="laplace", scale=round_scale_up(hits * sensitivity / answers)) if numeric else None,
     )
 
 
-def zcdp(*, rho: float | Fraction, hits: int, sensitivity: int = 1, numeric: bool = False) -> Settings:
+def concentrated(*, rho: float | Fraction, hits: int, sensitivity: int = 1, numeric: bool = False) -> Settings:
     """rho-zCDP, every hit starts a fresh AboveThreshold; numeric answers are Gaussian and take a tenth of rho."""
     total = _checked("rho", rho, hits, sensitivity)
     tests = total * 9 / 10 if numeric else total
@@ -124,10 +124,10 @@ def zcdp(*, rho: float | Fraction, hits: int, sensitivity: int = 1, numeric: boo
     return Settings(
         hits=hits,
         sensitivity=sensitivity,
-        threshold_scale=up(2 * unit),
-        query_scale=up(4 * unit),
+        threshold_scale=round_scale_up(2 * unit),
+        query_scale=round_scale_up(4 * unit),
         refreshed=True,
-        answer=AnswerNoise(law="gaussian", scale=up(variance)) if variance else None,
+        answer=AnswerNoise(law="gaussian", scale=round_scale_up(variance)) if variance else None,
     )
 
 
@@ -140,10 +140,10 @@ def unresampled(*, epsilon: float | Fraction, hits: int, sensitivity: int = 1, n
     return Settings(
         hits=hits,
         sensitivity=sensitivity,
-        threshold_scale=up(sensitivity / threshold),
-        query_scale=up(2 * hits * sensitivity / queries),
+        threshold_scale=round_scale_up(sensitivity / threshold),
+        query_scale=round_scale_up(2 * hits * sensitivity / queries),
         refreshed=False,
-        answer=AnswerNoise(law="laplace", scale=up(hits * sensitivity / answers)) if numeric else None,
+        answer=AnswerNoise(law="laplace", scale=round_scale_up(hits * sensitivity / answers)) if numeric else None,
     )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import maquette as mq
 from maquette.curator import ExactNoise
 from maquette.demo.questions import stream
-from maquette.demo.survey import SCHEMA, survey
+from maquette.demo.table import SCHEMA, survey
 
 Result = TypeVar("Result")
 Part = Literal["counting", "noise", "ledger", "session"]

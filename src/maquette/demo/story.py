@@ -21,7 +21,7 @@ from rich.table import Table
 import maquette as mq
 from maquette.demo.bars import bars
 from maquette.demo.questions import QUESTIONS, stream
-from maquette.demo.survey import ROWS, SCHEMA, survey
+from maquette.demo.table import ROWS, SCHEMA, survey
 from maquette.errors import MaquetteError
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ class _Truth:
 
 
 def _report(release: mq.Release, home: Path, out: Console) -> None:
-    from maquette.report import report
+    from maquette.reports import report
 
     try:
         report(release, home / FILES["report"], title="A health survey that never happened")

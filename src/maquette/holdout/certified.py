@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from maquette.theory.planning import html_table
+from maquette.theory import html_table
 
 Source = Literal["guess", "holdout", "hypothesis"]
 Certificate = Literal["transcript", "dp-transfer", "fresh", "none"]

@@ -17,8 +17,7 @@ from maquette.holdout.api import Note
 from maquette.holdout.sample import Sample
 from maquette.holdout.statistic import Asked
 from maquette.hypothesis import MultiplicativeWeights
-from maquette.query import LinearQuery
-from maquette.query.linear import Term
+from maquette.query import LinearQuery, Term
 from maquette.schema import Schema
 from maquette.theory.holdout import guesser_failures
 

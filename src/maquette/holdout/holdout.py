@@ -23,9 +23,9 @@ from maquette.holdout.splitting import Splitting
 from maquette.holdout.state import State
 from maquette.holdout.statistic import Asked, Statistic, Values, refusal
 from maquette.holdout.thresholdout import Thresholdout
-from maquette.privacy.interval import check_confidence
+from maquette.privacy import check_confidence
 from maquette.schema import Schema
-from maquette.theory.planning import html_table
+from maquette.theory import html_table
 
 MethodName = Literal["guess-and-check", "thresholdout", "gaussian", "splitting"]
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import QueryError
-from maquette.schema.columns import nearest
+from maquette.schema import nearest
 
 Target = str | int
 Features = Sequence[str] | Sequence[int]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from maquette.curator import NoiseSource, SparseVector, sparse_settings
+from maquette.curator import NoiseSource, SparseVector, concentrated
 from maquette.holdout.api import Decision, Guess, Note, uncertified
 from maquette.holdout.certified import Certified
 from maquette.holdout.fixed_point import FINE, SLACK, fraction, total
@@ -40,7 +40,7 @@ class Thresholdout:
         self.half_width = promise.alpha + SLACK
         self._promise, self._refusals = promise, 0
         # The same mechanism in units of 1/FINE row; scales are rounded up, so it costs at most the promise's rho.
-        self.settings = sparse_settings(rho=promise.rho, hits=hits, sensitivity=FINE, numeric=True)
+        self.settings = concentrated(rho=promise.rho, hits=hits, sensitivity=FINE, numeric=True)
         self._threshold = round(Fraction(promise.threshold) * rows * FINE)
         self._tolerance, self._noise = tolerance, noise
         self._asked = self._hits = self._tested = 0  # tested: since the threshold was drawn

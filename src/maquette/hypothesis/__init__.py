@@ -3,41 +3,6 @@
 A new rule is a new file and a line in `HYPOTHESES`; the protocol tests pick it up.
 """
 
-from maquette.hypothesis.api import Hypothesis
-from maquette.hypothesis.cut_decomposition import CutDecomposition
-from maquette.hypothesis.graphical import GraphicalModel
-from maquette.hypothesis.median import Median
-from maquette.hypothesis.mirror_descent import MirrorDescent
-from maquette.hypothesis.multiplicative_weights import MultiplicativeWeights
-from maquette.hypothesis.perceptron import Perceptron
-from maquette.hypothesis.polynomial import BlockPolynomial
-from maquette.hypothesis.separable import Separable
-from maquette.hypothesis.sparse_weights import SparseWeights
-from maquette.hypothesis.weighted_records import WeightedRecords
+import lazy_loader
 
-HYPOTHESES: dict[str, type[Hypothesis]] = {
-    "cut-decomposition": CutDecomposition,
-    "graphical": GraphicalModel,
-    "median": Median,
-    "mirror-descent": MirrorDescent,
-    "multiplicative-weights": MultiplicativeWeights,
-    "perceptron": Perceptron,
-    "separable": Separable,
-    "sparse-weights": SparseWeights,
-    "weighted-records": WeightedRecords,
-}
-
-__all__ = [
-    "HYPOTHESES",
-    "BlockPolynomial",
-    "CutDecomposition",
-    "GraphicalModel",
-    "Hypothesis",
-    "Median",
-    "MirrorDescent",
-    "MultiplicativeWeights",
-    "Perceptron",
-    "Separable",
-    "SparseWeights",
-    "WeightedRecords",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -40,7 +40,7 @@ class CutDecomposition:
     Memory and time of an answer grow with updates times the sum of the column sizes, or with the cells once that is
     less. Universes that cannot be listed can be asked and updated, not sampled.
 
-    >>> from maquette.query.cut import cut, edge_schema
+    >>> from maquette.query.classes.cuts import cut, edge_schema
     >>> schema = edge_schema(1000)
     >>> model = CutDecomposition(schema, alpha=0.1, norm=10_000**-0.5)
     >>> model.update(cut(schema, range(500)), 0.5)

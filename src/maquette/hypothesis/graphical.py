@@ -21,8 +21,7 @@ from maquette.hypothesis.kernels import check_schema, positions_of
 from maquette.hypothesis.multiplicative_weights import Step, StepRule, check_masses
 from maquette.hypothesis.propagation import Calibration, Plan
 from maquette.hypothesis.tree_sampling import sample_tree
-from maquette.query import LinearQuery
-from maquette.query.marginal import MAX_OUTPUT
+from maquette.query import MAX_OUTPUT, LinearQuery
 from maquette.schema import Schema
 
 MAX_CELLS = 2**24

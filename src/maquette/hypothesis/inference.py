@@ -12,7 +12,7 @@ import numpy as np
 
 from maquette.hypothesis.factors import Factor, Values
 from maquette.hypothesis.propagation import Calibration
-from maquette.query.linear import Term
+from maquette.query import Term
 
 _KEPT = 2**24  # numbers of kept tables: 128 MB
 _HERE, _JOINT, _GIVEN = -2, -3, -4  # no neighbour; what the table of a node is kept as

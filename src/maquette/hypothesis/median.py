@@ -13,8 +13,7 @@ from maquette.errors import QueryError
 from maquette.hypothesis.kernels import Cells, Grid, check_schema, positions_of
 from maquette.hypothesis.multiplicative_weights import check_alpha, gap
 from maquette.hypothesis.sampling import sample_cells
-from maquette.query import LinearQuery
-from maquette.query.low_sensitivity import LowSensitivityQuery
+from maquette.query import LinearQuery, LowSensitivityQuery
 from maquette.schema import Schema
 
 MAX_NET = 2**26

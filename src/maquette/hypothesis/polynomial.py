@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 
 from maquette.errors import QueryError
 from maquette.hypothesis.multiplicative_weights import check_alpha, gap
-from maquette.query import LinearQuery, Literals, literal_query, literals_of, two_level_columns
-from maquette.query.boolean import table_of_disjunctions
+from maquette.query import LinearQuery, Literals, literal_query, literals_of, table_of_disjunctions, two_level_columns
 from maquette.schema import Schema
 
 MAX_ATTRIBUTES = 20

@@ -12,9 +12,7 @@ from maquette.errors import QueryError
 from maquette.hypothesis.kernels import REACH, Values, check_schema, positions_of
 from maquette.hypothesis.multiplicative_weights import Step, StepRule, gap
 from maquette.hypothesis.sampling import decode, snake, systematic
-from maquette.query import LinearQuery
-from maquette.query.additive import Sum
-from maquette.query.marginal import MAX_OUTPUT
+from maquette.query import MAX_OUTPUT, LinearQuery, Sum
 from maquette.schema import Schema
 
 JOINT = 2**20  # cells of a universe that is sampled as a whole

@@ -13,9 +13,7 @@ from maquette.errors import QueryError
 from maquette.hypothesis.kernels import check_schema, positions_of, totals
 from maquette.hypothesis.multiplicative_weights import StepRule
 from maquette.hypothesis.sampling import snake, systematic
-from maquette.query import LinearQuery
-from maquette.query.lookup import Points, support
-from maquette.query.marginal import MAX_OUTPUT
+from maquette.query import MAX_OUTPUT, LinearQuery, Points, support
 from maquette.schema import Schema
 
 SparseStep = Literal["theory", "book"]
@@ -46,7 +44,7 @@ class SparseWeights:
     together, evenly over them; columns that are not among `columns` are uniform, as nothing is known of them.
 
     >>> from maquette import Integer, Schema
-    >>> from maquette.query.lookup import lookup
+    >>> from maquette.query.classes.lookups import lookup
     >>> schema = Schema([Integer("code", 0, 999_999), Integer("site", 0, 999_999)])
     >>> model = SparseWeights(schema, support=20, alpha=0.1)
     >>> model.update_bound, model.slots

@@ -13,8 +13,7 @@ from maquette.errors import QueryError
 from maquette.hypothesis.kernels import check_schema, positions_of, totals
 from maquette.hypothesis.multiplicative_weights import Step, StepRule, check_masses
 from maquette.hypothesis.sampling import snake, systematic
-from maquette.query import LinearQuery
-from maquette.query.marginal import MAX_OUTPUT
+from maquette.query import MAX_OUTPUT, LinearQuery
 from maquette.schema import Schema
 
 

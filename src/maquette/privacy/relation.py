@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from maquette.errors import BudgetError
-from maquette.query.moves import Movable
+from maquette.query import Movable
 
 Kind = Literal["add-remove", "replace"]
 

@@ -18,8 +18,7 @@ import numpy as np
 
 from maquette.errors import QueryError
 from maquette.query.linear import LinearQuery
-from maquette.schema import Boolean, Column, Comparison, Number, Schema
-from maquette.schema.columns import Selection, writable
+from maquette.schema import Boolean, Column, Comparison, Number, Schema, Selection, writable
 
 MAX_NODES = 10_000
 MAX_DEPTH = 64
@@ -176,7 +175,7 @@ def where(schema: Schema, question: Expression | str | LinearQuery) -> LinearQue
     Takes an expression, the text of one (`"age >= 65 AND smoker"`) or a linear query, which is returned as it is.
     """
     if isinstance(question, str):
-        from maquette.query.sql_parse import predicate
+        from maquette.query.sql.parser import predicate
 
         question = predicate(schema, question)
     if isinstance(question, Expression):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from numpy.typing import ArrayLike
 
 if TYPE_CHECKING:
-    from maquette.query.low_sensitivity import LowSensitivityQuery
+    from maquette.query.classes.low_sensitivity import LowSensitivityQuery
 
 
 @dataclass(frozen=True, eq=False)

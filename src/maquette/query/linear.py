@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import QueryError
-from maquette.query.additive import DRAWN, Sum
 from maquette.query.diagram import Diagram, Drawn
 from maquette.query.forms import Products, Weight
+from maquette.query.sums import DRAWN, Sum
 from maquette.schema import Schema
 
 FINE = 2**20

@@ -16,12 +16,11 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from maquette.errors import QueryError
-from maquette.query.boolean import two_level_columns
+from maquette.query.classes.boolean import two_level_columns
 from maquette.query.expression import Expression, where
 from maquette.query.linear import LinearQuery
 from maquette.query.marginal import MAX_OUTPUT, Marginal
-from maquette.schema import Schema
-from maquette.schema.ordered import Ordered
+from maquette.schema import Ordered, Schema
 
 
 class Workload(ABC):

@@ -1,23 +1,5 @@
 """The public universe: column kinds and the schema they make."""
 
-from maquette.schema.columns import INVALID, Boolean, Category, Column, Comparison
-from maquette.schema.dates import Date
-from maquette.schema.impossible import impossible_cells
-from maquette.schema.ordered import Integer, Number
-from maquette.schema.schema import Schema, as_arrow, column_names, refuse_invalid
+import lazy_loader
 
-__all__ = [
-    "INVALID",
-    "Boolean",
-    "Category",
-    "Column",
-    "Comparison",
-    "Date",
-    "Integer",
-    "Number",
-    "Schema",
-    "as_arrow",
-    "column_names",
-    "impossible_cells",
-    "refuse_invalid",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -8,20 +8,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from maquette.privacy import DiscreteGaussian, Loss
-from maquette.privacy.interval import sum_half_width
+from maquette.answers import Answer, AnswerTable, Column, Row, Source, tabulate
+from maquette.estimates import Columns, spread
+from maquette.privacy import DiscreteGaussian, Loss, sum_half_width
 from maquette.query import LinearQuery, Output
-from maquette.release.answer import Answer, AnswerTable, Row, Source
-from maquette.release.assemble import Column, tabulate
-from maquette.release.evidence import spread
-from maquette.release.residuals import Columns
 from maquette.session.guardian import guessed
-from maquette.session.lens import NOTHING, Component, Lens
 from maquette.session.model import Model
-from maquette.session.need import Asked, Need, needs_of
-from maquette.session.reading import Bounds, Reading, corners, fieller, ratio, total
+from maquette.session.precision.lens import NOTHING, Component, Lens
+from maquette.session.precision.reading import Bounds, Reading, corners, fieller, ratio, total
+from maquette.session.precision.width import STEP, Known, Widths
+from maquette.session.question import Asked, Need, needs_of
 from maquette.session.record import Direct, Own, Record, Rented, Vouched
-from maquette.session.width import STEP, Known, Widths
 
 
 @dataclass(frozen=True)

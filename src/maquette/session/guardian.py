@@ -24,12 +24,12 @@ from numpy.typing import NDArray
 
 from maquette.curator import Curator, Guard
 from maquette.errors import BudgetExceeded, DeadlineMissed, GuardSealed, RequestBusy, RequestLost
+from maquette.estimates import price
 from maquette.privacy import Pure
-from maquette.release.shares import price
 from maquette.session.model import Model
-from maquette.session.need import Need, as_json
+from maquette.session.precision.width import GUARDED, Widths
+from maquette.session.question import Need, as_json
 from maquette.session.record import Record
-from maquette.session.width import GUARDED, Widths
 
 Values = NDArray[np.float64]
 

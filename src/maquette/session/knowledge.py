@@ -6,14 +6,14 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 
-from maquette.release.residuals import Columns
+from maquette.estimates import Columns
 from maquette.session.answering import Numbers, Settled, known_with, measured
-from maquette.session.lens import NOTHING, Component, Lens
 from maquette.session.model import Model, model_of
-from maquette.session.need import Need, everyone
+from maquette.session.precision.lens import NOTHING, Component, Lens
+from maquette.session.precision.width import Widths
+from maquette.session.question import Need, everyone
 from maquette.session.record import Direct, Own, Record, Rented, Vouched
 from maquette.session.transcript import Transcript
-from maquette.session.width import Widths
 
 ROUNDING = 2e-6  # what splitting a charge may lose of a precision
 

@@ -8,14 +8,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.hypothesis.graphical import GraphicalModel
-from maquette.hypothesis.junction_tree import JunctionTree
+from maquette.estimates import DenseModel, Residuals, estimates, fit
+from maquette.hypothesis import GraphicalModel, JunctionTree
 from maquette.query import LinearQuery
-from maquette.release.dense import DenseModel
-from maquette.release.estimation import estimates
-from maquette.release.fit import fit
-from maquette.release.residuals import Residuals
-from maquette.session.lens import CELLS
+from maquette.session.precision.lens import CELLS
 from maquette.session.transcript import Transcript
 
 Values = NDArray[np.float64]

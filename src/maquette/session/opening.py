@@ -9,17 +9,17 @@ from typing import Literal
 
 from maquette.curator import Curator, Deadline
 from maquette.errors import BudgetError, QueryError
+from maquette.estimates import Columns
 from maquette.query import LinearQuery, Marginal
-from maquette.release.residuals import Columns
 from maquette.schema import Schema
 from maquette.session.guardian import Guardian
 from maquette.session.knowledge import Knowledge
-from maquette.session.lens import CELLS, Lens, lens_of
 from maquette.session.planner import Planner
+from maquette.session.precision.lens import CELLS, Lens, lens_of
+from maquette.session.precision.width import Widths
+from maquette.session.pricing import Market
 from maquette.session.record import Order, Record
 from maquette.session.session import CUSTODIAN, Session
-from maquette.session.shopping import Market
-from maquette.session.width import Widths
 
 WarmStart = Literal["auto", "none", "histogram"] | int
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from maquette.release.residuals import Columns, subsets
+from maquette.estimates import Columns, subsets
 from maquette.session.knowledge import Knowledge
-from maquette.session.lens import CELLS, CellLens, Lens
-from maquette.session.need import Need
+from maquette.session.precision.lens import CELLS, CellLens, Lens
+from maquette.session.precision.width import Known
+from maquette.session.pricing import FIRST_SETS, Market, Offer, after
+from maquette.session.question import Need
 from maquette.session.record import Order
-from maquette.session.shopping import FIRST_SETS, Market, Offer, after
 from maquette.session.transcript import Transcript
-from maquette.session.width import Known
 
 PASSES = 4  # over the needs of one order
 LEVEL = 1.01  # at so nearly the same price, parts are bought: they tell of more questions than the one

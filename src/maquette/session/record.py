@@ -14,15 +14,12 @@ from numpy.typing import NDArray
 
 from maquette.curator import Curator, Measurement
 from maquette.errors import BudgetExceeded, LedgerCorrupted
-from maquette.privacy import DiscreteGaussian, Loss
+from maquette.estimates import Columns, price, spread
+from maquette.privacy import MAX_UNITS, DiscreteGaussian, Loss
 from maquette.privacy.ledger import Charge
-from maquette.privacy.units import MAX_UNITS
 from maquette.query import Contrasts
-from maquette.release.evidence import spread
-from maquette.release.residuals import Columns
-from maquette.release.shares import price
-from maquette.session.lens import Component
-from maquette.session.need import Need, as_json, from_json
+from maquette.session.precision.lens import Component
+from maquette.session.question import Need, as_json, from_json
 from maquette.session.transcript import Transcript, part_question
 
 

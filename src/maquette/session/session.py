@@ -23,18 +23,18 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from maquette.answers import Answer, AnswerTable, Source
 from maquette.curator import Curator, Deadline
 from maquette.errors import BudgetExceeded, LedgerError, QueryError
 from maquette.privacy import Loss
 from maquette.privacy.ledger import Charge
 from maquette.query import Expression, LinearQuery, Marginal
-from maquette.release.answer import Answer, AnswerTable, Source
 from maquette.session.answering import answered, changed
 from maquette.session.guardian import STALE, Guardian, Values, guessed
 from maquette.session.knowledge import Knowledge
 from maquette.session.model import Model
-from maquette.session.need import Asked, Need
 from maquette.session.planner import Planner
+from maquette.session.question import Asked, Need
 from maquette.session.record import Order
 
 Question = str | Expression | LinearQuery

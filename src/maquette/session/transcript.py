@@ -19,12 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.curator import Measurement
+from maquette.estimates import Columns, Residuals, spread
 from maquette.query import Contrasts, Marginal, residual
-from maquette.release.evidence import spread
-from maquette.release.residuals import Columns, Residuals
 from maquette.schema import Schema
-from maquette.session.lens import CELLS, Lens, Part, Read
-from maquette.session.width import Known
+from maquette.session.precision.lens import CELLS, Lens, Part, Read
+from maquette.session.precision.width import Known
 
 Values = NDArray[np.float64]
 
@@ -70,7 +69,7 @@ class State:
         """Together with a later piece.
 
         A piece has one weight for all its coefficients, because an answer's share in its noise must point where the
-        question does, whatever else was bought (`maquette.session.width`).
+        question does, whatever else was bought (`maquette.session.precision.width`).
         """
         weight, pieces = self.weight + later.weight, self.pieces + later.pieces
         return State(later.moment, self.sums + later.sums, self.spreads + later.spreads, weight, pieces)

@@ -6,42 +6,6 @@ returns a fraction of rows; it reads no data and costs nothing. Arguments are ta
 that checks them. Codes such as A1 name the corrections to the published statements in MECHANISMS §13.
 """
 
-from maquette.theory import (
-    composition,
-    cuts,
-    disjunctions,
-    distance,
-    game,
-    holdout,
-    net,
-    noise,
-    offline,
-    online,
-    polynomial,
-    selection,
-    transfer,
-    updates,
-)
-from maquette.theory.disjunctions import plan_disjunctions
-from maquette.theory.plan import Plan, Promise, plan
+import lazy_loader
 
-__all__ = [
-    "Plan",
-    "Promise",
-    "composition",
-    "cuts",
-    "disjunctions",
-    "distance",
-    "game",
-    "holdout",
-    "net",
-    "noise",
-    "offline",
-    "online",
-    "plan",
-    "plan_disjunctions",
-    "polynomial",
-    "selection",
-    "transfer",
-    "updates",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

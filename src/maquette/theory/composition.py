@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from maquette.privacy.conversion import zcdp_epsilon
+from maquette.privacy import zcdp_epsilon
 
 
 def basic(*, accesses: int, epsilon: float) -> float:

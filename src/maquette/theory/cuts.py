@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from maquette.privacy.conversion import zcdp_rho
+from maquette.privacy import zcdp_rho
 from maquette.theory import updates
 
 

@@ -14,10 +14,10 @@ from functools import cache
 from typing import NamedTuple
 
 from maquette.errors import QueryError
-from maquette.privacy.conversion import zcdp_rho
+from maquette.privacy import zcdp_rho
 from maquette.theory import noise
-from maquette.theory.mechanisms import MAX_CELLS, MAX_STREAMED, Question, magnitude
-from maquette.theory.plan import Plan, Promise
+from maquette.theory.planning.mechanisms import MAX_CELLS, MAX_STREAMED, Question, magnitude
+from maquette.theory.planning.plan import Plan, Promise
 from maquette.theory.polynomial import Polynomial, least_degree, least_error, least_interval, least_weight
 
 GAMMA = 0.01  # the part of an error that the polynomial of a learning bound may take

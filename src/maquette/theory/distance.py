@@ -8,8 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from maquette.theory import offline as offline_theory
-from maquette.theory import online as online_theory
+from maquette.theory import offline as offline_theory, online as online_theory
 from maquette.theory.offline import Construction
 
 

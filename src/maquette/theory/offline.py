@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from maquette.privacy.conversion import zcdp_rho
+from maquette.privacy import zcdp_rho
 from maquette.theory.selection import exponential_error
 from maquette.theory.solve import RESOLUTIONS, fixed_point
 from maquette.theory.updates import Updates

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from maquette.privacy.conversion import zcdp_rho
-from maquette.privacy.lazy import lazy_epsilon, lazy_rate
+from maquette.privacy import lazy_epsilon, lazy_rate, zcdp_rho
 from maquette.theory.offline import Construction
 from maquette.theory.solve import fixed_point
 from maquette.theory.updates import Updates

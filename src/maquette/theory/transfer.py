@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from maquette.privacy.conversion import gaussian_epsilon, zcdp_epsilon
+from maquette.privacy import gaussian_epsilon, zcdp_epsilon
 
 Accounting = Literal["gaussian", "zcdp"]
 

@@ -1,29 +1,5 @@
 """The durable account of a table's budget: reserve, evaluate, commit, release."""
 
-from maquette.privacy.ledger.api import (
-    Charge,
-    Ledger,
-    Receipt,
-    Recorded,
-    Request,
-    Terms,
-    Ticket,
-)
-from maquette.privacy.ledger.inspection import Account, inspect
-from maquette.privacy.ledger.recovery import Recovery, recover
-from maquette.privacy.ledger.sqlite import SqliteLedger
+import lazy_loader
 
-__all__ = [
-    "Account",
-    "Charge",
-    "Ledger",
-    "Receipt",
-    "Recorded",
-    "Recovery",
-    "Request",
-    "SqliteLedger",
-    "Terms",
-    "Ticket",
-    "inspect",
-    "recover",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

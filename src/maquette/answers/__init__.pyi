@@ -1,0 +1,3 @@
+from .assembly import Column as Column, assemble as assemble, tabulate as tabulate
+from .direct import answer as answer
+from .result import NOISE_ONLY as NOISE_ONLY, Answer as Answer, AnswerTable as AnswerTable, Row as Row, Source as Source

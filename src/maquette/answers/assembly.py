@@ -1,0 +1,143 @@
+"""From estimated marginals to the answer of a statement: sums, averages, groups and their intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.answers.result import NOISE_ONLY, Answer, AnswerTable, Row, Source
+from maquette.privacy import Loss
+from maquette.query import Marginal, Measure, Output, Statement
+
+Values = NDArray[np.float64]
+
+
+class Estimated(Protocol):
+    """An estimate of every cell of a marginal, in counts."""
+
+    @property
+    def values(self) -> Values:
+        """The estimates."""
+
+    def half_width(self, confidence: float) -> Values | float:
+        """How far each can be off at this confidence, cell by cell."""
+
+
+def assemble(
+    statement: Statement,
+    estimates: Mapping[str, Estimated],
+    confidence: float,
+    cost: Loss,
+    source: Source,
+    *,
+    unknown: Collection[str] = (),
+) -> Answer | AnswerTable:
+    """The answer to a statement from an estimate of each of its marginals (by key).
+
+    Numbers that need one of the `unknown` marginals (by key) carry no guarantee.
+    """
+    columns = {
+        output.title: _column(output, estimates, confidence, unknown)
+        for output in statement.outputs
+        if output.kind != "group"
+    }
+    return tabulate(statement, columns, confidence, cost, source)
+
+
+def tabulate(
+    statement: Statement, columns: Mapping[str, Column], confidence: float, cost: Loss, source: Source
+) -> Answer | AnswerTable:
+    """The answer to a statement from the values of its outputs, by title."""
+    shape = tuple(len(labels) for labels in _labels(statement))
+    if not shape and len(columns) == 1:
+        ((kind, estimate),) = ((o.kind, columns[o.title]) for o in statement.outputs if o.kind != "group")
+        return estimate.answer((), kind, confidence, cost, source)
+    kinds = {output.title: output.kind for output in statement.outputs}
+    rows = []
+    for cell in np.ndindex(shape):
+        labels = tuple(_labels(statement)[axis][i] for axis, i in enumerate(cell))
+        answers = {t: e.answer(cell, kinds[t], confidence, cost, source) for t, e in columns.items()}
+        rows.append(Row(labels, answers))
+    return AnswerTable(_group_titles(statement), tuple(columns), tuple(rows), cost)
+
+
+def _labels(statement: Statement) -> tuple[tuple[str, ...], ...]:
+    return Marginal(statement.schema, statement.axes).labels
+
+
+def _group_titles(statement: Statement) -> tuple[str, ...]:
+    named = {output.axis: output.title for output in statement.outputs if output.kind == "group"}
+    names = Marginal(statement.schema, statement.axes).names
+    return tuple(named.get(axis, name) for axis, name in enumerate(names))
+
+
+@dataclass(frozen=True)
+class Column:
+    """One output of a statement: a value and an interval for every group."""
+
+    value: Values
+    low: Values
+    high: Values
+    guarantee: str | None = NOISE_ONLY
+
+    def answer(self, cell: tuple[int, ...], kind: str, confidence: float, cost: Loss, source: Source) -> Answer:
+        """The answer for one group."""
+        raw, low, high = (float(part[cell]) for part in (self.value, self.low, self.high))
+        value = min(max(raw, low), high)
+        return Answer(
+            value=value,
+            low=low,
+            high=high,
+            unbiased=raw if source == "measured" else None,
+            confidence=confidence,
+            count=value if kind == "count" else None,
+            source=source,
+            cost=cost,
+            guarantee=self.guarantee,
+        )
+
+
+def _column(output: Output, estimates: Mapping[str, Estimated], confidence: float, unknown: Collection[str]) -> Column:
+    assert output.measure is not None
+    needed = {marginal.key for marginal in (output.measure.marginal, output.per) if marginal is not None}
+    guarantee = NOISE_ONLY if needed.isdisjoint(unknown) else None
+    if output.per is not None:
+        return replace(_average(output.measure, output.per, estimates, confidence), guarantee=guarantee)
+    total, width = _total(output.measure, estimates, confidence)
+    floor = 0.0 if not output.measure.signed else -math.inf
+    return Column(total, np.maximum(total - width, floor), np.maximum(total + width, floor), guarantee)
+
+
+def _total(measure: Measure, estimates: Mapping[str, Estimated], confidence: float) -> tuple[Values, Values | float]:
+    """Scaled values of every group and how far the noise can have moved them."""
+    estimate = estimates[measure.marginal.key]
+    if not measure.signed:
+        return measure.scale * estimate.values, measure.scale * estimate.half_width(confidence)
+    difference = estimate.values[..., 1] - estimate.values[..., 0]
+    each = np.broadcast_to(estimate.half_width((1 + confidence) / 2), estimate.values.shape)
+    return measure.scale * difference, measure.scale * each.sum(axis=-1)
+
+
+def _average(measure: Measure, per: Marginal, estimates: Mapping[str, Estimated], confidence: float) -> Column:
+    """Centre plus sum over count: the interval is the range of it while both stay within their own intervals.
+
+    Each holds with half the doubt, so both do together at `confidence`. Where the count may be zero nothing is known,
+    and the interval is the declared range.
+    """
+    each = (1 + confidence) / 2
+    total, total_width = _total(measure, estimates, each)
+    rows = estimates[per.key].values
+    rows_width = estimates[per.key].half_width(each)
+    centre, lowest, highest = measure.centre, measure.centre - measure.scale, measure.centre + measure.scale
+    known = rows - rows_width > 0
+    fewest = np.where(known, rows - rows_width, 1.0)
+    corners = [centre + (total + s * total_width) / n for s in (-1, 1) for n in (fewest, fewest + 2 * rows_width)]
+    low = np.where(known, np.min(corners, axis=0), lowest)
+    high = np.where(known, np.max(corners, axis=0), highest)
+    value = np.clip(centre + total / np.maximum(rows, 1.0), lowest, highest)
+    return Column(value, np.clip(low, lowest, highest), np.clip(high, lowest, highest))

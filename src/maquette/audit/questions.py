@@ -1,0 +1,233 @@
+"""Random questions through every door on neighbouring tables, against a reference in exact fractions.
+
+For each question that a door accepts: the value is the reference's, on both tables; values of neighbours differ by no
+more than the sensitivity that was priced, in the norm of the noise; noise, charge and refusals are the same on both; a
+refusal comes before any charge. The rows are chosen by the questions: a level of every class of weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from maquette.audit.benches import BUDGETS, Bench, Outcome, Relation, Unit, open_units
+from maquette.audit.findings import Fault, Findings
+from maquette.audit.reference.drawing import Drawing
+from maquette.audit.reference.forms import Form
+from maquette.audit.reference.universes import Record, record, universe
+from maquette.errors import MaquetteError
+from maquette.privacy import DiscreteLaplace
+
+PER_TABLE = 80  # questions asked of one set of tables
+TOLERANCE = 2.0**-30  # outside [0, 1], as weights that agree to 2^-40 are the same
+
+Pair = tuple[Bench, Bench]
+
+
+@dataclass
+class Asked:
+    """A question that was accepted: its public object, and the exact values on the two tables of each relation."""
+
+    form: Form
+    question: Any
+    grid: int
+    shape: tuple[int, ...]
+    values: dict[tuple[str, int], list[int]] = field(default_factory=dict)
+
+
+def audit_questions(
+    count: int, *, seed: int = 0, doors: bool = True, told: Callable[[Findings], None] | None = None
+) -> Findings:
+    """Ask at least `count` random questions, drawn from `seed` on; `doors=False` asks the measuring door only."""
+    found = Findings()
+    while found.questions < count:
+        found.add(audit_batch(seed, doors=doors))
+        seed += 1
+        if told is not None:
+            told(found)
+    return found
+
+
+def audit_batch(seed: int, *, size: int = PER_TABLE, doors: bool = True, forms: Sequence[Form] = ()) -> Findings:
+    """The questions of one universe (or the given ones, of one schema) on one set of neighbouring tables."""
+    from maquette.audit.other_doors import ask_other_doors
+
+    rng = np.random.default_rng(seed)
+    schema = forms[0].schema if forms else universe(rng)
+    target = record(rng, schema)
+    drawing = Drawing(schema, target, rng)
+    forms = list(forms) or [drawing.form() for _ in range(size)]
+    batch = _Batch(seed, forms, target, rng)
+    try:
+        accepted = [asked for form in forms if (asked := batch.measure(form)) is not None]
+        if doors:
+            ask_other_doors(batch, accepted)
+    finally:
+        batch.close()
+    return batch.found
+
+
+class _Batch:
+    """Neighbouring tables and what is asked of them."""
+
+    def __init__(self, seed: int, forms: Sequence[Form], target: Record, rng: np.random.Generator) -> None:
+        self.rng = rng
+        self.found = Findings()
+        self._seed = seed
+        schema = forms[0].schema
+        self.candidates = {id(form): _candidates(form, target, rng) for form in forms}
+        pool = list(dict.fromkeys(row for rows in self.candidates.values() for row in rows))
+        self.contributions = int(rng.choice([1, 1, 2, 3]))
+        budget = BUDGETS[rng.integers(len(BUDGETS))]
+        base = [self._unit(row, pool) for row in pool]
+        coming: Unit = (target,) * self.contributions if rng.random() < 0.7 else self._unit(target, pool)
+        instead = self._unit(pool[rng.integers(len(pool))], pool)
+        in_memory = bool(rng.random() < 0.88) or len(schema) > 8  # many columns take the other engine long
+        both, without, other = (
+            (units, open_units(schema, units, self.contributions, in_memory=in_memory))
+            for units in ([*base, coming], base, [*base, instead])
+        )
+        self.pairs: dict[Relation, Pair] = {
+            "add-remove": (self._bench(both, budget, "add-remove"), self._bench(without, budget, "add-remove")),
+            "replace": (self._bench(both, budget, "replace"), self._bench(other, budget, "replace")),
+        }
+
+    @staticmethod
+    def _bench(opened: tuple[Sequence[Unit], Any], budget: Any, relation: Relation) -> Bench:
+        return Bench(opened[1], opened[0], budget, relation)
+
+    def _unit(self, row: Record, pool: Sequence[Record]) -> Unit:
+        more = int(self.rng.integers(0, self.contributions))
+        return (row, *(pool[i] for i in self.rng.integers(len(pool), size=more)))
+
+    def close(self) -> None:
+        """Close every ledger."""
+        for pair in self.pairs.values():
+            for bench in pair:
+                bench.close()
+
+    def fault(self, door: str, form: Form, what: str) -> None:
+        """Keep a fault."""
+        self.found.faults.append(Fault(self._seed, door, f"{form.kind} {form!r:.300}", what))
+
+    def twice(self, door: str, pair: Pair, form: Form, call: Callable[[Bench], Any]) -> tuple[Outcome, Outcome] | None:
+        """Ask both tables; None if they refuse, which they must do alike and free."""
+        self.found.doors[door] += 2
+        first, second = (bench.ask(lambda _, bench=bench: call(bench)) for bench in pair)  # type: ignore[misc]
+        for one in (first, second):
+            if one.broke is not None:
+                self.fault(door, form, f"broke with {one.broke}, which is no refusal")
+                return None
+            if one.refusal is not None and one.units:
+                self.fault(door, form, f"charged {one.units} units and then refused: {one.refusal}")
+        if first.refusal != second.refusal:
+            self.fault(door, form, f"neighbours are refused differently: {first.refusal} / {second.refusal}")
+            return None
+        if first.calls != second.calls or first.units != second.units:
+            self.fault(door, form, "the noise or the charge differs between neighbours")
+            return None
+        return None if first.refusal is not None else (first, second)
+
+    def measure(self, form: Form) -> Asked | None:
+        """Ask the measuring door on both relations."""
+        self.found.questions += 1
+        self.found.kinds[form.kind] += 1
+        try:
+            with np.errstate(all="ignore"):
+                question = form.build()
+        except MaquetteError:
+            self.found.refused += 1
+            return None
+        except Exception as error:
+            self.fault("build", form, f"broke with {type(error).__name__}: {error}, which is no refusal")
+            return None
+        asked: Asked | None = None
+        for relation, pair in self.pairs.items():
+            answers = self.twice("measure", pair, form, lambda b: b.curator.measure(question, **b.price))
+            if answers is None:
+                self.found.refused += relation == "add-remove"
+                return None
+            results = [answer.result for answer in answers]
+            grid = results[0].grid
+            asked = asked or Asked(form, question, grid, np.shape(results[0].values))
+            values = [self._whole("measure", form, result.values, grid) for result in results]
+            asked.values.update({(relation, i): value for i, value in enumerate(values)})
+            self.within_price("measure", form, results[0].event, values[0], values[1])
+            if form.trusted:
+                self._check_meaning(f"measure, {relation}", pair, asked, values)
+                self._check_every_move(relation, form, results[0].event, grid)
+        return asked
+
+    def _whole(self, door: str, form: Form, values: Any, grid: int) -> list[int]:
+        scaled = np.ravel(np.asarray(values, dtype=np.float64)) * grid
+        if not np.array_equal(scaled, np.rint(scaled)):
+            self.fault(door, form, "a value is off its grid")
+        return [int(value) for value in scaled]
+
+    def within_price(self, door: str, form: Form, event: Any, one: Iterable[int], other: Iterable[int]) -> None:
+        """Neighbours differ by no more than the sensitivity of the event."""
+        moves = [abs(a - b) for a, b in zip(one, other, strict=True)]
+        if isinstance(event, DiscreteLaplace):
+            moved, priced = sum(moves), event.sensitivity
+        else:
+            moved, priced = sum(move**2 for move in moves), event.sensitivity_squared
+        if moved > priced:
+            norm = "L1" if isinstance(event, DiscreteLaplace) else "squared L2"
+            self.fault(door, form, f"neighbours differ by {moved} in {norm}, and {priced} was priced")
+
+    def _check_meaning(self, door: str, pair: Pair, asked: Asked, values: Sequence[list[int]]) -> None:
+        form, grid = asked.form, asked.grid
+        if asked.shape != form.shape:
+            self.fault(door, form, f"values of shape {asked.shape}, expected {form.shape}")
+            return
+        known: dict[Record, list[tuple[int, int, int]]] = {}
+        for bench, found in zip(pair, values, strict=True):
+            low, high = [0] * form.cells, [0] * form.cells
+            for row, times in bench.records.items():
+                if row not in known:
+                    known[row] = form.contribution(row, grid)
+                for cell, least, most in known[row]:
+                    low[cell] += times * least
+                    high[cell] += times * most
+            if not all(least <= value <= most for least, value, most in zip(low, found, high, strict=True)):
+                off = [
+                    (c, v, a, b) for c, (a, v, b) in enumerate(zip(low, found, high, strict=True)) if not a <= v <= b
+                ]
+                cell, value, least, most = off[0]
+                self.fault(door, form, f"cell {cell} is {value}/{grid}, expected {least} to {most}")
+        outside = [row for row in self.candidates[id(form)] if not form.within(row, TOLERANCE)]
+        if outside:
+            self.fault(door, form, f"accepted, though {outside[0]} weighs less than 0 or more than 1")
+
+    def _check_every_move(self, relation: str, form: Form, event: Any, grid: int) -> None:
+        """By the reference: no unit of these records that comes, goes or changes moves more than was priced."""
+        rows = self.candidates[id(form)][:4]
+        moves = [np.zeros(form.cells, dtype=object) for _ in rows]
+        for move, row in zip(moves, rows, strict=True):
+            for cell, least, most in form.contribution(row, grid):
+                if least != most:
+                    return
+                move[cell] += least
+        m = self.contributions
+        changes = [m * move for move in moves]
+        if relation == "replace":
+            fewer = [*(1 * move for move in moves), *changes]
+            changes = [a - b for a in changes for b in fewer]
+        for change in changes:
+            self.within_price("measure", form, event, change, [0] * len(change))
+
+
+def _candidates(form: Form, target: Record, rng: np.random.Generator) -> list[Record]:
+    """Records that the question tells apart: the target, and others with a level of each class of weights."""
+    rows = [target]
+    levels = form.levels()
+    for _ in range(3):
+        row = list(target)
+        for position, found in levels.items():
+            if found:
+                row[position] = int(found[rng.integers(len(found))]) % form.schema.columns[position].size
+        rows.append(tuple(row))
+    return list(dict.fromkeys(rows))

@@ -1,0 +1,262 @@
+"""Questions of an analyst who means harm: objects changed after they were built, and subclasses that lie.
+
+Nothing is said of their values. A door may refuse them, or answer within what it charged for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from maquette.audit.reference.forms import Contribution, Form
+from maquette.audit.reference.leaves import keys_of
+from maquette.audit.reference.universes import Record
+from maquette.audit.reference.weighing import Levels
+from maquette.query import Contrasts, Keys, LinearQuery, Marginal, additive, forms, lookup
+from maquette.schema import Schema
+
+_MANY = 40  # keys, cells or columns that one row is made to move
+
+
+@dataclass(frozen=True, eq=False)
+class Hostile(Form):
+    """A question that tries to move more than it pays for when the record `target` comes or goes."""
+
+    schema: Schema = field(repr=False)
+    target: Record
+    trick: str
+    trusted: bool = False
+
+    def build(self) -> Any:
+        """See `Form`."""
+        return TRICKS[self.trick](self.schema, self.target)
+
+    @property
+    def kind(self) -> str:
+        """The trick."""
+        return f"hostile: {self.trick}"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Unknown until it is built."""
+        return ()
+
+    def contribution(self, record: Record, grid: int) -> Contribution:
+        """Unknown."""
+        return []
+
+    def levels(self) -> Levels:
+        """Those of its target."""
+        return {position: [level] for position, level in enumerate(self.target)}
+
+
+def hostile(schema: Schema, target: Record, rng: np.random.Generator) -> Hostile:
+    """One of the tricks."""
+    return Hostile(schema, target, list(TRICKS)[rng.integers(len(TRICKS))])
+
+
+def _first(schema: Schema) -> tuple[int, str]:
+    """The longest column."""
+    position = int(np.argmax([column.size for column in schema]))
+    return position, schema.names[position]
+
+
+def _written(array: Any, value: Any) -> None:
+    """Try to write into an array; one that is frozen stays as it is."""
+    try:
+        array[...] = value
+    except (ValueError, TypeError):
+        return
+
+
+def _replaced(owner: Any, name: str, value: Any) -> None:
+    try:
+        setattr(owner, name, value)
+    except (AttributeError, TypeError):
+        return
+
+
+def _keys_rewritten(schema: Schema, target: Record) -> Any:
+    position, name = _first(schema)
+    codes = [(i,) for i in range(min(_MANY, schema[name].size))]
+    keys = Keys(schema, keys_of(schema, [name], codes))
+    _written(getattr(keys, "points", None), target[position])
+    return keys
+
+
+def _keys_replaced(schema: Schema, target: Record) -> Any:
+    position, name = _first(schema)
+    keys = Keys(schema, keys_of(schema, [name], [(0,)]))
+    _replaced(keys, "points", np.full((1, 1), target[position], dtype=np.int32))
+    return keys
+
+
+def _weights_of_keys_rewritten(schema: Schema, target: Record) -> Any:
+    position, name = _first(schema)
+    found = lookup(schema, keys_of(schema, [name], [(target[position],)]), weights=[0.5])
+    _ = found.key, found.bounds, found.grid
+    _written(getattr(found, "values", None), 2.0**30)
+    return found
+
+
+def _factors_rewritten(schema: Schema, target: Record) -> Any:
+    _, name = _first(schema)
+    query = LinearQuery.product(schema, {name: np.full(schema[name].size, 2.0**-20)})
+    _ = query.key, query.bounds, query.grid
+    for term in getattr(query, "terms", ()):
+        for factor in getattr(term, "factors", {}).values():
+            _written(factor, 1.0)
+        _replaced(term, "coefficient", 2.0**30)
+    return query
+
+
+def _matrices_rewritten(schema: Schema, target: Record) -> Any:
+    _, name = _first(schema)
+    contrasts = Contrasts(Marginal(schema, [name]), [np.ones((1, schema[name].size), dtype=np.int64)])
+    _ = contrasts.gains
+    for matrix in contrasts.matrices:
+        _written(matrix, 1000)
+        try:
+            matrix.flags.writeable = True
+        except ValueError:
+            continue
+        _written(matrix, 1000)
+    return contrasts
+
+
+def _parts_rewritten(schema: Schema, target: Record) -> Any:
+    query = additive(schema, {name: np.full(schema[name].size, 2.0**-10) for name in schema.names})
+    _ = query.key, query.bounds, query.grid
+    found = getattr(query, "sum", None)
+    if found is not None:
+        whole = found.whole(query.grid)
+        for part in [*getattr(found, "parts", {}).values(), *(whole[1].values() if whole else ())]:
+            _written(part, 2**30)
+    return query
+
+
+def _terms_replaced(schema: Schema, target: Record) -> Any:
+    query = LinearQuery.constant(schema, 0.5) & LinearQuery.constant(schema, 0.5)
+    _ = query.key, query.bounds, query.grid
+    _replaced(query, "terms", tuple(term.scaled(2.0**30) for term in query.terms))
+    return query
+
+
+def _axes_replaced(schema: Schema, target: Record) -> Any:
+    _, name = _first(schema)
+    marginal = Marginal(schema)
+    _ = marginal.key, marginal.columns
+    _replaced(marginal, "axes", (name,))
+    return marginal
+
+
+class _LyingBounds(LinearQuery):
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return 0.0, 0.0
+
+    @property
+    def whole_bounds(self) -> tuple[int, int]:
+        return 0, 2**40
+
+    @property
+    def is_predicate(self) -> bool:
+        return False
+
+
+class _HeavyWeights(LinearQuery):
+    def weights(self, columns: Any = None) -> Any:
+        return super().weights(columns) * 2.0**20
+
+    def evaluate(self, records: Any) -> Any:
+        return super().evaluate(records) * 2.0**20
+
+    def fixed(self, weights: Any) -> Any:
+        return np.full(np.shape(weights), 2**40, dtype=np.int64)
+
+
+class _HeavyTally(Marginal):
+    def tally(self, counts: Any) -> Any:
+        return np.asarray(counts) * 1000
+
+    values = tally_records = tally
+
+
+class _Changing:
+    """Another question every time it is looked at, and other numbers every time they are."""
+
+    def __init__(self, schema: Schema, name: str) -> None:
+        self._name, self._size, self._looks = name, schema[name].size, 0
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        self._looks += 1
+        return np.full(self._size, 2.0**-20 if self._looks == 1 else 1.0, dtype=dtype)
+
+    @property
+    def form(self) -> Any:
+        self._looks = 0
+        return forms.Cells((), forms.Products([(1.0, {self._name: self})]))
+
+
+class _LightGains(Contrasts):
+    @property
+    def gains(self) -> tuple[int, int, int]:
+        return 1, 1, 1
+
+
+class _ChangingShape(Marginal):
+    """Says that it has one cell whenever the price is computed and many when it is tallied."""
+
+    @property
+    def cells(self) -> int:
+        return 1
+
+
+def _lying_bounds(schema: Schema, target: Record) -> Any:
+    position, name = _first(schema)
+    plain = LinearQuery.product(schema, {name: np.arange(schema[name].size) == target[position]})
+    return _LyingBounds(schema, plain.terms)
+
+
+def _heavy_weights(schema: Schema, target: Record) -> Any:
+    position, name = _first(schema)
+    plain = LinearQuery.product(schema, {name: np.arange(schema[name].size) == target[position]})
+    return _HeavyWeights(schema, plain.terms)
+
+
+def _heavy_tally(schema: Schema, target: Record) -> Any:
+    return _HeavyTally(schema, [_first(schema)[1]])
+
+
+def _light_gains(schema: Schema, target: Record) -> Any:
+    name = _first(schema)[1]
+    return _LightGains(Marginal(schema, [name]), [np.full((3, schema[name].size), 500, dtype=np.int64)])
+
+
+def _changing_numbers(schema: Schema, target: Record) -> Any:
+    return _Changing(schema, _first(schema)[1])
+
+
+def _changing_shape(schema: Schema, target: Record) -> Any:
+    return _ChangingShape(schema, [_first(schema)[1]])
+
+
+TRICKS: dict[str, Callable[[Schema, Record], Any]] = {
+    "keys rewritten": _keys_rewritten,
+    "keys replaced": _keys_replaced,
+    "weights of keys rewritten": _weights_of_keys_rewritten,
+    "factors rewritten": _factors_rewritten,
+    "matrices rewritten": _matrices_rewritten,
+    "parts rewritten": _parts_rewritten,
+    "terms replaced": _terms_replaced,
+    "axes replaced": _axes_replaced,
+    "lying bounds": _lying_bounds,
+    "heavy weights": _heavy_weights,
+    "heavy tally": _heavy_tally,
+    "light gains": _light_gains,
+    "changing shape": _changing_shape,
+    "changing numbers": _changing_numbers,
+}

@@ -1,0 +1,291 @@
+"""A grammar of linear queries with their meaning in exact fractions, written apart from how queries are evaluated.
+
+Each node builds the public query it stands for, and weighs a record by the documented meaning: products of the given
+weights, 1 - w for "not", sums of columns rounded to 2^-20, listed keys, conditions in three-valued logic. Combining
+queries multiplies and adds their floats, so the query that was built may differ from the exact weight by `error`; it is
+zero where those floats have room for all digits.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+
+from maquette.audit.reference.universes import Record
+from maquette.query import LinearQuery
+from maquette.schema import Schema
+
+RESOLVED = 40  # binary digits by which weights are told apart
+_ROOM = 52  # digits of a float
+_LOOSE = Fraction(1, 2**48)  # what a combination may lose, relative to the sizes of its terms
+
+Levels = dict[int, list[int]]  # interesting levels, by position
+
+
+class Weight(ABC):
+    """A weight for every record, as a tree."""
+
+    schema: Schema
+    error: Fraction = Fraction(0)
+
+    @abstractmethod
+    def build(self) -> LinearQuery:
+        """The public query, built afresh; what may not be asked is refused here or at a door."""
+
+    @abstractmethod
+    def weigh(self, record: Record) -> Fraction:
+        """The exact weight of a record."""
+
+    @property
+    @abstractmethod
+    def size(self) -> Fraction:
+        """A bound on the sum of the sizes of the terms that the tree expands to."""
+
+    @property
+    @abstractmethod
+    def digits(self) -> int:
+        """Binary digits behind the point of all its numbers."""
+
+    @abstractmethod
+    def levels(self) -> Levels:
+        """For each column that matters, a level of each class of weights, a few at most."""
+
+    def range(self, record: Record, grid: int) -> tuple[int, int]:
+        """The least and the largest whole number of 1/grid that the record may weigh: half to even, within [0, 1].
+
+        Weights that agree to 2^-40 are one question, as its documents say; where no number has more digits, they are
+        exact.
+        """
+        exact, room = self.weigh(record), self.error
+        if self.digits > RESOLVED:
+            room += self._same
+        return _whole(exact - room, grid), _whole(exact + room, grid)
+
+    @cached_property
+    def _same(self) -> Fraction:
+        return Fraction(len(self.levels()) + 1, 1 << RESOLVED)
+
+    def _lost(self) -> Fraction:
+        room = self.digits + max(0, math.ceil(self.size).bit_length())
+        return Fraction(0) if room <= _ROOM else self.size * _LOOSE
+
+
+def _whole(weight: Fraction, grid: int) -> int:
+    return round(min(Fraction(1), max(Fraction(0), weight)) * grid)
+
+
+def digits_of(numbers: Sequence[Fraction]) -> int:
+    """Binary digits behind the point of all these numbers."""
+    return max((number.denominator.bit_length() - 1 for number in numbers), default=0)
+
+
+def classes(values: Sequence[object], most: int = 4) -> list[int]:
+    """The first level of each class of equal values, and the last of all."""
+    first: dict[object, int] = {}
+    for level, value in enumerate(values):
+        first.setdefault(value, level)
+    return list(dict.fromkeys([*list(first.values())[:most], len(values) - 1]))
+
+
+def merged(*parts: Levels) -> Levels:
+    """The interesting levels of several parts together."""
+    together: Levels = {}
+    for part in parts:
+        for position, levels in part.items():
+            together[position] = list(dict.fromkeys([*together.get(position, []), *levels]))
+    return together
+
+
+@dataclass(frozen=True)
+class Constant(Weight):
+    """The same weight for every record."""
+
+    schema: Schema = field(repr=False)
+    value: float
+
+    def build(self) -> LinearQuery:
+        """See `Weight`."""
+        return LinearQuery.constant(self.schema, self.value)
+
+    def weigh(self, record: Record) -> Fraction:
+        """See `Weight`."""
+        return Fraction(self.value)
+
+    @property
+    def size(self) -> Fraction:
+        """See `Weight`."""
+        return abs(Fraction(self.value))
+
+    @property
+    def digits(self) -> int:
+        """See `Weight`."""
+        return digits_of([Fraction(self.value)])
+
+    def levels(self) -> Levels:
+        """None."""
+        return {}
+
+
+@dataclass(frozen=True, eq=False)
+class Product(Weight):
+    """A weight vector for each of some columns, multiplied."""
+
+    schema: Schema = field(repr=False)
+    factors: Mapping[str, tuple[float, ...]]
+
+    def build(self) -> LinearQuery:
+        """See `Weight`."""
+        return LinearQuery.product(self.schema, {name: list(factor) for name, factor in self.factors.items()})
+
+    @cached_property
+    def _exact(self) -> dict[int, list[Fraction]]:
+        return {
+            self.schema.position(name): [Fraction(w) if math.isfinite(w) else Fraction(0) for w in factor]
+            for name, factor in self.factors.items()
+        }
+
+    def weigh(self, record: Record) -> Fraction:
+        """See `Weight`."""
+        return math.prod((factor[record[position]] for position, factor in self._exact.items()), start=Fraction(1))
+
+    @cached_property
+    def size(self) -> Fraction:
+        """See `Weight`."""
+        return math.prod((max(map(abs, factor)) for factor in self._exact.values()), start=Fraction(1))
+
+    @cached_property
+    def digits(self) -> int:
+        """See `Weight`."""
+        return sum(digits_of(factor) for factor in self._exact.values())
+
+    def levels(self) -> Levels:
+        """See `Weight`."""
+        return {position: classes(factor) for position, factor in self._exact.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Not(Weight):
+    """One minus a weight."""
+
+    part: Weight
+
+    @property
+    def schema(self) -> Schema:  # type: ignore[override]
+        """That of the part."""
+        return self.part.schema
+
+    def build(self) -> LinearQuery:
+        """See `Weight`."""
+        return ~self.part.build()
+
+    def weigh(self, record: Record) -> Fraction:
+        """See `Weight`."""
+        return 1 - self.part.weigh(record)
+
+    @cached_property
+    def size(self) -> Fraction:
+        """See `Weight`."""
+        return 1 + self.part.size
+
+    @property
+    def digits(self) -> int:
+        """See `Weight`."""
+        return self.part.digits
+
+    @cached_property
+    def error(self) -> Fraction:  # type: ignore[override]
+        """See `Weight`."""
+        return self.part.error + self._lost()
+
+    def levels(self) -> Levels:
+        """See `Weight`."""
+        return self.part.levels()
+
+
+@dataclass(frozen=True, eq=False)
+class And(Weight):
+    """The product of two weights."""
+
+    one: Weight
+    two: Weight
+
+    @property
+    def schema(self) -> Schema:  # type: ignore[override]
+        """That of the parts."""
+        return self.one.schema
+
+    def build(self) -> LinearQuery:
+        """See `Weight`."""
+        return self.one.build() & self.two.build()
+
+    def weigh(self, record: Record) -> Fraction:
+        """See `Weight`."""
+        return self.one.weigh(record) * self.two.weigh(record)
+
+    @cached_property
+    def size(self) -> Fraction:
+        """See `Weight`."""
+        return self.one.size * self.two.size
+
+    @cached_property
+    def digits(self) -> int:
+        """See `Weight`."""
+        return self.one.digits + self.two.digits
+
+    @cached_property
+    def error(self) -> Fraction:  # type: ignore[override]
+        """See `Weight`."""
+        one, two = self.one, self.two
+        return one.size * two.error + two.size * one.error + one.error * two.error + self._lost()
+
+    def levels(self) -> Levels:
+        """See `Weight`."""
+        return merged(self.one.levels(), self.two.levels())
+
+
+@dataclass(frozen=True, eq=False)
+class Or(Weight):
+    """One minus the product of what is missing to one."""
+
+    one: Weight
+    two: Weight
+
+    @cached_property
+    def _meaning(self) -> Weight:
+        return Not(And(Not(self.one), Not(self.two)))
+
+    @property
+    def schema(self) -> Schema:  # type: ignore[override]
+        """That of the parts."""
+        return self.one.schema
+
+    def build(self) -> LinearQuery:
+        """See `Weight`."""
+        return self.one.build() | self.two.build()
+
+    def weigh(self, record: Record) -> Fraction:
+        """See `Weight`."""
+        return self._meaning.weigh(record)
+
+    @property
+    def size(self) -> Fraction:
+        """See `Weight`."""
+        return self._meaning.size
+
+    @property
+    def digits(self) -> int:
+        """See `Weight`."""
+        return self._meaning.digits
+
+    @property
+    def error(self) -> Fraction:  # type: ignore[override]
+        """See `Weight`."""
+        return self._meaning.error
+
+    def levels(self) -> Levels:
+        """See `Weight`."""
+        return merged(self.one.levels(), self.two.levels())

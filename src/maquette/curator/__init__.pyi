@@ -1,0 +1,12 @@
+from .compile import Question as Question
+from .curator import Curator as Curator
+from .deadline import Deadline as Deadline
+from .desk import Law as Law, Mechanism as Mechanism
+from .guard import Guard as Guard
+from .lazy_guard import LazyGuard as LazyGuard
+from .lottery import Drawn as Drawn, Lottery as Lottery
+from .noise import ExactNoise as ExactNoise, NoiseSource as NoiseSource, round_scale_up as round_scale_up
+from .open import open_table as open_table
+from .results import Chosen as Chosen, Errors as Errors, Measurement as Measurement, Tested as Tested
+from .sparse_vector import SparseVector as SparseVector, concentrated as concentrated
+from .table import PrivateTable as PrivateTable

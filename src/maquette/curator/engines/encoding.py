@@ -1,0 +1,168 @@
+"""From raw rows to codes: one streamed pass that encodes, checks and fingerprints a table.
+
+Codes leave DuckDB in the smallest signed type that holds them and `INVALID`, and are kept as byte planes (see
+`kernels`): a column of up to 256 levels takes one byte per record.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.curator.engines.kernels import Layout, Planes
+from maquette.schema import INVALID, Column, Schema, quoted, text_sql
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+Codes = NDArray[np.signedinteger[Any]]
+BATCH = 2**20
+_HASHED = 2**13  # records hashed together: their state stays in the first-level caches
+_SEEDS = (0x243F6A8885A308D3, 0x13198A2E03707344)  # digits of pi, as are the odd multipliers
+_MULTIPLIERS = (0xA4093822299F31D1, 0x082EFA98EC4E6C89)
+
+
+def present_sql(identifier: str, missing: Sequence[str]) -> str:
+    """A raw value, NULL where its text is one of `missing`."""
+    if not missing:
+        return identifier
+    markers = ", ".join(quoted(marker.strip()) for marker in missing)
+    return f"CASE WHEN {text_sql(identifier)} IN ({markers}) THEN NULL ELSE {identifier} END"
+
+
+def codes_sql(schema: Schema, identifiers: Mapping[str, str]) -> str:
+    """The select list k0, k1, ... of codes, from the SQL identifier of every column."""
+    return ", ".join(
+        f"CAST({column.code_sql(identifiers[column.name])} AS {_sql_type(column)}) AS k{i}"
+        for i, column in enumerate(schema)
+    )
+
+
+def _sql_type(column: Column) -> str:
+    if column.size <= 2**7:
+        return "TINYINT"
+    return "SMALLINT" if column.size <= 2**15 else "INTEGER"
+
+
+def code_batches(relation: duckdb.DuckDBPyRelation) -> Iterator[list[Codes]]:
+    """The codes of a relation k0, k1, ..., in batches: one array per column."""
+    for batch in relation.to_arrow_reader(BATCH):
+        if batch.num_rows:
+            yield [as_numpy(column) for column in batch.columns]
+
+
+def as_numpy(array: pa.Array) -> Codes:
+    """Whole numbers without nulls, not copied; `to_numpy` would import pandas."""
+    return cast(Codes, np.from_dlpack(array))
+
+
+def invalid_counts(codes: Sequence[Codes]) -> NDArray[np.int64]:
+    """How many codes of every column fit no level."""
+    return np.array([np.count_nonzero(column == INVALID) for column in codes], dtype=np.int64)
+
+
+def _bytes(column: Column) -> int:
+    return max(1, math.ceil((column.size - 1).bit_length() / 8))
+
+
+def planes_of(schema: Schema, codes: Sequence[Codes]) -> Planes:
+    """Codes as byte planes, low bytes first."""
+    planes = np.empty((sum(map(_bytes, schema)), len(codes[0])), dtype=np.uint8)
+    plane = 0
+    for column, values in zip(schema, codes, strict=True):
+        for byte in range(_bytes(column)):
+            planes[plane] = (values >> (8 * byte)).astype(np.uint8)
+            plane += 1
+    return planes
+
+
+def records_of(schema: Schema, planes: Planes) -> NDArray[np.int32]:
+    """Byte planes as records: one row per record, one column per schema column."""
+    records = np.zeros((planes.shape[1], len(schema)), dtype=np.int32)
+    plane = 0
+    for i, column in enumerate(schema):
+        for byte in range(_bytes(column)):
+            records[:, i] |= planes[plane].astype(np.int32) << (8 * byte)
+            plane += 1
+    return records
+
+
+def layout_of(schema: Schema, positions: Sequence[int]) -> Layout:
+    """Where the columns at `positions` are in the planes, and the stride of each byte in their joint histogram."""
+    first = _first_planes(schema)
+    planes, strides = [], []
+    cells = 1
+    for position in reversed(positions):
+        for byte in range(_bytes(schema.columns[position])):
+            planes.append(first[position] + byte)
+            strides.append(cells << (8 * byte))
+        cells *= schema.columns[position].size
+    return Layout(tuple(planes), tuple(strides), cells)
+
+
+_PLANES: dict[int, tuple[Schema, tuple[int, ...]]] = {}  # of the latest schemas
+_SCHEMAS = 8
+
+
+def _first_planes(schema: Schema) -> tuple[int, ...]:
+    """The first plane of each column; remembered for this very object, as another may only say that it is equal."""
+    known, planes = _PLANES.get(id(schema), (None, ()))
+    if known is not schema:
+        planes = tuple(accumulate(map(_bytes, schema), initial=0))
+        if len(_PLANES) >= _SCHEMAS:
+            _PLANES.clear()
+        _PLANES[id(schema)] = (schema, planes)
+    return planes
+
+
+class Fingerprint:
+    """A digest of the records as a multiset, so that file format and row order do not matter.
+
+    A record is hashed to two 64-bit words by steps that are one-to-one in every cell; the words are added up modulo
+    2^64. One changed cell always changes the sums; other changes go unnoticed with probability about 2^-128. It guards
+    against changed data, not against an adversary who may rewrite the table at will.
+    """
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self._sums = [0, 0]
+
+    def update(self, planes: Planes) -> None:
+        """Add the records of some planes."""
+        self.rows += planes.shape[1]
+        for start in range(0, planes.shape[1], _HASHED):
+            words = list(_words(planes[:, start : start + _HASHED]))
+            for lane, seed in enumerate(_SEEDS):
+                total = int(_mixed(words, seed).sum(dtype=np.uint64))
+                self._sums[lane] = (self._sums[lane] + total) % 2**64
+
+    def digest(self, *declared: object) -> str:
+        """The digest of the records together with what was declared about them."""
+        parts = [*declared, self.rows, *self._sums]
+        return hashlib.sha256("\n".join(map(repr, parts)).encode()).hexdigest()
+
+
+def _words(planes: Planes) -> Iterator[NDArray[np.uint64]]:
+    """Eight planes at a time, packed."""
+    for first in range(0, len(planes), 8):
+        word = np.zeros(planes.shape[1], dtype=np.uint64)
+        for byte, plane in enumerate(planes[first : first + 8]):
+            word |= plane.astype(np.uint64) << np.uint64(8 * byte)
+        yield word
+
+
+def _mixed(words: Sequence[NDArray[np.uint64]], seed: int) -> NDArray[np.uint64]:
+    state = np.full(len(words[0]), seed, dtype=np.uint64)
+    for word in words:
+        state ^= word
+        for multiplier in _MULTIPLIERS:
+            state *= np.uint64(multiplier)
+            state ^= state >> np.uint64(29)
+    return state

@@ -1,0 +1,3 @@
+from .speed import PARTS as PARTS, Figure as Figure, measure as measure
+from .story import FILES as FILES, tell as tell
+from .table import ROWS as ROWS, SCHEMA as SCHEMA, survey as survey

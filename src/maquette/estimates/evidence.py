@@ -1,0 +1,70 @@
+"""Evidence: unbiased estimates with known noise, from which a release takes its intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.curator import Measurement
+from maquette.privacy import DiscreteGaussian, sum_half_width
+
+Values = NDArray[np.float64]
+
+STEP = 1.0  # noise moves a total of weights in [0, 1] by whole counts or finer
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A total in counts, the deviation of its noise, and the largest part of it that one noise value makes up."""
+
+    total: float
+    deviation: float
+    largest: float
+    gaussian: bool
+
+    def half_width(self, confidence: float) -> float:
+        """How far the noise can have moved the total."""
+        width = sum_half_width(self.deviation, self.largest, confidence, gaussian=self.gaussian)
+        # The normal law of the same deviation, rounded to whole counts, is no narrower than the discrete one.
+        return width + STEP / 2 if self.gaussian and width else width
+
+
+def spread(measurement: Measurement) -> float:
+    """The deviation of the continuous law of the same scale, in counts, which is what tail bounds are proven for."""
+    event = measurement.event
+    continuous = event.variance if isinstance(event, DiscreteGaussian) else 2 * event.scale**2
+    return math.sqrt(continuous) / measurement.question.grid
+
+
+class Evidence(Protocol):
+    """What was measured, as far as it says something about a query by itself."""
+
+    @property
+    def rows(self) -> float:
+        """The estimated number of rows."""
+
+    def covers(self, columns: Sequence[str]) -> bool:
+        """Whether a query over these columns can be estimated without a model."""
+
+    def estimate(self, weights: Values, columns: tuple[str, ...]) -> Estimate:
+        """The unbiased total of a query with these weights over the cells of `columns` (in schema order)."""
+
+
+@dataclass(frozen=True)
+class NoEvidence:
+    """For models that stand on a theorem alone: no query can be estimated beside them."""
+
+    rows: float
+
+    def covers(self, columns: Sequence[str]) -> bool:
+        """Nothing is covered."""
+        return False
+
+    def estimate(self, weights: Values, columns: tuple[str, ...]) -> Estimate:
+        """Never asked, since nothing is covered."""
+        raise LookupError("there is no evidence beside the model")

@@ -1,0 +1,221 @@
+"""Estimation: the potentials of a graphical model that explain noisy coefficients, convex and warm-started.
+
+Among the distributions of the model take the one with
+
+    least   KL(p, independent columns) + 1 / (2 * penalty * rows) * sum of squared residuals over their variances
+
+(everything as fractions of rows). At penalty 1 this is the likeliest table of so many rows drawn from independent
+columns, given the noise; real columns depend on each other, so the penalty is lowered until the residuals are as small
+as the noise says they should be. The dual is smooth and convex in one parameter for each measured number: its gradient
+is the difference between the model's coefficients and the measured ones, from one pass over the junction tree, and a
+quasi-Newton method needs some tens of them. Public computation: it sees released numbers only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.estimates.residuals import Columns, Residuals
+from maquette.hypothesis import GraphicalModel
+from maquette.query import orthonormal
+
+Values = NDArray[np.float64]
+
+START = 0.1  # the first penalty
+STEEP, GENTLE = 0.2, 0.7  # the penalty falls by a factor between these, by how large the residuals still are
+STAGES = 8  # penalties tried, at most
+STEPS = 100  # quasi-Newton steps for each penalty
+MEMORY = 20
+TARGET = 0.6  # mean squared residual over variance at which descent stops: beyond it chases noise
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Counts of the levels of one column, each with a variance of its own."""
+
+    column: str
+    values: Values
+    variances: Values
+
+
+@dataclass(frozen=True)
+class Estimated:
+    """A fitted model, the parameters that make it (by measured set, for a warm start) and its mean squared residual."""
+
+    model: GraphicalModel
+    parameters: dict[Columns, Values]
+    residual: float
+    penalty: float
+
+
+def estimates(
+    model: GraphicalModel,
+    residuals: Residuals,
+    *,
+    counted: Sequence[Counted] = (),
+    start: Estimated | None = None,
+    target: float = TARGET,
+    steps: int = STEPS,
+    progress: Callable[[int, float], None] | None = None,
+) -> Iterator[Estimated]:
+    """Better and better fits of the cliques of `model` to everything measured, the first one without any step.
+
+    Every measured set must be a clique of the model. `counted` are measurements of single columns beside the residuals.
+    `start` is an earlier fit, of fewer measurements perhaps. Ends when the mean squared residual over its variance is
+    below `target`, or after STAGES penalties. Taking only some of the fits is safe: each is a whole model.
+    """
+    problem = _Problem(model, residuals, counted, _independent(model, residuals, counted))
+    penalty = START if start is None else min(START, 2 * start.penalty)
+    parameters = problem.pack(start.parameters if start else {})
+    best = fitted = problem.estimated(parameters, penalty)
+    yield best
+    for done in range(1, STAGES + 1):
+        if not problem.size or best.residual <= target:
+            return
+        before = fitted.residual
+        parameters, converged = problem.minimise(parameters, penalty, steps)
+        fitted = problem.estimated(parameters, penalty)
+        if fitted.residual < best.residual:
+            best = fitted
+            yield best
+        if progress is not None:
+            progress(done, best.residual)
+        # Unfinished descent says nothing about the penalty: go on where it is still far from its end.
+        if converged or before / 2 <= fitted.residual <= before:
+            penalty *= min(GENTLE, max(STEEP, target / max(fitted.residual, 1e-300)))
+
+
+def _independent(
+    model: GraphicalModel, residuals: Residuals, counted: Sequence[Counted]
+) -> dict[tuple[str, ...], Values]:
+    """Log-potentials under which columns are independent, each as measured; no level is ruled out by its noise."""
+    measured = {each.column: (each.values, each.variances) for each in counted}
+    logs: dict[tuple[str, ...], Values] = {}
+    for name in model.schema.names:
+        if residuals.covers((name,)):
+            measured[name] = residuals.marginal((name,))
+        if name in measured and (name,) in model.cliques:
+            counts, variances = measured[name]
+            logs[(name,)] = np.log(np.maximum(counts, np.maximum(np.sqrt(variances) / 2, 1e-9)))
+    return logs
+
+
+@dataclass
+class _Block:
+    """Numbers measured over one clique: coefficients past the constant along every axis, or plain cells."""
+
+    key: Columns
+    clique: Columns
+    targets: Values
+    variances: Values
+    cells: bool
+    numbers: slice = field(default_factory=lambda: slice(0))  # where its numbers stand among all
+
+    def features(self, marginal: Values) -> Values:
+        """What a table says of the numbers measured."""
+        return marginal if self.cells else _along(marginal, [_contrasts(size) for size in marginal.shape])
+
+    def spread(self, parameters: Values) -> Values:
+        """The log-potential of these parameters: the transpose of `features`."""
+        if self.cells:
+            return parameters
+        return _along(parameters, [_contrasts(size + 1).T for size in self.targets.shape])
+
+
+def _along(table: Values, matrices: Sequence[Values]) -> Values:
+    """One matrix along each axis; each product takes the leading axis to the end, so that the order is as before."""
+    flat = table.reshape(-1)
+    for matrix in matrices:
+        flat = (matrix @ flat.reshape(matrix.shape[1], -1)).T.reshape(-1)
+    return flat.reshape([len(matrix) for matrix in matrices])
+
+
+@cache
+def _contrasts(size: int) -> Values:
+    return orthonormal(size)[1:]
+
+
+class _Problem:
+    """The dual: log Z - theta . measured + penalty * rows / 2 * sum of variance * theta^2, and its gradient."""
+
+    def __init__(
+        self,
+        model: GraphicalModel,
+        residuals: Residuals,
+        counted: Sequence[Counted],
+        base: Mapping[tuple[str, ...], Values],
+    ) -> None:
+        self._model, self._base = model, base
+        self._rows = residuals.rows
+        self._blocks = [
+            _Block(columns, columns, values / self._rows, variances / self._rows**2, cells=False)
+            for columns, values, variances in residuals
+            if columns
+        ]
+        for each in counted:
+            values, variances = each.values / self._rows, each.variances / self._rows**2
+            self._blocks.append(_Block((each.column, "counted"), (each.column,), values, variances, cells=True))
+        self.size = 0
+        for block in self._blocks:
+            block.numbers = slice(self.size, self.size + block.targets.size)
+            self.size = block.numbers.stop
+        self._targets = self._joined([block.targets for block in self._blocks])
+        self._variances = self._joined([block.variances for block in self._blocks])
+        # An orthonormal coefficient has a curvature of about one cell's share of the mass.
+        shares = [np.full(block.targets.shape, 1.0 / model.schema.cells(block.clique)) for block in self._blocks]
+        self._curvature = self._joined(shares)
+
+    @staticmethod
+    def _joined(parts: Sequence[Values]) -> Values:
+        return np.concatenate([part.reshape(-1) for part in parts]) if parts else np.zeros(0)
+
+    def pack(self, parameters: Mapping[Columns, Values]) -> Values:
+        """Parameters as one vector; zero where there are none yet."""
+        packed = np.zeros(self.size)
+        for block in self._blocks:
+            if block.key in parameters:
+                packed[block.numbers] = parameters[block.key]
+        return packed
+
+    def _at(self, parameters: Values) -> GraphicalModel:
+        potentials = {clique: np.zeros(self._model.schema.shape(clique)) for clique in self._model.cliques}
+        for clique, logs in self._base.items():
+            potentials[clique] += logs
+        for block in self._blocks:
+            potentials[block.clique] += block.spread(parameters[block.numbers])
+        return self._model.with_potentials(potentials)
+
+    def _means(self, model: GraphicalModel) -> Values:
+        marginals = model.clique_marginals()
+        return self._joined([block.features(marginals[block.clique]) for block in self._blocks])
+
+    def estimated(self, parameters: Values, penalty: float) -> Estimated:
+        """The model of these parameters, and how far it is from what was measured."""
+        model = self._at(parameters)
+        errors = self._means(model) - self._targets
+        residual = float((errors**2 / self._variances).mean()) if self.size else 0.0
+        kept = {block.key: parameters[block.numbers].copy() for block in self._blocks}
+        return Estimated(model, kept, residual, penalty)
+
+    def minimise(self, parameters: Values, penalty: float, steps: int) -> tuple[Values, bool]:
+        """The parameters of least dual value, from these on, and whether so many steps reached it."""
+        from scipy.optimize import minimize
+
+        ridge = penalty * self._rows * self._variances
+        scale = 1.0 / np.sqrt(ridge + self._curvature)
+
+        def objective(scaled: Values) -> tuple[float, Values]:
+            theta = scaled * scale
+            model = self._at(theta)
+            gradient = self._means(model) - self._targets + ridge * theta
+            value = model.log_partition - float(theta @ self._targets) + 0.5 * float((ridge * theta**2).sum())
+            return value, gradient * scale
+
+        options = {"maxiter": steps, "maxcor": MEMORY, "ftol": 1e-13, "gtol": 1e-9}
+        found = minimize(objective, parameters / scale, jac=True, method="L-BFGS-B", options=options)
+        return np.asarray(found.x) * scale, bool(found.success)

@@ -1,0 +1,219 @@
+"""Merged levels: columns seen through groups of levels, and what a model over the groups says about the levels.
+
+A table over columns with many rare levels is mostly noise. Grouped, it has fewer cells, each with the same noise, and
+the model needs less memory; within a group the levels are taken to depend on nothing else. Groups come from released
+numbers, so all of this is post-processing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.curator import Measurement
+from maquette.estimates.evidence import Estimate, spread
+from maquette.estimates.residuals import Columns, Residuals, forward, subsets
+from maquette.hypothesis import GraphicalModel, systematic
+from maquette.privacy import DiscreteGaussian
+from maquette.query import Contrasts, LinearQuery, Marginal, Term, helmert
+from maquette.schema import Column, Integer, Schema
+
+Values = NDArray[np.float64]
+Groups = NDArray[np.int64]
+
+SCALE = 2**12
+
+
+class Merging:
+    """The group of every level, for the columns that have any; `merged` is the schema of the groups.
+
+    A column of an impossible combination keeps its levels, whatever `groups` says: in a group with possible ones they
+    would get a share of its mass.
+    """
+
+    def __init__(self, schema: Schema, groups: Mapping[str, Groups]) -> None:
+        self.schema = schema
+        whole = {name for entry in schema.impossible for name in entry}
+        groups = {name: found for name, found in groups.items() if name not in whole}
+        self.groups = {name: groups.get(name, np.arange(schema[name].size)) for name in schema.names}
+        self.merged = Schema([self._column(column) for column in schema], impossible=schema.impossible)
+
+    def _column(self, column: Column) -> Column:
+        groups = int(self.groups[column.name].max()) + 1
+        return column if groups == column.size else Integer(column.name, 0, groups - 1)
+
+    @property
+    def changed(self) -> tuple[str, ...]:
+        """The columns with fewer groups than levels."""
+        return tuple(name for name in self.schema.names if self.merged[name].size < self.schema[name].size)
+
+    def table(self, columns: Sequence[str]) -> Contrasts:
+        """The counts of all combinations of groups; one row moves one of them, by one."""
+        return Contrasts(Marginal(self.schema, columns), [self._members(name) for name in columns])
+
+    def residual(self, columns: Sequence[str]) -> Contrasts:
+        """What the table of groups says beyond its subsets: as `maquette.query.residual`, one level for each group."""
+        sizes = self.merged.shape(columns)
+        scale = 1 if set(sizes) <= {2} else min(SCALE, 2 ** (28 // max(1, len(sizes))))
+        matrices = [helmert(size, scale) @ self._members(name) for size, name in zip(sizes, columns, strict=True)]
+        return Contrasts(Marginal(self.schema, columns), matrices)
+
+    def _members(self, name: str) -> NDArray[np.int64]:
+        groups = self.groups[name]
+        return np.asarray(groups == np.arange(self.merged[name].size)[:, None], dtype=np.int64)
+
+    def take(self, measurement: Measurement, columns: Columns, into: Residuals) -> None:
+        """Add measured contrasts made by `residual` or `table` to residuals over the groups."""
+        variance = spread(measurement) ** 2
+        into.gaussian &= isinstance(measurement.event, DiscreteGaussian)
+        if measurement.values.shape == self.merged.shape(columns):
+            into.separate &= into.gaussian or not columns
+            self._take_table(measurement.values, variance, columns, into)
+            return
+        norms = np.ones(())
+        question = measurement.question
+        assert isinstance(question, Contrasts), "only contrasts have fewer values than groups"
+        for name, matrix in zip(columns, question.matrices, strict=True):
+            firsts = np.unique(self.groups[name], return_index=True)[1]
+            norms = np.multiply.outer(norms, np.linalg.norm(matrix[:, firsts], axis=1))
+        into.combine(columns, measurement.values / norms, variance / norms**2)
+
+    def _take_table(self, values: Values, variance: float, columns: Columns, into: Residuals) -> None:
+        coefficients = forward(values)
+        for part in subsets(columns):
+            lift = self.merged.cells([name for name in columns if name not in part])
+            place = tuple(slice(1, None) if name in part else 0 for name in columns)
+            block = coefficients[place] * math.sqrt(lift)
+            into.combine(part, block, np.full(block.shape, variance * lift))
+
+    def within(self, fine: Residuals) -> dict[str, Values]:
+        """The share of every level in its group, from the measured columns; no level is ruled out by its noise."""
+        shares: dict[str, Values] = {}
+        for name in self.changed:
+            counts, variances = fine.marginal((name,))
+            masses = np.maximum(counts, np.maximum(np.sqrt(variances) / 2, 1e-9))
+            shares[name] = masses / np.bincount(self.groups[name], weights=masses)[self.groups[name]]
+        return shares
+
+
+@dataclass(frozen=True)
+class MergedModel:
+    """A graphical model over groups of levels, with the share of each level in its group."""
+
+    merging: Merging
+    model: GraphicalModel
+    shares: dict[str, Values]
+
+    @property
+    def schema(self) -> Schema:
+        """The universe, with all its levels."""
+        return self.merging.schema
+
+    def answer(self, query: LinearQuery) -> float:
+        """The model's answer, as a fraction of rows."""
+        terms = [
+            Term(term.coefficient, {place: self._gathered(place, factor) for place, factor in term.factors.items()})
+            for term in query.terms
+        ]
+        return self.model.answer(LinearQuery(self.merging.merged, terms))
+
+    def _gathered(self, position: int, factor: Values) -> Values:
+        """The mean weight of each group."""
+        name = self.schema.names[position]
+        if name not in self.shares:
+            return factor
+        return np.minimum(np.bincount(self.merging.groups[name], weights=factor * self.shares[name]), 1.0)
+
+    def marginal(self, columns: Sequence[str]) -> Values:
+        """Probabilities over the cells of these columns, axes in the order asked."""
+        cells = self.model.marginal(columns)
+        for axis, name in enumerate(columns):
+            if name in self.shares:
+                shares = self.shares[name].reshape([-1 if i == axis else 1 for i in range(cells.ndim)])
+                cells = np.take(cells, self.merging.groups[name], axis=axis) * shares
+        return cells
+
+    def sample(self, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
+        """Encoded records: groups from the model, then every level as often as its share of the group, rounded."""
+        records = self.model.sample(rows, rng)
+        for name, shares in self.shares.items():
+            place, groups = self.schema.position(name), self.merging.groups[name]
+            drawn = records[:, place].copy()
+            for group in range(int(groups.max()) + 1):
+                levels, here = np.flatnonzero(groups == group), np.flatnonzero(drawn == group)
+                if len(here):
+                    records[here, place] = levels[systematic(shares[levels], len(here), rng)]
+        return records
+
+    def __repr__(self) -> str:
+        return f"MergedModel({', '.join(self.shares)} merged, {self.model!r})"
+
+
+@dataclass(frozen=True)
+class Bounded(Estimate):
+    """An estimate of something known only up to `slack` beside its noise."""
+
+    slack: float = 0.0
+
+    def half_width(self, confidence: float) -> float:
+        """How far the noise and what was merged can have moved the total."""
+        return super().half_width(confidence) + self.slack
+
+
+@dataclass(frozen=True)
+class MergedEvidence:
+    """What was measured of levels (`fine`) and of groups (`coarse`).
+
+    A query that tells levels of one group apart lies between two that do not: the least and the largest weight in each
+    cell of groups. Its interval is from the lower end of the one to the upper end of the other.
+    """
+
+    merging: Merging
+    fine: Residuals
+    coarse: Residuals
+
+    @property
+    def rows(self) -> float:
+        """The estimated number of rows."""
+        return self.coarse.rows
+
+    def covers(self, columns: Sequence[str]) -> bool:
+        """Whether every subset of these columns was measured, of levels or of groups."""
+        return self.fine.covers(columns) or self.coarse.covers(columns)
+
+    def estimate(self, weights: Values, columns: Columns) -> Estimate:
+        """An estimate of the total whose interval holds it."""
+        if columns and self.fine.covers(columns):
+            return self.fine.estimate(weights, columns)
+        low, high = (
+            self.coarse.estimate(self._reduced(weights, columns, ufunc), columns) for ufunc in (np.minimum, np.maximum)
+        )
+        return Bounded(
+            (low.total + high.total) / 2,
+            max(low.deviation, high.deviation),
+            max(low.largest, high.largest),
+            low.gaussian,
+            slack=abs(high.total - low.total) / 2,
+        )
+
+    def _reduced(self, weights: Values, columns: Columns, ufunc: np.ufunc) -> Values:
+        for axis, name in enumerate(columns):
+            if name in self.merging.changed:
+                order, starts = self._runs[name]
+                weights = ufunc.reduceat(np.take(weights, order, axis=axis), starts, axis=axis)
+        return weights
+
+    @cached_property
+    def _runs(self) -> dict[str, tuple[Groups, Groups]]:
+        """The levels of each merged column, group after group, and where each group begins."""
+        runs: dict[str, tuple[Groups, Groups]] = {}
+        for name in self.merging.changed:
+            groups = self.merging.groups[name]
+            order = np.argsort(groups, kind="stable")
+            runs[name] = order, np.unique(groups[order], return_index=True)[1]
+        return runs

@@ -1,0 +1,165 @@
+"""Residuals: everything measured, in one orthogonal basis where each number has independent noise.
+
+The counts over columns S are the sum, over subsets A of S, of what A says beyond its own subsets. In orthonormal
+Helmert coordinates these parts are orthogonal and iid noise stays iid, so any collection of measured marginals and
+contrasts becomes one table of coefficients with a precision each, repeats combine by inverse variance, and an
+unbiased estimate of any covered query with its exact noise variance is a sum. All of it is post-processing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.curator import Measurement
+from maquette.errors import QueryError
+from maquette.estimates.evidence import Estimate, spread
+from maquette.privacy import DiscreteGaussian
+from maquette.query import Contrasts, orthonormal
+from maquette.schema import Schema
+
+Values = NDArray[np.float64]
+Columns = tuple[str, ...]  # in schema order
+
+
+class Residuals:
+    """Estimates (in counts) and precisions of the coefficients of every measured set of columns."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self._sums: dict[Columns, Values] = {}
+        self._precisions: dict[Columns, Values] = {}
+        self.gaussian = True
+        self.separate = True  # whether every coefficient has a noise of its own, and none a share of another's
+
+    def add(self, measurement: Measurement) -> None:
+        """Take in a measured marginal of plain columns, or the contrasts made by `residual`."""
+        question = measurement.question
+        variance = spread(measurement) ** 2
+        self.gaussian &= isinstance(measurement.event, DiscreteGaussian)
+        names = (question.marginal if isinstance(question, Contrasts) else question).names
+        order = sorted(range(len(names)), key=lambda axis: self.schema.position(names[axis]))
+        columns, values = tuple(names[axis] for axis in order), np.transpose(measurement.values, order)
+        if isinstance(question, Contrasts):
+            norms = np.ones(())
+            for axis in order:
+                norms = np.multiply.outer(norms, _norms(question.matrices[axis]))
+            self.combine(columns, values / norms, variance / norms**2)
+            return
+        coefficients = forward(values)
+        self.separate &= self.gaussian or question.cells == 1  # rotated Laplace noise is uncorrelated, not independent
+        for part in self._parts(columns):
+            lift = math.prod(self.schema[name].size for name in columns if name not in part)
+            block = coefficients[_block(columns, part)] * math.sqrt(lift)
+            self.combine(part, block, np.full(block.shape, variance * lift))
+
+    def combine(self, columns: Columns, values: Values, variance: Values) -> None:
+        """Take in coefficients of one set of columns, by inverse variance."""
+        precision = 1.0 / variance
+        self.restore(columns, values * precision, precision)
+
+    def restore(self, columns: Columns, sums: Values, precisions: Values) -> None:
+        """Take in what `stored` gave out."""
+        self._sums[columns] = self._sums.get(columns, 0.0) + sums
+        self._precisions[columns] = self._precisions.get(columns, 0.0) + precisions
+
+    def stored(self) -> Iterator[tuple[Columns, Values, Values]]:
+        """Every measured set with the sums of its coefficients, weighted by precision, and their precisions."""
+        return ((columns, sums, self._precisions[columns]) for columns, sums in self._sums.items())
+
+    def __iter__(self) -> Iterator[tuple[Columns, Values, Values]]:
+        """Every measured set with its coefficients and their variances."""
+        for columns, sums in self._sums.items():
+            variance = 1.0 / self._precisions[columns]
+            yield columns, sums * variance, variance
+
+    def __contains__(self, columns: Columns) -> bool:
+        return columns in self._sums
+
+    @property
+    def rows(self) -> float:
+        """The estimated number of rows, at least one."""
+        if () not in self._sums:
+            return 1.0
+        return max(1.0, float(self._sums[()] / self._precisions[()]))
+
+    def covers(self, columns: Sequence[str]) -> bool:
+        """Whether every subset of these columns was measured."""
+        ordered = tuple(sorted(columns, key=self.schema.position))
+        return all(part in self._sums for part in self._parts(ordered))
+
+    def _parts(self, columns: Columns) -> Iterator[Columns]:
+        """The subsets that can say something: a column of one level has no contrasts."""
+        return subsets(tuple(name for name in columns if self.schema[name].size > 1))
+
+    def estimate(self, weights: Values, columns: Columns) -> Estimate:
+        """The unbiased total (in counts) of a query with these weights over the cells of `columns`."""
+        coefficients = forward(weights)
+        total = variance = largest = 0.0
+        for part in self._parts(columns):
+            lift = math.prod(self.schema[name].size for name in columns if name not in part)
+            share = coefficients[_block(columns, part)] / math.sqrt(lift)
+            precision = self._precisions[part]
+            total += float((share * self._sums[part] / precision).sum())
+            variance += float((share**2 / precision).sum())
+            largest = max(largest, float((share**2 / precision).max(initial=0.0)))
+        if not (self.gaussian or self.separate):
+            largest = variance  # one noise value may make up all of it
+        return Estimate(total, math.sqrt(variance), math.sqrt(largest), self.gaussian)
+
+    def marginal(self, columns: Columns) -> tuple[Values, Values]:
+        """Unbiased counts of every cell, and the variance of each."""
+        sizes = self.schema.shape(columns)
+        coefficients, variances = np.zeros(sizes), np.zeros(sizes)
+        for part in self._parts(columns):
+            lift = math.prod(self.schema[name].size for name in columns if name not in part)
+            precision = self._precisions[part]
+            coefficients[_block(columns, part)] = self._sums[part] / precision / math.sqrt(lift)
+            variances[_block(columns, part)] = 1.0 / precision / lift
+        return backward(coefficients), backward(variances, power=2)
+
+
+def subsets(columns: Columns) -> Iterator[Columns]:
+    """Every subset, the empty one and the whole included."""
+    for size in range(len(columns) + 1):
+        yield from itertools.combinations(columns, size)
+
+
+def forward(cells: Values) -> Values:
+    """Orthonormal coefficients of a table; index 0 along an axis is the constant."""
+    return _along_axes(cells, [_basis(size) for size in cells.shape])
+
+
+def backward(coefficients: Values, *, power: int = 1) -> Values:
+    """The table of these coefficients; with power 2, cell variances from coefficient variances."""
+    return _along_axes(coefficients, [_basis(size).T ** power for size in coefficients.shape])
+
+
+def _along_axes(cells: Values, matrices: Sequence[Values]) -> Values:
+    for axis, matrix in enumerate(matrices):
+        cells = np.moveaxis(np.tensordot(matrix, cells, axes=(1, axis)), 0, axis)
+    return np.asarray(cells)
+
+
+@cache
+def _basis(size: int) -> Values:
+    return orthonormal(size)
+
+
+def _norms(matrix: NDArray[np.int64]) -> Values:
+    """The norms of whole-number Helmert rows; any other contrasts are refused."""
+    norms: Values = np.linalg.norm(matrix, axis=1)
+    expected = _basis(matrix.shape[1])[1:]
+    if matrix.shape != expected.shape or not np.allclose(matrix / norms[:, None], expected):
+        raise QueryError("only the contrasts made by `residual` can be combined with other measurements")
+    return norms
+
+
+def _block(columns: Columns, part: Columns) -> tuple[slice | int, ...]:
+    """Where the coefficients of a subset stand: past the constant along its own axes, at it along the others."""
+    return tuple(slice(1, None) if name in part else 0 for name in columns)

@@ -1,0 +1,39 @@
+"""Sums over columns from what was measured of each column: unbiased, with exact noise variance, in any dimension."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from maquette.estimates.evidence import Estimate, Evidence
+from maquette.estimates.residuals import Columns, Residuals, Values, forward
+from maquette.query import Sum
+
+
+def estimate_sum(evidence: Evidence, query: Sum | None) -> Estimate | None:
+    """The total of an additive query, in counts; None where some column of it was not measured, or it is not additive.
+
+    Its residual coefficients are those of its columns one by one, and a constant: nothing is written out over the
+    cells of all columns together, as `Residuals.estimate` would.
+    """
+    if query is None or not isinstance(evidence, Residuals):
+        return None
+    needed: list[Columns] = [(), *((name,) for name in query.columns)]
+    if any(columns not in evidence for columns in needed):
+        return None
+    shares: dict[Columns, Values] = {
+        (): np.array(query.constant + sum(float(part.mean()) for part in query.parts.values()))
+    }
+    for name, part in zip(query.columns, query.parts.values(), strict=True):
+        shares[name,] = forward(part)[1:]
+    total = variance = largest = 0.0
+    for columns, values, variances in evidence:
+        if columns in shares:
+            noise = shares[columns] ** 2 * variances
+            total += float((shares[columns] * values).sum())
+            variance += float(noise.sum())
+            largest = max(largest, float(noise.max(initial=0.0)))
+    if not (evidence.gaussian or evidence.separate):
+        largest = variance  # one noise value may make up all of it
+    return Estimate(total, math.sqrt(variance), math.sqrt(largest), evidence.gaussian)

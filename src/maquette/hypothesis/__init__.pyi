@@ -1,0 +1,14 @@
+from .api import Hypothesis as Hypothesis
+from .cut_decomposition import CutDecomposition as CutDecomposition
+from .graphical import GraphicalModel as GraphicalModel
+from .junction_tree import JunctionTree as JunctionTree
+from .median import Median as Median
+from .mirror_descent import MirrorDescent as MirrorDescent, on_simplex as on_simplex
+from .multiplicative_weights import MultiplicativeWeights as MultiplicativeWeights
+from .perceptron import Perceptron as Perceptron
+from .polynomial import BlockPolynomial as BlockPolynomial
+from .registry import HYPOTHESES as HYPOTHESES
+from .sampling import decode as decode, systematic as systematic
+from .separable import Separable as Separable
+from .sparse_weights import SparseWeights as SparseWeights
+from .weighted_records import WeightedRecords as WeightedRecords

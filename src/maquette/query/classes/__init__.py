@@ -1,0 +1,1 @@
+"""Special classes of queries, one per file: cuts, distances, lookups, parities, functions."""

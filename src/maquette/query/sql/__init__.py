@@ -1,0 +1,1 @@
+"""SQL: grammar, parser and the statements they make."""

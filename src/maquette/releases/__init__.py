@@ -1,0 +1,5 @@
+"""Loops and releases: everything here is public and speaks to rows only through the curator's doors."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,35 @@
+from .artifact import Certificate as Certificate, Release as Release, unit_of as unit_of
+from .classes.coefficients import coefficients as coefficients
+from .classes.cuts import RULES as RULES, CutRule as CutRule, cut_construction as cut_construction
+from .classes.distances import distance_construction as distance_construction
+from .classes.graphs import synthetic_graph as synthetic_graph
+from .classes.histograms import histograms as histograms
+from .classes.lookups import look_up as look_up
+from .classes.projection import projection as projection
+from .game.analyst_private import Discretion as Discretion, Repair as Repair, analyst_private as analyst_private
+from .game.boosting import MedianModel as MedianModel, boosted as boosted
+from .game.both_learn import both_learn as both_learn
+from .game.cells import Board as Board
+from .game.dual_query import dual_query as dual_query
+from .game.equilibrium import Game as Game, Hedge as Hedge, Played as Played, mixed_answer as mixed_answer
+from .methods.adaptive import adaptive as adaptive
+from .methods.baseline import gaussian as gaussian, laplace as laplace
+from .methods.everything import everything as everything
+from .methods.graphical import graphical as graphical
+from .methods.iterative import (
+    averaged_construction as averaged_construction,
+    iterative_construction as iterative_construction,
+)
+from .methods.mwem import mwem as mwem
+from .nets.candidates import Net as Net
+from .nets.functions import (
+    FINER as FINER,
+    FunctionRelease as FunctionRelease,
+    construct_functions as construct_functions,
+    histograms_of as histograms_of,
+    median_of as median_of,
+    net_of_functions as net_of_functions,
+    within as within,
+)
+from .nets.net import local_search as local_search, net_mechanism as net_mechanism, small_db as small_db
+from .offline import release as release

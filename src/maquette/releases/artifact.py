@@ -1,0 +1,268 @@
+"""Release: what a custodian publishes — answers, marginals, synthetic rows and a certificate, no way back to rows."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.answers import NOISE_ONLY, Answer, AnswerTable, assemble
+from maquette.curator import Curator
+from maquette.estimates import DenseModel, Evidence, Step, estimate_sum
+from maquette.hypothesis import MultiplicativeWeights
+from maquette.privacy import ACCOUNTANTS, Loss, check_confidence
+from maquette.query import Expression, LinearQuery, Marginal, Statement, question
+from maquette.schema import Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Values = NDArray[np.float64]
+CUSTODIAN = "custodian"  # on whose account releases are charged
+
+
+class Model(Protocol):
+    """What a release needs of a hypothesis: to answer and to sample."""
+
+    def answer(self, query: LinearQuery) -> float:
+        """A fraction of rows."""
+
+    def marginal(self, columns: Sequence[str]) -> Values:
+        """Probabilities over the cells of these columns."""
+
+    def sample(self, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
+        """Encoded records."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Certificate:
+    """What was promised, to whom, under which relation, for which schema, and at what price.
+
+    `unit` is the column that names the protected units; None where every row is one (or in a file from before units
+    were named, in which the relation says how many rows a unit has). `charges` are those of this release, as the ledger
+    describes them; of everything else on the ledger the certificate says only what it added up to by then, in
+    `ledger_units` (None in a file of version 0.1, whose `charges` are all of the ledger).
+    """
+
+    epsilon: float
+    delta: float
+    rho: float | None
+    currency: str
+    units: int
+    relation: str
+    method: str
+    schema: str
+    charges: tuple[str, ...]
+    version: str
+    accuracy: str | None = None
+    unit: str | None = None
+    ledger_units: int | None = None
+
+    @property
+    def protects(self) -> str:
+        """The relation in words, with the name of the unit where it has one."""
+        return self.relation if self.unit is None else f"{self.relation}, by {self.unit}"
+
+    @property
+    def cost(self) -> Loss:
+        """The price as a loss."""
+        return Loss(epsilon=self.epsilon, delta=self.delta, rho=self.rho, units=self.units, currency=self.currency)
+
+    @property
+    def total(self) -> Loss | None:
+        """Everything charged to the table when this was made, this release included."""
+        if self.ledger_units is None:
+            return None
+        return ACCOUNTANTS[self.currency.partition(" ")[0]].loss(self.ledger_units, self.delta)
+
+
+def certified(curator: Curator, method: str, units: int, *, accuracy: str | None = None) -> Certificate:
+    """The certificate of a release that has just spent so many units; `accuracy` states a theorem, where one holds."""
+    cost = curator.budget.accountant.loss(units, curator.budget.delta)
+    return Certificate(
+        epsilon=cost.epsilon,
+        delta=cost.delta,
+        rho=cost.rho,
+        currency=cost.currency,
+        units=units,
+        relation=str(curator.relation),
+        method=method if curator.private else f"{method}, with injected noise: NOT PRIVATE",
+        schema=curator.schema.digest,
+        charges=_own(curator, units),
+        version=version("maquette"),
+        accuracy=accuracy,
+        unit=unit_of(curator),
+        ledger_units=curator.ledger.spent(),
+    )
+
+
+def _own(curator: Curator, units: int) -> tuple[str, ...]:
+    """The charges of a release that has just spent so many units: this thread's last ones that add up to them.
+
+    What others asked is theirs to tell, also where they gave no name and count as the custodian. Where nothing adds up,
+    as when an analyst was charged meanwhile and `units` counts that too, none is listed rather than one that is not the
+    release's.
+    """
+    own = curator.charged_here
+    found: list[str] = []
+    left = units
+    made = [each for each in curator.ledger.charges() if each.id in own and each.analyst == CUSTODIAN]
+    for charge in reversed(made):
+        if left <= 0:
+            break
+        found.append(charge.description)
+        left -= charge.units
+    return tuple(reversed(found)) if left == 0 else ()
+
+
+def unit_of(curator: Curator) -> str | None:
+    """The column that names the units this curator protects, as its ledger's terms have it; None for rows."""
+    terms = curator.ledger.terms.relation.partition(", unit=")[2]  # the name may hold commas, the number cannot
+    name = terms.rpartition(", max_contributions=")[0]
+    return None if name == "row" else name
+
+
+class Release:
+    """A model of the table, the evidence behind it, and a certificate. Asking it costs nothing.
+
+    Values come from the model. Intervals come from the evidence: an unbiased estimate and the exact law of its noise,
+    widened to hold the model's value. A query that the evidence does not cover is answered by the model alone, with
+    the trivial interval and `guarantee=None`. Methods that work in rounds leave a public `trace` of them.
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        model: Model,
+        evidence: Evidence,
+        certificate: Certificate,
+        *,
+        trace: Sequence[Step] = (),
+    ) -> None:
+        self.schema = schema
+        # Weights that someone may still update must not change what was published.
+        dense = isinstance(model, MultiplicativeWeights)
+        self.model: Model = DenseModel(schema, model.marginal(schema.names)) if dense else model
+        self.evidence = evidence
+        self.certificate = certificate
+        self.trace = tuple(trace)
+
+    @property
+    def cost(self) -> Loss:
+        """What the release cost."""
+        return self.certificate.cost
+
+    @property
+    def rows(self) -> float:
+        """The estimated number of rows."""
+        return self.evidence.rows
+
+    def marginal(self, *columns: str) -> Values:
+        """Probabilities over the cells of these columns, in schema order of levels, axes in the order asked."""
+        for name in columns:
+            self.schema.position(name)
+        return self.model.marginal(columns)
+
+    def answer(self, asked: str | Expression | LinearQuery, *, confidence: float = 0.95) -> Answer | AnswerTable:
+        """Answer SQL or a predicate, free of charge."""
+        check_confidence(confidence)
+        parsed = question(self.schema, asked)
+        free = Loss(
+            epsilon=0.0, delta=0.0, rho=None if self.cost.rho is None else 0.0, units=0, currency=self.cost.currency
+        )
+        if isinstance(parsed, Statement):
+            estimates = {m.key: _Cells(self, m) for m in parsed.marginals}
+            unknown = [key for key, cells in estimates.items() if not cells.covered]
+            return assemble(parsed, estimates, confidence, free, "hypothesis", unknown=unknown)
+        value = min(1.0, max(0.0, self.model.answer(parsed)))
+        low, high, guarantee = self._interval(parsed, value, confidence)
+        return Answer(
+            value=value,
+            low=low,
+            high=high,
+            confidence=confidence,
+            count=value * self.rows,
+            source="hypothesis",
+            cost=free,
+            guarantee=guarantee,
+        )
+
+    def _interval(self, query: LinearQuery, value: float, confidence: float) -> tuple[float, float, str | None]:
+        """Bounds on a fraction: the count and the rows each within their own interval, at half the doubt."""
+        estimate = estimate_sum(self.evidence, query.sum)
+        if estimate is None and not self.evidence.covers(query.columns):
+            return 0.0, 1.0, None
+        each = (1.0 + confidence) / 2.0
+        columns = query.columns
+        estimate = estimate or self.evidence.estimate(query.weights(columns), columns)
+        width = estimate.half_width(each)
+        rows = self.evidence.estimate(np.ones(()), ())
+        slack = rows.half_width(each)
+        most, fewest = self.rows + slack, max(1.0, self.rows - slack)
+        low, high = (estimate.total - width) / most, (estimate.total + width) / fewest
+        return max(0.0, min(value, low)), min(1.0, max(value, high)), NOISE_ONLY
+
+    def sample(self, rows: int, *, rng: np.random.Generator | None = None) -> pa.Table:
+        """Synthetic rows (an Arrow table); small samples keep the model's marginals."""
+        records = self.model.sample(rows, rng or np.random.default_rng())
+        return self.schema.decode(records)
+
+    def save(self, path: str | Path) -> str:
+        """Write one file that `Release.load` reads; returns the digest to publish beside it."""
+        from maquette.releases.storage import save
+
+        return save(self, Path(path))
+
+    @classmethod
+    def load(cls, path: str | Path, *, digest: str | None = None, limit: int = 2**28) -> Release:
+        """Read a saved release; with `digest`, refuse any file that is not the one published under it.
+
+        A file that would unpack to more than `limit` bytes and more than 8 times its size is refused before it is
+        unpacked: a small file of nearly nothing could fill the memory. Raise the limit for files you trust.
+        """
+        from maquette.releases.storage import load
+
+        return load(Path(path), digest, limit)
+
+    def __repr__(self) -> str:
+        return f"Release({self.certificate.method}, {len(self.schema)} columns, cost {self.cost})"
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "method": self.certificate.method,
+            "columns": str(len(self.schema)),
+            "protects": self.certificate.protects,
+            "cost": str(self.cost),
+        }
+        rows = "".join(f"<tr><th>{k}</th><td>{html.escape(v)}</td></tr>" for k, v in facts.items())
+        return f"<table><caption>Release</caption>{rows}</table>"
+
+
+class _Cells:
+    """Every cell of a marginal: the model's value, and how far the truth can be from it."""
+
+    def __init__(self, release: Release, marginal: Marginal) -> None:
+        self._release = release
+        self._marginal = marginal
+        self._queries = list(marginal.queries())
+        self.values = np.zeros(marginal.shape)
+        for cell, query in self._queries:
+            self.values[cell] = release.model.answer(query) * release.rows
+        self.covered = all(release.evidence.covers(query.columns) for _, query in self._queries)
+
+    def half_width(self, confidence: float) -> Values:
+        widths = np.zeros(self._marginal.shape)
+        evidence = self._release.evidence
+        for cell, query in self._queries:
+            if not evidence.covers(query.columns):
+                widths[cell] = self._release.rows
+                continue
+            estimate = evidence.estimate(query.weights(query.columns), query.columns)
+            widths[cell] = estimate.half_width(confidence) + abs(estimate.total - self.values[cell])
+        return widths

@@ -1,0 +1,1 @@
+"""Releases for special classes of queries, one per file."""

@@ -1,0 +1,223 @@
+"""Capped play: synthetic records that hide rows from everybody, and every single query from all other analysts.
+
+DualQuery with two changes. No signed query is drawn with probability above 1/cap, and the data player answers by an
+exponential mechanism over the universe. So one query moves little of what is published, whoever asked it. The price is
+accuracy: fewer than `cap` queries may be answered badly; `Repair` mends those one by one, privately. This is theory:
+for most purposes, publish a release for a fixed public workload and let analysts ask it in private. MECHANISMS §7.4.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.curator import Curator, Guard
+from maquette.errors import QueryError
+from maquette.estimates import NoEvidence, price, units_for
+from maquette.hypothesis import WeightedRecords
+from maquette.query import Expression, LinearQuery, Marginal, Workload, where
+from maquette.releases.artifact import Certificate, Release, certified
+from maquette.releases.game.budget import QueryPlayer, affordable, place_stakes
+from maquette.releases.game.cells import Board
+from maquette.schema import impossible_cells
+from maquette.theory import game as theory
+
+MAX_UNIVERSE = 10**6
+GRID = 2**20  # the data player's scores are whole numbers of 1/GRID query
+LEVEL = 2**20  # the lottery's scores are whole numbers of 1/LEVEL row
+
+Asked = Workload | Sequence[LinearQuery | Expression | str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Discretion:
+    """What a release says about its queries.
+
+    Changing one of them changes the law of all that is published by at most `analyst_epsilon` in logarithm. All
+    but fewer than `cap` signed queries are within `alpha` (if that is below 1) with the probability asked for.
+    """
+
+    analyst_epsilon: float
+    cap: int
+    alpha: float
+
+
+def analyst_private(
+    curator: Curator,
+    asked: Asked,
+    *,
+    analyst_epsilon: float,
+    strength: float | None = None,
+    rounds: int = 50,
+    draws: int = 20,
+    beta: float = 0.05,
+    rows: int | None = None,
+    epsilon: float | None = None,
+    rho: float | None = None,
+) -> tuple[Release, Discretion]:
+    """Synthetic records for the queries of many analysts; the queries themselves stay private.
+
+    `strength` is the epsilon of the data player's mechanism (default 8 ln N): more of it answers the draws better and
+    needs a larger cap, which is chosen as the smallest that keeps `analyst_epsilon`.
+
+    Privacy of rows: rounds of capped draws from a lottery, whose cap does not change their price: as `dual_query`.
+    Privacy of queries (replace one query by another, all else equal): every round reveals
+    `theory.game.analyst_round_epsilon`, and 2 s / scale more because the cap's level is a whole number; rounds add up.
+    It rests on draws that nobody knows, so all of them, the first round's too, come from the curator's own randomness:
+    there is no generator to pass.
+    Replacing q queries costs q times as much. Only the records are public; the certificate leaves out what its
+    charges say of the questions. Accuracy: `theory.game.capped_error`, on all but fewer than `cap` signed queries.
+    """
+    family = list(asked) if isinstance(asked, Workload) else [where(curator.schema, question) for question in asked]
+    size = curator.schema.size
+    if not family or size > MAX_UNIVERSE:
+        raise QueryError(
+            f"got {len(family)} queries over {size:.3g} records; expected some, over {MAX_UNIVERSE:,} at most"
+        )
+    for word, value in (("rounds", rounds), ("draws", draws)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise QueryError(f"{word} is {value!r}; expected a whole number of at least 1")
+    strength = 8 * math.log(max(size, 2)) if strength is None else strength
+    if not 0 < strength < math.inf or not 0 < analyst_epsilon < math.inf:
+        raise QueryError(f"got strength={strength} and analyst_epsilon={analyst_epsilon}; expected numbers above 0")
+    cap = _cap(analyst_epsilon / rounds * (1 - 1e-3), draws, strength)
+    if cap > 2 * len(family):
+        raise QueryError(
+            f"hiding one query at analyst_epsilon {analyst_epsilon:g} needs a cap of {cap:,}, but there are only "
+            f"{2 * len(family):,} signed queries; ask more of them, or fewer rounds, or less strength"
+        )
+    board = Board(curator.schema, [Marginal(curator.schema, (), query) for query in family])
+    lottery = curator.lottery(board.tables)
+    before, units = curator.ledger.spent(), units_for(curator, epsilon, rho)
+    stakes = place_stakes(curator, board, units, rows, beta)
+    eta = min(affordable(stakes, rounds, draws), math.sqrt(2 * math.log(2 * len(family)) / rounds))
+    player = QueryPlayer(curator, lottery, stakes, eta=eta, draws=draws)
+    universe = _Universe(curator, family)
+    totals, records = np.zeros(len(family)), []
+    for done in range(rounds):
+        moves = player.play(totals / done if done else None, None, cap=cap)
+        record = universe.respond(moves, strength)
+        totals += universe.answers(record)
+        records.append(record)
+    # 2 s / scale in every round, where scale = 2 LEVEL m / epsilon_t and epsilon_t = 2 eta (t - 1) m / n.
+    level = draws * eta * rounds * (rounds - 1) / (LEVEL * stakes.rows)
+    spent = rounds * theory.analyst_round_epsilon(cap=cap, draws=draws, strength=strength) + level
+    alpha = 2 * stakes.slack / stakes.rows + theory.capped_error(
+        log_universe=math.log(max(size, 2)),
+        queries=len(family),
+        cap=cap,
+        eta=eta,
+        draws=draws,
+        rounds=rounds,
+        strength=strength,
+        beta=stakes.beta,
+        stretch=stakes.stretch,
+    )
+    said = Discretion(analyst_epsilon=spent, cap=cap, alpha=alpha)
+    certificate = certified(
+        curator, "analyst-private", curator.ledger.spent() - before, accuracy=_statement(said, beta)
+    )
+    model = WeightedRecords(curator.schema, np.stack(records), step="exact")
+    return Release(curator.schema, model, NoEvidence(stakes.rows), _discreet(certificate)), said
+
+
+class Repair:
+    """Mends the queries that capped play answers badly, for `epsilon` or `rho` (default: what remains) in all.
+
+    Privacy of rows: one sparse-vector guard with so many `hits`, charged when it opens. Privacy of queries: an answer
+    goes to its analyst alone; others learn only when the hits are used up, which happens with probability at most beta
+    when `hits` is the cap and the release kept its promise.
+    """
+
+    def __init__(
+        self,
+        curator: Curator,
+        release: Release,
+        *,
+        threshold: float,
+        hits: int,
+        epsilon: float | None = None,
+        rho: float | None = None,
+    ) -> None:
+        if not 0 < threshold < 1:
+            raise QueryError(f"threshold is {threshold}; expected a fraction of rows between 0 and 1")
+        self._release = release
+        cost = price(curator, units_for(curator, epsilon, rho))
+        self._guard: Guard = curator.guard(threshold * release.rows, hits=hits, **cost)
+
+    def ask(self, question: LinearQuery | Expression | str) -> float:
+        """The answer as a fraction of rows: the release's own, or a fresh noisy one where that is off."""
+        query = where(self._release.schema, question)
+        answer = self._release.model.answer(query)
+        tested = self._guard.test(query, answer * self._release.rows)
+        return answer if tested.count is None else min(1.0, max(0.0, tested.count / self._release.rows))
+
+
+class _Universe:
+    """Every possible record, and the data player's private choice among them."""
+
+    def __init__(self, curator: Curator, family: Sequence[LinearQuery]) -> None:
+        self._curator = curator
+        self._family = family
+        self._shape = curator.schema.shape(curator.schema.names)
+        closed = impossible_cells(curator.schema)
+        self._points = np.arange(curator.schema.size) if closed is None else np.flatnonzero(~closed.reshape(-1))
+        self._known: dict[int, NDArray[np.int64]] = {}
+
+    def respond(self, moves: Sequence[tuple[int, int]], strength: float) -> NDArray[np.int32]:
+        """A record of probability proportional to exp(strength / 2 times the share of signed queries that hold)."""
+        scores = np.zeros(len(self._points), dtype=np.int64)
+        for index, sign in moves:
+            scores += self._values(index) if sign > 0 else GRID - self._values(index)
+        scale = Fraction(2 * len(moves) * GRID) / Fraction(strength)
+        point = self._points[self._curator.choose(scores, scale)]
+        return np.array(np.unravel_index(int(point), self._shape), dtype=np.int32)
+
+    def answers(self, record: NDArray[np.int32]) -> NDArray[np.float64]:
+        """What every query says of one record."""
+        return np.array([float(query.evaluate(record[None, :])[0]) for query in self._family])
+
+    def _values(self, index: int) -> NDArray[np.int64]:
+        """A query on every point, in whole numbers of 1/GRID from 0 to GRID."""
+        if index not in self._known:
+            codes = np.stack(np.unravel_index(self._points, self._shape), axis=1)
+            values = np.rint(self._family[index].evaluate(codes) * GRID).astype(np.int64)
+            if len(self._known) * len(self._points) > 2**25:
+                self._known.clear()
+            self._known[index] = np.clip(values, 0, GRID)
+        return self._known[index]
+
+
+def _cap(each: float, draws: int, strength: float) -> int:
+    """The least cap at which a round reveals at most `each` of a query."""
+    if each >= strength:
+        return 1
+    kappa = math.expm1(each / draws) / math.expm1(strength / draws) if strength / draws < 700 else 0.0
+    if kappa <= 0:
+        raise QueryError(f"strength {strength:.3g} is too much for {draws} draws; give more draws or less strength")
+    return math.ceil(2 / kappa)
+
+
+def _statement(said: Discretion, beta: float) -> str:
+    privacy = f"replacing one query changes the law of the records by epsilon {said.analyst_epsilon:.4g} at most"
+    if said.alpha >= 1:
+        return f"{privacy}; no promise on errors"
+    return (
+        f"{privacy}; all but fewer than {said.cap:,} signed queries within {said.alpha:.4g} of the rows with "
+        f"probability {1 - beta:.3g}"
+    )
+
+
+def _discreet(certificate: Certificate) -> Certificate:
+    """A certificate whose charges tell what was spent and nothing of what was asked."""
+    kept = []
+    for charge in certificate.charges:
+        facts = json.loads(charge)
+        kept.append(json.dumps({word: facts[word] for word in ("door", "events") if word in facts}, sort_keys=True))
+    return replace(certificate, charges=tuple(kept))

@@ -1,0 +1,161 @@
+"""Boosting for queries: many weak structures, each good on most of the queries that earlier ones got wrong.
+
+Queries are drawn by weights that grow where the structures so far are off, a base sanitizer is run on the draws, and
+the answer to any query is the median of all structures. Dwork, Rothblum and Vadhan 2010; MECHANISMS §7.3.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.curator import Curator
+from maquette.errors import QueryError
+from maquette.estimates import DenseModel, NoEvidence, check_dense, price, rule_out, units_for
+from maquette.hypothesis import MultiplicativeWeights
+from maquette.privacy import Selection
+from maquette.query import LinearQuery, Workload
+from maquette.releases.artifact import Model, Release, certified
+from maquette.releases.game.budget import place_stakes
+from maquette.releases.game.cells import Board, Values, board_for
+from maquette.theory import game as theory
+
+DRAWN = 0.5  # of the budget buys draws, the rest base structures
+PASSES = 5  # over the measured queries of one structure
+
+
+class Base(Protocol):
+    """A base sanitizer: a model that answers most of the given queries well, for so many ledger units."""
+
+    def __call__(self, curator: Curator, queries: Sequence[LinearQuery], rows: float, units: float) -> Model:
+        """The model."""
+
+
+def synopsis(curator: Curator, queries: Sequence[LinearQuery], rows: float, units: float) -> Model:
+    """The default base: every query measured once, and dense weights brought to agree with the measurements.
+
+    Privacy: one `measure_many`. Accuracy: that of the noise on the given queries; on others, as far as weights that
+    start at uniform generalise.
+    """
+    different = list(dict.fromkeys(queries))
+    measured = curator.measure_many(different, **price(curator, units))
+    model = MultiplicativeWeights(curator.schema, step="exact", floor=0.5 / max(1.0, rows))
+    rule_out(model)
+    for _ in range(PASSES):
+        for query, found in zip(different, measured, strict=True):
+            model.update(query, min(1.0, max(0.0, float(found.values) / rows)))
+            rule_out(model)
+    return DenseModel(curator.schema, model.marginal(curator.schema.names))
+
+
+class MedianModel:
+    """Several models that answer by their median; rows are sampled from all in turn."""
+
+    def __init__(self, models: Sequence[Model]) -> None:
+        self.models = list(models)
+
+    def answer(self, query: LinearQuery) -> float:
+        """The median answer, as a fraction of rows."""
+        return float(np.median([model.answer(query) for model in self.models]))
+
+    def marginal(self, columns: Sequence[str]) -> Values:
+        """The median of every cell; medians need not add up to one."""
+        return np.asarray(np.median([model.marginal(columns) for model in self.models], axis=0))
+
+    def sample(self, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
+        """Encoded records, as many from each model as rounding allows."""
+        cuts = np.linspace(0, rows, len(self.models) + 1).astype(int)
+        parts = [m.sample(int(size), rng) for m, size in zip(self.models, np.diff(cuts), strict=True) if size]
+        return np.concatenate(parts)
+
+    def __repr__(self) -> str:
+        return f"MedianModel({len(self.models)} models)"
+
+
+def boosted(
+    curator: Curator,
+    workload: Workload,
+    *,
+    rounds: int = 10,
+    draws: int = 50,
+    good: float = 0.02,
+    bad: float = 0.06,
+    cap: int | None = None,
+    base: Base = synopsis,
+    beta: float = 0.05,
+    rows: int | None = None,
+    rng: np.random.Generator | None = None,
+    epsilon: float | None = None,
+    rho: float | None = None,
+) -> Release:
+    """The median of `rounds` structures, each made for `draws` queries; errors up to `good` are fine, from `bad` not.
+
+    Privacy: in round t every draw is an exponential mechanism on the sum over t - 1 structures of the error clipped to
+    [good, bad], of sensitivity t - 1 rows (times the rows of a unit), through `Curator.lottery`; the first round draws
+    uniformly. Then the base sanitizer's own doors. Half of the budget goes to each. With `cap` no query is likelier
+    than 1/cap, which keeps the draws' price. Accuracy: if every structure is good on a share 1/2 + g of its round's
+    weights, and 2 g > ln|Q| / (a T) + a / 2 for the rate a that the budget allows, every cell is within `bad`; the
+    certificate says what g that takes. Whether a structure is that good is not tested: it would cost. The model is not
+    a distribution; saving needs one, so save `release.sample` instead.
+    """
+    if not 0 < good < bad < 1 or rounds < 1 or draws < 1:
+        raise QueryError(
+            f"got good={good}, bad={bad}, rounds={rounds} and draws={draws}; expected 0 < good < bad < 1 and at least 1"
+        )
+    check_dense(curator.schema)
+    board = board_for(curator, workload)
+    if cap is not None and not 1 <= cap <= board.cells:
+        raise QueryError(f"cap is {cap}; expected 1 to the number of queries, {board.cells:,}")
+    coins = np.random.default_rng() if rng is None else rng
+    before, units = curator.ledger.spent(), units_for(curator, epsilon, rho)
+    stakes = place_stakes(curator, board, units, rows, beta)
+    lottery = curator.lottery(board.tables, between=(good * stakes.rows, bad * stakes.rows))
+    # The gain 2 (|error| - good) / (bad - good) - 1 moves 2 / (bad - good) times as fast as a fraction does, so rate a
+    # on gains is rate 2 a / (bad - good) on fractions.
+    pay = theory.affordable_eta(
+        draws=draws,
+        rounds=rounds,
+        rows=stakes.rows / stakes.moves,
+        amount=DRAWN * stakes.amount * (1 - 1e-9),
+        pure=stakes.pure,
+    )
+    eta = min(float(pay), 2 / (bad - good) * math.sqrt(2 * math.log(max(2, board.cells)) / rounds))
+    models: list[Model] = []
+    answers: list[Values] = []
+    for done in range(rounds):
+        if done == 0:
+            cells = coins.integers(board.cells, size=draws)
+        else:
+            each = Selection(theory.draw_epsilon(eta=eta, turn=done + 1, rows=stakes.rows / stakes.moves))
+            cost = price(curator, draws * curator.budget.accountant.units(each))
+            cells = lottery.draw(np.stack(answers) * stakes.rows, draws=draws, cap=cap, **cost).cells
+        queries = [_query(board, int(cell)) for cell in cells]
+        models.append(base(curator, queries, stakes.rows, (1 - DRAWN) * stakes.units / rounds))
+        answers.append(_answers(board, models[-1]))
+    rate = eta * (bad - good) / 2
+    needed = (math.log(max(2, board.cells)) / (rate * rounds) + rate / 2) / 2
+    statement = None
+    if needed < 0.5:
+        off = bad + 2 * stakes.slack / stakes.rows
+        statement = (
+            f"every cell within {off:.4g} of the rows with probability {1 - beta:.3g}, provided that every "
+            f"structure is within {good:.4g} on {0.5 + needed:.3g} of its round's weights"
+        )
+    certificate = certified(curator, "boosting", curator.ledger.spent() - before, accuracy=statement)
+    return Release(curator.schema, MedianModel(models), NoEvidence(stakes.rows), certificate)
+
+
+def _query(board: Board, cell: int) -> LinearQuery:
+    clause = board.clause(cell, 1)
+    columns = board.schema.columns
+    return LinearQuery.product(
+        board.schema, {columns[c].name: np.arange(columns[c].size) == level for c, level in clause.literals}
+    )
+
+
+def _answers(board: Board, model: Model) -> Values:
+    return np.concatenate([model.marginal(table.names).reshape(-1) for table in board.tables])

@@ -1,0 +1,161 @@
+"""Both players learn: multiplicative weights over the universe against multiplicative weights over signed queries.
+
+Each plays before it sees the other's move, so the errors of the query player's draws average out over the rounds and
+one draw a round is enough. The average model is the data player's half of an equilibrium. MECHANISMS §7.1, solver (3).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from maquette.curator import Curator
+from maquette.distinguisher import Clause
+from maquette.errors import QueryError
+from maquette.estimates import DenseModel, NoEvidence, check_dense, units_for
+from maquette.query import Workload
+from maquette.releases.artifact import Release, certified
+from maquette.releases.game.budget import (
+    Calibration,
+    QueryPlayer,
+    Stakes,
+    affordable,
+    in_words,
+    place_stakes,
+    refuse_promise,
+)
+from maquette.releases.game.cells import Board, Values, board_for
+from maquette.releases.progress import Progress
+from maquette.schema import Schema, impossible_cells
+from maquette.theory import game as theory
+
+MAX_CELLS = 2**22
+ROUNDS = 300  # in practice; the theorem's best are many thousands
+DRAWS = 20  # in practice
+
+
+class DataPlayer:
+    """Multiplicative weights over the universe at rate eta; it gains the share of drawn signed queries that hold.
+
+    Average regret over T rounds: ln N / (eta T) + eta / 8, at the best eta sqrt(ln N / (2T)). Public.
+    """
+
+    def __init__(self, schema: Schema, eta: float) -> None:
+        self.eta = eta
+        closed = impossible_cells(schema)
+        self._logs = np.zeros(schema.shape(schema.names))
+        if closed is not None:
+            self._logs[closed] = -np.inf
+
+    @property
+    def strategy(self) -> Values:
+        """The distribution it plays."""
+        weights = np.exp(self._logs - self._logs.max())
+        return np.asarray(weights / weights.sum())
+
+    def learn(self, clauses: list[Clause]) -> None:
+        """Take in the query player's move: signed conjunctions, all of one weight."""
+        for clause in clauses:
+            cells: list[int | slice] = [slice(None)] * self._logs.ndim
+            for column, level in clause.literals:
+                cells[column] = level
+            self._logs[tuple(cells)] += clause.sign * self.eta / len(clauses)
+
+
+def both_learn(
+    curator: Curator,
+    workload: Workload,
+    *,
+    calibration: Calibration = "practical",
+    rounds: int | None = None,
+    draws: int | None = None,
+    beta: float = 0.05,
+    rows: int | None = None,
+    rng: np.random.Generator | None = None,
+    progress: bool | None = None,
+    epsilon: float | None = None,
+    rho: float | None = None,
+) -> Release:
+    """The average of a dense model's plays against privately drawn queries; for universes that can be listed.
+
+    Privacy: as `dual_query`, rho = s eta^2 (T - 1) T (2T - 1) / (12 n^2) or epsilon = eta s T (T - 1) / n. Accuracy:
+    with calibration="theory" every cell is within sqrt(ln N / (2T)) + R_B + sqrt(2 ln(1/beta) / (sT)) with probability
+    1 - beta, R_B the regret of the queries' weights at rate eta, plus twice the error of the row estimate. "practical"
+    plays a few hundred rounds of several draws and promises nothing. Interrupting it releases the average so far.
+    """
+    if calibration not in ("practical", "theory"):
+        raise QueryError(f'calibration is {calibration!r}; expected "practical" or "theory"')
+    for word, value in (("rounds", rounds), ("draws", draws)):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+            raise QueryError(f"{word} is {value!r}; expected a whole number of at least 1, or None to choose")
+    check_dense(curator.schema)
+    if curator.schema.size > MAX_CELLS:
+        raise QueryError(f"the universe has more than {MAX_CELLS:,} cells; use dual_query, which needs no list of them")
+    board = board_for(curator, workload)
+    lottery = curator.lottery(board.tables)
+    coins = np.random.default_rng() if rng is None else rng
+    before, units = curator.ledger.spent(), units_for(curator, epsilon, rho)
+    stakes = place_stakes(curator, board, units, rows, beta)
+    chosen = _chosen(board, stakes, calibration, rounds, draws)
+    queries = QueryPlayer(curator, lottery, stakes, eta=chosen.eta, draws=chosen.draws)
+    data = DataPlayer(curator.schema, data_rate(board, chosen.rounds))
+    total, done = np.zeros(curator.schema.shape(curator.schema.names)), 0
+    with Progress("rounds", chosen.rounds, progress) as shown:
+        try:
+            while done < chosen.rounds:
+                clauses = [
+                    board.clause(*move) for move in queries.play(board.project(total) / done if done else None, coins)
+                ]
+                total += data.strategy  # its move was made before the draws were seen
+                data.learn(clauses)
+                done += 1
+                shown.update(done, 0.0)
+        except KeyboardInterrupt:
+            if not done:
+                raise
+    promise = _promised(board, stakes, chosen, beta) if calibration == "theory" and done == chosen.rounds else None
+    if promise and curator.schema.impossible:
+        promise += ", if no row holds an impossible combination"
+    certificate = certified(curator, "both-learn", curator.ledger.spent() - before, accuracy=promise)
+    return Release(
+        curator.schema, DenseModel(curator.schema, total / total.sum()), NoEvidence(stakes.rows), certificate
+    )
+
+
+def data_rate(board: Board, rounds: int) -> float:
+    """The data player's best rate: sqrt(8 ln N / T)."""
+    return math.sqrt(8 * math.log(max(board.schema.size, 2)) / rounds)
+
+
+def _promised(board: Board, stakes: Stakes, chosen: theory.Play, beta: float) -> str | None:
+    error = theory.both_learn_error(
+        log_universe=math.log(max(board.schema.size, 2)),
+        queries=board.cells,
+        eta=chosen.eta,
+        draws=chosen.draws,
+        rounds=chosen.rounds,
+        beta=stakes.beta,
+        stretch=stakes.stretch,
+    )
+    alpha = float(error) + 2 * stakes.slack / stakes.rows
+    return in_words(alpha, beta)
+
+
+def _chosen(
+    board: Board, stakes: Stakes, calibration: Calibration, rounds: int | None, draws: int | None
+) -> theory.Play:
+    if calibration == "theory" and rounds is None and draws is None:
+        best = theory.both_learn(
+            log_universe=math.log(max(board.schema.size, 2)),
+            queries=board.cells,
+            rows=stakes.rows / stakes.moves,
+            amount=stakes.amount,
+            pure=stakes.pure,
+            beta=stakes.beta,
+        )
+        refuse_promise(best.alpha, stakes)
+        rounds, draws = best.rounds, best.draws
+    rounds, draws = rounds or ROUNDS, draws or DRAWS
+    eta = min(affordable(stakes, rounds, draws), math.sqrt(2 * math.log(2 * board.cells) / rounds))
+    return theory.Play(alpha=math.inf, rounds=rounds, draws=draws, eta=eta)

@@ -1,0 +1,136 @@
+"""What a game is played for: the budget of the query player's draws, and the number of rows errors are divided by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.curator import Curator, Drawn, Lottery
+from maquette.errors import BudgetError, QueryError
+from maquette.estimates import price
+from maquette.privacy import UNITS_PER_ONE, Selection
+from maquette.query import Marginal
+from maquette.releases.game.cells import Board, Values
+from maquette.theory import game as theory
+
+ROWS = 0.01  # of the budget buys a row estimate where the number of rows is private
+ROWS_DOUBT = 0.1  # of beta is the chance that this estimate is off by more than `slack`
+MARGIN = 1e-9  # of the budget stays unspent, against the rounding of charges
+
+Calibration = Literal["practical", "theory"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stakes:
+    """Units for the draws, the (estimated) number of rows, how far off that may be, and the chance that is left.
+
+    `moves` is how far one unit moves a count: n / moves is what theorems call the number of rows.
+    """
+
+    units: int
+    rows: float
+    slack: float
+    moves: int
+    beta: float
+    pure: bool
+
+    @property
+    def amount(self) -> float:
+        """The units as epsilon of a pure budget, else as rho."""
+        return self.units / UNITS_PER_ONE
+
+    @property
+    def stretch(self) -> float:
+        """How much wider gains are than [-1, 1] if the rows are overestimated as far as they may be."""
+        return 1 + self.slack / self.rows
+
+
+def place_stakes(curator: Curator, board: Board, units: int, rows: int | None, beta: float) -> Stakes:
+    """Check what is public, and buy the row estimate where there is need of one."""
+    if not 0 < beta < 1 or (rows is not None and rows < 1):
+        raise QueryError(f"got beta={beta} and rows={rows}; expected 0 < beta < 1 and at least one row")
+    currency = curator.budget.accountant.currency
+    if currency not in ("pure", "zcdp"):
+        raise BudgetError(f'draws are priced in epsilon or rho, not in {currency}; use Budget(..., accounting="zcdp")')
+    moves = max(curator.relation.one_cell(table) for table in board.tables)
+    size, slack, left = float(rows or 1), 0.0, units
+    if rows is None and curator.relation.rows_are_public:
+        size = curator.count_rows()
+    elif rows is None:
+        counted = curator.measure(Marginal(curator.schema), **price(curator, ROWS * units))
+        size, slack = max(1.0, float(counted.values)), counted.half_width(1 - ROWS_DOUBT * beta)
+        left, beta = units - counted.cost.units, (1 - ROWS_DOUBT) * beta
+    return Stakes(units=left, rows=size, slack=slack, moves=moves, beta=beta, pure=currency == "pure")
+
+
+def affordable(stakes: Stakes, rounds: int, draws: int) -> float:
+    """The rate eta at which the stakes pay for all draws."""
+    most = theory.affordable_eta(
+        draws=draws,
+        rounds=rounds,
+        rows=stakes.rows / stakes.moves,
+        amount=max(0.0, stakes.amount - rounds * draws / UNITS_PER_ONE) * (1 - MARGIN),
+        pure=stakes.pure,
+    )
+    return float(most)
+
+
+class QueryPlayer:
+    """Multiplicative weights over signed cells, of which only draws are ever seen.
+
+    Privacy: in round t a draw is an exponential mechanism with epsilon_t = 2 eta (t - 1) m / n, where one unit moves a
+    count by at most m (`Relation.one_cell`, both relations) and n is the public number that eta is relative to; all
+    draws together cost `theory.game.draws_rho` or `draws_epsilon` at n / m rows. The first round is uniform and free:
+    by public coins, or, where the draws must hide the queries as well, by the curator's secret randomness. `answers`
+    must owe nothing to the rows but earlier draws.
+    """
+
+    def __init__(self, curator: Curator, lottery: Lottery, stakes: Stakes, *, eta: float, draws: int) -> None:
+        self._curator = curator
+        self._lottery = lottery
+        self._stakes = stakes
+        self.eta = eta
+        self.draws = draws
+        self.round = 0
+
+    def play(
+        self, answers: Values | None, rng: np.random.Generator | None, *, cap: int | None = None
+    ) -> list[tuple[int, int]]:
+        """Draw cells with signs against the data player's average answers (fractions); secretly without `rng`."""
+        self.round += 1
+        if self.round == 1 or answers is None:
+            first = self._secretly() if rng is None else rng.integers(self._lottery.candidates, size=self.draws)
+            return [(int(i % self._lottery.cells), 1 if i < self._lottery.cells else -1) for i in first]
+        drawn = self._draw(answers, cap)
+        assert drawn.signs is not None
+        return list(zip(drawn.cells.tolist(), drawn.signs.tolist(), strict=True))
+
+    def _secretly(self) -> NDArray[np.int64]:
+        even = np.zeros(self._lottery.candidates, dtype=np.int64)
+        return np.array([self._curator.choose(even, Fraction(1)) for _ in range(self.draws)], dtype=np.int64)
+
+    def _draw(self, answers: Values, cap: int | None) -> Drawn:
+        rows = self._stakes.rows / self._stakes.moves
+        event = Selection(theory.draw_epsilon(eta=self.eta, turn=self.round, rows=rows))
+        units = self.draws * self._curator.budget.accountant.units(event)
+        return self._lottery.draw(answers * self._stakes.rows, draws=self.draws, cap=cap, **price(self._curator, units))
+
+
+def refuse_promise(alpha: float, stakes: Stakes) -> None:
+    """Refuse to play by a theorem that promises nothing."""
+    if alpha >= 1:
+        raise QueryError(
+            f"with about {stakes.rows:.3g} rows the theorem promises an error of {alpha:.3g}, which is nothing; give "
+            'more rows or budget, or calibration="practical", which is as private and promises no error'
+        )
+
+
+def in_words(alpha: float, beta: float) -> str | None:
+    """A promise of the game as a certificate states it; None where it says nothing."""
+    if alpha >= 1:
+        return None
+    return f"every cell of the workload within {alpha:.4g} of the rows with probability {1 - beta:.3g}"

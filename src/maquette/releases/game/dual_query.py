@@ -1,0 +1,163 @@
+"""DualQuery: the query player learns, the data player answers each of its draws with one synthetic record.
+
+Neither the universe nor a distribution over it is ever listed: the private step draws a few queries, the public one is
+a small satisfiability problem over the columns they name. So it runs on hundreds of columns, and is coarse: its
+synthetic table has a few records for each round. Gaboardi, Gallego Arias, Hsu, Roth and Wu 2014; MECHANISMS §7.2.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from maquette.curator import Curator
+from maquette.distinguisher import Responder, Solver
+from maquette.errors import QueryError
+from maquette.estimates import NoEvidence, units_for
+from maquette.hypothesis import WeightedRecords
+from maquette.query import Workload
+from maquette.releases.artifact import Release, certified
+from maquette.releases.game.budget import (
+    Calibration,
+    QueryPlayer,
+    Stakes,
+    affordable,
+    in_words,
+    place_stakes,
+    refuse_promise,
+)
+from maquette.releases.game.cells import Board, board_for
+from maquette.releases.progress import Progress
+from maquette.theory import game as theory
+
+DRAWS = 50  # of a round, in practice
+RATE = 1.0  # eta in practice, if it can be paid for
+RESPONSES = 4  # records of a round, in practice
+MOST_ROUNDS = 200
+LEAST_ROUNDS = 10
+MAX_CLAUSES = 2**16  # draws of a theorem's round, at most
+
+
+def dual_query(
+    curator: Curator,
+    workload: Workload,
+    *,
+    calibration: Calibration = "practical",
+    rounds: int | None = None,
+    draws: int | None = None,
+    responses: int = RESPONSES,
+    solver: str | Responder = "auto",
+    seconds: float = 1.0,
+    beta: float = 0.05,
+    rows: int | None = None,
+    rng: np.random.Generator | None = None,
+    progress: bool | None = None,
+    epsilon: float | None = None,
+    rho: float | None = None,
+) -> Release:
+    """Synthetic records for the cells of a workload's tables over any number of columns.
+
+    `rounds` and `draws` of a round replace the choice of `calibration`: "practical" from the budget and the number of
+    rows, or "theory", the settings that make the promised error least. Every round adds `responses` records that answer
+    its draws, with ties broken by the public coins of `rng`. `solver` is "auto", "cp-sat", "highs" or any `Responder`,
+    with `seconds` for each response.
+
+    Privacy: T - 1 lotteries of s draws; in round t each is an exponential mechanism with epsilon_t = 2 eta (t - 1) / n,
+    so rho = s eta^2 (T - 1) T (2T - 1) / (12 n^2), or eta s T (T - 1) / n under a pure budget. Under add-remove n is an
+    estimate, bought with a hundredth of the budget (or `rows`, if all know it): the price holds for whatever number it
+    is. Records are computed from what was drawn. Accuracy: with calibration="theory" every cell is within the
+    certificate's bound with probability 1 - beta: the regret of the weights, the error of representing them by s
+    draws, the average gap that the solver left open, and twice the error of the row estimate. Interrupting it releases
+    the records there are.
+    """
+    if calibration not in ("practical", "theory"):
+        raise QueryError(f'calibration is {calibration!r}; expected "practical" or "theory"')
+    for word, value in (("rounds", rounds), ("draws", draws), ("responses", responses)):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+            raise QueryError(f"{word} is {value!r}; expected a whole number of at least 1, or None to choose")
+    respond = Solver(engine=solver, seconds=seconds) if isinstance(solver, str) else solver
+    coins = np.random.default_rng() if rng is None else rng
+    board = board_for(curator, workload)
+    lottery = curator.lottery(board.tables)
+    before, units = curator.ledger.spent(), units_for(curator, epsilon, rho)
+    stakes = place_stakes(curator, board, units, rows, beta)
+    chosen = _chosen(board, stakes, calibration, rounds, draws)
+    player = QueryPlayer(curator, lottery, stakes, eta=chosen.eta, draws=chosen.draws)
+    records: list[np.ndarray] = []
+    totals, gap = np.zeros(board.cells), 0.0
+    with Progress("rounds", chosen.rounds, progress) as shown:
+        try:
+            for done in range(chosen.rounds):
+                clauses = [board.clause(*move) for move in player.play(totals / done if done else None, coins)]
+                found = [respond(curator.schema, clauses, coins) for _ in range(responses)]
+                for response in found:
+                    totals[board.find(response.record)] += 1.0 / responses
+                    gap += response.gap / (len(clauses) * responses * chosen.rounds)
+                records.extend(response.record for response in found)
+                shown.update(done + 1, 1 - found[-1].satisfied / len(clauses))
+        except KeyboardInterrupt:
+            if not records:
+                raise
+    model = WeightedRecords(curator.schema, np.stack(records), step="exact")
+    finished = len(records) == chosen.rounds * responses
+    promise = promised(board, stakes, chosen, gap, beta) if calibration == "theory" and finished else None
+    certificate = certified(curator, "dual-query", curator.ledger.spent() - before, accuracy=promise)
+    return Release(curator.schema, model, NoEvidence(stakes.rows), certificate)
+
+
+def promised(board: Board, stakes: Stakes, chosen: theory.Play, gap: float, beta: float) -> str | None:
+    """What the theorem says of the settings that were played, in words; None where that is nothing."""
+    alpha = (
+        gap
+        + 2 * stakes.slack / stakes.rows
+        + float(
+            theory.dual_query_error(
+                log_universe=math.log(board.schema.size),
+                queries=board.cells,
+                eta=chosen.eta,
+                draws=chosen.draws,
+                rounds=chosen.rounds,
+                beta=stakes.beta,
+                stretch=stakes.stretch,
+            )
+        )
+    )
+    return in_words(alpha, beta)
+
+
+def _chosen(
+    board: Board, stakes: Stakes, calibration: Calibration, rounds: int | None, draws: int | None
+) -> theory.Play:
+    """Rounds, draws and rate, from public numbers only."""
+    if calibration == "theory" and rounds is None and draws is None:
+        best = theory.dual_query(
+            log_universe=math.log(board.schema.size),
+            queries=board.cells,
+            rows=stakes.rows / stakes.moves,
+            amount=stakes.amount,
+            pure=stakes.pure,
+            beta=stakes.beta,
+        )
+        refuse_promise(best.alpha, stakes)
+        if best.draws > MAX_CLAUSES:
+            raise QueryError(
+                f"the theorem wants {best.draws:,} draws a round, more than a solver can take; give rounds and draws"
+            )
+        rounds, draws = best.rounds, best.draws
+    draws = DRAWS if draws is None else draws
+    rounds = practical_rounds(stakes, draws) if rounds is None else rounds
+    eta = affordable(stakes, rounds, draws)
+    if calibration == "theory":
+        eta = min(eta, math.sqrt(2 * math.log(2 * board.cells) / rounds))
+    elif not math.isfinite(eta):
+        eta = RATE
+    return theory.Play(alpha=math.inf, rounds=rounds, draws=draws, eta=eta)
+
+
+def practical_rounds(stakes: Stakes, draws: int) -> int:
+    """As many rounds as can be played at the practical rate: more only make the weights, and the records, timid."""
+    rounds = LEAST_ROUNDS
+    while rounds < MOST_ROUNDS and affordable(stakes, rounds + 1, draws) >= RATE:
+        rounds += 1
+    return rounds

@@ -1,0 +1,1 @@
+"""Ways to publish a whole workload, one per file."""

@@ -1,0 +1,298 @@
+"""Iterative construction as the theory states it: a distinguisher, a measurement, an update, until nothing is wrong.
+
+Algorithm 8 of Dwork and Roth with any hypothesis, in the book's constants (corrected) or tight ones, under a pure or an
+approximate budget; and the direction-only averaged form. At practical sizes their promises are weak and `everything` or
+`adaptive` answer better; these are here because their error is a theorem.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.curator import Curator
+from maquette.distinguisher import DISTINGUISHERS
+from maquette.errors import QueryError
+from maquette.estimates import DenseModel, NoEvidence, Step, check_dense, price, rule_out, step_of, tables_of, units_for
+from maquette.hypothesis import HYPOTHESES, Hypothesis, Median, MultiplicativeWeights
+from maquette.privacy import Pure, Selection
+from maquette.query import Marginal, Workload
+from maquette.releases.artifact import Model, Release, certified
+from maquette.schema import Schema
+from maquette.theory import offline as theory
+
+ROWS = 0.01  # of the budget buys a row estimate where the number of rows is private
+ROWS_DOUBT = 0.1  # of beta is the chance that this estimate is off by more than its share of the promise
+MAX_NET = 2**20  # numbers in a net of candidate tables
+NEVER = 1e60  # updates of a model that cannot be held
+RULES = ("multiplicative-weights", "mirror-descent", "perceptron", "median")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What a construction starts from: its queries (all cells of `tables`), units, rows, and what is left of beta.
+
+    `slack` bounds the error of the row estimate, `moves` how far one unit moves a count, both in rows.
+    """
+
+    tables: list[Marginal]
+    units: float
+    rows: float
+    slack: float
+    moves: int
+    beta: float
+
+    @property
+    def queries(self) -> int:
+        """How many queries can be selected."""
+        return sum(table.cells for table in self.tables)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameters:
+    """Everything a construction needs, from public quantities only."""
+
+    alpha: float
+    resolution: float
+    threshold: float
+    rounds: int
+    select_units: float
+    measure_units: float
+
+
+def iterative_construction(
+    curator: Curator,
+    workload: Workload,
+    *,
+    hypothesis: str = "multiplicative-weights",
+    distinguisher: str = "exponential",
+    constants: Literal["tight", "book"] = "tight",
+    beta: float = 0.05,
+    rows: int | None = None,
+    epsilon: float | None = None,
+    rho: float | None = None,
+) -> Release:
+    """Algorithm 8: select the worst query, measure it, stop if it is close, else update.
+
+    Privacy: at most T rounds of one `select_worst` and one `measure`, charged as they happen. Accuracy: with
+    probability 1 - beta every cell of the workload's marginals is within `alpha` of the table (certificate.accuracy),
+    alpha = a' + 2 Nb + F with tight constants. The stopping test reads released numbers only. Where the number of rows
+    is private, an estimate is bought and its error is part of Nb; `rows` says it where it is known to all. MECHANISMS
+    §5.1-5.2.
+    """
+    for name, given, choices in (
+        ("hypothesis", hypothesis, RULES),
+        ("distinguisher", distinguisher, tuple(DISTINGUISHERS)),
+        ("constants", constants, ("tight", "book")),
+    ):
+        if given not in choices:
+            raise QueryError(f"{name} is {given!r}; expected one of {', '.join(choices)}")
+    before = curator.ledger.spent()
+    setting = _prepare(curator, workload, rows, beta, units_for(curator, epsilon, rho))
+    chosen = parameters(curator, HYPOTHESES[hypothesis], setting, distinguisher=distinguisher, constants=constants)
+    model = _start(HYPOTHESES[hypothesis], curator.schema, chosen.resolution)
+    rule_out(model)
+    trace: list[Step] = []
+    for done in range(chosen.rounds):
+        answers, cost = _answers(model, setting), price(curator, chosen.select_units)
+        query = DISTINGUISHERS[distinguisher].point(curator, setting.tables, answers, **cost).query
+        measured = curator.measure(query, **price(curator, chosen.measure_units))
+        trace.append(step_of(done + 1, measured, model.answer(query) * setting.rows, setting.rows))
+        value = float(measured.values) / setting.rows
+        if abs(value - model.answer(query)) < chosen.threshold:
+            break
+        model.update(query, value)
+        rule_out(model)
+    method = f"iterative-construction ({hypothesis}, {constants})"
+    made = _released(curator, model, setting.rows, before, method=method, alpha=chosen.alpha, beta=beta)
+    made.trace = tuple(trace)
+    return made
+
+
+def parameters(
+    curator: Curator, kind: type[Hypothesis], setting: Setting, *, distinguisher: str, constants: str
+) -> Parameters:
+    """The theorem's parameters for this budget, refused where they promise nothing.
+
+    The promise is computed from the noise that the doors will really add: an update needs |v - f(D)| >= threshold, so
+    its error is at least threshold - Nb >= a'; a stop leaves at most threshold + Nb + F.
+    """
+    accountant, delta = curator.budget.accountant, curator.budget.delta
+    loss = accountant.loss(int(setting.units), delta)
+    size = max(1, int(setting.rows / setting.moves))
+
+    def updates(alpha: float) -> float:
+        if kind is Median:
+            candidates = _net_size(curator.schema, alpha)
+            return math.log2(candidates) if candidates * curator.schema.size <= MAX_NET else NEVER
+        return kind.max_updates(curator.schema, min(alpha, 1.0))
+
+    facts = {"queries": setting.queries, "epsilon": loss.epsilon, "delta": loss.delta, "rows": size}
+    if constants == "tight":
+        found = theory.tight(updates=updates, beta=setting.beta, **facts)  # type: ignore[arg-type]
+        _check_promise(found.alpha, setting.rows, loss.epsilon)
+        rounds, resolution, each = found.rounds, found.resolution, setting.units / found.rounds
+        select, measure = found.share * each, (1 - found.share) * each
+        noise = _noise_bound(curator, setting, measure, rounds)
+        alpha, threshold = resolution, resolution + noise
+    else:
+        alpha = theory.book(updates=updates, beta=setting.beta, **facts)  # type: ignore[arg-type]
+        _check_promise(alpha, setting.rows, loss.epsilon)
+        rounds, resolution, threshold = max(1, int(updates(alpha / 2))), alpha / 2, 3 * alpha / 4
+        epsilon0 = theory.book_round_epsilon(rounds=rounds, epsilon=loss.epsilon, delta=loss.delta)
+        most = setting.units / (2 * rounds)
+        select, measure = (min(most, accountant.units(event)) for event in (Selection(epsilon0), Pure(epsilon0)))
+        noise = _noise_bound(curator, setting, measure, rounds)
+    choice = _selection_error(curator, setting, distinguisher, select, 2 * rounds)
+    valid = noise <= (threshold - resolution) * (1 + 1e-12) and noise < resolution
+    alpha = max(alpha, threshold + noise + choice) if valid else math.inf
+    _check_promise(alpha, setting.rows, loss.epsilon)
+    return Parameters(
+        alpha=alpha,
+        resolution=resolution,
+        threshold=threshold,
+        rounds=rounds,
+        select_units=select,
+        measure_units=measure,
+    )
+
+
+def averaged_construction(
+    curator: Curator,
+    workload: Workload,
+    *,
+    beta: float = 0.05,
+    rows: int | None = None,
+    rounds: int | None = None,
+    epsilon: float | None = None,
+    rho: float | None = None,
+) -> Release:
+    """Direction only: multiplicative weights on signed selections, and the average of all its models.
+
+    Privacy: T selections. Accuracy: with probability 1 - beta every cell of the workload's marginals is within
+    sqrt(ln N / (2T)) + (2 / (n epsilon_s)) ln(2 |Q| T / beta), the best proven offline bound here, plus twice the error
+    of the row estimate where the number of rows is private. `rounds` replaces the best T. MECHANISMS §5.3.
+    """
+    before = curator.ledger.spent()
+    setting = _prepare(curator, workload, rows, beta, units_for(curator, epsilon, rho))
+    log_cells = math.log(curator.schema.size)
+    count = rounds or _best_rounds(curator, setting)
+    eta = min(4.0, math.sqrt(8 * max(log_cells, 1e-12) / count))
+    choice = _selection_error(curator, setting, "signed", setting.units / count, count)
+    alpha = log_cells / (eta * count) + eta / 8 + choice + 2 * setting.slack / setting.rows
+    if rounds is None:
+        _check_promise(alpha, setting.rows, curator.budget.epsilon)
+    model = MultiplicativeWeights(curator.schema, alpha=eta / 4)  # a theory step moves by 4 alpha
+    rule_out(model)
+    average = np.zeros(curator.schema.shape(curator.schema.names))
+    for _ in range(count):
+        average += model.marginal(curator.schema.names) / count
+        answers, cost = _answers(model, setting), price(curator, setting.units / count)
+        worst = DISTINGUISHERS["signed"].point(curator, setting.tables, answers, **cost)
+        model.update(worst.query, 1.0 if worst.sign == 1 else 0.0)
+        rule_out(model)
+    mean = DenseModel(curator.schema, average / average.sum())
+    return _released(curator, mean, setting.rows, before, method="averaged-construction", alpha=alpha, beta=beta)
+
+
+def _best_rounds(curator: Curator, setting: Setting) -> int:
+    loss = curator.budget.accountant.loss(int(setting.units), curator.budget.delta)
+    found = theory.averaged(
+        universe=curator.schema.size,
+        queries=setting.queries,
+        epsilon=loss.epsilon,
+        delta=loss.delta,
+        rows=max(1, int(setting.rows / setting.moves)),
+        beta=setting.beta,
+    )
+    _check_promise(found.alpha, setting.rows, loss.epsilon)
+    return found.rounds
+
+
+def _prepare(curator: Curator, workload: Workload, rows: int | None, beta: float, units: int) -> Setting:
+    """Check what is public, and buy the row estimate where there is need of one."""
+    check_dense(curator.schema)
+    if not 0 < beta < 1 or (rows is not None and rows < 1):
+        raise QueryError(f"got beta={beta} and rows={rows}; expected 0 < beta < 1 and at least one row")
+    tables = [Marginal(curator.schema, columns) for columns in tables_of(curator.schema, list(workload.marginals))]
+    moves = max(curator.relation.one_cell(table) for table in tables)
+    size, slack, left = float(rows or 1), 0.0, float(units)
+    if rows is None and curator.relation.rows_are_public:
+        size = curator.count_rows()
+    elif rows is None:
+        counted = curator.measure(Marginal(curator.schema), **price(curator, ROWS * units))
+        size, slack = max(1.0, float(counted.values)), counted.half_width(1 - ROWS_DOUBT * beta)
+        left, beta = units - counted.cost.units, (1 - ROWS_DOUBT) * beta
+    return Setting(tables=tables, units=left, rows=size, slack=slack, moves=moves, beta=beta)
+
+
+def _start(kind: type[Hypothesis], schema: Schema, alpha: float) -> Hypothesis:
+    """A model at the resolution its update bound was computed for."""
+    if kind is Median:
+        return Median.multisets(schema, _net_rows(schema, alpha), alpha=alpha)
+    return kind(schema, alpha=alpha)  # type: ignore[call-arg]
+
+
+def _net_rows(schema: Schema, alpha: float) -> int:
+    """Rows of the multisets that come closer than alpha, by more than rounding, to every table."""
+    return math.floor(schema.size / (4 * alpha * (1 - 1e-6))) + 1
+
+
+def _net_size(schema: Schema, alpha: float) -> float:
+    """How many of those multisets there are."""
+    rows = _net_rows(schema, alpha)
+    return math.comb(schema.size + rows - 1, rows) if schema.size * rows <= MAX_NET else math.inf
+
+
+def _answers(model: Hypothesis, setting: Setting) -> list[NDArray[np.float64]]:
+    return [model.marginal(table.names) * setting.rows for table in setting.tables]
+
+
+def _noise_bound(curator: Curator, setting: Setting, units: float, rounds: int) -> float:
+    """How far all measured fractions stay from those of the table, with probability 1 - beta / 2.
+
+    Laplace: a whole number exceeds scale * ln(1 / doubt) by more than one row no more often than the continuous law
+    exceeds it. Gaussian: the discrete law is sub-Gaussian at its own variance.
+    """
+    accountant, doubt = curator.budget.accountant, setting.beta / (2 * rounds)
+    if accountant.currency == "pure":
+        width = float(accountant.laplace_scale(int(units), Fraction(setting.moves))) * math.log(1 / doubt) + 1
+    else:
+        variance = accountant.gaussian_variance(int(units), Fraction(setting.moves**2))
+        width = math.sqrt(2 * variance * math.log(2 / doubt))
+    return (width + setting.slack) / setting.rows
+
+
+def _selection_error(curator: Curator, setting: Setting, distinguisher: str, units: float, parts: int) -> float:
+    """F: how far below the largest error any selection falls, each failing with probability beta / parts.
+
+    Public answers are rounded to whole counts before they are compared, which moves each of two scores by half a row.
+    """
+    accountant = curator.budget.accountant
+    buys = accountant.pure_epsilon if distinguisher == "permute-and-flip" else accountant.selection_epsilon
+    candidates = setting.queries * (2 if distinguisher == "signed" else 1)
+    return (2 * setting.moves / buys(int(units)) * math.log(candidates * parts / setting.beta) + 1) / setting.rows
+
+
+def _check_promise(alpha: float, size: float, epsilon: float) -> None:
+    if alpha >= 1:
+        raise QueryError(
+            f"with about {size:.3g} rows and epsilon {epsilon:.3g} the theorem promises an error of {alpha:.3g}, which "
+            "is nothing; the smallest alpha it can promise shrinks with more rows or budget (see plan), and "
+            'method="everything" answers well without it'
+        )
+
+
+def _released(
+    curator: Curator, model: Model, size: float, before: int, *, method: str, alpha: float, beta: float
+) -> Release:
+    promise = f"every cell of the workload within {alpha:.4g} of the rows with probability {1 - beta:.3g}"
+    if curator.schema.impossible and isinstance(model, MultiplicativeWeights | DenseModel):
+        promise += ", if no row holds an impossible combination"
+    certificate = certified(curator, method, curator.ledger.spent() - before, accuracy=promise if alpha < 1 else None)
+    return Release(curator.schema, model, NoEvidence(size), certificate)

@@ -1,0 +1,116 @@
+"""Selection: which tables a model should hold, from noisy errors, expected noise and room; all of it public."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.estimates import Columns
+from maquette.hypothesis import JunctionTree
+from maquette.schema import Ordered, Schema
+
+SHRUNK = 1 / 3  # of the noise of a table is left in a model that shrinks what noise alone could explain
+WORTH = 0.5  # of that must be gained by measuring
+FEWEST = 16  # groups are never fewer, however rare the levels
+RISE = 100.0  # deviations of a cell that neighbouring groups must hold to stay apart
+
+Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A table that may be measured: its noisy error (half the L1 distance, in rows) and its weight in the workload."""
+
+    columns: Columns
+    error: float
+    weight: float = 1.0
+
+
+def candidates_of(tables: Iterable[Columns], size: int) -> dict[Columns, float]:
+    """Every set of so many columns inside a table of the workload, and how many tables hold it."""
+    found: dict[Columns, float] = {}
+    for table in tables:
+        for part in itertools.combinations(table, size):
+            found[part] = found.get(part, 0.0) + 1.0
+    return found
+
+
+def chosen(
+    tree: JunctionTree,
+    candidates: Sequence[Candidate],
+    *,
+    doubt: float,
+    deviation: float,
+    max_cells: int,
+) -> list[Columns]:
+    """The tables worth measuring that fit in a tree of `max_cells` cells, the most useful first.
+
+    `doubt` is the deviation of an error, `deviation` that of a cell if the tables are measured. A table of error v
+    (less the doubt) whose noise would leave u in the model is worth v^2 / (v + u): as much as its error where noise is
+    small, next to nothing where it is large.
+    """
+
+    def worth(candidate: Candidate) -> float:
+        noise = SHRUNK * 0.4 * deviation * float(np.prod([float(tree.sizes[name]) for name in candidate.columns]))
+        gain = candidate.error - doubt
+        useful = gain > WORTH * noise + doubt
+        return candidate.weight * gain**2 / (gain + noise) if useful else 0.0
+
+    kept: list[Columns] = []
+    ranked = sorted(((worth(c), c.columns) for c in candidates), key=lambda each: (-each[0], each[1]))
+    for value, columns in ranked:
+        if value <= 0.0:
+            break
+        if tree.cells_with(columns) <= max_cells:
+            tree = tree.with_cliques([columns])
+            kept.append(columns)
+    return kept
+
+
+def groups(schema: Schema, name: str, counts: Values, deviation: float) -> NDArray[np.int64]:
+    """Which levels of a column to merge, given its noisy counts and the deviation of a cell of the tables to come.
+
+    Two groups are merged while the harmonic sum of their counts is below RISE deviations: of an ordered column the
+    two neighbours, of any other the two smallest. Small columns keep all their levels.
+    """
+    masses = np.maximum(counts, 0.0) + 1e-9
+    merge = _merge_neighbours if isinstance(schema[name], Ordered) else _merge_smallest
+    return merge(masses, RISE * deviation)
+
+
+def _merge_neighbours(masses: Values, least: float) -> NDArray[np.int64]:
+    levels, starts = len(masses), np.arange(len(masses))
+    while len(masses) > FEWEST:
+        sums = _harmonic(masses[:-1], masses[1:])
+        first = int(np.argmin(sums))
+        if sums[first] > least:
+            break
+        masses[first] += masses[first + 1]
+        masses, starts = np.delete(masses, first + 1), np.delete(starts, first + 1)
+    return np.asarray(np.searchsorted(starts, np.arange(levels), side="right") - 1, dtype=np.int64)
+
+
+def _merge_smallest(masses: Values, least: float) -> NDArray[np.int64]:
+    heap = [(float(mass), level, [level]) for level, mass in enumerate(masses)]
+    heapq.heapify(heap)
+    while len(heap) > FEWEST:
+        mass, level, members = heapq.heappop(heap)
+        if _harmonic(mass, heap[0][0]) > least:
+            heapq.heappush(heap, (mass, level, members))
+            break
+        other, first, joined = heap[0]
+        heapq.heapreplace(heap, (mass + other, min(level, first), members + joined))
+    found = np.zeros(len(masses), dtype=np.int64)
+    for group, (_, _, members) in enumerate(sorted(heap, key=lambda each: each[1])):
+        found[members] = group
+    return found
+
+
+def _harmonic(one: Any, other: Any) -> Any:
+    return one * other / (one + other)

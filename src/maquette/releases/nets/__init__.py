@@ -1,0 +1,1 @@
+"""The net mechanism: candidate datasets, chosen privately."""

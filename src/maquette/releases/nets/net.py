@@ -1,0 +1,276 @@
+"""Net mechanism and SmallDB: choose, privately, the public candidate dataset that answers most like the table.
+
+A net is a public list of candidates, fixed without looking at the rows. One exponential mechanism scores each candidate
+by minus its largest error on the workload and picks one; everything the pick answers afterwards is post-processing.
+
+Privacy: one `Curator.select_best` (one per step of `local_search`); where the number of rows is private, a tenth of
+the price measures it first, and candidates are scaled to that public estimate. Accuracy: with
+probability 1 - beta the largest error, as a fraction of n rows, is at most
+
+    OPT + 2 D (ln |net| + ln 1/beta) / (epsilon n)
+
+where OPT is the error of the best candidate and D the most rows of one unit, plus one row for rounding at the wall and
+the error of the row count where that is private. Reference: Blum, Ligett and Roth 2008; Dwork and Roth 2014, algorithm
+7 and proposition 5.2; MECHANISMS §3.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammaln
+
+from maquette.curator import Curator
+from maquette.errors import BudgetError, BudgetExceeded, QueryError
+from maquette.estimates import NoEvidence, price, units_for
+from maquette.hypothesis import WeightedRecords
+from maquette.query import Expression, LinearQuery, Marginal, Workload, queries
+from maquette.releases.artifact import Release, certified
+from maquette.releases.nets.candidates import (
+    MAX_CANDIDATES,
+    Net,
+    Records,
+    Values,
+    check_counts,
+    check_records,
+    enumerable,
+    random_records,
+    refuse_entries,
+    refuse_large,
+    universe,
+)
+from maquette.schema import Schema
+
+__all__ = ["Net", "error_bound", "local_search", "net_mechanism", "rows_for", "small_db"]
+
+ROWS_SHARE = Fraction(1, 10)  # of the price, for the number of rows where it is private
+
+Asked = Workload | Sequence[LinearQuery | Expression | str]
+
+
+def net_mechanism(
+    curator: Curator, workload: Asked, net: Net, *, epsilon: float | None = None, rho: float | None = None
+) -> Release:
+    """The candidate of a public net that errs least on the workload, for `epsilon` or `rho` (default: what remains).
+
+    Privacy and accuracy: as the module says, with one selection whatever the number of queries.
+    """
+    if net.schema != curator.schema:
+        raise QueryError("the net was built for another schema; build it from curator.schema")
+    asked = _listed(curator, workload)
+    answers = net.answers(asked)
+    search = _Search(curator, asked, epsilon, rho)
+    return search.release(*net[search.best(answers)], f"net of {net.made}")
+
+
+def small_db(
+    curator: Curator,
+    workload: Asked,
+    *,
+    alpha: float | None = None,
+    rows: int | None = None,
+    beta: float = 0.05,
+    epsilon: float | None = None,
+    rho: float | None = None,
+) -> Release:
+    """The Net mechanism over all small databases: multisets of m rows.
+
+    m is `rows`, or the fewest rows that come within `alpha` of any table on the workload, or (default) the number that
+    makes the error bound at confidence 1 - beta smallest among those that can be listed.
+
+    Privacy and accuracy: as the module says, with OPT bounded by `Net.opt`. Reference: MECHANISMS §3.2-3.3.
+    """
+    asked = _listed(curator, workload)
+    if rows is not None and alpha is not None:
+        raise QueryError(f"got rows={rows} and alpha={alpha}; give one of them, or neither to choose")
+    if not 0 < beta < 1:
+        raise QueryError(f"beta is {beta}; expected a probability of failure between 0 and 1")
+    fixed = rows_for(len(asked), alpha) if alpha is not None else rows
+    refuse_large(curator.schema, 1 if fixed is None else fixed, len(asked))
+    search = _Search(curator, asked, epsilon, rho)
+    net = Net.small_databases(curator.schema, _best_rows(search, beta) if fixed is None else fixed)
+    return search.release(*net[search.best(net.answers(asked))], f"net of {net.made}")
+
+
+def local_search(
+    curator: Curator,
+    workload: Asked,
+    start: NDArray[np.integer[Any]],
+    steps: int,
+    *,
+    neighbours: int | None = None,
+    rng: np.random.Generator | None = None,
+    epsilon: float | None = None,
+    rho: float | None = None,
+) -> Release:
+    """Private local search: from a public dataset `start`, each step picks among single-row swaps of the current one.
+
+    A neighbourhood is every swap of one row for one point of the universe, or staying and `neighbours` random swaps by
+    the public coins of `rng`. The price is annealed: step t of S gets a share proportional to t.
+
+    Privacy: `steps` selections whose candidates depend on public coins and earlier choices only; the ledger adds them
+    up. `start` and `rng` must owe nothing to the rows. Accuracy: heuristic, no bound. MECHANISMS §3.4.3.
+
+    There is no Markov chain here, on purpose. The state of a chain that converges to the exponential mechanism is not
+    epsilon-DP before it has converged, and no usable bound says when that is: started at the rows themselves, a
+    Metropolis chain aimed at epsilon 1 has delta 0.84 at epsilon 1 after one step. MECHANISMS §3.4.4.
+    """
+    asked = _listed(curator, workload)
+    current = check_records(curator.schema, start).copy()
+    check_counts(steps=steps)
+    swaps = _Swaps(curator.schema, asked, len(current), neighbours, rng)
+    search = _Search(curator, asked, epsilon, rho, shares=range(1, steps + 1))
+    values = _evaluate(asked, current)
+    for _ in range(steps):
+        places, records, replaced = swaps.draw(current, values)
+        best = search.best((values.sum(axis=0) - values[places] + replaced) / len(current))
+        current[places[best]], values[places[best]] = records[best], replaced[best]
+    return search.release(current, np.full(len(current), 1 / len(current)), f"local search of {steps} steps")
+
+
+def rows_for(queries: int, alpha: float) -> int:
+    """The fewest rows m of which some multiset comes within `alpha` of any table: 2 queries exp(-2 m alpha^2) < 1."""
+    if not 0 < alpha < 1:
+        raise QueryError(f"alpha is {alpha}; expected a fraction of rows between 0 and 1")
+    return math.floor(math.log(2 * queries) / (2 * alpha**2)) + 1
+
+
+def error_bound(
+    points: int, queries: int, rows: ArrayLike, *, table_rows: float, epsilon: float, beta: float
+) -> Values:
+    """The error that SmallDB with so many `rows` exceeds with probability at most beta, where one unit is one row.
+
+    Reference: MECHANISMS §3.3, with C(points + rows - 1, rows) multisets.
+    """
+    m = np.asarray(rows, dtype=np.float64)
+    log_size = gammaln(points + m) - gammaln(m + 1) - gammaln(points)
+    selection = 2 * (log_size + math.log(1 / beta)) / (epsilon * table_rows)
+    bound: Values = np.sqrt(math.log(2 * queries) / (2 * m)) + selection
+    return bound
+
+
+class _Search:
+    """A row count and one or more selections, priced beforehand; it counts the rows at once, as all else is checked.
+
+    The price is split in the budget's own currency, in which charges add up.
+    """
+
+    def __init__(
+        self,
+        curator: Curator,
+        asked: Sequence[LinearQuery],
+        epsilon: float | None,
+        rho: float | None,
+        shares: Sequence[int] = (1,),
+    ) -> None:
+        self.curator = curator
+        self.asked = asked
+        self._accountant, self._delta = curator.budget.accountant, curator.budget.delta
+        total = self._affordable(epsilon, rho)
+        public = curator.relation.rows_are_public
+        for_rows = 0 if public else int(total * ROWS_SHARE)
+        # From 2^51 units on, a float price may mean a few units too many: ask for a hair less than there is.
+        selections = total - for_rows - (total >> 51) * len(shares)
+        self._units = [selections * share // sum(shares) for share in shares]
+        if not all(self._units) or not (public or for_rows):
+            raise BudgetError(f"{total} units of budget are too few for {len(shares)} selections; ask for more")
+        if public:
+            self.rows, self._spent = curator.count_rows(), 0
+        else:
+            counted = curator.measure(Marginal(curator.schema), **price(curator, for_rows))
+            self.rows, self._spent = max(1.0, float(counted.values)), counted.cost.units
+
+    @property
+    def strength(self) -> float:
+        """The epsilon of the next selection's exponential mechanism."""
+        return self._accountant.selection_epsilon(self._units[0])
+
+    def best(self, answers: Values) -> int:
+        """The candidate chosen among these answers (fractions of rows)."""
+        chosen = self.curator.select_best(self.asked, answers * self.rows, **price(self.curator, self._units.pop(0)))
+        self._spent += chosen.cost.units
+        return chosen.index
+
+    def release(self, records: Records, probabilities: Values, method: str) -> Release:
+        """What is published: the chosen candidate as a model, whose accuracy is a theorem, so without evidence."""
+        model = WeightedRecords(self.curator.schema, records, weights=probabilities, step="exact")
+        return Release(self.curator.schema, model, NoEvidence(self.rows), certified(self.curator, method, self._spent))
+
+    def _affordable(self, epsilon: float | None, rho: float | None) -> int:
+        """The whole price in units, refused here rather than half-way."""
+        left, total = self.curator.remaining, units_for(self.curator, epsilon, rho)
+        if total > left.units:
+            whole = self._accountant.loss(total, self._delta)
+            raise BudgetExceeded(
+                f"this asks for {whole} in all but only {left} remains. Nothing was charged. Ask for less",
+                requested=whole.epsilon,
+                remaining=left.epsilon,
+            )
+        return total
+
+
+class _Swaps:
+    """Public neighbourhoods of a dataset: which row is swapped, for which record, and that record's query values."""
+
+    def __init__(
+        self,
+        schema: Schema,
+        asked: Sequence[LinearQuery],
+        rows: int,
+        neighbours: int | None,
+        rng: np.random.Generator | None,
+    ) -> None:
+        self._schema, self._asked, self._neighbours, self._rng = schema, asked, neighbours, rng
+        if neighbours is not None:
+            check_counts(neighbours=neighbours)
+            if rng is None:
+                raise QueryError("random neighbours need public coins; give rng, such as numpy.random.default_rng()")
+        size = rows * schema.size if neighbours is None else neighbours + 1
+        if size > MAX_CANDIDATES:
+            raise QueryError(
+                f"a neighbourhood has {size:,} swaps for {rows:,} rows over {schema!r}, more than "
+                f"{MAX_CANDIDATES:,}; give a number of random neighbours, or fewer rows"
+            )
+        refuse_entries(size, len(asked), "answers")
+        if neighbours is None:
+            self._points = universe(schema)
+            self._values = _evaluate(asked, self._points)
+
+    def draw(self, current: Records, values: Values) -> tuple[NDArray[np.int64], Records, Values]:
+        if self._rng is None or self._neighbours is None:
+            points = np.tile(np.arange(len(self._points)), len(current))
+            return np.repeat(np.arange(len(current)), len(self._points)), self._points[points], self._values[points]
+        fresh = random_records(self._schema, self._neighbours, self._rng)
+        places = np.append(0, self._rng.integers(len(current), size=self._neighbours))
+        replaced = np.concatenate([values[:1], _evaluate(self._asked, fresh)])
+        return places, np.concatenate([current[:1], fresh]), replaced
+
+
+def _best_rows(search: _Search, beta: float) -> int:
+    """The number of rows with the least error bound among those that can be listed; from public numbers only."""
+    schema, relation, size = search.curator.schema, search.curator.relation, len(search.asked)
+    most, beyond = 1, MAX_CANDIDATES
+    while beyond - most > 1:
+        middle = (most + beyond) // 2
+        most, beyond = (middle, beyond) if enumerable(schema, middle, size) else (most, middle)
+    units = search.rows / relation.max_contributions
+    tried = np.arange(1, most + 1)
+    bounds = error_bound(schema.size, size, tried, table_rows=units, epsilon=search.strength, beta=beta)
+    return int(tried[np.argmin(bounds)])
+
+
+def _listed(curator: Curator, workload: Asked) -> list[LinearQuery]:
+    family = workload if isinstance(workload, Workload) else queries(curator.schema, workload)
+    if family.schema != curator.schema:
+        raise QueryError("the workload was built for another schema; build it from curator.schema")
+    refuse_entries(1, family.size, "answers")
+    return list(family)
+
+
+def _evaluate(asked: Sequence[LinearQuery], records: Records) -> Values:
+    return np.stack([query.evaluate(records) for query in asked], axis=1)

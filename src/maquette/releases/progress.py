@@ -1,0 +1,37 @@
+"""Progress on long work: a bar with the time left on a terminal, silence in a pipe."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+
+
+class Progress:
+    """A bar with the current loss; `show=None` shows it only where standard error is a terminal."""
+
+    def __init__(self, what: str, steps: int, show: bool | None = None) -> None:
+        self._shown = sys.stderr.isatty() if show is None else show
+        self._what = what
+        self._steps = steps
+
+    def __enter__(self) -> Progress:
+        if self._shown:
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress as Bar, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+            columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+            self._bar = Bar(*columns, TextColumn("left"), console=Console(stderr=True), transient=True)
+            self._bar.start()
+            self._task = self._bar.add_task(self._what, total=self._steps)
+        return self
+
+    def update(self, done: int, residual: float) -> None:
+        """Say how far it is and how large the residuals still are."""
+        if self._shown:
+            self._bar.update(self._task, completed=done, description=f"{self._what} (residual {residual:.3g})")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._shown:
+            self._bar.stop()

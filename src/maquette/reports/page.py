@@ -1,0 +1,491 @@
+"""The page: one HTML file that opens from disk, fetches nothing, and says what was published and at what price."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import Counter
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import overload
+
+import numpy as np
+
+from maquette.errors import DataError, QueryError
+from maquette.estimates import Step
+from maquette.privacy import UNITS_PER_ONE
+from maquette.reports import charts
+from maquette.reports.account import CURRENCIES, grouped, numbered
+from maquette.reports.hazards import evaluation
+from maquette.reports.quality import shares_of, similarity
+from maquette.reports.risk import chance, in_words, number, odds_factor, percent, told, true_positive_rate
+from maquette.reports.style import CSS, DRAW
+from maquette.reports.subject import Subject, subject_of, without_evidence
+from maquette.reports.tables import Cell, column_cells, columns_shown, coverage, pair_cells, pairs_shown, widest
+from maquette.reports.truth import TestRows, check_truth
+from maquette.schema import Ordered
+
+MOST_DISTANCES = 20
+SYNTHETIC = 5_000
+LONG = 26  # letters of a name from which two names stand on two lines
+FACTS = {
+    "alpha": "how far counts may be off, as a share of the rows",
+    "beta": "chance that any promise fails",
+    "simultaneous": "whether the promise is for all answers together",
+    "epsilon": "what this publication cost",
+    "delta": "chance of an exception",
+    "rho": "the cost in zero-concentrated terms",
+    "currency": "how charges add up",
+    "units": "the cost, in steps of 1e-15",
+    "limit": "the table's budget, in steps of 1e-15",
+    "relation": "which tables must look alike",
+    "unit": "the column that names whom it protects",
+    "method": "how it was made",
+    "schema": "fingerprint (SHA-256) of the schema",
+    "version": "of maquette",
+    "accuracy": "what a theorem promises",
+    "ledger_units": "all that was charged to the table by then, in steps of 1e-15",
+}
+ABSENT = {"unit": "none: every row is protected by itself", "rho": "not in use"} | dict.fromkeys(
+    ("accuracy", "ledger_units"), "none stated"
+)
+POLICY = "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data:"
+
+
+@overload
+def report(thing: object, path: None = None, *, truth: TestRows | None = None, title: str | None = None) -> str: ...
+@overload
+def report(thing: object, path: str | Path, *, truth: TestRows | None = None, title: str | None = None) -> Path: ...
+def report(
+    thing: object, path: str | Path | None = None, *, truth: TestRows | None = None, title: str | None = None
+) -> str | Path:
+    """A report on a release or a session: one HTML page, written to `path` (returned) or returned as text.
+
+    Whom it protects and from what, where the budget went, the marginals with their noise intervals, where the model is
+    least certain, how its rounds went, the quality of its synthetic rows, an evaluation of every hazard, and the
+    certificate. Needs the extra "charts"; the page itself needs nothing, not even a network.
+
+    Privacy: post-processing of released numbers; free. With `truth=test_data(rows)` it also prints exact distances to
+    those rows, under a banner: they are not private, and must be nobody's.
+    """
+    checked = check_truth(truth)
+    charts.altair()
+    if path is not None and not Path(path).parent.is_dir():
+        raise DataError(f"the report cannot be written to {str(path)!r}: there is no folder {str(Path(path).parent)!r}")
+    subject = subject_of(thing)
+    text = _Page(subject, checked, title).html()
+    if path is None:
+        return text
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"the report cannot be written to {str(path)!r}: {error.strerror}") from None
+    return Path(path)
+
+
+class _Page:
+    """The sections of one page, and the charts they hold."""
+
+    def __init__(self, subject: Subject, truth: TestRows | None, title: str | None) -> None:
+        self.subject = subject
+        self.truth = truth
+        self.title = title or ("A private release" if subject.kind == "release" else "A private session")
+        self.specs: dict[str, charts.Spec] = {}
+        self.cells: dict[tuple[str, ...], list[Cell]] = {}
+
+    def html(self) -> str:
+        sections = [
+            ("protection", "Whom it protects", self.protection()),
+            ("budget", "Where the budget went", self.budget()),
+            ("columns", "Columns", self.columns()),
+            ("pairs", "Pairs of columns", self.pairs()),
+            ("doubt", "Where it is least certain", self.doubt()),
+            ("rounds", "How the model was built", self.rounds()),
+            ("questions", "Questions", self.questions()),
+            ("synthetic", "Synthetic rows", self.synthetic()),
+            ("truth", "Against the truth", self.accuracy()),
+            ("evaluation", "Evaluation", self.hazards()),
+            ("certificate", "Certificate", self.certificate()),
+        ]
+        kept = [(name, heading, body) for name, heading, body in sections if body]
+        links = "".join(f'<a href="#{name}">{heading}</a>' for name, heading, _ in kept)
+        bodies = "".join(f'<section id="{name}"><h2>{heading}</h2>{body}</section>' for name, heading, body in kept)
+        return (
+            '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
+            f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">'
+            f"<title>{escape(self.title)}</title><style>{CSS}</style></head><body><main>"
+            f"<header><h1>{escape(self.title)}</h1>{self.summary()}</header>{self.banners()}<nav>{links}</nav>{bodies}"
+            "<noscript><p>The charts need JavaScript; every number behind the budget is in the tables.</p></noscript>"
+            f'</main><script type="application/json" id="specs">{_embedded(self.specs)}</script>'
+            f"<script>{charts.vega()}</script><script>{DRAW}</script></body></html>"
+        )
+
+    def chart(self, spec: charts.Spec, label: str, *, heading: str = "", caption: str = "") -> str:
+        """A place for a chart, drawn when the page opens."""
+        name = f"chart-{len(self.specs) + 1}"
+        self.specs[name] = spec
+        top = f"<h3>{escape(heading)}</h3>" if heading else ""
+        under = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
+        place = f'<div class="chart" id="{name}" role="img" aria-label="{escape(label, quote=True)}"></div>'
+        return f"<figure>{top}{place}{under}</figure>"
+
+    def summary(self) -> str:
+        subject = self.subject
+        return (
+            f'<p class="soft">{escape(subject.method)} &middot; {len(subject.schema)} columns &middot; about '
+            f"{subject.rows:,.0f} rows (estimated) &middot; maquette {escape(str(subject.facts['version']))}</p>"
+        )
+
+    def banners(self) -> str:
+        found = []
+        if not self.subject.private:
+            found.append(("NOT PRIVATE", "The noise was injected for a test. Do not publish this about anyone's rows."))
+        if self.truth is not None:
+            found.append(
+                (
+                    "TEST DATA",
+                    "This page compares with exact counts of rows declared to be nobody's. It is not private.",
+                )
+            )
+        return "".join(f'<div class="banner"><strong>{name}</strong>{text}</div>' for name, text in found)
+
+    def protection(self) -> str:
+        subject = self.subject
+        epsilon, delta = told(subject.loss)
+        facts = {
+            "epsilon": f"{epsilon:.4g}",
+            "delta: chance of an exception": chance(delta) if delta else "none",
+            "odds move at most by": f"{number(odds_factor(epsilon))} times",
+            "found out at most, at 5% false alarms": percent(true_positive_rate(subject.loss, 0.05)),
+        }
+        shown = "".join(f'<div class="fact"><b>{escape(v)}</b><span>{escape(k)}</span></div>' for k, v in facts.items())
+        hidden = (
+            "whether it is in the table at all"
+            if subject.relation == "add-remove"
+            else "what it says; that it is there is public"
+        )
+        said = "".join(
+            f"<p>{escape(sentence)}</p>" for sentence in in_words(subject.loss, subject.someone, subject.relation)
+        )
+        whole = ""
+        if subject.total.units != subject.loss.units:
+            before = told(subject.total)[0]
+            whole = f"<p><b>With everything charged to this table by then, epsilon is {before:.4g}.</b></p>"
+        curve = self.chart(
+            charts.trade_off(subject.loss),
+            "Best attack against rate of false alarms",
+            caption="No attack can be above the line.",
+        )
+        return (
+            f"<p>Protected is <b>{_text(subject.unit)}</b>: {hidden} (relation: {_text(subject.relation)}).</p>"
+            f'<div class="facts">{shown}</div><div class="two"><div>{said}{whole}</div>{curve}</div>'
+        )
+
+    def budget(self) -> str:
+        subject = self.subject
+        lines = grouped(subject.lines)
+        if not lines:
+            return "<p>Nothing has been charged.</p>"
+        delta, word = subject.loss.delta, CURRENCIES[subject.currency.partition(" ")[0]]
+        free = len(subject.lines) - sum(line.charges for line in lines)
+        told_free = f" {free:,} access{'es' * (free > 1)} under a guard cost nothing more." if free else ""
+        limit = "" if subject.limit is None else f" The table's whole budget is {_text(repr(subject.limit))}."
+        body = "".join(
+            f'<tr><td>{_text(what)}</td><td class="number">{line.units / UNITS_PER_ONE:.4g}</td>'
+            f'<td class="number">{line.units / max(1, subject.total.units):.1%}</td></tr>'
+            for line, what in zip(lines, numbered(lines), strict=True)
+        )
+        total = sum(line.units for line in lines)
+        return (
+            f"<p>{word[0].upper() + word[1:]} is what adds up from charge to charge. Together: "
+            f"{_text(repr(subject.total))}.{limit}{told_free}</p>"
+            + self.chart(charts.waterfall(lines, subject.currency, delta), "The budget, charge by charge")
+            + f'<details><summary>As a table</summary><div class="scroll"><table><tr><th>charge</th>'
+            f'<th class="number">{word}</th><th class="number">share</th></tr>{body}'
+            f'<tr><th>all</th><td class="number" id="spent" '
+            f'data-units="{total}">{total / UNITS_PER_ONE:.4g}</td><td class="number">100%</td></tr></table></div>'
+            "</details>"
+        )
+
+    def columns(self) -> str:
+        subject, found, guessed = self.subject, list[str](), list[str]()
+        for name in columns_shown(subject):
+            try:
+                cells = column_cells(subject, name)
+            except QueryError:
+                continue  # a release that says nothing of this column
+            if subject.kind == "session" and not any(cell.seen.known for cell in cells):
+                guessed.append(name)  # a session's model knows only what was asked: its guess is no picture of anything
+                continue
+            self.cells[(name,)] = cells
+            spec = charts.column(cells, ordered=isinstance(subject.schema[name], Ordered))
+            unsure = "" if all(cell.seen.known for cell in cells) else "Pale bars: the model's guess, no interval."
+            found.append(self.chart(spec, f"Shares of {name}", heading=name, caption=unsure))
+        known = any(cell.seen.known for cells in self.cells.values() for cell in cells)
+        how = (
+            f"Lines across the bars are noise intervals at {subject.confidence:.0%}: how far the noise can have moved "
+            "the share."
+            if known
+            else "Shares of rows by the model. It keeps no measurements beside it, so there are no intervals."
+        )
+        drawn = f'<p>{how}</p><div class="grid">{"".join(found)}</div>' if found else ""
+        rest = len(subject.schema) - len(found) - len(guessed)
+        left = f'<p class="soft">{rest:,} more columns are not drawn.</p>' if rest > 0 else ""
+        unknown = f"<p>Not asked about yet, level by level: {_text(', '.join(guessed))}.</p>" if guessed else ""
+        return drawn + unknown + (left if drawn else "")
+
+    def pairs(self) -> str:
+        subject, found = self.subject, []
+        for one, other in pairs_shown(subject):
+            cells = self.cells[(one, other)] = pair_cells(subject, (one, other))
+            drawn = self.chart(
+                charts.pair(cells, (one, other)),
+                f"{one} and {other}",
+                heading=f"{one} and {other}",
+                caption=_spread(cells),
+            )
+            found.append(f"<div>{drawn}{_matrix(cells)}</div>")
+        if not found:
+            return ""
+        together = " Levels that were measured together stand together." if subject.groups else ""
+        sure = any(cell.seen.known for pair in self.cells if len(pair) == 2 for cell in self.cells[pair])
+        under = " Under each are the noise intervals of its squares." if sure else ""
+        which = f"{len(found)} pairs" if len(found) > 1 else "one pair"
+        how = f"The {which} with the strongest dependence, by the model; a stronger colour is more.{under}{together}"
+        return f'<p>{how}</p><div class="two">{"".join(found)}</div>'
+
+    def doubt(self) -> str:
+        subject, parts = self.subject, []
+        if without_evidence(subject):
+            text = "This method keeps no measurements beside its model, so no answer has an interval."
+            theorem = f" What holds is a theorem: {subject.promise}." if subject.promise else ""
+            return f"<p>{_text(text + theorem)}</p>"
+        named = list(widest(self.cells))
+        if named:
+            shown = self.chart(
+                charts.widest(named),
+                "The widest intervals",
+                caption="Dot: the released share, after its name. Bar: its interval.",
+            )
+            parts.append(f"<p>Of everything drawn above, these shares have the widest intervals.</p>{shown}")
+        parts += [self.covered(size) for size in (2, 3) if sum(column.size > 1 for column in subject.schema) >= size]
+        return "".join(parts)
+
+    def covered(self, size: int) -> str:
+        """Which sets of so many columns stand on measurements, and which on the model alone."""
+        there, tried, missing = coverage(self.subject, size)
+        sets = f"{tried:,} set{'s' * (tried > 1)}" if tried == there else f"the first {tried:,} of {there:,} sets"
+        if not missing:
+            return f"<p>Of {sets} of {size} columns, each is covered by measurements.</p>"
+        names, shown = "", 0
+        while shown < min(8, len(missing)) and len(names) < 160:
+            names, shown = f"{names}{'; ' * bool(shown)}{' x '.join(missing[shown])}", shown + 1
+        more = f" and {len(missing) - shown:,} more" if len(missing) > shown else ""
+        lack = (
+            "no measurement covers"
+            if self.subject.kind == "release"
+            else "single combinations are not known within the promise (ranges or sums of them may be) for"
+        )
+        return (
+            f"<p>Of {sets} of {size} columns, {lack} <b>{len(missing):,}</b>; answers there are "
+            f"the model's, without an interval: {_text(names)}{more}.</p>"
+        )
+
+    def rounds(self) -> str:
+        steps = self.subject.trace
+        if not steps:
+            return ""
+        rounds = steps[-1].round
+        intro = (
+            f"<p>{len(steps)} tables or numbers were measured in {rounds} round{'s' * (rounds > 1)}, each where the "
+            "model seemed most wrong. This is how far it was from each one before it learnt it.</p>"
+        )
+        if len(steps) > rounds:  # several at once
+            intro += _by_round(steps)
+            worst = sorted(steps, key=lambda step: -step.distance)[:MOST_DISTANCES]
+            named = [(_stacked(step.columns, f"{step.round}: "), step.distance, step.noise) for step in worst]
+            drawn = charts.distances(named, "the model was off by")
+            only = f"The {len(worst)} largest, each after its round. " if len(steps) > len(worst) else ""
+            caption = f"{only}Orange mark: what noise alone makes of a distance."
+        else:
+            drawn = charts.convergence(steps)
+            caption = (
+                "Far above the grey line, noise alone does not explain it; near the line nothing was left to learn."
+            )
+        return intro + self.chart(drawn, "Distance of the model from what was measured, by round", caption=caption)
+
+    def questions(self) -> str:
+        history = self.subject.history
+        if self.subject.kind != "session":
+            return ""
+        if not history:
+            return "<p>No question has been asked since this session was opened here.</p>"
+        counts = Counter[str](asking.route for asking in history)
+        facts = "".join(
+            f'<div class="fact"><b>{counts.get(route, 0):,}</b><span>{word}</span></div>'
+            for route, word in charts.WAYS.items()
+        )
+        lost = sum(not asking.promised for asking in history)
+        short = (
+            f"<p><b>{lost:,} answers came without a promise</b>: the budget could not pay for them.</p>" if lost else ""
+        )
+        return (
+            f"<p>{len(history):,} questions since the session was opened here; only hard ones cost anything.</p>"
+            f'<div class="facts">{facts}</div>{short}'
+            + self.chart(charts.timeline(history, self.subject.currency), "Spent by question")
+        )
+
+    def synthetic(self) -> str:
+        release = self.subject.release
+        if release is None or without_evidence(self.subject):
+            return ""
+        try:
+            found = similarity(release, SYNTHETIC, k=3, rng=np.random.default_rng(0))
+        except QueryError:  # a model of separate tables has no rows to draw
+            return ""
+        if not found:
+            return ""
+        sizes = sorted({len(one.columns) for one in found})
+        body = ""
+        for size in sizes:
+            of = [one for one in found if len(one.columns) == size]
+            mean = [sum(getattr(one, name) for one in of) / len(of) for name in ("distance", "noise", "ratio")]
+            body += (
+                f'<tr><td>{size} column{"s" * (size > 1)}</td><td class="number">{len(of)}</td>'
+                f'<td class="number">{mean[0]:.2%}</td><td class="number">{mean[1]:.2%}</td>'
+                f'<td class="number">{mean[2]:.2f}</td></tr>'
+            )
+        named = [(_stacked(one.columns), one.distance, one.noise) for one in found[:12]]
+        caption = "Bar: total variation distance. Orange mark: what noise alone is expected to make of it."
+        return (
+            f"<p>{SYNTHETIC:,} rows drawn from the model, against the measurements that were paid for; no row "
+            "was read for this. A ratio up to about 1 means that no measurement taken can tell them apart. The model "
+            "was fitted to these "
+            "measurements: this shows fit, not truth about tables that were not measured.</p>"
+            '<div class="scroll"><table><tr><th>tables of</th><th class="number">compared</th>'
+            f'<th class="number">distance</th><th class="number">noise alone</th><th class="number">ratio</th></tr>'
+            f"{body}"
+            "</table></div><h3>The least alike</h3>"
+            + self.chart(charts.distances(named, "distance"), "Distance of synthetic rows", caption=caption)
+        )
+
+    def accuracy(self) -> str:
+        if self.truth is None:
+            return ""
+        subject, schema = self.subject, self.subject.schema
+        codes = self.truth.encoded(schema)
+        if not len(codes):
+            raise QueryError("the test data holds no rows; give some, or leave truth out")
+        found: list[tuple[str, float, float | None]] = []
+        held = drawn = 0
+        for columns, cells in self.cells.items():
+            exact = shares_of(schema, codes, columns)
+            found.append((_stacked(columns), 0.5 * float(np.abs(subject.marginal(columns) - exact).sum()), None))
+            if len(columns) == 1 and len(cells) == exact.size:
+                known = [(cell.seen, share) for cell, share in zip(cells, exact, strict=True) if cell.seen.known]
+                held += sum(seen.low - 1e-12 <= share <= seen.high + 1e-12 for seen, share in known)
+                drawn += len(known)
+        found.sort(key=lambda one: -one[1])
+        intervals = f" Of {drawn:,} intervals drawn for single columns, {held:,} hold the exact share." if drawn else ""
+        return (
+            '<div class="banner"><strong>TEST DATA</strong>'
+            "Exact distances to rows that were declared to be nobody's.</div>"
+            f"<p>Total variation distance between the model and {len(codes):,} test rows.{intervals}</p>"
+            + self.chart(charts.distances(found[:MOST_DISTANCES], "distance to the truth"), "Distance to the test data")
+        )
+
+    def hazards(self) -> str:
+        words = {"met": "met", "partly": "partly", "yours": "for the custodian", "not met": "not met"}
+        body, part = "", ""
+        for hazard in evaluation(self.subject):
+            if hazard.part != part:
+                part = hazard.part
+                body += f"<h3>{part}</h3>"
+            body += (
+                f'<div class="hazard"><div><b>{hazard.topic}</b><span class="status {hazard.status.partition(" ")[0]}">'
+                f"{words[hazard.status]}</span></div><p>{_text(hazard.answer)}</p></div>"
+            )
+        return (
+            "<p>Each hazard to a guarantee of differential privacy, in the order of NIST SP 800-226, and how it stands "
+            f"here.</p>{body}"
+        )
+
+    def certificate(self) -> str:
+        subject = self.subject
+        facts = "".join(
+            f'<tr><th>{_text(name)}<span class="soft">{_text(FACTS.get(name, ""))}</span></th>'
+            f"<td><code>{_text(ABSENT.get(name, '-') if value is None else str(value))}</code></td></tr>"
+            for name, value in subject.facts.items()
+        )
+        charges = _text("\n".join(subject.charges))
+        return (
+            f'<div class="scroll"><table>{facts}</table></div><details><summary>{len(subject.charges):,} charges, as '
+            f"the ledger holds them</summary><pre>{charges}</pre></details><details><summary>The schema</summary>"
+            f"<pre>{_text(subject.schema.dumps())}</pre></details>"
+        )
+
+
+def _stacked(columns: Sequence[str], first: str = "") -> str:
+    """The name of a table: on one line, or a column to a line where names are long."""
+    line = first + " x ".join(columns)
+    return line if len(line) <= LONG or len(columns) == 1 else first + " x\n".join(columns)
+
+
+def _spread(cells: Sequence[Cell]) -> str:
+    """How wide the noise intervals of a table are, in words."""
+    reach = [
+        max(cell.seen.high - cell.seen.value, cell.seen.value - cell.seen.low) for cell in cells if cell.seen.known
+    ]
+    if not reach:
+        return "The model's figures for these two together have no interval."
+    some = "" if len(reach) == len(cells) else f", for the {len(reach)} of {len(cells)} squares that have one"
+    return f"Noise interval: mostly within {np.median(reach):.2%}, at most {max(reach):.2%}, of rows{some}."
+
+
+def _matrix(cells: Sequence[Cell]) -> str:
+    """The squares of a heat map as a table, each with its interval."""
+    across = list(dict.fromkeys(cell.labels[1] for cell in cells))
+    head = "".join(f'<th class="number">{_text(label)}</th>' for label in across)
+    body = ""
+    for start in range(0, len(cells), len(across)):
+        row = cells[start : start + len(across)]
+        shown = "".join(f'<td class="number">{_interval(cell)}</td>' for cell in row)
+        body += f"<tr><th>{_text(row[0].labels[0])}</th>{shown}</tr>"
+    table = f"<table><tr><th></th>{head}</tr>{body}</table>"
+    title = "The numbers, with their intervals" if any(cell.seen.known for cell in cells) else "The numbers"
+    return f'<details><summary>{title}</summary><div class="scroll">{table}</div></details>'
+
+
+def _interval(cell: Cell) -> str:
+    seen = cell.seen
+    ends = f'<br><span class="soft">{seen.low:.2%} to {seen.high:.2%}</span>' if seen.known else ""
+    return f"{seen.value:.2%}{ends}"
+
+
+def _by_round(steps: Sequence[Step]) -> str:
+    """How the rounds went, one line for each."""
+    body = ""
+    for place, group in itertools.groupby(steps, key=lambda step: step.round):
+        of = list(group)
+        off, noise = (sum(getattr(step, name) for step in of) / len(of) for name in ("distance", "noise"))
+        body += (
+            f'<tr><td>{place}</td><td class="number">{len(of)}</td><td class="number">{off:.2%}</td>'
+            f'<td class="number">{max(step.distance for step in of):.2%}</td><td class="number">{noise:.2%}</td></tr>'
+        )
+    return (
+        '<div class="scroll"><table><tr><th>round</th><th class="number">measured</th>'
+        '<th class="number">off by, mean</th><th class="number">worst</th>'
+        f'<th class="number">noise alone</th></tr>{body}</table></div>'
+    )
+
+
+def _text(text: str) -> str:
+    return escape(text, quote=False)
+
+
+def _embedded(value: object) -> str:
+    """JSON that no HTML parser can take for anything else."""
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

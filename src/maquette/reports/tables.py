@@ -1,0 +1,192 @@
+"""Tables to show: which columns and pairs, in which groups of levels, with their intervals."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.errors import QueryError
+from maquette.reports.subject import Seen, Subject
+from maquette.schema import Column, Ordered
+
+MAX_COLUMNS = 48
+MAX_BARS = 40
+MAX_PAIRS = 6
+MAX_AXIS = 14  # groups along one side of a heat map
+TRIED_PAIRS = 300
+MAX_TABLE = 2**20  # cells of a pair, to be looked at in memory
+_RANGE = re.compile(r"(\d[\d.]*)-(\d[\d.]*)")  # the label of a bin
+
+Values = NDArray[np.float64]
+Levels = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Group:
+    """A level, or several shown as one."""
+
+    label: str
+    levels: Levels
+
+    def factor(self, size: int) -> Values:
+        """The indicator of its levels."""
+        weights = np.zeros(size)
+        weights[self.levels] = 1.0
+        return weights
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One bar or one square: the groups it stands for, and the released fraction with its interval."""
+
+    labels: tuple[str, ...]
+    seen: Seen
+
+
+def groups_of(column: Column, shares: Values, most: int, parts: Sequence[Levels] | None = None) -> list[Group]:
+    """The levels of a column in at most so many groups: neighbours if they are ordered, else the rare ones as one.
+
+    `parts` are levels that were measured together and so stay together; every level by itself if not given.
+    """
+    labels = column.labels
+    parts = [np.array([level]) for level in range(column.size)] if parts is None else parts
+    if len(parts) <= most:
+        return [_named(column, part) for part in parts]
+    if isinstance(column, Ordered):
+        runs = np.array_split(np.arange(len(parts)), most)
+        return [_run(labels, np.concatenate([parts[i] for i in run])) for run in runs]
+    weights = np.array([shares[part].sum() for part in parts])
+    frequent = np.sort(np.argsort(-weights, kind="stable")[: most - 1])
+    rest = np.concatenate([parts[i] for i in np.setdiff1d(np.arange(len(parts)), frequent)])
+    return [*(_named(column, parts[i]) for i in frequent), Group(f"{len(rest):,} other levels", rest)]
+
+
+def _named(column: Column, part: Levels) -> Group:
+    if len(part) == 1:
+        return Group(column.labels[int(part[0])], part)
+    run = isinstance(column, Ordered) and int(part[-1]) - int(part[0]) == len(part) - 1
+    return _run(column.labels, part) if run else Group(f"{len(part):,} other levels", part)
+
+
+def _run(labels: Sequence[str], part: Levels) -> Group:
+    first, last = labels[int(part[0])], labels[int(part[-1])]
+    if len(part) > 1:
+        ends = [_RANGE.fullmatch(label) for label in (first, last)]
+        first, last = ends[0][1] if ends[0] else first, ends[1][2] if ends[1] else last
+        return Group(f"{first} to {last}", part)
+    return Group(first, part)
+
+
+def columns_shown(subject: Subject) -> list[str]:
+    """The columns that get a chart of their own."""
+    return [column.name for column in subject.schema if column.size > 1][:MAX_COLUMNS]
+
+
+def column_cells(subject: Subject, name: str) -> list[Cell]:
+    """The bars of one column.
+
+    A session may know ranges of an ordered column without knowing its levels: then the finest bars it knows are drawn.
+    """
+    column, most = subject.schema[name], MAX_BARS
+    shares = subject.marginal((name,))
+    finest = cells = _cells(subject, name, groups_of(column, shares, most))
+    while isinstance(column, Ordered) and subject.kind == "session" and most > 2:
+        if all(cell.seen.known for cell in cells):
+            return cells
+        most = min(most, len(cells)) // 2
+        cells = _cells(subject, name, groups_of(column, shares, max(2, most)))
+    return cells if all(cell.seen.known for cell in cells) else finest
+
+
+def _cells(subject: Subject, name: str, groups: Sequence[Group]) -> list[Cell]:
+    size = subject.schema[name].size
+    return [Cell((group.label,), subject.look({name: group.factor(size)})) for group in groups]
+
+
+def pair_cells(subject: Subject, pair: tuple[str, str]) -> list[Cell]:
+    """The squares of one pair of columns; levels that were measured as one are shown as one."""
+    sides = [
+        groups_of(subject.schema[name], subject.marginal((name,)), MAX_AXIS, _measured_together(subject, name))
+        for name in pair
+    ]
+    return [
+        Cell(
+            (one.label, other.label),
+            subject.look(
+                {
+                    pair[0]: one.factor(subject.schema[pair[0]].size),
+                    pair[1]: other.factor(subject.schema[pair[1]].size),
+                }
+            ),
+        )
+        for one, other in itertools.product(*sides)
+    ]
+
+
+def _measured_together(subject: Subject, name: str) -> list[Levels] | None:
+    groups = subject.groups.get(name)
+    return None if groups is None else [np.flatnonzero(groups == group) for group in range(int(groups.max()) + 1)]
+
+
+def pairs_shown(subject: Subject) -> list[tuple[str, str]]:
+    """The pairs that depend on each other most, by the model: those are worth a picture.
+
+    Only so many are tried, measured ones first.
+    """
+    names = [column.name for column in subject.schema if column.size > 1]
+    measured = [(step.columns[0], step.columns[1]) for step in subject.trace if len(step.columns) == 2]
+    tried = dict.fromkeys(itertools.chain(measured, itertools.combinations(names, 2)))
+    strength: dict[tuple[str, str], float] = {}
+    for pair in itertools.islice(tried, TRIED_PAIRS):
+        if subject.schema.cells(pair) > MAX_TABLE or any(_scattered(subject.schema[name]) for name in pair):
+            continue
+        if subject.kind == "session" and not subject.covers(pair):  # its model knows only what was asked
+            continue
+        try:
+            strength[pair] = information(subject.marginal(pair))
+        except QueryError:  # a release of separate tables says nothing of pairs it did not measure
+            continue
+    return sorted(strength, key=lambda pair: -strength[pair])[:MAX_PAIRS]
+
+
+def _scattered(column: Column) -> bool:
+    """Whether a column has so many levels in no order that a square could show next to nothing of it."""
+    return column.size > 4 * MAX_AXIS and not isinstance(column, Ordered)
+
+
+def information(table: Values) -> float:
+    """The mutual information of a table of probabilities, in nats."""
+    joint = np.maximum(table, 0.0)
+    joint = joint / max(float(joint.sum()), 1e-300)
+    product = np.multiply.outer(joint.sum(axis=1), joint.sum(axis=0))
+    held = joint > 0
+    return float((joint[held] * np.log(joint[held] / product[held])).sum())
+
+
+def coverage(subject: Subject, size: int) -> tuple[int, int, list[tuple[str, ...]]]:
+    """How many sets of so many columns there are, how many were looked at, and which of those nothing covers."""
+    names = [column.name for column in subject.schema if column.size > 1]
+    sets = list(itertools.islice(itertools.combinations(names, size), TRIED_PAIRS))
+    return math.comb(len(names), size), len(sets), [columns for columns in sets if not subject.covers(columns)]
+
+
+def widest(cells: dict[tuple[str, ...], list[Cell]], most: int = 12) -> Iterator[tuple[str, Cell]]:
+    """The known cells with the widest intervals, with their names, a column to a line."""
+    named = [
+        ("\n".join(f"{_short(n)} = {_short(label)}" for n, label in zip(columns, cell.labels, strict=True)), cell)
+        for columns, shown in cells.items()
+        for cell in shown
+        if cell.seen.known
+    ]
+    return iter(sorted(named, key=lambda pair: pair[1].seen.low - pair[1].seen.high)[:most])
+
+
+def _short(name: str, most: int = 18) -> str:
+    """A name that leaves room for another on the same line."""
+    return name if len(name) <= most else f"{name[: most // 2]}…{name[-(most // 2 - 1) :]}"

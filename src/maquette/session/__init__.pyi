@@ -1,0 +1,10 @@
+from .baselines.exact_cache import ExactCache as ExactCache
+from .baselines.one_histogram import OneHistogram as OneHistogram
+from .baselines.whole_marginals import WholeMarginals as WholeMarginals
+from .opening import online as online
+from .session import Asking as Asking, Explanation as Explanation, Session as Session
+from .textbook.cut_rule import cut_rule as cut_rule
+from .textbook.distance_rule import distance_rule as distance_rule
+from .textbook.functions import OnlineFunctions as OnlineFunctions
+from .textbook.lazy import LazyConstruction as LazyConstruction
+from .textbook.online_ic import OnlineIC as OnlineIC

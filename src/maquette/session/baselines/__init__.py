@@ -1,0 +1,1 @@
+"""The plain ways to answer online, to which sessions are compared."""

@@ -1,0 +1,45 @@
+"""How many rows there are: exact where it is public, otherwise an estimate with a known law."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from maquette.curator import Curator, Law, Measurement
+from maquette.errors import QueryError
+from maquette.estimates import price, spread
+from maquette.query import Marginal
+
+SHARE = 0.01  # of the budget buys a row estimate where the number of rows is private
+
+
+@dataclass(frozen=True)
+class KnownRows:
+    """A number of rows to divide by; without a measurement behind it, exact."""
+
+    size: float
+    measured: Measurement | None = None
+
+    @property
+    def deviation(self) -> float:
+        """The deviation of its noise, in rows."""
+        return 0.0 if self.measured is None else spread(self.measured)
+
+    def slack(self, doubt: float) -> float:
+        """How far it can be off, but for a chance of `doubt`."""
+        return 0.0 if self.measured is None else self.measured.half_width(1 - doubt)
+
+
+def known_rows(curator: Curator, units: float, *, rows: int | None = None, noise: Law = "auto") -> KnownRows:
+    """The number of rows, given as known to all, or public, or measured for so many ledger units.
+
+    Privacy: one `Curator.measure` of the constant query, at most. The same price buys the same recorded estimate, so
+    a second session, or one that was refused for want of rows, does not pay for it again.
+    """
+    if rows is not None and rows < 1:
+        raise QueryError(f"rows is {rows}; expected at least one, or None where the number is not known to all")
+    if rows is not None or curator.relation.rows_are_public:
+        return KnownRows(float(rows) if rows is not None else curator.count_rows())
+    amount = price(curator, units)
+    name = f"rows:{noise}:{sorted(amount.items())}"
+    measured = curator.measure(Marginal(curator.schema), **amount, noise=noise, request=name)
+    return KnownRows(max(1.0, float(measured.values)), measured)

@@ -1,0 +1,108 @@
+"""Description: how many bits name a question, so that an interval can hold for every question at once.
+
+An analyst who chooses questions by looking at earlier answers may choose any of them. If question q gets the share
+2^-bits(q) of the doubt, and the bits are the length of a prefix code, the shares add up to at most one (Kraft), and all
+intervals hold together whatever is asked, in any order. The code: the set of columns; then one of its cells; or, for a
+product of per-column conditions, each condition as one level, an interval of levels or any set of levels; for any other
+yes/no question, one bit for every cell. Weights that no code names get the bound over all directions instead. A ratio
+is a number over the number of rows, named as that number, or an average, named as the count below it and the column.
+
+Reference: description length as in Dwork et al. and Stemmer's lecture; here over questions, against the noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.schema import Column, Schema
+
+Values = NDArray[np.float64]
+
+KIND = math.log2(7)  # a cell, a product, a table, any direction, a share of all rows, an average, or rented
+_CONDITION = 2.0  # a level, an interval, a set, or a declared function on a set
+_FUNCTIONS = 2.0  # which function: midpoints from zero or from the centre, their size or with sign
+
+
+@dataclass(frozen=True)
+class Description:
+    """`bits` name the question (infinite where no code does), `set_bits` its columns; it has `cells` directions."""
+
+    bits: float
+    set_bits: float
+    cells: int
+
+    @property
+    def over_rows(self) -> Description:
+        """The ratio of this number and the number of rows."""
+        return Description(KIND + self.bits, KIND + self.set_bits, self.cells)
+
+    def averaged(self, above: Description, columns: int) -> Description:
+        """The average of one of so many columns, where this counts the rows and `above` adds what the column says.
+
+        The two determine each other but for the column: the number above is a declared function of it times the
+        condition below. All directions of both are no more than their cells together.
+        """
+        which = KIND + math.log2(columns)
+        return Description(which + self.bits, which + self.set_bits, self.cells + above.cells)
+
+
+def described(schema: Schema, matrices: Mapping[str, Values]) -> Description:
+    """A product of one condition for each column; with several rows, the row with the longest name.
+
+    A row of zeros needs no name unless there is no other: its number is zero, whatever the noise.
+    """
+    names = tuple(matrices)
+    of_set = _set_bits(schema, len(names))
+    held = {name: rows[rows.any(axis=1)] if rows.any() else rows for name, rows in matrices.items()}
+    if all(_is_level(row) for rows in held.values() for row in rows):
+        bits = math.log2(schema.cells(names))
+    else:
+        bits = sum(max(_condition(schema[name], row) for row in rows) for name, rows in held.items())
+    return Description(of_set + KIND + bits, of_set, schema.cells(names))
+
+
+def weighed(schema: Schema, columns: tuple[str, ...], weights: Values) -> Description:
+    """Any weights over the cells of some columns."""
+    cells, of_set = schema.cells(columns), _set_bits(schema, len(columns))
+    plain = bool(((weights == 0.0) | (weights == 1.0)).all())
+    return Description(of_set + KIND + cells if plain else math.inf, of_set, cells)
+
+
+def _set_bits(schema: Schema, size: int) -> float:
+    return math.log2(len(schema) + 1) + math.log2(math.comb(len(schema), size))
+
+
+def _is_level(row: Values) -> bool:
+    return bool(np.count_nonzero(row) == 1 and row.max() == 1.0)
+
+
+def _condition(column: Column, row: Values) -> float:
+    """The bits of one condition on one column."""
+    levels, held = len(row), np.flatnonzero(row)
+    if not np.isin(row, (0.0, 1.0)).all():
+        return _CONDITION + _FUNCTIONS + levels if _is_declared(column, row) else math.inf
+    if _is_level(row):
+        return _CONDITION + math.log2(levels)
+    as_set = float(levels)
+    if len(held) and held[-1] - held[0] + 1 == len(held):
+        return _CONDITION + min(as_set, 2 * math.log2(levels))
+    return _CONDITION + as_set
+
+
+def _is_declared(column: Column, row: Values) -> bool:
+    """Whether the weights are, on the levels they do not rule out, what SUM or AVG make of the declared midpoints."""
+    if column.midpoints is None:
+        return False
+    values = np.append(column.midpoints, 0.0) if column.nullable else column.midpoints
+    for centre in (0.0, float(column.midpoints.min() + column.midpoints.max()) / 2):
+        known = np.where(column.is_null(), 0.0, values - centre)
+        function = known / (float(np.abs(known).max()) or 1.0)
+        for expected in (function, np.abs(function)):
+            if np.allclose(np.where(row == 0.0, 0.0, expected), row, rtol=0.0, atol=1e-12):
+                return True
+    return False

@@ -1,0 +1,84 @@
+"""Reading: estimated numbers with their noise, and the totals and ratios made of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.answers import Column
+from maquette.session.precision.width import STEP
+
+Values = NDArray[np.float64]
+Bounds = tuple[Values, Values, NDArray[np.bool_]]  # low, high, and whether anything is known
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Every cell of a marginal: its estimate in counts, the variance of its noise, and its half-width."""
+
+    values: Values
+    variances: Values
+    widths: Values
+
+
+def total(reading: Reading, scale: float, *, signed: bool, guarantee: str | None) -> Column:
+    """Scaled counts; what is never negative is not estimated below zero."""
+    values, widths = scale * reading.values, scale * reading.widths
+    floor = -math.inf if signed else 0.0
+    return Column(values, np.maximum(values - widths, floor), np.maximum(values + widths, floor), guarantee)
+
+
+def fieller(top: Reading, bottom: Reading, covariance: Values, multiplier: float) -> Bounds:
+    """Where the ratio of two Gaussian estimates can lie: all r with |top - r bottom| within its own half-width.
+
+    top - r bottom has variance v_t - 2 r c + r^2 v_b, so for the true r it is within `multiplier` deviations of zero
+    exactly as often as one number is: nothing is lost to treating the two apart. The set is an interval where bottom
+    itself is more than so many deviations above zero (the third array). Its ends rise with top, so STEP, for noise
+    that comes in whole counts, moves top by as much either way, or by the half-width where that is less.
+    Reference: Fieller 1954.
+    """
+    square = multiplier**2
+    a = bottom.values**2 - square * bottom.variances
+    known = (a > 0) & (bottom.values > 0)
+    divisor = np.where(known, a, 1.0)
+    middle = np.where(known, top.values / np.where(known, bottom.values, 1.0), 0.0)
+    variance = np.maximum(top.variances - 2 * middle * covariance + middle**2 * bottom.variances, 0.0)
+    step = np.minimum(STEP, multiplier * np.sqrt(variance))
+
+    def end(above: Values, side: int) -> Values:
+        b = above * bottom.values - square * covariance
+        c = above**2 - square * top.variances
+        return np.asarray((b + side * np.sqrt(np.maximum(b**2 - a * c, 0.0))) / divisor)
+
+    return end(top.values - step, -1), end(top.values + step, 1), known
+
+
+def corners(top: Reading, bottom: Reading) -> Bounds:
+    """The range of the ratio while both stay within their own half-widths."""
+    fewest = bottom.values - bottom.widths
+    known = fewest > 0
+    least = np.where(known, fewest, 1.0)
+    ends = [(top.values + s * top.widths) / n for s in (-1, 1) for n in (least, least + 2 * bottom.widths)]
+    return np.min(ends, axis=0), np.max(ends, axis=0), known
+
+
+def ratio(
+    top: Reading,
+    bottom: Reading,
+    bounds: Bounds,
+    *,
+    scale: float,
+    centre: float,
+    lowest: float,
+    highest: float,
+    guarantee: str | None,
+) -> Column:
+    """centre + scale * top / bottom within its declared range, which is all that is known where bottom may be zero."""
+    low, high, known = bounds
+    value = np.clip(centre + scale * top.values / np.maximum(bottom.values, 1.0), lowest, highest)
+    low = np.where(known, np.clip(centre + scale * low, lowest, highest), lowest)
+    high = np.where(known, np.clip(centre + scale * high, lowest, highest), highest)
+    return Column(value, low, high, guarantee)

@@ -1,0 +1,232 @@
+"""Width: how far the noise can have moved an answer, for one question or for all questions at once.
+
+Each: for a question that was not chosen by looking at the noise of what answers it, the error exceeds the half-width
+with probability at most beta. The noise is a sum of independent parts, Gaussian or Laplace.
+
+Simultaneous: with probability 1 - beta, every interval a session ever states holds, however questions were chosen,
+and however the precision of the measurements followed from earlier answers. Argument, for Gaussian noise: let a
+question be answered from m pieces. For each piece, the projection of its noise on the question, divided by its
+deviation, is h_i, sub-Gaussian with parameter 1 whatever happened before the piece was drawn. The error is sum c_i h_i
+with coefficients that depend on the precisions bought, now or later, hence perhaps on earlier noise; but it is never
+more than its deviation times the length of h. By the moment generating function of h_i^2, Pr[|h|^2 >= q] is at most
+(q / m)^(m/2) exp((m - q) / 2). Questions share the doubt by `Description`, numbers of pieces by 6 / (pi m)^2; of a
+question its first m pieces count, so it does not matter who decides when to buy more. A ratio is within its interval
+when the number above minus the true ratio times the number below is, which is one more fixed question. Laplace noise
+has no such rotation; there each of the m pieces is bounded with an m-th of the doubt, and the bounds are added.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from maquette.estimates import Columns
+from maquette.session.precision.description import KIND
+from maquette.session.precision.lens import Lens
+
+STEP = 0.5  # a normal law rounded to whole counts is no narrower than the discrete one, nor is one of twice the size
+DERIVED, FRESH, GUARDED = 0.75, 0.125, 0.125  # of the doubt, for answers derived, measured as asked, and guarded
+LEAST = 1e-15  # a smaller doubt is none to a float; a million such numbers still add up to next to nothing
+_RATIOS = tuple(i / 64 for i in range(1, 64))  # where Chernoff's bound is tried
+_GRID = (*(2.0**-i for i in range(14, 6, -1)), *_RATIOS)  # sums of very many noises have their least bound below
+_FARTHEST = 60  # normal deviations
+_COARSE = -math.log1p(-math.exp(-4.0))  # nats by which discrete noise exceeds a bound more often
+
+
+class Known(NamedTuple):
+    """What is known of a part: the variance of a coefficient, at most, from how many pieces, or all in one number."""
+
+    variance: float
+    pieces: int
+    lumped: bool = False
+
+
+@dataclass(frozen=True)
+class Widths:
+    """Half-widths at doubt `beta`, for each question or for all."""
+
+    beta: float
+    simultaneous: bool
+    gaussian: bool
+
+    def of(self, lens: Lens, known: Mapping[Columns, Known]) -> float:
+        """The half-width of the noisiest cell, in counts."""
+        if not lens.gains:
+            return 0.0
+        variance = sum(gain * known[part].variance for part, gain in lens.gains.items())
+        if self.gaussian:
+            width = self.multiplier(lens, known) * math.sqrt(variance)
+            return width + min(STEP, width)
+        if not self.simultaneous:
+            noises = [
+                (gain * known[part].variance, _peak(lens, part, known[part]) * known[part].variance)
+                for part, gain in lens.gains.items()
+            ]
+            # One whole number of noise moves an answer by a share of at most norm 1 in its part.
+            step = math.sqrt(sum(lens.gains.values()))
+            return laplace_sum(noises, math.log(self.beta), step=step)
+        pieces = sum(known[part].pieces for part in lens.gains)
+        bits = lens.description.bits + _kind(known)
+        each = self._log_doubt(bits) + _log_share(pieces) - math.log(pieces)
+        return sum(
+            laplace_half_width(
+                math.sqrt(gain * known[part].variance * known[part].pieces),
+                math.sqrt(_peak(lens, part, known[part]) * known[part].variance * known[part].pieces),
+                each,
+            )
+            for part, gain in lens.gains.items()
+        )
+
+    def multiplier(self, lens: Lens, known: Mapping[Columns, Known], *, per: Lens | None = None) -> float:
+        """How many deviations of Gaussian noise the half-width is; of a ratio, `known` holds the parts of both lenses.
+
+        The number below is that of all rows, or what an average of a column divides by.
+        """
+        if not self.simultaneous:
+            return _normal(self.beta)
+        description = lens.description
+        if per is not None:
+            below = per.description
+            description = below.averaged(description, len(lens.schema)) if per.columns else description.over_rows
+        pieces = [part.pieces for part in known.values()] or [1]
+        named = _chi(self._log_doubt(description.bits + _kind(known)), sum(pieces))
+        if any(part.lumped for part in known.values()):
+            return named  # a number of one question's own is noise that no other direction shares
+        return min(named, _chi(self._log_doubt(description.set_bits + KIND), description.cells * max(pieces)))
+
+    def fresh(self, cells: int, number: int) -> float:
+        """The doubt of each of so many numbers measured as asked: their noise is drawn after the choice."""
+        if not self.simultaneous:
+            return self.beta
+        return max(LEAST, self.beta * FRESH * 6 / (math.pi * number) ** 2 / cells)
+
+    def _log_doubt(self, bits: float) -> float:
+        """The share of a question with so long a name, whatever the number of its pieces."""
+        return math.log(self.beta * DERIVED) - bits * math.log(2)
+
+
+def laplace_sum(noises: Sequence[tuple[float, float]], log_doubt: float, *, step: float = math.inf) -> float:
+    """How far a sum of independent Laplace noises can be from zero, given groups of them; the best of several bounds.
+
+    Each group has a total variance and the largest variance of a single noise, 2 b^2. The logarithm of a noise's moment
+    generating function, -ln(1 - b^2 s^2), also a bound for the discrete law, is convex in b^2: so a group's is at most
+    its total over its largest times that of the largest. Chernoff's bound, the least over a grid of s.
+
+    Of variance 2 B^2 in all, the tail is also at most that of one noise, 2 exp(-t / B). For the sum is log-concave: up
+    to 3 B by Gauss' inequality; from 2.4 B on because a heavier tail, concave in the logarithm, would have a larger
+    variance.
+
+    Two more, for the continuous law. A tail that is exp(-L) at t and concave in the logarithm is at least
+    exp(-L u / t) at every u below t, so the variance is at least 2 (t / L)^2 (1 - (1 + L) exp(-L)), which tells t.
+    And Laplace noise is normal noise whose variance is 2 b^2 times an exponential variable. Given those, the sum is
+    normal with some variance V, and exceeds t with probability g(V) = 2 Q(t / sqrt V), Q the normal tail. ln g is
+    concave in V, so g(V) <= g(v) exp(c (V - v)) with c its slope at any v; and E exp(c V) is the moment above at
+    c = s^2 / 2. With x = t / sqrt v and h the normal hazard, c = h x^3 / (2 t^2): the bound is met at t = `_reach` / s.
+    A normal limit is met exactly; Chernoff's bound is a fifth wider at a doubt of 1e-3.
+
+    Discrete Laplace noise is continuous noise less an independent difference U of two numbers in [0, 1), the fractions
+    of two exponential variables. With `step` the norm of what one whole number of each noise moves the sum, all U
+    together move it up by more than 2 `step` with probability at most exp(-4) (Hoeffding): so a sum of discrete noises
+    exceeds t + 2 `step` at most 1 / (1 - exp(-4)) times as often as one of continuous noises exceeds t.
+    """
+    steepest = math.sqrt(max(largest for _, largest in noises) / 2)
+    surprise = math.log(2) - log_doubt
+    scale = math.sqrt(sum(total for total, _ in noises) / 2)
+    best = scale * surprise
+    if not steepest:
+        return best
+    nats = _COARSE - log_doubt
+    best = min(best, scale * nats / math.sqrt(1 - (1 + nats) * math.exp(-nats)) + 2 * step)
+    groups = [(total / largest, largest / 2) for total, largest in noises if largest]
+
+    def bound(place: int) -> float:
+        s = _GRID[place] / steepest
+        square = s**2
+        moment = -sum(times * math.log1p(-half * square) for times, half in groups)
+        smooth = _reach(moment + nats) / s + 2 * step
+        return min((moment + surprise) / s, smooth)
+
+    return min(best, _least(bound, len(_GRID)))
+
+
+def _least(bound: Callable[[int], float], count: int) -> float:
+    """The least of some bounds that fall and then rise; were they to do otherwise, another one of them."""
+    low, high = 0, count - 1
+    while low < high:
+        middle = (low + high) // 2
+        if bound(middle) <= bound(middle + 1):
+            high = middle
+        else:
+            low = middle + 1
+    return bound(low)
+
+
+@cache
+def _reaches() -> tuple[list[float], list[float]]:
+    """For x on a grid: x h / 2 - ln(2 Q(x)), and sqrt(h x^3); the second is convex in the first."""
+    from scipy.special import log_ndtr
+
+    x = np.linspace(0.0, _FARTHEST, 100 * _FARTHEST + 1)
+    log_tail = log_ndtr(-x)
+    hazard = np.exp(-(x**2) / 2 - math.log(2 * math.pi) / 2 - log_tail)
+    return (x * hazard / 2 - math.log(2) - log_tail).tolist(), np.sqrt(hazard * x**3).tolist()
+
+
+def _reach(nats: float) -> float:
+    """t s, where the third bound of `laplace_sum` says that t is exceeded, moment and doubt having so many nats."""
+    places, reaches = _reaches()
+    if not 0.0 < nats < places[-1]:
+        return nats + math.log(2)  # Chernoff's
+    i = bisect_right(places, nats)
+    share = (nats - places[i - 1]) / (places[i] - places[i - 1])
+    return reaches[i - 1] + share * (reaches[i] - reaches[i - 1])
+
+
+def _kind(known: Mapping[Columns, Known]) -> float:
+    """Bits that say that a question has rented noise of its own."""
+    return KIND if any(part.lumped for part in known.values()) else 0.0
+
+
+def _peak(lens: Lens, part: Columns, known: Known) -> float:
+    """How much of its variance one noise value of a part passes on."""
+    return lens.gains[part] if known.lumped else lens.peak(part)
+
+
+def laplace_half_width(deviation: float, largest: float, log_doubt: float) -> float:
+    """`sum_half_width` of Laplace noise, for a doubt that may be too small to be told from none."""
+    if math.isinf(log_doubt):
+        return math.inf
+    square, scale, surprise = deviation**2 / 2, largest / math.sqrt(2), math.log(2) - log_doubt
+    return min(square * r / (scale * (1 - r**2)) + surprise * scale / r for r in _RATIOS)
+
+
+def _log_share(pieces: int) -> float:
+    """Of the doubt of a question, the share of so many pieces: they add up to one."""
+    return math.log(6 / (math.pi * pieces) ** 2)
+
+
+@cache
+def _normal(beta: float) -> float:
+    from scipy.special import ndtri
+
+    return float(ndtri(1 - beta / 2))
+
+
+@cache
+def _chi(log_doubt: float, pieces: int) -> float:
+    """The root of the least q with (q / m)^(m/2) exp((m - q) / 2) * (pi m)^2 / 6 <= doubt."""
+    if math.isinf(log_doubt):
+        return math.inf
+    wanted = log_doubt + _log_share(pieces)
+    low, high = float(pieces), pieces + 10.0 * (math.sqrt(-wanted * pieces) - wanted) + 10.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        tail = pieces / 2 * (math.log(middle / pieces) + 1) - middle / 2
+        low, high = (middle, high) if tail > wanted else (low, middle)
+    return math.sqrt(high)

@@ -1,0 +1,334 @@
+"""Shopping: the cheapest precision to buy so that a question meets its tolerance.
+
+A question needs variance sum_A gain_A / precision_A below a target. Precision of part A costs rate_A per unit (for
+Laplace noise, per root of a unit) and will serve later questions that share A, about `reuse_A` of them; so the price
+that counts is rate_A / reuse_A. Least squares of prices: precision_A = sqrt(gain_A reuse_A / rate_A) times a constant,
+where that is more than what is already there (Lagrange). Small sets of columns serve most questions and are bought
+precisely, large ones cheaply: this is what makes many column sets cost far less than one marginal each.
+
+Reference: the allocation of Xiao, He, Zhang and Kifer, ResidualPlanner (2023), made sequential. Public inputs only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.curator import Curator
+from maquette.estimates import Columns
+from maquette.privacy import MAX_UNITS, UNITS_PER_ONE, sum_half_width
+from maquette.query import Contrasts, Marginal
+from maquette.session.precision.lens import CELLS, CellLens, Lens, Outline
+from maquette.session.precision.width import STEP, Known, Widths
+from maquette.session.question import Need
+from maquette.session.transcript import part_question
+
+SLACK = 1e-6  # bought beyond the target, so that rounding does not leave it unmet
+ROUNDS = 12
+CLOSE = 1e-3  # of the tolerance: a half-width that is nearer to it is not worth another round
+LEAST_VARIANCE = 1 / 3  # of discrete Gaussian noise whose cost is known under gdp accounting
+ROUNDING = 2  # units that splitting a charge may lose
+MORE_ROWS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4)  # of the precision of their number
+FURTHEST = 60  # doublings
+_ROOT = math.sqrt(2)
+FIRST_SETS = 16  # column sets expected at first; doubled when more are asked about
+
+
+@dataclass(frozen=True)
+class Purchase:
+    """Precision to add to each part, its price in units of the ledger, and how many questions will share it."""
+
+    precisions: dict[Columns, float]
+    prices: dict[Columns, int]
+    reuse: dict[Columns, float]
+
+    @property
+    def burden(self) -> float:
+        """What later questions leave of the price."""
+        return sum(units / self.reuse[part] for part, units in self.prices.items())
+
+    @property
+    def units(self) -> int:
+        """The whole price."""
+        return sum(self.prices.values())
+
+
+@dataclass(frozen=True)
+class Offer:
+    """Parts to buy and parts to rent for one question, in units of the ledger; `burden` is what counts against it."""
+
+    precisions: dict[Columns, float]
+    prices: dict[Columns, int]
+    rents: dict[Columns, int]
+    burden: float
+
+
+class _Quote(NamedTuple):
+    """Of a part: units for a precision of one, its least norm, and how far a unit moves contrasts per unit of gain."""
+
+    rate: float
+    norm: float
+    moved: int
+
+
+class Market:
+    """Prices of precision under a curator's relation and accounting."""
+
+    def __init__(self, curator: Curator) -> None:
+        self._curator = curator
+        self._schema = curator.schema
+        self._quotes: dict[Columns, _Quote] = {}
+        self._by_sizes: dict[tuple[str | int, ...], _Quote] = {}
+        self.pure = curator.budget.accountant.currency == "pure"
+        self._half = 1 if curator.budget.accountant.currency == "gdp" else 2
+        self._wide = sum(1 for column in self._schema.columns if column.size > 1)
+
+    def rate(self, part: Columns) -> float:
+        """Units for a precision of one (the inverse variance of an orthonormal coefficient, in counts)."""
+        return self._quote(part).rate
+
+    def _quote(self, part: Columns) -> _Quote:
+        """The price of a part, which only the sizes of its columns matter to."""
+        if part not in self._quotes:
+            sizes = part if part == CELLS else self._schema.shape(part)
+            if sizes not in self._by_sizes:
+                self._by_sizes[sizes] = self._reckon(part_question(self._schema, part))
+            self._quotes[part] = self._by_sizes[sizes]
+        return self._quotes[part]
+
+    def _reckon(self, question: Marginal | Contrasts) -> _Quote:
+        relation = self._curator.relation
+        norm = math.prod(_norm(matrix) for matrix in question.matrices) if isinstance(question, Contrasts) else 1.0
+        _, most, square = question.gains if isinstance(question, Contrasts) else (1, 1, 1)
+        if self.pure:  # variance 2 b^2
+            moved = relation.l1(question)
+            return _Quote(UNITS_PER_ONE * moved / norm * _ROOT, norm, moved // most)
+        moved = relation.l2_squared(question)
+        return _Quote(UNITS_PER_ONE * moved / norm**2 / self._half, norm, moved // square)
+
+    def price(self, part: Columns, precision: float) -> int:
+        """Units for adding so much precision."""
+        quote = self._quote(part)
+        return self._units(quote.rate, precision, quote.norm**2 / precision)
+
+    def _units(self, rate: float, precision: float, variance: float) -> int:
+        """Units for a precision, as noise of this variance in whole numbers."""
+        if self.pure:
+            return math.ceil(rate * math.sqrt(precision)) + ROUNDING
+        if self._half == 1:  # the discrete law costs as the normal one of about 1/12 less variance
+            if variance < LEAST_VARIANCE:
+                return MAX_UNITS
+            precision *= 2 / (1 + math.sqrt(1 - 1 / (3 * variance)))
+        return math.ceil(rate * precision) + ROUNDING
+
+    def reuse(self, part: Columns, size: int, sets: float) -> float:
+        """How many of `sets` column sets of a size share a part, if they are spread evenly over the columns."""
+        shared, possible = math.comb(size, len(part)), math.comb(max(self._wide, size), len(part))
+        distinct = -possible * math.expm1(sets * math.log1p(-shared / possible)) if shared < possible else possible
+        return max(1.0, sets * shared / max(distinct, 1.0))
+
+    def shop(
+        self,
+        lens: Lens,
+        known: Mapping[Columns, Known],
+        tolerance: float,
+        widths: Widths,
+        sets: float,
+        *,
+        rents: Mapping[Columns, float] = MappingProxyType({}),
+    ) -> Purchase | None:
+        """What to buy so that the half-width is within the tolerance; None when nothing would do.
+
+        `rents` are parts to be rented for this question instead, with how many times less that costs.
+        """
+        reuse = self._reuses(lens, sets)
+        reuse |= {part: max(reuse[part], times) for part, times in rents.items()}
+        if len(known) == len(lens.gains) and widths.of(lens, known) <= tolerance:
+            return Purchase({}, {}, {})
+        grain = STEP if widths.gaussian else 0.0  # no precision makes an interval narrower
+        found, target = None, self._guess(lens, known, tolerance - grain, widths)
+        if target == 0.0:
+            return None
+        enough, missed = 0.0, math.inf  # targets on either side
+        before: tuple[float, float] | None = None  # the last round's root of the target, and its width
+        for _ in range(ROUNDS):
+            bought = self._fill(lens, known, target, reuse)
+            if widths.simultaneous:  # every piece widens the interval, so a part that grows at least doubles
+                bought = {part: max(more, _precision(known.get(part))) for part, more in bought.items()}
+            later = {part: after(known.get(part), bought.get(part, 0.0)) for part in lens.gains}
+            width = widths.of(lens, later | {part: later[part]._replace(lumped=True) for part in rents})
+            if width <= tolerance * (1 - SLACK):
+                enough = target
+                offer = self._purchase(bought, reuse)
+                found = offer if found is None or offer.burden < found.burden else found
+                if width >= tolerance * (1 - CLOSE):
+                    break
+            else:
+                missed = target
+            root, aim = math.sqrt(target), tolerance * (1 - 10 * SLACK)
+            if widths.gaussian or before is None or (width - before[1]) * (root - before[0]) <= 0:
+                target *= ((aim - grain) / (width - grain)) ** 2
+            else:  # bounds of Laplace noise have an offset that no precision makes smaller: the line through two rounds
+                target = max(0.0, root + (aim - width) * (root - before[0]) / (width - before[1])) ** 2
+            before = root, width
+            if not enough < target < missed:
+                target = math.sqrt(enough * missed) if enough else missed / 4
+            if found is not None and enough > missed * (1 - CLOSE):
+                break
+        return found
+
+    def histogram(
+        self, lens: CellLens, known: Mapping[Columns, Known], tolerance: float, widths: Widths, sets: float
+    ) -> Purchase | None:
+        """The first histogram of a small universe, so precise that every question is within the tolerance.
+
+        A second one would say nothing of the first's noise, and under a pure budget so much less for its price: so it
+        is bought for the hardest questions, whatever is asked. Those that hold more than half of the cells share more
+        of the noise of the number of rows, of which more is bought where that makes the whole cheaper.
+        """
+        reuse, found = dict.fromkeys(((), CELLS), max(1.0, sets)), list[Purchase]()
+        for more in MORE_ROWS:
+            rows = more / known[()].variance
+            precision = _least_precision(
+                lambda cells, rows=rows: all(  # type: ignore[misc]
+                    widths.of(hard, {(): after(known[()], rows), CELLS: after(None, cells)}) <= tolerance * (1 - CLOSE)
+                    for hard in lens.hardest
+                ),
+                self._schema.size / tolerance**2,
+            )
+            if precision is not None:
+                found.append(self._purchase({(): rows, CELLS: precision} if rows else {CELLS: precision}, reuse))
+        return min(found, key=lambda purchase: purchase.units, default=None)
+
+    def _reuses(self, lens: Lens, sets: float) -> dict[Columns, float]:
+        if CELLS in lens.gains:
+            return dict.fromkeys(lens.gains, max(1.0, sets))  # every question is about the same two things
+        possible = math.comb(max(self._wide, 1), min(self._wide, len(lens.columns)))
+        return {part: self.reuse(part, len(lens.columns), min(sets, possible)) for part in lens.gains}
+
+    def rentable(self, lens: Lens, known: Mapping[Columns, Known], sets: float) -> dict[Columns, float]:
+        """Parts of which nothing is known yet and whose contribution to this one question is cheaper by itself.
+
+        With how many times cheaper it is than the part, which later questions would share.
+        """
+        reuse, found = self._reuses(lens, sets), dict[Columns, float]()
+        if math.isinf(lens.description.bits):
+            return found  # rented noise is a question's own, and only a name gives it a share of the doubt
+        for part, gain in lens.gains.items():
+            if part not in known and (outline := lens.outline(part)) is not None:
+                times = self._times(part, gain, outline)
+                if times > reuse[part]:
+                    found[part] = times
+        return found
+
+    def _times(self, part: Columns, gain: float, outline: Outline) -> float:
+        """How many times cheaper one contrast is than the part: one row moves it by its largest entry."""
+        rate, _, moved = self._quote(part)
+        if self.pure:
+            return rate * math.sqrt(gain) / (UNITS_PER_ONE * moved * outline.largest * abs(outline.factor) * _ROOT)
+        return rate * gain * self._half / (UNITS_PER_ONE * moved * (outline.largest * outline.factor) ** 2)
+
+    def split(self, lens: Lens, purchase: Purchase, rents: Mapping[Columns, float]) -> Offer:
+        """A purchase with some of its parts rented: what the question gets is as precise."""
+        rented = {}
+        for part in rents:
+            outline = lens.outline(part)
+            if part in purchase.precisions and outline is not None:
+                rented[part] = self._rent(part, outline, lens.gains[part] / purchase.precisions[part])
+        kept = {part: units for part, units in purchase.prices.items() if part not in rented}
+        own = sum(purchase.prices[part] / purchase.reuse[part] for part in rented)
+        return Offer(purchase.precisions, kept, rented, purchase.burden - own + sum(rented.values()))
+
+    def _rent(self, part: Columns, outline: Outline, variance: float) -> int:
+        """Units for knowing what a part contributes to one number with this variance."""
+        (largest, factor), moved = outline, self._quote(part).moved
+        rate = UNITS_PER_ONE * (moved * largest * _ROOT if self.pure else moved * largest**2 / self._half)
+        return self._units(rate, factor**2 / variance * (1 + SLACK), variance / factor**2)
+
+    def _guess(self, lens: Lens, known: Mapping[Columns, Known], tolerance: float, widths: Widths) -> float:
+        """The variance that would do if every part were bought and the half-width in proportion; 0 if none would do."""
+        if tolerance <= 0:
+            return 0.0
+        variance = (10 * tolerance) ** 2
+        then = {part: Known(variance, after(known.get(part), 1.0).pieces) for part in lens.gains}
+        return variance * sum(lens.gains.values()) * (tolerance / widths.of(lens, then)) ** 2
+
+    def _purchase(self, bought: dict[Columns, float], reuse: Mapping[Columns, float]) -> Purchase:
+        prices = {part: self.price(part, precision) for part, precision in bought.items()}
+        return Purchase(bought, prices, {part: reuse[part] for part in bought})
+
+    def direct(self, need: Need, tolerance: float, doubt: float) -> int:
+        """Units for measuring a need just as it is asked, each number within the tolerance but for `doubt`."""
+        relation, marginal = self._curator.relation, need.marginal
+        precision = self.fresh_precision(need, tolerance, doubt)
+        if math.isinf(precision):
+            return MAX_UNITS
+        if self.pure:
+            rate = UNITS_PER_ONE * relation.l1(marginal) / marginal.grid * math.sqrt(2)
+        else:
+            rate = UNITS_PER_ONE * relation.l2_squared(marginal) / marginal.grid**2 / self._half
+        return self._units(rate * (1 + SLACK), precision, marginal.grid**2 / precision)
+
+    def fresh_precision(self, need: Need, tolerance: float, doubt: float) -> float:
+        """The precision that every cell of a need then has, at least; infinite where none would do."""
+        numbers = 2 if need.signed else 1  # a signed number is the difference of two
+        deviation = tolerance / sum_half_width(1.0, 1.0 / math.sqrt(numbers), 1 - doubt, gaussian=not self.pure)
+        if not self.pure:
+            deviation *= max(0.0, 1 - STEP / tolerance)
+        return numbers / deviation**2 if deviation > 0 else math.inf
+
+    def _fill(
+        self, lens: Lens, known: Mapping[Columns, Known], target: float, reuse: Mapping[Columns, float]
+    ) -> dict[Columns, float]:
+        """Precision to add so that the variance is `target`: parts that are precise enough already are left alone."""
+        power = 2 / 3 if self.pure else 1 / 2
+        have = {part: _precision(known.get(part)) for part in lens.gains}
+        want = {part: (gain * reuse[part] / self.rate(part)) ** power for part, gain in lens.gains.items()}
+        free = set(lens.gains)
+        while free:  # a part left alone uses less variance than planned, so the scale only falls
+            settled = sum(lens.gains[part] / have[part] for part in lens.gains if part not in free)
+            scale = sum(lens.gains[part] / want[part] for part in free) / (target - settled)
+            enough = {part for part in free if have[part] >= want[part] * scale}
+            if not enough:
+                return {part: want[part] * scale * (1 + SLACK) - have[part] for part in lens.gains if part in free}
+            free -= enough
+        return {}
+
+
+def _precision(known: Known | None) -> float:
+    return 0.0 if known is None else 1.0 / known.variance
+
+
+def after(known: Known | None, added: float) -> Known:
+    """What will be known of a part once so much precision is added."""
+    if known is None:
+        return Known(1.0 / added if added > 0 else math.inf, 1)
+    return Known(1.0 / (1.0 / known.variance + added), known.pieces + (added > 0))
+
+
+def _least_precision(enough: Callable[[float], bool], guess: float) -> float | None:
+    """The least precision that is enough, to one part in ten thousand; None if none within reason is."""
+    low = high = guess
+    for _ in range(FURTHEST):
+        if enough(high):
+            break
+        low, high = high, 2 * high
+    else:
+        return None
+    while low == high or (low > guess / 2**FURTHEST and enough(low)):
+        low, high = low / 2, low
+    while high > low * (1 + 1e-4):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def _norm(matrix: NDArray[np.int64]) -> float:
+    """The least norm of a row: what is promised of every coefficient."""
+    return float(np.linalg.norm(matrix, axis=1).min())

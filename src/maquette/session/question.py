@@ -1,0 +1,142 @@
+"""Need: what a question asks of the table — marginals, each seen through its lens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+
+from maquette.query import Axis, Buckets, Expression, LinearQuery, Marginal, Output, Statement, Term, question
+from maquette.schema import Schema
+from maquette.session.precision.lens import MAX_COLUMNS, Lens, TooWide, cell_lens_of, lens_of
+
+
+@dataclass(frozen=True)
+class Need:
+    """A marginal to be known within the tolerance; when signed, its last axis is (negative, positive)."""
+
+    marginal: Marginal
+    signed: bool = False
+
+    @cached_property
+    def key(self) -> str:
+        """What tells needs apart."""
+        return self.marginal.key + ("±" if self.signed else "")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """One number for each group."""
+        return self.marginal.shape[:-1] if self.signed else self.marginal.shape
+
+    @property
+    def tells_parts(self) -> bool:
+        """Whether it is a whole table of not too many columns, which tells of all parts of them at once.
+
+        Turned into parts, Gaussian noise of a table stays jointly sub-Gaussian; independent Laplace noise would not.
+        """
+        marginal = self.marginal
+        columns = len(marginal.axes) <= MAX_COLUMNS and all(isinstance(axis, str) for axis in marginal.axes)
+        return columns and marginal.weight == LinearQuery.constant(marginal.schema)
+
+    def lens(self, *, cells: bool) -> Lens | None:
+        """How it depends on the parts, or on the cells, of the universe; None where that would be too large."""
+        return self._by_cells if cells else self._by_parts
+
+    @cached_property
+    def _by_parts(self) -> Lens | None:
+        try:
+            return lens_of(self.marginal, signed=self.signed)
+        except TooWide:
+            return None
+
+    @cached_property
+    def _by_cells(self) -> Lens | None:
+        try:
+            return cell_lens_of(self.marginal, signed=self.signed)
+        except TooWide:
+            return None
+
+
+@lru_cache(64)
+def everyone(schema: Schema) -> Need:
+    """The number of rows, which every fraction needs."""
+    return Need(Marginal(schema))
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question as a user put it, parsed: a condition (answered by a fraction of rows) or a statement."""
+
+    parsed: LinearQuery | Statement
+
+    @classmethod
+    def of(cls, schema: Schema, asked: str | Expression | LinearQuery) -> Asked:
+        """Parse it; whatever cannot be asked is refused here, before anything is charged."""
+        return cls(question(schema, asked))
+
+    @cached_property
+    def key(self) -> str:
+        """The canonical question: equal for questions that must get the same answer."""
+        if isinstance(self.parsed, LinearQuery):
+            return f"fraction {self.parsed.key}"
+        outputs = [
+            (o.title, o.kind, o.axis, o.measure and o.measure.marginal.key, o.per and o.per.key)
+            for o in self.parsed.outputs
+        ]
+        return repr((outputs, [Marginal(self.parsed.schema, self.parsed.axes).labels]))
+
+    @cached_property
+    def needs(self) -> tuple[Need, ...]:
+        """Every different marginal it asks for."""
+        if isinstance(self.parsed, LinearQuery):
+            schema = self.parsed.schema
+            return Need(Marginal(schema, (), self.parsed)), everyone(schema)
+        found = [need for output in self.parsed.outputs for need in needs_of(output)]
+        return tuple({need.key: need for need in found}.values())
+
+
+def needs_of(output: Output) -> tuple[Need, ...]:
+    """What one output of a statement needs: its measure, then what an average divides by."""
+    if output.measure is None:
+        return ()
+    measured = Need(output.measure.marginal, output.measure.signed)
+    return (measured,) if output.per is None else (measured, Need(output.per))
+
+
+def as_json(marginal: Marginal) -> dict[str, Any]:
+    """A marginal as public JSON, exact: what the ledger keeps so that a restart can ask for it again."""
+    return {"axes": [_axis(axis) for axis in marginal.axes], "weight": _terms(marginal.weight)}
+
+
+def from_json(schema: Schema, stored: Mapping[str, Any]) -> Marginal:
+    """The marginal that `as_json` described."""
+    axes: list[Axis] = [
+        axis
+        if isinstance(axis, str)
+        else Buckets(axis["name"], tuple(axis["labels"]), tuple(_query(schema, part) for part in axis["parts"]))
+        for axis in stored["axes"]
+    ]
+    return Marginal(schema, axes, _query(schema, stored["weight"]))
+
+
+def _axis(axis: Axis) -> str | dict[str, Any]:
+    if isinstance(axis, str):
+        return axis
+    return {"name": axis.name, "labels": list(axis.labels), "parts": [_terms(part) for part in axis.parts]}
+
+
+def _terms(query: LinearQuery) -> list[Any]:
+    return [[term.coefficient, {str(p): factor.tolist() for p, factor in term.factors.items()}] for term in query.terms]
+
+
+def _query(schema: Schema, stored: list[Any]) -> LinearQuery:
+    return LinearQuery(
+        schema,
+        [
+            Term(coefficient, {int(position): np.array(factor) for position, factor in factors.items()})
+            for coefficient, factors in stored
+        ],
+    )

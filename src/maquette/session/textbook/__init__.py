@@ -1,0 +1,1 @@
+"""The theory's own online algorithms, with their theorems."""

@@ -1,0 +1,1 @@
+"""`plan`: the mechanisms it compares, its tables and charts."""
