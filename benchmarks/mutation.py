@@ -99,7 +99,7 @@ TESTS: dict[str, str] = {  # the quickest tests that concern each file, those th
     "-k not import",
     "privacy/cost.py": f"{SURVIVORS} tests/privacy/test_cost.py tests/privacy/test_accountants.py",
     "curator/contributions.py": f"{SURVIVORS} tests/tables/test_contributions.py",
-    "curator/passage.py": f"{SURVIVORS} {DOORS} tests/doors/test_review_measuring.py "
+    "curator/transaction.py": f"{SURVIVORS} {DOORS} tests/doors/test_review_measuring.py "
     "tests/doors/test_measuring_door.py tests/timing/test_deadlines.py "
     "-k order or replay or record or guard or late or told",
     "curator/deadline.py": f"{SURVIVORS} tests/timing/test_deadlines.py -k not compiled_kernel",

@@ -19,25 +19,41 @@ MaquetteError
     └── RequestLost             a request was charged, then interrupted; its charge is kept
         └── DeadlineMissed        no answer by its deadline, and none later; its charge is kept
 
-Each class has a stable `code`. A message says what happened, what was expected and what to do next; no message
-holds a value computed from rows, except `OutOfDomain`, which speaks to the custodian while the table is loaded.
+Each class has a stable `code`, and each error says what `happened`, what was `expected` and what to do next, its
+`advice`; the message is the three together. No message holds a value computed from rows, except `OutOfDomain`, which
+speaks to the custodian while the table is loaded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar
-
-MISSED = (
-    "this request had no answer by its deadline: its charge is kept and it is never answered. Ask under a fresh "
-    "request name, which is charged anew; a custodian whose answers are late declares a longer deadline"
-)
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 
 class MaquetteError(Exception):
-    """The root of the tree: catch it to catch everything Maquette raises on purpose."""
+    """The root of the tree: catch it to catch everything Maquette raises on purpose.
+
+    >>> error = QueryError("rows is -1", expected="a whole number of at least 1", advice="leave it out")
+    >>> str(error), error.code
+    ('rows is -1; expected a whole number of at least 1; leave it out', 'query')
+    """
 
     code: ClassVar[str] = "maquette"
+
+    def __init__(self, happened: str, *, expected: str | None = None, advice: str | None = None) -> None:
+        super().__init__(happened)
+        self.happened = happened
+        self.expected = expected
+        self.advice = advice
+
+    def __str__(self) -> str:
+        message = self.happened if self.expected is None else f"{self.happened}; expected {self.expected}"
+        if self.advice is None:
+            return message
+        return f"{message}{'. ' if self.advice[:1].isupper() else '; '}{self.advice}"
+
+    def __reduce__(self) -> tuple[Callable[..., MaquetteError], tuple[type[MaquetteError], dict[str, Any]]]:
+        return _again, (type(self), self.__dict__)
 
 
 class SchemaError(MaquetteError):
@@ -63,8 +79,8 @@ class OutOfDomain(DataError):
 
     code = "data.out-of-domain"
 
-    def __init__(self, message: str, counts: Mapping[str, int]) -> None:
-        super().__init__(message)
+    def __init__(self, happened: str, counts: Mapping[str, int], *, advice: str | None = None) -> None:
+        super().__init__(happened, advice=advice)
         self.counts = dict(counts)
 
 
@@ -79,9 +95,17 @@ class QueryError(MaquetteError):
 
     code = "query"
 
-    def __init__(self, message: str, *, line: int | None = None, column: int | None = None) -> None:
+    def __init__(
+        self,
+        happened: str,
+        *,
+        expected: str | None = None,
+        advice: str | None = None,
+        line: int | None = None,
+        column: int | None = None,
+    ) -> None:
         where = "" if line is None else f"line {line}, column {column}: "
-        super().__init__(where + message)
+        super().__init__(where + happened, expected=expected, advice=advice)
         self.line = line
         self.column = column
 
@@ -97,8 +121,16 @@ class BudgetExceeded(BudgetError):
 
     code = "budget.exceeded"
 
-    def __init__(self, message: str, *, requested: float, remaining: float) -> None:
-        super().__init__(message)
+    def __init__(
+        self,
+        happened: str,
+        *,
+        requested: float,
+        remaining: float,
+        expected: str | None = None,
+        advice: str | None = None,
+    ) -> None:
+        super().__init__(happened, expected=expected, advice=advice)
         self.requested = requested
         self.remaining = remaining
         self.difference = requested - remaining
@@ -157,9 +189,20 @@ class DeadlineMissed(RequestLost):
 
     code = "ledger.deadline-missed"
 
-    def __init__(self, message: str = MISSED) -> None:
-        super().__init__(message)
+    def __init__(self) -> None:
+        super().__init__(
+            "this request had no answer by its deadline: its charge is kept and it is never answered",
+            advice="Ask under a fresh request name, which is charged anew; a custodian whose answers are late declares "
+            "a longer deadline",
+        )
 
 
 class PrivacyWarning(UserWarning):
     """Something legal that a careful custodian would want to know."""
+
+
+def _again(kind: type[MaquetteError], facts: dict[str, Any]) -> MaquetteError:
+    """An error that went to another process."""
+    error = kind.__new__(kind, facts["happened"])
+    error.__dict__.update(facts)
+    return error

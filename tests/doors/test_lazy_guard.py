@@ -18,13 +18,13 @@ import maquette as mq
 from gate_tools import patched
 from maquette.audit.reference import ScriptedNoise, discrete_laplace
 from maquette.curator import Curator, LazyGuard, lazy_guard as lazy_module
-from maquette.curator.passage import Passage
+from maquette.curator.transaction import Transaction
 from maquette.errors import BudgetError, QueryError
 from maquette.privacy import Budget, LazyRounds, basic, from_dict
 from maquette.privacy.lazy import lazy_epsilon, lazy_rate
 from maquette.privacy.ledger import SqliteLedger
 
-_through, _init, _calibrated = Passage.through, LazyGuard.__init__, lazy_module.calibrated
+_through, _init, _calibrated = Transaction.through, LazyGuard.__init__, lazy_module.calibrated
 _open_guard = SqliteLedger.open_guard
 
 
@@ -41,10 +41,10 @@ def test_lazy_guard_passes(gate: str) -> None:
 
 
 def _changing(changes: Callable[[str, dict[str, Any]], dict[str, Any]]) -> Any:
-    def through(self: Passage, door: str, **named: Any) -> Any:
+    def through(self: Transaction, door: str, **named: Any) -> Any:
         return _through(self, door, **{**named, **changes(door, named)})
 
-    return patched(Passage, "through", through)
+    return patched(Transaction, "through", through)
 
 
 def _never_sealed() -> Any:
@@ -75,8 +75,8 @@ class _Repeating:
 
 
 def _noise_drawn_once() -> Any:
-    def init(self: Any, passage: Any, engine: Any, questions: Any, noise: Any, **named: Any) -> None:
-        _init(self, passage, engine, questions, _Repeating(noise), **named)
+    def init(self: Any, transaction: Any, engine: Any, questions: Any, noise: Any, **named: Any) -> None:
+        _init(self, transaction, engine, questions, _Repeating(noise), **named)
 
     return patched(LazyGuard, "__init__", init)
 
@@ -138,15 +138,15 @@ def _value_without_noise() -> Any:
 
 
 def _pays_for_one_hit() -> Any:
-    def calibrated(passage: Any, units: int, hits: int, sensitivity: int) -> LazyRounds:
-        return _calibrated(passage, units, 1, sensitivity)
+    def calibrated(transaction: Any, units: int, hits: int, sensitivity: int) -> LazyRounds:
+        return _calibrated(transaction, units, 1, sensitivity)
 
     return patched(lazy_module, "calibrated", calibrated)
 
 
 def _contributions_ignored() -> Any:
-    def calibrated(passage: Any, units: int, hits: int, sensitivity: int) -> LazyRounds:
-        return _calibrated(passage, units, hits, lazy_module.GRID)
+    def calibrated(transaction: Any, units: int, hits: int, sensitivity: int) -> LazyRounds:
+        return _calibrated(transaction, units, hits, lazy_module.GRID)
 
     return patched(lazy_module, "calibrated", calibrated)
 
@@ -156,22 +156,22 @@ def _charged_at_two_thirds() -> Any:
 
 
 def _draw_before_the_charge() -> Any:
-    def through(self: Passage, door: str, **named: Any) -> Any:
+    def through(self: Transaction, door: str, **named: Any) -> Any:
         arrays = named["evaluate"]()
         return _through(self, door, **{**named, "evaluate": lambda: arrays})
 
-    return patched(Passage, "through", through)
+    return patched(Transaction, "through", through)
 
 
 def _opened_before_it_is_charged() -> Any:
-    def through(self: Passage, door: str, **named: Any) -> Any:
+    def through(self: Transaction, door: str, **named: Any) -> Any:
         if door == "lazy_guard":
             self.ledger.open_guard("lazy-guard", hits=2)
         done = _through(self, door, **named)
         self.ledger.open_guard = lambda *_, **__: None  # type: ignore[method-assign]
         return done
 
-    return patched(Passage, "through", through)
+    return patched(Transaction, "through", through)
 
 
 def _a_fresh_name_each_time() -> Any:
@@ -205,12 +205,12 @@ def _same_request_opens_again() -> Any:
 
 
 def _fresh_noise_on_retry() -> Any:
-    def through(self: Passage, door: str, **named: Any) -> Any:
+    def through(self: Transaction, door: str, **named: Any) -> Any:
         known = self.ledger.lookup(named["request"] or "")
         arrays, cost = _through(self, door, **named)
         return (named["evaluate"]() if known else arrays), cost
 
-    return patched(Passage, "through", through)
+    return patched(Transaction, "through", through)
 
 
 MUTANTS: dict[str, tuple[Callable[[], AbstractContextManager[Any]], str]] = {

@@ -20,8 +20,8 @@ from gate_tools import exact, exact_by_records
 from maquette.curator import Curator
 from maquette.curator.engines.memory import MemoryEngine
 from maquette.curator.noise import ExactNoise
-from maquette.curator.passage import pack, unpack
 from maquette.curator.table import engine_of
+from maquette.curator.transaction import pack, unpack
 from maquette.errors import LedgerCorrupted, QueryError
 from maquette.privacy import zcdp
 from maquette.query import Contrasts, LinearQuery, Marginal, residual

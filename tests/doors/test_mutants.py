@@ -12,12 +12,12 @@ import pytest
 from door_checks import GATES
 
 from gate_tools import one_contribution, patched, shrunk
-from maquette.curator import Curator, compile as compile_module, desk, guard as guards, scores
-from maquette.curator.passage import Passage
+from maquette.curator import Curator, compile as compile_module, guard as guards, intake, scores
 from maquette.curator.sparse_vector import Outcome
+from maquette.curator.transaction import Transaction
 from maquette.privacy import DiscreteLaplace, Relation
 
-_calibrated, _draw, _through = Curator._calibrated, Curator._draw, Passage.through
+_calibrated, _draw, _through = Curator._calibrated, Curator._draw, Transaction.through
 _one_cell = Relation.one_cell
 
 
@@ -94,7 +94,7 @@ def _errors_not_summed() -> Any:
 
 
 def _selection_without_the_factor_two() -> Any:
-    return patched(desk, "round_scale_up", lambda scale: scale / 2)
+    return patched(intake, "round_scale_up", lambda scale: scale / 2)
 
 
 def _weights_not_in_the_sensitivity() -> Any:
@@ -108,7 +108,7 @@ def _weights_not_in_the_sensitivity() -> Any:
 
 
 def _public_answers_not_rounded() -> Any:
-    return patched(desk, "rounded_to", lambda values, grid: values * grid)
+    return patched(intake, "rounded_to", lambda values, grid: values * grid)
 
 
 def _error_shortcut() -> Any:
@@ -127,8 +127,8 @@ def _exact_numeric_answer() -> Any:
 def _guard_contributions_ignored() -> Any:
     original = guards._calibrated
 
-    def calibrated(passage: Any, units: int, hits: int, sensitivity: int, *rest: Any, **named: Any) -> Any:
-        return original(passage, units, hits, guards.GRID, *rest, **named)
+    def calibrated(transaction: Any, units: int, hits: int, sensitivity: int, *rest: Any, **named: Any) -> Any:
+        return original(transaction, units, hits, guards.GRID, *rest, **named)
 
     return patched(guards, "_calibrated", calibrated)
 
@@ -136,14 +136,14 @@ def _guard_contributions_ignored() -> Any:
 def _guard_pays_for_one_hit() -> Any:
     original = guards._calibrated
 
-    def calibrated(passage: Any, units: int, hits: int, *rest: Any, **named: Any) -> Any:
-        return replace(original(passage, units, 1, *rest, **named), hits=hits)
+    def calibrated(transaction: Any, units: int, hits: int, *rest: Any, **named: Any) -> Any:
+        return replace(original(transaction, units, 1, *rest, **named), hits=hits)
 
     return patched(guards, "_calibrated", calibrated)
 
 
 def _hits_never_counted() -> Any:
-    def through(self: Passage, door: str, **named: Any) -> Any:
+    def through(self: Transaction, door: str, **named: Any) -> Any:
         if door == "guard.test":
             named["hit"] = lambda _: False
         return _through(self, door, **named)
@@ -156,52 +156,52 @@ def _hits_never_counted() -> Any:
 
     @contextmanager
     def both() -> Iterator[None]:
-        with patched(Passage, "through", through), patched(guards.SparseVector, "test", test):
+        with patched(Transaction, "through", through), patched(guards.SparseVector, "test", test):
             yield
 
     return both()
 
 
 def _draw_before_the_charge() -> Any:
-    def through(self: Passage, door: str, **named: Any) -> Any:
+    def through(self: Transaction, door: str, **named: Any) -> Any:
         arrays = named["evaluate"]()
         return _through(self, door, **{**named, "evaluate": lambda: arrays})
 
-    return patched(Passage, "through", through)
+    return patched(Transaction, "through", through)
 
 
 def _never_charged() -> Any:
-    return patched(Passage, "through", lambda self, door, **named: (named["evaluate"](), self.loss(0)))
+    return patched(Transaction, "through", lambda self, door, **named: (named["evaluate"](), self.loss(0)))
 
 
 def _answer_before_the_record() -> Any:
-    def through(self: Passage, door: str, **named: Any) -> Any:
+    def through(self: Transaction, door: str, **named: Any) -> Any:
         commit, self.ledger.commit = self.ledger.commit, lambda *_, **__: None  # type: ignore[method-assign]
         try:
             return _through(self, door, **named)
         finally:
             self.ledger.commit = commit  # type: ignore[method-assign]
 
-    return patched(Passage, "through", through)
+    return patched(Transaction, "through", through)
 
 
 def _fresh_noise_on_retry() -> Any:
-    def through(self: Passage, door: str, **named: Any) -> Any:
+    def through(self: Transaction, door: str, **named: Any) -> Any:
         arrays, cost = _through(self, door, **named)
         return (named["evaluate"]() if self.ledger.lookup(named["request"] or "") else arrays), cost
 
-    return patched(Passage, "through", through)
+    return patched(Transaction, "through", through)
 
 
 def _charged_at_half_price() -> Any:
-    def through(self: Passage, door: str, **named: Any) -> Any:
+    def through(self: Transaction, door: str, **named: Any) -> Any:
         wider = [
             DiscreteLaplace(e.scale * 2, e.sensitivity) if isinstance(e, DiscreteLaplace) else e
             for e in named["events"]
         ]
         return _through(self, door, **{**named, "events": wider})
 
-    return patched(Passage, "through", through)
+    return patched(Transaction, "through", through)
 
 
 def _exact_row_count() -> Any:

@@ -15,7 +15,7 @@ from numpy.lib import format as npy
 import maquette as mq
 from gate_tools import Counts, tallied
 from maquette.curator import Curator, exact, noise
-from maquette.curator.passage import pack, unpack
+from maquette.curator.transaction import pack, unpack
 from maquette.errors import LedgerCorrupted
 from maquette.query import Contrasts, Marginal, linear, residual
 from maquette.schema import Boolean, Category, Schema
@@ -76,7 +76,7 @@ class _Forgetful(dict[int, Any]):
 def test_a_loss_is_told_even_if_it_is_not_kept() -> None:
     table = mq.open_table({"a": [True, False], "b": ["x", "z"]}, SCHEMA)
     with Curator(table, mq.Budget(epsilon=1.0)) as curator:
-        curator._passage._losses = _Forgetful()
+        curator._transaction._losses = _Forgetful()
         assert curator.measure(["a"], epsilon=0.25).cost.epsilon == 0.25
 
 

@@ -19,8 +19,8 @@ from maquette.distinguisher import Clause, Response, Solver
 from maquette.distinguisher.best_response import enumerated, satisfied
 from maquette.errors import BudgetError, MaquetteError, QueryError
 from maquette.query import Marginal
-from maquette.releases import Board, dual_query
-from maquette.releases.game.budget import QueryPlayer, place_stakes
+from maquette.releases import CellIndex, dual_query
+from maquette.releases.game.budget import QueryPlayer, fund
 from maquette.theory import game as theory
 
 RECORDS = binary(8, 3000, 0)
@@ -105,32 +105,32 @@ def test_records_depend_on_rows_only_through_what_was_drawn() -> None:
 
 def test_with_many_draws_a_response_is_the_exact_best_response() -> None:
     """The weights themselves, known here, value the response within what so many draws can miss."""
-    board = Board(SCHEMA, [Marginal(SCHEMA, table.names) for table in WORKLOAD.marginals])
-    truth = board.fractions(RECORDS)
+    index = CellIndex(SCHEMA, [Marginal(SCHEMA, table.names) for table in WORKLOAD.marginals])
+    truth = index.fractions(RECORDS)
     draws, rng = 4000, coins(3)
     with mq.Curator(TABLE, mq.Budget(rho=50.0, delta=1e-9), relation="replace", noise=Seeded(2)) as curator:
-        stakes = place_stakes(curator, board, curator.budget.limit, None, 0.05)
-        player = QueryPlayer(curator, curator.lottery(board.tables), stakes, eta=0.8, draws=draws)
+        funds = fund(curator, index, curator.budget.limit, None, 0.05)
+        player = QueryPlayer(curator, curator.lottery(index.tables), funds, eta=0.8, draws=draws)
         points = np.stack(np.unravel_index(np.arange(256), (2,) * 8), axis=1)
-        totals = np.zeros(board.cells)
+        totals = np.zeros(index.cells)
         for done in range(4):
-            drawn = [board.clause(*move) for move in player.play(totals / done if done else None, rng)]
+            drawn = [index.clause(*move) for move in player.play(totals / done if done else None, rng)]
             response = enumerated(SCHEMA, drawn, rng)
             gains = 0.8 * (done * truth - totals)
             weights = np.exp(np.concatenate([gains, -gains]))
             weights /= weights.sum()
-            clauses = [board.clause(i % board.cells, 1 if i < board.cells else -1) for i in range(2 * board.cells)]
+            clauses = [index.clause(i % index.cells, 1 if i < index.cells else -1) for i in range(2 * index.cells)]
             value = sum(w * satisfied([c], points) for w, c in zip(weights, clauses, strict=True))
             missed = 2 * math.sqrt(math.log(2 * 256 * 1e6) / (2 * draws))
             mine = int(np.ravel_multi_index(tuple(response.record), (2,) * 8))
             assert value[mine] >= value.max() - missed
-            totals[board.find(response.record)] += 1
+            totals[index.find(response.record)] += 1
 
 
 def test_it_comes_closer_than_uniform_and_keeps_its_promise() -> None:
     with mq.Curator(TABLE, mq.Budget(rho=0.5, delta=1e-9), relation="replace", noise=Seeded(4)) as curator:
         made = dual_query(curator, WORKLOAD, rounds=60, draws=20, responses=1, solver=enumerated, rng=coins())
-    uniform = max(abs(board_error) for board_error in Board.of(WORKLOAD).fractions(RECORDS) - 0.25)
+    uniform = max(abs(board_error) for board_error in CellIndex.of(WORKLOAD).fractions(RECORDS) - 0.25)
     assert largest_error(made, RECORDS, PAIRS) < 0.4 * uniform
     assert made.certificate.accuracy is None
     with mq.Curator(TABLE, mq.Budget(rho=2.0, delta=1e-9), relation="replace", noise=Seeded(1)) as curator:

@@ -11,13 +11,13 @@ from unittest import mock
 import numpy as np
 import pytest
 from game_checks import ANSWERS, ASKED, CELLS, GATES, PURE, SCHEMA, ZCDP, Seeded, Watching, table
+from maquette.curator.passage import Passage
 
 from gate_tools import one_contribution
 from maquette.audit.reference import exponential_law, goodness_of_fit
 from maquette.curator import Curator, cap, lottery
 from maquette.curator.exact import sum_reaches
 from maquette.curator.noise import ExactNoise
-from maquette.curator.passage import Passage
 from maquette.errors import BudgetError, BudgetExceeded, MaquetteError, QueryError
 from maquette.query import Contrasts
 

@@ -16,7 +16,7 @@ import maquette as mq
 from maquette.distinguisher import Clause
 from maquette.errors import BudgetExceeded, MaquetteError, QueryError
 from maquette.query import LinearQuery
-from maquette.releases import Board, Repair, analyst_private, boosted, both_learn
+from maquette.releases import CellIndex, Repair, analyst_private, boosted, both_learn
 from maquette.releases.game.both_learn import DataPlayer
 from maquette.theory import game as theory
 
@@ -34,17 +34,17 @@ def promise(release: mq.Release) -> float:
 
 def test_a_board_counts_records_and_projects_distributions_alike() -> None:
     schema = mq.Schema([mq.Boolean("a"), mq.Category("b", list("xyz")), mq.Boolean("c")])
-    board = Board.of(mq.queries(schema, ["a AND b = 'x'", "c", "b = 'y' AND c AND a"]))
+    index = CellIndex.of(mq.queries(schema, ["a AND b = 'x'", "c", "b = 'y' AND c AND a"]))
     rng = np.random.default_rng(0)
     records = rng.integers((2, 3, 2), size=(500, 3))
     dense = np.zeros((2, 3, 2))
     np.add.at(dense, tuple(records.T), 1 / 500)
-    assert np.allclose(board.fractions(records), board.project(dense))
-    for cell in range(board.cells):
+    assert np.allclose(index.fractions(records), index.project(dense))
+    for cell in range(index.cells):
         holds = np.ones(500, dtype=bool)
-        for column, level in board.clause(cell, 1).literals:
+        for column, level in index.clause(cell, 1).literals:
             holds &= records[:, column] == level
-        assert board.fractions(records)[cell] == pytest.approx(holds.mean())
+        assert index.fractions(records)[cell] == pytest.approx(holds.mean())
 
 
 def test_the_data_player_keeps_its_regret() -> None:
@@ -82,7 +82,7 @@ def test_both_learn_is_a_method_and_can_be_saved(tmp_path: Path) -> None:
         assert made.certificate.units == curator.ledger.spent() <= curator.budget.limit
     made.save(tmp_path / "both.maq")
     assert mq.Release.load(tmp_path / "both.maq").marginal("c0").tolist() == made.marginal("c0").tolist()
-    uniform = max(abs(Board.of(WORKLOAD).fractions(RECORDS) - 0.25))
+    uniform = max(abs(CellIndex.of(WORKLOAD).fractions(RECORDS) - 0.25))
     assert largest_error(made, RECORDS, PAIRS) < 0.4 * uniform
 
 
@@ -174,7 +174,7 @@ def test_boosting_answers_by_the_median() -> None:
     answers = [model.answer(query) for model in made.model.models]  # type: ignore[attr-defined]
     assert made.model.answer(query) == pytest.approx(np.median(answers))
     assert made.sample(7).num_rows == 7
-    uniform = max(abs(Board.of(WORKLOAD).fractions(RECORDS) - 0.25))
+    uniform = max(abs(CellIndex.of(WORKLOAD).fractions(RECORDS) - 0.25))
     assert largest_error(made, RECORDS, PAIRS) < 0.4 * uniform
 
 

@@ -20,7 +20,7 @@ import maquette as mq
 from gate_tools import exact_by_records
 from maquette.audit.reference import Call
 from maquette.curator import Curator
-from maquette.curator.passage import Passage
+from maquette.curator.transaction import Transaction
 from maquette.errors import MaquetteError
 from maquette.estimates.merged import MergedModel
 from maquette.estimates.residuals import Residuals
@@ -154,9 +154,9 @@ def run(setting: Setting, rows: Rows, transcript: Sequence[list[Integers]] | Non
     noise = Steered(seed, transcript)
     runs: list[Any] = []
     asked: list[list[Marginal | Contrasts]] = []
-    through, marginals, begin = Passage.through, Curator._asked, loop._Run.__post_init__
+    through, marginals, begin = Transaction.through, Curator._asked, loop._Run.__post_init__
 
-    def steered(self: Passage, door: str, **named: Any) -> Any:
+    def steered(self: Transaction, door: str, **named: Any) -> Any:
         evaluate = named["evaluate"]
         return through(self, door, **{**named, "evaluate": lambda: noise.answered(evaluate)})
 
@@ -170,7 +170,7 @@ def run(setting: Setting, rows: Rows, transcript: Sequence[list[Integers]] | Non
         begin(self)
 
     with (
-        mock.patch.object(Passage, "through", steered),
+        mock.patch.object(Transaction, "through", steered),
         mock.patch.object(Curator, "_asked", noted),
         mock.patch.object(loop._Run, "__post_init__", kept),
         Curator(opened(rows), setting.budget, relation=setting.relation, noise=noise) as curator,

@@ -15,7 +15,7 @@ from release_checks import Seeded
 import maquette as mq
 from gate_tools import patched, tallied, wrapped
 from maquette.curator import Curator
-from maquette.curator.passage import Passage
+from maquette.curator.transaction import Transaction
 from maquette.errors import MaquetteError
 from maquette.estimates.graphical_fit import Estimated
 from maquette.estimates.merged import Merging
@@ -184,25 +184,25 @@ def _truth_in_a_refusal() -> Any:
 
 
 def _charge_after_the_draw() -> Any:
-    def through(original: Any, self: Passage, door: str, **named: Any) -> Any:
+    def through(original: Any, self: Transaction, door: str, **named: Any) -> Any:
         arrays = named["evaluate"]()
         return original(self, door, **{**named, "evaluate": lambda: arrays})
 
-    return wrapped(Passage, "through", through)
+    return wrapped(Transaction, "through", through)
 
 
 def _never_charged() -> Any:
-    def through(original: Any, self: Passage, door: str, **named: Any) -> Any:
+    def through(original: Any, self: Transaction, door: str, **named: Any) -> Any:
         return named["evaluate"](), self.loss(0)
 
-    return wrapped(Passage, "through", through)
+    return wrapped(Transaction, "through", through)
 
 
 def _errors_not_charged() -> Any:
-    def through(original: Any, self: Passage, door: str, **named: Any) -> Any:
+    def through(original: Any, self: Transaction, door: str, **named: Any) -> Any:
         return original(self, door, **{**named, "events": [] if door == "measure_error" else named["events"]})
 
-    return wrapped(Passage, "through", through)
+    return wrapped(Transaction, "through", through)
 
 
 def _errors_not_counted() -> Any:

@@ -30,7 +30,7 @@ import maquette as mq
 from maquette.curator import Curator
 from maquette.errors import BudgetExceeded
 from maquette.session import Session
-from maquette.session.record import Vouched
+from maquette.session.record import Guarded
 
 REGIONS = ["north", "east", "south", "west"]
 YES_NO = tuple(f"q{i}" for i in range(8))
@@ -82,8 +82,8 @@ def open_session(directory: Path, kills: int, variant: str = "plain", boot: int 
     session = mq.online(curator, alpha=0.05, simultaneous=False, name=name)
     if variant == "drifts":
         # Broken on purpose: an answer is taken from what is known now, and not from when it could first be given.
-        def latest(need: Any) -> Any:
-            found = session._knowledge._earliest(need)
+        def latest(goal: Any) -> Any:
+            found = session._knowledge._earliest(goal)
             derived = found is not None and found.own is None
             return dataclasses.replace(found, moment=session._record.transcript.moment) if derived else found
 
@@ -115,7 +115,7 @@ def serve(say: Say, directory: Path, kills: int, variant: str, boot: int) -> Non
     if boot == 0:
         session.limit("ann", rho=ANN)
     if variant == "guarded":
-        session._guardian._arm()
+        session._policy._arm()
     while True:
         recent = random.Random(rng.randrange(max(0, 4 * boot - 40), 4 * boot + 4))
         asked = [question(recent) for _ in range(1 + (rng.random() < 0.2))]
@@ -193,7 +193,7 @@ def play(directory: Path, kills: int, variant: str = "plain", seed: int = 1) -> 
         "decreased": sum(later < earlier for earlier, later in itertools.pairwise(spent)),
         "overspent": max(0, final - limit, ann - int(ANN * mq.UNITS_PER_ONE), sum(c.units for c in charges) - final),
         "unpromised": sum(line.startswith("told - ") for line in lines),
-        "vouched": len([own for needs in session._record.own.values() for own in needs if isinstance(own, Vouched)]),
+        "vouched": len([own for goals in session._record.own.values() for own in goals if isinstance(own, Guarded)]),
         "charges": len(charges),
         "spent": final,
         "limit": limit,

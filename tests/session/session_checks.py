@@ -23,9 +23,9 @@ from maquette.privacy import DiscreteGaussian, DiscreteLaplace
 from maquette.query import Contrasts, LinearQuery, Marginal, Statement, question
 from maquette.query.linear import Term
 from maquette.schema import Schema
-from maquette.session.precision.lens import ProductLens
-from maquette.session.pricing import Market
-from maquette.session.question import Asked, Need, needs_of
+from maquette.session.precision.view import ProductView
+from maquette.session.pricing import Pricing
+from maquette.session.question import Goal, Question, goals_of
 
 opening: Any = importlib.import_module("maquette.session.opening")
 transcript: Any = importlib.import_module("maquette.session.transcript")
@@ -112,22 +112,22 @@ class SwiftCurator(mq.Curator):
 
 @contextmanager
 def swift_sessions(keeper: mq.Curator, counts: Integers) -> Iterator[Callable[..., mq.Session]]:
-    """Opens sessions from seeds, many a second: one curator behind all, and lenses computed once.
+    """Opens sessions from seeds, many a second: one curator behind all, and views computed once.
 
     `counts` is the table itself, by the cells of the universe.
     """
     tallies: dict[str, Integers] = {}
 
-    market = Market(keeper)
+    pricing = Pricing(keeper)
 
     def open_session(seed: int, **settings: Any) -> mq.Session:
-        with mock.patch.object(opening, "Market", return_value=market):
+        with mock.patch.object(opening, "Pricing", return_value=pricing):
             return mq.online(SwiftCurator(keeper, SeededNoise(seed), tallies, counts), **settings)
 
     with (
-        mock.patch.object(Asked, "of", functools.cache(Asked.of)),
-        mock.patch.object(Need, "lens", functools.cache(Need.lens)),
-        mock.patch.object(ProductLens, "component", functools.cache(ProductLens.component)),
+        mock.patch.object(Question, "of", functools.cache(Question.of)),
+        mock.patch.object(Goal, "view", functools.cache(Goal.view)),
+        mock.patch.object(ProductView, "component", functools.cache(ProductView.component)),
         mock.patch.object(transcript, "residual", functools.cache(transcript.residual)),
     ):
         yield open_session
@@ -178,7 +178,7 @@ class Truth:
         for output in statement.outputs:
             if output.measure is None:
                 continue
-            measured, *below = (self._total(need) for need in needs_of(output))
+            measured, *below = (self._total(goal) for goal in goals_of(output))
             value = output.measure.scale * measured
             if below:
                 with np.errstate(invalid="ignore"):
@@ -186,11 +186,11 @@ class Truth:
             columns.append(value.reshape(-1))
         return np.stack(columns, axis=-1).reshape(-1)
 
-    def _total(self, need: Need) -> Values:
+    def _total(self, goal: Goal) -> Values:
         cells = np.array(
-            [query.weights(self.schema.names).reshape(-1) @ self.counts for _, query in need.marginal.queries()]
-        ).reshape(need.marginal.shape)
-        return np.asarray(cells[..., 1] - cells[..., 0] if need.signed else cells)
+            [query.weights(self.schema.names).reshape(-1) @ self.counts for _, query in goal.marginal.queries()]
+        ).reshape(goal.marginal.shape)
+        return np.asarray(cells[..., 1] - cells[..., 0] if goal.signed else cells)
 
 
 def numbers(answer: mq.Answer | mq.AnswerTable) -> list[mq.Answer]:

@@ -282,7 +282,7 @@ def thrifty(session: Session) -> list[str]:
 def guarded(session: Session) -> list[str]:
     """Let a guard test the public model, whatever the account of regret says."""
     first = told(session.ask("a"))
-    session._guardian._arm()
+    session._policy._arm()
     return [first, *(told(session.ask(question)) for question in ("b", "a AND b", "a OR b"))]
 
 
@@ -490,7 +490,7 @@ def gate_guard_charged() -> None:
         session = Setting(PURE, "replace").opened(curator)
         session.ask("a")
         spent, drawn = curator.ledger.spent(), len(noise.calls)
-        session._guardian._arm()
+        session._policy._arm()
         paid = (curator.ledger.spent() - spent) / mq.UNITS_PER_ONE
         (threshold,) = noise.calls[drawn:]
         session.ask("b")

@@ -18,8 +18,8 @@ import maquette as mq
 from maquette.query import LinearQuery, Marginal
 from maquette.schema import Schema
 from maquette.session.precision.width import FRESH
-from maquette.session.pricing import Market
-from maquette.session.question import Need
+from maquette.session.pricing import Pricing
+from maquette.session.question import Goal
 from maquette.session.record import Direct, Order
 
 Values = np.typing.NDArray[np.float64]
@@ -118,10 +118,10 @@ def adversary(witness: Witness, rng: np.random.Generator) -> None:
 
 def buy(session: mq.Session, text: str, *, finer: float = 1.0) -> None:
     """Have all parts of a question bought, so that it and whatever else they answer are free."""
-    lens = session._knowledge.lens(Need(Marginal(SCHEMA, (), mq.where(SCHEMA, text))))
-    assert lens is not None
-    known = session._record.transcript.known(lens.gains)
-    bought = Market(session.curator).shop(lens, known, session.tolerance / finer, session._knowledge.widths, 1)
+    view = session._knowledge.view(Goal(Marginal(SCHEMA, (), mq.where(SCHEMA, text))))
+    assert view is not None
+    known = session._record.transcript.known(view.gains)
+    bought = Pricing(session.curator).shop(view, known, session.tolerance / finer, session._knowledge.widths, 1)
     assert bought is not None
     if bought.prices:
         session._record.charge(Order(bought.prices, {}, {}), analyst="custodian")
@@ -221,7 +221,7 @@ def test_intervals_from_one_histogram_hold_together() -> None:
 
 
 def test_numbers_measured_as_asked_share_their_part_of_the_doubt_however_many_one_charge_holds() -> None:
-    """Questions that no lens can take apart, asked at once, are as many chances to miss."""
+    """Questions that no view can take apart, asked at once, are as many chances to miss."""
     wide = Schema([mq.Integer(f"x{i}", 0, 99) for i in range(4)])
     rows = {f"x{i}": list(range(100)) * 20 for i in range(4)}
     texts = [f"SELECT count(*) FROM t WHERE (x0 = {i} AND x1 < 50) OR (x2 >= {i} AND x3 > 9)" for i in range(1, 13)]

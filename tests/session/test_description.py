@@ -16,8 +16,8 @@ from maquette.query.sql.statement import parse
 from maquette.schema import Schema
 from maquette.schema.columns import Column
 from maquette.session.precision.description import KIND, Description, _condition, described, weighed
-from maquette.session.precision.lens import lens_of
-from maquette.session.question import needs_of
+from maquette.session.precision.view import view_of
+from maquette.session.question import goals_of
 
 Values = np.typing.NDArray[np.float64]
 
@@ -126,8 +126,8 @@ def test_what_sql_asks_of_products_has_a_name() -> None:
         statement = parse(schema, text)
         assert isinstance(statement, Statement)
         for output in statement.outputs:
-            for need in needs_of(output):
-                assert math.isfinite(lens_of(need.marginal, signed=need.signed).description.bits), (text, need)
+            for goal in goals_of(output):
+                assert math.isfinite(view_of(goal.marginal, signed=goal.signed).description.bits), (text, goal)
 
 
 def test_weights_that_no_code_names_have_directions_only() -> None:
@@ -139,8 +139,8 @@ def test_weights_that_no_code_names_have_directions_only() -> None:
 
 def test_a_cell_of_a_group_by_is_named_as_a_cell_whatever_the_condition_on_its_column() -> None:
     schema = TINY["longer"]
-    plain = lens_of(Marginal(schema, ["a"])).description
-    assert lens_of(Marginal(schema, ["a"], mq.where(schema, "a IN (0, 2, 4)"))).description == plain
+    plain = view_of(Marginal(schema, ["a"])).description
+    assert view_of(Marginal(schema, ["a"], mq.where(schema, "a IN (0, 2, 4)"))).description == plain
     assert plain.bits == pytest.approx(plain.set_bits + KIND + math.log2(5))
 
 
@@ -151,11 +151,11 @@ def test_averages_with_the_same_numbers_above_and_others_below_are_told_apart() 
         parse(schema, f"SELECT avg(a) FROM t WHERE {where}").outputs[0]
         for where in ("a IN (0, 1, 2)", "a IN (0, 2)", "a <> 1 OR b")
     ]
-    above = [lens_of(output.measure.marginal, signed=output.measure.signed) for output in asked if output.measure]
-    below = [lens_of(output.per) for output in asked if output.per is not None]
-    assert len({lens.description for lens in above}) == 1
+    above = [view_of(output.measure.marginal, signed=output.measure.signed) for output in asked if output.measure]
+    below = [view_of(output.per) for output in asked if output.per is not None]
+    assert len({view.description for view in above}) == 1
     names = {
-        (len(lens.columns), lens.description.averaged(over.description, len(schema)).bits)
-        for lens, over in zip(below, above, strict=True)
+        (len(view.columns), view.description.averaged(over.description, len(schema)).bits)
+        for view, over in zip(below, above, strict=True)
     }
     assert len(names) == 3

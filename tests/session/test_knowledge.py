@@ -11,7 +11,7 @@ from session_checks import SeededNoise, curator_of
 import maquette as mq
 from maquette.query import Marginal
 from maquette.session.knowledge import Knowledge
-from maquette.session.question import Need
+from maquette.session.question import Goal
 
 SCHEMA = mq.Schema([mq.Integer("age", 0, 5), mq.Boolean("smoker"), mq.Category("town", ["a", "b", "c"])])
 CONDITIONS = [
@@ -44,10 +44,10 @@ def test_the_first_fit_is_that_of_a_search_in_order(budget: mq.Budget, simultane
         for tolerance in (2.0, 30.0, 45.0, 60.0, 90.0, 150.0, 300.0):
             knowledge = Knowledge(session._record, session._knowledge.widths, tolerance)
             for condition in CONDITIONS:
-                lens = knowledge.lens(Need(Marginal(SCHEMA, (), mq.where(SCHEMA, condition))))
-                assert lens is not None
+                view = knowledge.view(Goal(Marginal(SCHEMA, (), mq.where(SCHEMA, condition))))
+                assert view is not None
                 moments = range(transcript.moment + 1)
-                fits = [moment for moment in moments if knowledge.width(lens, moment) <= tolerance]
-                assert knowledge._first_fit(lens) == (fits[0] if fits else None)
+                fits = [moment for moment in moments if knowledge.width(view, moment) <= tolerance]
+                assert knowledge._first_fit(view) == (fits[0] if fits else None)
                 found.add(fits[0] if fits else None)
     assert len(found) > 5  # several moments, and none

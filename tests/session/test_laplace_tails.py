@@ -14,9 +14,9 @@ import maquette as mq
 from maquette.privacy import UNITS_PER_ONE
 from maquette.query import Marginal
 from maquette.session.precision import width
-from maquette.session.precision.lens import CELLS, CellLens
+from maquette.session.precision.view import CELLS, CellView
 from maquette.session.precision.width import laplace_sum
-from maquette.session.question import Need
+from maquette.session.question import Goal
 
 DOUBTS = (0.9, 0.5, 0.2, 0.05, 1e-2, 1e-3, 1e-6, 1e-9)
 
@@ -140,19 +140,19 @@ def test_one_histogram_serves_every_question_about_a_small_universe() -> None:
     for count in range(1, SMALL.size + 1):
         weights = np.zeros(SMALL.size)
         weights[rng.permutation(SMALL.size)[:count]] = 1.0 if count % 3 else rng.random()
-        of = CellLens(SMALL, weights, (), Need(Marginal(SMALL)).lens(cells=True).description)
+        of = CellView(SMALL, weights, (), Goal(Marginal(SMALL)).view(cells=True).description)
         assert session._knowledge.width(of, session._record.transcript.moment) <= session.tolerance
     assert curator.ledger.spent() == spent
 
 
 def test_the_hardest_questions_are_as_hard_as_any() -> None:
-    lens = Need(Marginal(SMALL, (), mq.where(SMALL, "person"))).lens(cells=True)
-    assert isinstance(lens, CellLens)
-    gains = [(hard.gains[()], hard.gains.get(CELLS, 0.0)) for hard in lens.hardest]
+    view = Goal(Marginal(SMALL, (), mq.where(SMALL, "person"))).view(cells=True)
+    assert isinstance(view, CellView)
+    gains = [(hard.gains[()], hard.gains.get(CELLS, 0.0)) for hard in view.hardest]
     rng = np.random.default_rng(5)
     for share in rng.random(50):
         weights = (rng.random(SMALL.size) < share) * rng.random(SMALL.size).round(1)
-        of = CellLens(SMALL, weights, (), lens.description)
+        of = CellView(SMALL, weights, (), view.description)
         rows, cells = of.gains.get((), 0.0), of.gains.get(CELLS, 0.0)
         for ratio in (0.0, 0.5, 5.0, 50.0, 128.0):
             assert cells + ratio * rows <= max(c + ratio * r for r, c in gains) * 1.02

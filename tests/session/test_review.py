@@ -16,7 +16,7 @@ import maquette as mq
 from maquette.query import Marginal
 from maquette.session import Session
 from maquette.session.baselines.one_histogram import OneHistogram
-from maquette.session.question import Need
+from maquette.session.question import Goal
 
 ROWS = 20_000
 SCHEMA = mq.Schema([mq.Boolean("a"), mq.Boolean("b"), mq.Boolean("c")])
@@ -29,7 +29,7 @@ TABLE = mq.open_table(
     SCHEMA,
 )
 BUDGET = mq.Budget(epsilon=4.0, delta=1e-9)
-BOTH = Need(Marginal(SCHEMA, (), mq.where(SCHEMA, "a AND b")))
+BOTH = Goal(Marginal(SCHEMA, (), mq.where(SCHEMA, "a AND b")))
 TRUE = ROWS // 4
 
 
@@ -48,27 +48,27 @@ def curator(seed: int = 0, ledger: Path | None = None, budget: mq.Budget = BUDGE
 
 
 def test_what_a_loose_guard_vouched_for_is_no_promise_of_a_strict_session() -> None:
-    vouched = 0
+    guarded = 0
     for seed in range(40):
         with curator(seed) as keeper:
             loose = mq.online(keeper, alpha=0.05, beta=0.9, simultaneous=False, rows=ROWS, name="x")
-            loose._guardian._arm()
+            loose._policy._arm()
             off = 1.2 * loose.tolerance  # further than either session promises
-            vouched += loose._guardian.vouch(BOTH, Says((TRUE + off) / ROWS), ROWS)
+            guarded += loose._policy.vouch(BOTH, Says((TRUE + off) / ROWS), ROWS)
             strict = mq.online(keeper, alpha=0.05, beta=1e-6, simultaneous=True, rows=ROWS, name="x")
             answer = strict.ask("a AND b")
             assert answer.source == "measured"
             assert answer.guarantee is not None
             assert answer.count is not None
             assert abs(answer.count - TRUE) <= strict.tolerance
-    assert vouched > 0, "the loose guard never let the wrong answer pass, so nothing was tried"
+    assert guarded > 0, "the loose guard never let the wrong answer pass, so nothing was tried"
 
 
 def test_what_a_guard_vouched_for_is_promised_by_a_session_that_asks_no_more() -> None:
     with curator(budget=mq.Budget(epsilon=50.0, delta=1e-9)) as keeper:
         session = mq.online(keeper, alpha=0.05, rows=ROWS, name="x")
-        session._guardian._arm()
-        assert session._guardian.vouch(BOTH, Says(TRUE / ROWS), ROWS)
+        session._policy._arm()
+        assert session._policy.vouch(BOTH, Says(TRUE / ROWS), ROWS)
         again = mq.online(keeper, alpha=0.06, beta=0.1, rows=ROWS, name="x")
         answers = [one.ask("a AND b") for one in (session, again)]
         assert [(one.count, one.guarantee is not None) for one in answers] == [(TRUE, True)] * 2
@@ -147,13 +147,13 @@ def test_wide_conjunctions_are_answered_within_their_tolerance(sizes: tuple[int,
 def test_two_sessions_of_one_name_have_a_guard_each() -> None:
     with curator(budget=mq.Budget(epsilon=50.0, delta=1e-9)) as keeper:
         one, two = (mq.online(keeper, alpha=alpha, rows=ROWS) for alpha in (0.05, 0.04))
-        one._guardian._arm()
-        two._guardian._arm()
+        one._policy._arm()
+        two._policy._arm()
         for session in (two, one, two):  # no test is taken for one of the other guard
-            assert session._guardian.vouch(BOTH, Says(TRUE / ROWS), ROWS)
-        assert not one._guardian.vouch(BOTH, Says(0.9), ROWS)  # far off: this guard is used up,
-        assert one._guardian._guard is None
-        assert two._guardian.vouch(BOTH, Says(TRUE / ROWS), ROWS)  # the other is not
+            assert session._policy.vouch(BOTH, Says(TRUE / ROWS), ROWS)
+        assert not one._policy.vouch(BOTH, Says(0.9), ROWS)  # far off: this guard is used up,
+        assert one._policy._guard is None
+        assert two._policy.vouch(BOTH, Says(TRUE / ROWS), ROWS)  # the other is not
 
 
 def test_a_session_of_one_histogram_costs_little_more_than_the_histogram() -> None:

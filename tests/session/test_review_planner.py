@@ -12,8 +12,8 @@ from maquette.answers.result import Answer, AnswerTable
 from maquette.schema import Category, Schema
 from maquette.session.knowledge import Knowledge
 from maquette.session.planner import Planner
-from maquette.session.pricing import Market
-from maquette.session.question import Asked, Need, everyone
+from maquette.session.pricing import Pricing
+from maquette.session.question import Goal, Question, everyone
 from maquette.session.session import Session
 
 ROWS = 2_000
@@ -32,8 +32,8 @@ def table(*columns: str) -> str:
     return f"SELECT {', '.join(columns)}, count(*) FROM t GROUP BY {', '.join(columns)}"
 
 
-def needs(session: Session, *questions: str) -> list[Need]:
-    return [need for text in questions for need in Asked.of(session.curator.schema, text).needs]
+def goals(session: Session, *questions: str) -> list[Goal]:
+    return [goal for text in questions for goal in Question.of(session.curator.schema, text).goals]
 
 
 def numbers(answer: Answer | AnswerTable) -> list[Answer]:
@@ -44,8 +44,8 @@ def numbers(answer: Answer | AnswerTable) -> list[Answer]:
 @pytest.mark.parametrize("columns", [("c2",), ("c0", "c1"), ("c0", "c1", "c2")])
 def test_a_need_that_is_named_twice_is_paid_once(sizes: tuple[int, ...], columns: tuple[str, ...]) -> None:
     session = opened(sizes)
-    once = session._planner.plan(needs(session, table(*columns)))
-    assert session._planner.plan(needs(session, *[table(*columns)] * 3)) == once
+    once = session._planner.plan(goals(session, table(*columns)))
+    assert session._planner.plan(goals(session, *[table(*columns)] * 3)) == once
     before = session.curator.ledger.spent()
     session.ask_many([table(*columns)] * 3)
     assert session.curator.ledger.spent() - before <= once.units
@@ -58,13 +58,13 @@ def test_what_was_paid_for_is_known(warm_start: str, simultaneous: bool, tables:
     """A record about cells keeps a table measured as asked for its one question; nothing else may rely on it."""
     session = opened((12, 9, 30), warm_start=warm_start, simultaneous=simultaneous)
     finer = Knowledge(session._record, session._knowledge.widths, session.tolerance / 2)
-    planner = Planner(finer, Market(session.curator), expect=None)
-    wanted = [*needs(session, *(table(*columns) for columns in tables)), everyone(session.curator.schema)]
-    assert all(finer.state(need) is None for need in wanted)
+    planner = Planner(finer, Pricing(session.curator), expect=None)
+    wanted = [*goals(session, *(table(*columns) for columns in tables)), everyone(session.curator.schema)]
+    assert all(finer.state(goal) is None for goal in wanted)
     order = planner.plan(wanted)
     assert order.directs or warm_start == "none"
     session._record.charge(order, analyst="someone")
-    assert all(finer.state(need) is not None for need in wanted)
+    assert all(finer.state(goal) is not None for goal in wanted)
 
 
 def test_a_tolerance_that_no_noise_meets_is_answered_without_a_promise() -> None:

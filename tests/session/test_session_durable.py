@@ -115,13 +115,13 @@ def test_a_guarded_answer_stays_the_same_after_a_restart(tmp_path: Path) -> None
     """What a guard let pass is recorded; the guard itself ends with its process, and its charge is kept."""
     with opened(tmp_path / "ledger", mq.Budget(rho=50.0, delta=1e-9), noise=SeededNoise(1)) as (curator, session):
         session.ask_many(["smoker", "age >= 60", "region = 'east'"])
-        session._guardian._arm()
-        assert session._guardian.armed
+        session._policy._arm()
+        assert session._policy.armed
         answers = {text: session.ask(text) for text in ("smoker AND region = 'east'", "age >= 60 AND smoker")}
         digest, spent = session._record.transcript.digest, curator.ledger.spent()
     assert "hypothesis" in {answer.source for answer in answers.values()}
     with opened(tmp_path / "ledger", mq.Budget(rho=50.0, delta=1e-9)) as (curator, session):
-        assert not session._guardian.armed
+        assert not session._policy.armed
         assert session._record.transcript.digest == digest
         for text, answer in answers.items():
             assert numbers(session.ask(text)) == numbers(answer)
@@ -165,8 +165,8 @@ def test_two_sessions_of_one_name_may_each_arm_a_guard() -> None:
     with opened(None, mq.Budget(rho=50.0, delta=1e-9)) as (curator, first):
         second = mq.online(curator, alpha=0.05, simultaneous=False)
         for session in (first, second, first):
-            session._guardian._arm()
-            assert session._guardian.armed
+            session._policy._arm()
+            assert session._policy.armed
         assert len({charge.id for charge in curator.ledger.charges() if '"guard"' in charge.description}) == 3
 
 
@@ -344,7 +344,7 @@ def test_random_sessions_keep_their_word(tmp_path: Path, mixed: mq.PrivateTable,
                 answer = session.ask(text)
                 paid, promised = curator.ledger.spent() - spent, "-" not in _promises(answer)
                 assert promised or not paid, f"paid, not promised: {text}"
-                if promised and not session._guardian.armed:
+                if promised and not session._policy.armed:
                     assert abs(paid - foreseen.cost.units) <= max(100, 1e-5 * paid), text
                 if promised:
                     heard.setdefault(text, numbers(answer))
@@ -368,7 +368,7 @@ def test_where_rows_are_public_no_measurement_says_more_about_them(tmp_path: Pat
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_question_with_several_needs_is_promised_once_paid(mixed: mq.PrivateTable, seed: int) -> None:
-    """One charge may buy a part twice as precise for one need and so with one more piece for another."""
+    """One charge may buy a part twice as precise for one goal and so with one more piece for another."""
     budget, noise = mq.Budget(epsilon=0.5, delta=1e-9), Seeded(seed)
     with opened(None, budget, table=mixed, noise=noise, simultaneous=True, alpha=0.1) as (curator, session):
         for question in ("smoker", "age >= 20"):

@@ -15,19 +15,19 @@ from session_gates import GATES
 from gate_tools import one_contribution, tallied
 from maquette.answers.result import AnswerTable
 from maquette.curator import Curator, guard as guards, results
-from maquette.curator.passage import Passage
+from maquette.curator.transaction import Transaction
 from maquette.errors import BudgetExceeded
 from maquette.estimates.dense import DenseModel
 from maquette.privacy import DiscreteGaussian, DiscreteLaplace, Relation
 from maquette.privacy.ledger import SqliteLedger
 from maquette.query import Marginal
 from maquette.session import Session, answering, opening, record
-from maquette.session.guardian import guessed
+from maquette.session.guard_policy import guessed
 from maquette.session.knowledge import Knowledge
 from maquette.session.planner import Planner
 from maquette.session.precision.reading import Reading
-from maquette.session.pricing import Market
-from maquette.session.question import Asked, Need
+from maquette.session.pricing import Pricing
+from maquette.session.question import Goal, Question
 
 Opening = opening._Opening
 Record = record.Record
@@ -48,36 +48,36 @@ def _wrapped(target: Any, name: str, change: Callable[..., Any]) -> Any:
     return _patched(target, name, lambda self, *args, **named: change(original, self, *args, **named))
 
 
-def _true(curator: Curator, need: Need) -> np.ndarray:
-    """What only the doors may see: the exact numbers of a need."""
-    return tallied(curator._engine, need.marginal) / need.marginal.grid
+def _true(curator: Curator, goal: Goal) -> np.ndarray:
+    """What only the doors may see: the exact numbers of a goal."""
+    return tallied(curator._engine, goal.marginal) / goal.marginal.grid
 
 
 def _never_charged() -> Any:
-    return _patched(Passage, "through", lambda self, door, **named: (named["evaluate"](), self.loss(0)))
+    return _patched(Transaction, "through", lambda self, door, **named: (named["evaluate"](), self.loss(0)))
 
 
 def _charge_after_the_draw() -> Any:
-    def through(original: Any, self: Passage, door: str, **named: Any) -> Any:
+    def through(original: Any, self: Transaction, door: str, **named: Any) -> Any:
         arrays = named["evaluate"]()
         return original(self, door, **{**named, "evaluate": lambda: arrays})
 
-    return _wrapped(Passage, "through", through)
+    return _wrapped(Transaction, "through", through)
 
 
 def _answer_before_the_record() -> Any:
-    def through(original: Any, self: Passage, door: str, **named: Any) -> Any:
+    def through(original: Any, self: Transaction, door: str, **named: Any) -> Any:
         with mock.patch.object(self.ledger, "commit", return_value=None):
             return original(self, door, **named)
 
-    return _wrapped(Passage, "through", through)
+    return _wrapped(Transaction, "through", through)
 
 
 def _cache_keyed_on_private_values() -> Any:
     def ask_many(original: Any, self: Session, asked: Any, **named: Any) -> Any:
         memory = self.__dict__.setdefault("_private", {})
-        needs = [need for one in asked for need in Asked.of(self.curator.schema, one).needs]
-        key = str([_true(self.curator, need).tolist() for need in needs])
+        goals = [goal for one in asked for goal in Question.of(self.curator.schema, one).goals]
+        key = str([_true(self.curator, goal).tolist() for goal in goals])
         if key not in memory:
             memory[key] = original(self, asked, **named)
         return memory[key]
@@ -88,20 +88,20 @@ def _cache_keyed_on_private_values() -> Any:
 def _hypothesis_from_the_truth() -> Any:
     def model(original: Any, self: Knowledge, **named: Any) -> Any:
         curator = self.record.curator
-        counts = _true(curator, Need(Marginal(curator.schema, curator.schema.names)))
+        counts = _true(curator, Goal(Marginal(curator.schema, curator.schema.names)))
         return DenseModel(curator.schema, counts / counts.sum())
 
     return _wrapped(Knowledge, "model", model)
 
 
 def _purchase_by_true_counts() -> Any:
-    def direct(original: Any, self: Market, need: Need, *args: Any) -> Any:
-        return original(self, need, *args) * (1 + int(_true(self._curator, need).sum()))
+    def direct(original: Any, self: Pricing, goal: Goal, *args: Any) -> Any:
+        return original(self, goal, *args) * (1 + int(_true(self._curator, goal).sum()))
 
-    def price(original: Any, self: Market, part: Any, precision: float) -> Any:
+    def price(original: Any, self: Pricing, part: Any, precision: float) -> Any:
         return original(self, part, precision * self._curator._engine.rows)
 
-    return _both(_wrapped(Market, "direct", direct), _wrapped(Market, "price", price))
+    return _both(_wrapped(Pricing, "direct", direct), _wrapped(Pricing, "price", price))
 
 
 @contextmanager
@@ -123,9 +123,9 @@ def _warm_start_by_the_true_rows() -> Any:
 
 
 def _stop_when_the_true_error_is_small() -> Any:
-    def plan(original: Any, self: Planner, needs: Any) -> Any:
+    def plan(original: Any, self: Planner, goals: Any) -> Any:
         curator, model, rows = self._knowledge.record.curator, self._knowledge.model(), self._knowledge.rows
-        far = [need for need in needs if np.abs(_true(curator, need) - guessed(need, model, rows)).max() > 1]
+        far = [goal for goal in goals if np.abs(_true(curator, goal) - guessed(goal, model, rows)).max() > 1]
         return original(self, far)
 
     return _wrapped(Planner, "plan", plan)
@@ -134,10 +134,10 @@ def _stop_when_the_true_error_is_small() -> Any:
 def _empty_cells_shown_as_empty() -> Any:
     """A zero-count shortcut: what holds for nobody is answered exactly."""
 
-    def reading(original: Any, self: Any, need: Need) -> Any:
-        seen = original(self, need)
-        true = _true(_CURATOR[-1], need)
-        return seen if need.signed else Reading(np.where(true == 0, 0.0, seen.values), seen.variances, seen.widths)
+    def reading(original: Any, self: Any, goal: Goal) -> Any:
+        seen = original(self, goal)
+        true = _true(_CURATOR[-1], goal)
+        return seen if goal.signed else Reading(np.where(true == 0, 0.0, seen.values), seen.variances, seen.widths)
 
     return _both(_noted(), _wrapped(answering.Numbers, "reading", reading))
 
@@ -160,7 +160,7 @@ def _groups_without_rows_left_out() -> Any:
         answers = original(self, asked, **named)
         for i, (one, answer) in enumerate(zip(asked, answers, strict=True)):
             if isinstance(answer, AnswerTable):
-                counts = _true(self.curator, Asked.of(self.curator.schema, one).needs[0]).reshape(-1)
+                counts = _true(self.curator, Question.of(self.curator.schema, one).goals[0]).reshape(-1)
                 kept = tuple(row for row, count in zip(answer.rows, counts, strict=False) if count)
                 answers[i] = replace(answer, rows=kept)
         return answers
@@ -169,11 +169,11 @@ def _groups_without_rows_left_out() -> Any:
 
 
 def _truth_when_the_budget_is_gone() -> Any:
-    def answer(original: Any, self: Session, asked: Asked, *args: Any) -> Any:
+    def answer(original: Any, self: Session, asked: Question, *args: Any) -> Any:
         told = original(self, asked, *args)
         if isinstance(told, AnswerTable) or told.guarantee is not None:
             return told
-        return replace(told, value=float(_true(self.curator, asked.needs[0]).sum()))
+        return replace(told, value=float(_true(self.curator, asked.goals[0]).sum()))
 
     return _wrapped(Session, "_answer", answer)
 
@@ -232,10 +232,10 @@ def _noise_by_the_true_rows() -> Any:
 
 
 def _one_part_of_a_batch_charged() -> Any:
-    def through(original: Any, self: Passage, door: str, **named: Any) -> Any:
+    def through(original: Any, self: Transaction, door: str, **named: Any) -> Any:
         return original(self, door, **{**named, "events": named["events"][:1]})
 
-    return _wrapped(Passage, "through", through)
+    return _wrapped(Transaction, "through", through)
 
 
 def _noise_used_twice() -> Any:
@@ -250,9 +250,9 @@ def _noise_used_twice() -> Any:
 
 
 def _answers_drift() -> Any:
-    def earliest(original: Any, self: Knowledge, need: Need) -> Any:
+    def earliest(original: Any, self: Knowledge, goal: Goal) -> Any:
         self._settled.clear()
-        found = original(self, need)
+        found = original(self, goal)
         return found and replace(found, moment=self.transcript.moment)
 
     def ask_many(original: Any, self: Session, *args: Any, **named: Any) -> Any:
@@ -266,7 +266,7 @@ def _asked_again_is_measured_again() -> Any:
     def ask_many(original: Any, self: Session, *args: Any, **named: Any) -> Any:
         self._answers.clear()
         self._knowledge._settled.clear()
-        with _patched(Knowledge, "_earliest", lambda self, need: None):
+        with _patched(Knowledge, "_earliest", lambda self, goal: None):
             original(self, *args, **named)
         return original(self, *args, **named)
 
@@ -304,10 +304,10 @@ def _guard_without_noise() -> Any:
 
 
 def _guard_not_charged() -> Any:
-    def through(original: Any, self: Passage, door: str, **named: Any) -> Any:
+    def through(original: Any, self: Transaction, door: str, **named: Any) -> Any:
         return original(self, door, **{**named, "events": [] if door == "guard" else named["events"]})
 
-    return _wrapped(Passage, "through", through)
+    return _wrapped(Transaction, "through", through)
 
 
 MUTANTS: dict[str, tuple[Callable[[], AbstractContextManager[Any]], str]] = {

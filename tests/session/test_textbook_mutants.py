@@ -22,11 +22,11 @@ textbook: Any = importlib.import_module("maquette.session.textbook.online_ic")
 plans: Any = importlib.import_module("maquette.session.textbook.plan")
 guards: Any = importlib.import_module("maquette.curator.guard")
 ledgers: Any = importlib.import_module("maquette.privacy.ledger")
-passages: Any = importlib.import_module("maquette.curator.passage")
+passages: Any = importlib.import_module("maquette.curator.transaction")
 
 _init, _fresh, _calibrated = OnlineIC.__init__, OnlineIC._fresh, guards._calibrated
 _test, _draw_threshold = guards.SparseVector.test, guards.SparseVector._draw_threshold
-_through, _open_guard = passages.Passage.through, ledgers.SqliteLedger.open_guard
+_through, _open_guard = passages.Transaction.through, ledgers.SqliteLedger.open_guard
 
 
 def exact(session: OnlineIC, query: LinearQuery) -> float:
@@ -177,8 +177,8 @@ def _half_threshold_noise() -> Any:
 
 
 def _noise_for_one_hit() -> Any:
-    def calibrated(passage: Any, units: int, hits: int, *facts: Any, **settings: Any) -> Any:
-        return replace(_calibrated(passage, units, 1, *facts, **settings), hits=hits)
+    def calibrated(transaction: Any, units: int, hits: int, *facts: Any, **settings: Any) -> Any:
+        return replace(_calibrated(transaction, units, 1, *facts, **settings), hits=hits)
 
     return patched(guards, "_calibrated", calibrated)
 
@@ -208,7 +208,7 @@ def _free_guard() -> Any:
     def through(self: Any, door: str, *, events: Any, **settings: Any) -> Any:
         return _through(self, door, events=[] if door == "guard" else events, **settings)
 
-    return patched(passages.Passage, "through", through)
+    return patched(passages.Transaction, "through", through)
 
 
 def _rows_not_estimated() -> Any:

@@ -15,7 +15,7 @@ from maquette.estimates.residuals import Residuals
 from maquette.privacy import DiscreteGaussian
 from maquette.query import Marginal
 from maquette.schema import Schema
-from maquette.session.precision.lens import CELLS, cell_lens_of, lens_of
+from maquette.session.precision.view import CELLS, cell_view_of, view_of
 from maquette.session.transcript import Transcript, part_question
 
 SCHEMA = Schema([mq.Integer("age", 0, 99), mq.Boolean("smoker")])
@@ -63,15 +63,15 @@ def test_every_piece_has_one_weight_for_all_its_coefficients() -> None:
 
 def test_every_moment_can_be_read_again() -> None:
     transcript = Transcript(SCHEMA)
-    lens = lens_of(Marginal(SCHEMA, (), mq.where(SCHEMA, "age < 50 AND smoker")))
-    assert transcript.complete(lens) is None
+    view = view_of(Marginal(SCHEMA, (), mq.where(SCHEMA, "age < 50 AND smoker")))
+    assert transcript.complete(view) is None
     transcript.add([measured((), 50.0), measured(("age",), 9e6)])
     transcript.add([measured(("smoker",), 50.0), measured(("age", "smoker"), 9e6)])
-    before = lens.look(transcript.reader())
+    before = view.look(transcript.reader())
     transcript.add([measured(("age",), 1e6), measured(("age",), 2e6)])
-    assert (transcript.complete(lens), transcript.changes(lens, 2)) == (2, [3])
-    assert lens.look(transcript.reader(2)) == before
-    after = lens.look(transcript.reader())
+    assert (transcript.complete(view), transcript.changes(view, 2)) == (2, [3])
+    assert view.look(transcript.reader(2)) == before
+    after = view.look(transcript.reader())
     assert after != before
     assert after[1] < before[1]
     assert transcript.known([("age",)])[("age",)].pieces == 3
@@ -81,8 +81,8 @@ def test_one_histogram_answers_as_its_cells_do() -> None:
     transcript = Transcript(SCHEMA)
     histogram = measured(SCHEMA.names, 30.0, whole=True)
     transcript.add([measured((), 2.0), histogram], cells=True)
-    lens = cell_lens_of(Marginal(SCHEMA, ["smoker"]))
-    values, variances = lens.look(transcript.reader())
+    view = cell_view_of(Marginal(SCHEMA, ["smoker"]))
+    values, variances = view.look(transcript.reader())
     rows = float(transcript.reader()(())[0])
     cells = histogram.values - histogram.values.mean() + rows / 200
     np.testing.assert_allclose(values, cells.sum(axis=0), rtol=1e-9)

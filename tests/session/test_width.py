@@ -15,7 +15,7 @@ from maquette.privacy.interval import sum_half_width
 from maquette.query import Marginal
 from maquette.schema import Schema
 from maquette.session.precision.description import KIND
-from maquette.session.precision.lens import Lens, lens_of
+from maquette.session.precision.view import View, view_of
 from maquette.session.precision.width import DERIVED, STEP, Known, Widths, _chi, laplace_half_width, laplace_sum
 
 SCHEMA = Schema([mq.Integer("age", 0, 9), mq.Boolean("smoker"), mq.Category("town", ["a", "b", "c"])])
@@ -23,11 +23,11 @@ PIECES = [1, 2, 3, 8, 40, 300, 20_000]
 DOUBTS = [-0.1, -1.0, -5.0, -30.0, -400.0]
 
 
-def lens(text: str, *axes: str) -> Lens:
-    return lens_of(Marginal(SCHEMA, axes, mq.where(SCHEMA, text)))
+def view(text: str, *axes: str) -> View:
+    return view_of(Marginal(SCHEMA, axes, mq.where(SCHEMA, text)))
 
 
-def known(of: Lens, pieces: int = 1, variance: float = 1.0) -> dict[Columns, Known]:
+def known(of: View, pieces: int = 1, variance: float = 1.0) -> dict[Columns, Known]:
     return {part: Known(variance, pieces) for part in of.gains}
 
 
@@ -116,7 +116,7 @@ def test_no_adversary_who_chooses_precisions_and_when_to_stop_beats_the_bound() 
 def test_no_adversary_beats_the_bound_of_laplace_noise() -> None:
     runs, pieces, beta = 20_000, 12, 0.2
     errors, deviations, _ = adversary(runs, pieces, 6, "laplace")
-    of, widths = lens("TRUE"), Widths(beta, True, gaussian=False)
+    of, widths = view("TRUE"), Widths(beta, True, gaussian=False)
     unnamed = 2.0**-of.description.bits * DERIVED
     bounds = [
         laplace_half_width(math.sqrt(m), math.sqrt(m), math.log(beta * 6 / (math.pi * m) ** 2 / m))
@@ -223,7 +223,7 @@ def test_the_moments_of_discrete_laplace_noise_are_no_larger_than_those_of_its_s
 
 @pytest.mark.parametrize("pieces", [1, 2, 5])
 def test_the_number_of_rows_in_several_pieces_has_the_width_of_a_sum(pieces: int) -> None:
-    of, widths = lens("TRUE"), Widths(0.5, False, gaussian=False)
+    of, widths = view("TRUE"), Widths(0.5, False, gaussian=False)
     own = math.log(2 / 0.5) / math.sqrt(2)
     assert widths.of(of, known(of)) == pytest.approx(own)
     assert widths.of(of, known(of, pieces=pieces)) >= own * (1 - 1e-12)
@@ -232,17 +232,17 @@ def test_the_number_of_rows_in_several_pieces_has_the_width_of_a_sum(pieces: int
 def test_laplace_widths_stay_finite_for_questions_with_very_long_names() -> None:
     schema = Schema([mq.Integer(f"x{i}", 0, 63) for i in range(3)])
     text = " AND ".join(f"x{i} IN (1, 3, 7, 20, 40, 41)" for i in range(3))
-    of = lens_of(Marginal(schema, (), mq.where(schema, text)))
+    of = view_of(Marginal(schema, (), mq.where(schema, text)))
     assert of.description.bits > 190
     assert 0 < Widths(0.05, True, gaussian=False).of(of, known(of)) < math.inf
-    nameless = lens_of(Marginal(schema, (), mq.LinearQuery.product(schema, {"x0": np.linspace(0, 1, 64) ** 2})))
+    nameless = view_of(Marginal(schema, (), mq.LinearQuery.product(schema, {"x0": np.linspace(0, 1, 64) ** 2})))
     assert Widths(0.05, True, gaussian=False).of(nameless, known(nameless)) == math.inf
 
 
 @pytest.mark.parametrize("gaussian", [True, False])
 @pytest.mark.parametrize("simultaneous", [True, False])
 def test_widths_rise_with_every_variance_and_with_certainty(gaussian: bool, simultaneous: bool) -> None:
-    of = lens("age IN (1, 4, 7) AND smoker AND town <> 'a'")
+    of = view("age IN (1, 4, 7) AND smoker AND town <> 'a'")
     base = known(of)
     width = Widths(0.05, simultaneous, gaussian).of(of, base)
     for part in of.gains:
@@ -254,10 +254,10 @@ def test_widths_rise_with_every_variance_and_with_certainty(gaussian: bool, simu
 
 def test_each_uses_the_normal_quantile_and_all_at_once_the_better_of_two_bounds() -> None:
     each, together = Widths(0.05, False, gaussian=True), Widths(0.05, True, gaussian=True)
-    cell, odd = lens("age = 3 AND smoker"), lens("age IN (1, 4, 7)")
+    cell, odd = view("age = 3 AND smoker"), view("age IN (1, 4, 7)")
     assert each.multiplier(cell, known(cell)) == pytest.approx(1.959964, rel=1e-6)
     assert 4 < together.multiplier(cell, known(cell)) < together.multiplier(odd, known(odd)) < 12
-    assert together.multiplier(odd, known(odd)) < together.multiplier(odd, known(odd), per=lens("TRUE"))
+    assert together.multiplier(odd, known(odd)) < together.multiplier(odd, known(odd), per=view("TRUE"))
     assert together.multiplier(cell, known(cell)) < together.multiplier(cell, known(cell), per=cell)
     # All pieces of all parts count, and whatever names the question.
     uneven = {part: Known(1.0, 1 + i) for i, part in enumerate(cell.gains)}
@@ -268,7 +268,7 @@ def test_each_uses_the_normal_quantile_and_all_at_once_the_better_of_two_bounds(
     assert together.multiplier(odd, rented) == pytest.approx(_chi(doubt, len(rented)))
     assert together.multiplier(odd, rented) >= together.multiplier(odd, known(odd))
     # Weights without a name fall back on all directions of their columns, 10 here.
-    nameless = lens_of(Marginal(SCHEMA, (), mq.LinearQuery.product(SCHEMA, {"age": np.linspace(0, 1, 10) ** 2})))
+    nameless = view_of(Marginal(SCHEMA, (), mq.LinearQuery.product(SCHEMA, {"age": np.linspace(0, 1, 10) ** 2})))
     log_doubt = math.log(0.05 * DERIVED) - (nameless.description.set_bits + KIND) * math.log(2)
     assert together.multiplier(nameless, known(nameless)) == pytest.approx(_chi(log_doubt, 10))
     owned = {part: Known(1.0, 1, lumped=part != ()) for part in nameless.gains}

@@ -67,10 +67,10 @@ class Script(ScriptedNoise):
 def calibrated_once(calibrated: Any) -> Any:
     """The same calibration, remembered: thousands of sessions ask for the same guard."""
 
-    def once(passage: Any, *facts: Any, **settings: Any) -> Any:
-        key = (calibrated, passage.budget, facts, tuple(settings.items()))
+    def once(transaction: Any, *facts: Any, **settings: Any) -> Any:
+        key = (calibrated, transaction.budget, facts, tuple(settings.items()))
         if key not in CALIBRATED:
-            CALIBRATED[key] = calibrated(passage, *facts, **settings)
+            CALIBRATED[key] = calibrated(transaction, *facts, **settings)
         return CALIBRATED[key]
 
     return once

@@ -11,17 +11,17 @@ import timing_checks as checks
 
 from gate_tools import patched, wrapped
 from maquette.curator.deadline import Attempt, Moments
-from maquette.curator.passage import Passage, unpack
+from maquette.curator.transaction import Transaction, unpack
 from maquette.errors import DeadlineMissed, RequestBusy
 from maquette.privacy.ledger import SqliteLedger, store
 
-_on_time = Passage._on_time
+_on_time = Transaction._on_time
 
 
 def _no_wait_after_a_hit() -> Any:
     """Released as soon as it is recorded, where the guard found the answer off."""
 
-    def on_time(self: Passage, ticket: Any, evaluate: Any, moments: Moments, span: Any) -> Any:
+    def on_time(self: Transaction, ticket: Any, evaluate: Any, moments: Moments, span: Any) -> Any:
         seen: list[bool] = []
         clock = self._clock
         until = clock.until
@@ -38,30 +38,30 @@ def _no_wait_after_a_hit() -> Any:
         with patched(clock, "until", wait):
             return _on_time(self, ticket, found, moments, span)
 
-    return patched(Passage, "_on_time", on_time)
+    return patched(Transaction, "_on_time", on_time)
 
 
 def _recorded_when_ready() -> Any:
     """The record is written when the evaluation ends, not at its moment."""
 
-    def on_time(self: Passage, ticket: Any, evaluate: Any, moments: Moments, span: Any) -> Any:
+    def on_time(self: Transaction, ticket: Any, evaluate: Any, moments: Moments, span: Any) -> Any:
         until = self._clock.until
         with patched(self._clock, "until", lambda moment: None if moment == moments.decided else until(moment)):
             return _on_time(self, ticket, evaluate, moments, span)
 
-    return patched(Passage, "_on_time", on_time)
+    return patched(Transaction, "_on_time", on_time)
 
 
 def _waits_from_where_it_is() -> Any:
     """The deadline counts from the end of the evaluation."""
 
-    def on_time(self: Passage, ticket: Any, evaluate: Any, moments: Moments, span: Any) -> Any:
+    def on_time(self: Transaction, ticket: Any, evaluate: Any, moments: Moments, span: Any) -> Any:
         recorded, hit = evaluate()
         self.ledger.commit(ticket, recorded, hit=hit)
         self._clock.until(self._clock.monotonic() + checks.DEADLINE)
         return unpack(recorded)
 
-    return patched(Passage, "_on_time", on_time)
+    return patched(Transaction, "_on_time", on_time)
 
 
 def _late_evaluation_is_released() -> Any:
@@ -78,10 +78,10 @@ def _late_evaluation_is_released() -> Any:
 def _late_is_released() -> Any:
     """A late record is let pass."""
 
-    def on_time(self: Passage, ticket: Any, evaluate: Any, moments: Moments, span: Any) -> Any:
+    def on_time(self: Transaction, ticket: Any, evaluate: Any, moments: Moments, span: Any) -> Any:
         return _on_time(self, ticket, evaluate, Moments(moments.decided, float(10**9)), span)
 
-    return patched(Passage, "_on_time", on_time)
+    return patched(Transaction, "_on_time", on_time)
 
 
 def _late_is_refused_and_kept() -> Any:
@@ -92,7 +92,7 @@ def _late_is_refused_and_kept() -> Any:
 def _late_is_recorded_at_the_end() -> Any:
     """A late evaluation is refused, and then recorded when it ends."""
 
-    def on_time(self: Passage, ticket: Any, evaluate: Any, moments: Moments, span: Any) -> Any:
+    def on_time(self: Transaction, ticket: Any, evaluate: Any, moments: Moments, span: Any) -> Any:
         def kept() -> Any:
             recorded, hit = evaluate()
             if self._clock.monotonic() >= moments.decided:
@@ -102,7 +102,7 @@ def _late_is_recorded_at_the_end() -> Any:
         with patched(SqliteLedger, "withhold", lambda self, ticket: None):
             return _on_time(self, ticket, kept, moments, span)
 
-    return patched(Passage, "_on_time", on_time)
+    return patched(Transaction, "_on_time", on_time)
 
 
 def _withheld_for_this_life_only() -> Any:
@@ -124,7 +124,7 @@ def _without_the_hit(original: Callable[..., Any], self: Any, connection: Any, t
 def _failure_is_told() -> Any:
     """What is raised behind the wall is raised in front of it."""
 
-    def on_time(self: Passage, ticket: Any, evaluate: Any, moments: Moments, span: Any) -> Any:
+    def on_time(self: Transaction, ticket: Any, evaluate: Any, moments: Moments, span: Any) -> Any:
         try:
             recorded, hit = evaluate()
         finally:
@@ -132,11 +132,11 @@ def _failure_is_told() -> Any:
         self.ledger.commit(ticket, recorded, hit=hit)
         return unpack(recorded)
 
-    return patched(Passage, "_on_time", on_time)
+    return patched(Transaction, "_on_time", on_time)
 
 
 def _failure_is_the_cause() -> Any:
-    def on_time(self: Passage, ticket: Any, evaluate: Any, moments: Moments, span: Any) -> Any:
+    def on_time(self: Transaction, ticket: Any, evaluate: Any, moments: Moments, span: Any) -> Any:
         failures: list[BaseException] = []
 
         def noted() -> Any:
@@ -151,7 +151,7 @@ def _failure_is_the_cause() -> Any:
         except DeadlineMissed as refusal:
             raise refusal from (failures or [None])[0]
 
-    return patched(Passage, "_on_time", on_time)
+    return patched(Transaction, "_on_time", on_time)
 
 
 def _all_costs(_: Path) -> None:

@@ -87,7 +87,7 @@ def test_what_is_late_is_not_recorded_when_it_ends_at_last() -> None:
 
 def test_what_is_late_before_its_turn_never_begins() -> None:
     scene = Scene()
-    with scene.curator._passage._one_at_a_time:  # somebody else's question
+    with scene.curator._transaction._one_at_a_time:  # somebody else's question
         scene.clock.hanging = True
         assert scene.taken(lambda: scene.curator.measure(AGE, epsilon=0.1)) == pytest.approx(DEADLINE)
         scene.clock.hanging = False

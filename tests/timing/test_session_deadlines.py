@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import maquette as mq
 from maquette.cli import app
-from maquette.curator import passage
+from maquette.curator import transaction
 from maquette.errors import MISSED, DeadlineMissed
 
 RNG = np.random.default_rng(3)
@@ -84,24 +84,24 @@ def test_a_late_measurement_is_paid_for_and_not_found_again(tmp_path: Path, wher
 
 def test_a_guard_that_opens_late_leaves_its_session_in_order() -> None:
     scene, session = opened()
-    guardian = session._guardian
+    policy = session._policy
     spent = scene.curator.ledger.spent()
     scene.recording = 2.0
     with scene.curator.within(DEADLINE):
-        guardian._arm()
-    assert not guardian.armed
+        policy._arm()
+    assert not policy.armed
     assert scene.curator.ledger.spent() > spent
     scene.recording = 0.0
     with scene.curator.within(DEADLINE):
-        guardian._arm()
-    assert guardian.armed
+        policy._arm()
+    assert policy.armed
     assert session.ask(SECOND).guarantee is not None  # type: ignore[union-attr]
 
 
 def test_a_late_test_vouches_for_nothing() -> None:
     scene, session = opened()
     with scene.curator.within(DEADLINE):
-        session._guardian._arm()
+        session._policy._arm()
     scene.engine.cost = 2.0
     with pytest.raises(DeadlineMissed):  # the test was late, so that the number was to be measured, which was late too
         session.ask(SECOND)
@@ -118,7 +118,7 @@ def test_the_prompt_takes_a_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyP
     Path("people.csv").write_text("age,smoker\n" + "\n".join(lines))
     SCHEMA.save("people.toml")
     clock = FakeClock()
-    monkeypatch.setattr(passage, "SystemClock", lambda: clock)
+    monkeypatch.setattr(transaction, "SystemClock", lambda: clock)
     typed = ["online", "people.csv", "--schema", "people.toml", "--epsilon", "5", "--rows", "4000", "--alpha", "0.1"]
     runner = CliRunner()
     said = runner.invoke(app, [*typed, "--deadline", "2.5", "--json"], input="age < 3\n")

@@ -13,7 +13,7 @@ import pytest
 
 import maquette as mq
 from maquette.curator import Curator
-from maquette.errors import MISSED, DeadlineMissed
+from maquette.errors import DeadlineMissed
 
 DEADLINE = 1.0
 DECIDED = 0.75  # of a deadline: the rest is for the record
@@ -77,7 +77,7 @@ class Scene:
         self.clock = clock or FakeClock()
         table = mq.open_table(ROWS if rows is None else rows, SCHEMA)
         self.curator = Curator(table, mq.Budget(epsilon=100.0), ledger=path, deadline=deadline, max_rows=1_000)
-        self.curator._passage._clock = self.clock
+        self.curator._transaction._clock = self.clock
         self.engine = SlowEngine(self.curator._engine, self.clock)
         self.curator._engine = self.engine
         self.commits: list[float] = []
@@ -155,7 +155,7 @@ def never_told(scene: Scene, request: str) -> None:
     for deadline in (None, 1_000.0):
         with pytest.raises(DeadlineMissed) as caught, curator.within(deadline):
             curator.measure(AGE, epsilon=0.1, request=request)
-        assert str(caught.value) == MISSED
+        assert str(caught.value) == str(DeadlineMissed())
     assert curator.ledger.spent() == spent
     curator.ledger.verify()
 
@@ -173,7 +173,7 @@ def late_evaluation_is_never_told(path: Path) -> None:
         with pytest.raises(DeadlineMissed) as caught:
             scene.curator.measure(AGE, epsilon=0.1, request="late")
         assert scene.clock.now - start == pytest.approx(DEADLINE)
-    assert str(caught.value) == MISSED
+    assert str(caught.value) == str(DeadlineMissed())
     scene.curator.measure(AGE, epsilon=0.1)  # waits for what was left of the first
     _gone_for_ever(scene, path)
 
@@ -184,7 +184,7 @@ def late_record_is_never_told(path: Path) -> None:
     scene.recording = 1.0
     with pytest.raises(DeadlineMissed) as caught:
         scene.curator.measure(AGE, epsilon=0.1, request="late")
-    assert str(caught.value) == MISSED
+    assert str(caught.value) == str(DeadlineMissed())
     scene.recording = 0.0
     _gone_for_ever(scene, path)
 
@@ -209,7 +209,7 @@ def failures_look_like_lateness() -> None:
         with pytest.raises(DeadlineMissed) as caught:
             scene.curator.measure(AGE, epsilon=0.1, request="failed")
         assert scene.clock.now - start == pytest.approx(DEADLINE)
-        assert str(caught.value) == MISSED
+        assert str(caught.value) == str(DeadlineMissed())
         assert caught.value.__cause__ is caught.value.__context__ is None
         never_told(scene, "failed")
 

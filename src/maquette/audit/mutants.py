@@ -85,7 +85,7 @@ def _wrapped(owner: Any, name: str, original: Any, change: Wrap) -> Any:
 
 
 RELATION = "maquette.privacy.relation:Relation"
-THROUGH = "maquette.curator.passage:Passage.through"
+THROUGH = "maquette.curator.transaction:Transaction.through"
 NOISE = "maquette.curator.noise"
 SPARSE = "maquette.curator.sparse_vector:SparseVector"
 ACCOUNTANT = "maquette.privacy.accountant:AdditiveAccountant"

@@ -2,7 +2,7 @@
 
 Exit codes: 0 done, 1 refused (the message says why), 2 wrong usage, 3 the budget does not suffice, 130 interrupted.
 With --json, standard output holds the result or nothing, and every line of standard error is an object: an error
-(error, message, happened, expected, what_to_do, exit_code) or a warning (warning, message).
+(error, message, happened, expected, advice, exit_code) or a warning (warning, message).
 """
 
 from __future__ import annotations
@@ -64,7 +64,9 @@ def main() -> None:
         tell_error(error, as_json)
         sys.exit(exit_code(error))
     except OSError as error:  # a full disk, a folder that may not be written to
-        refused = DataError(f"{error.filename or 'a file'!r}: {error.strerror or error}; see to it and try again")
+        refused = DataError(
+            f"{error.filename or 'a file'!r}: {error.strerror or error}", advice="see to it and try again"
+        )
         tell_error(refused, as_json)
         sys.exit(exit_code(refused))
     except _Usage as error:

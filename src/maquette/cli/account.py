@@ -84,7 +84,9 @@ def _is_release(path: Path) -> bool:
         with path.open("rb") as file:
             return file.read(2) == b"PK"
     except OSError as error:
-        raise UnreadableSource(f"{str(path)!r} cannot be read ({error.strerror}); give a release or a ledger") from None
+        raise UnreadableSource(
+            f"{str(path)!r} cannot be read ({error.strerror})", advice="give a release or a ledger"
+        ) from None
 
 
 def _refuse_for_a_release(*, anchor: Path | None, recover: bool) -> None:
@@ -133,7 +135,8 @@ def _release_facts(path: Path, ledger: Path | None, digest: str | None) -> dict[
         if not found or account.spent < (certificate.ledger_units or certificate.units):
             raise LedgerMismatch(
                 f"the charges of {str(path)!r} are not in {str(ledger)!r}: the release was paid from another ledger, "
-                "or one of the two was changed. Look for the ledger that paid for it."
+                "or one of the two was changed",
+                advice="Look for the ledger that paid for it",
             )
         checked.append("every charge is in the ledger")
     return {

@@ -131,7 +131,7 @@ def _reply(session: Session, line: str, analyst: str, json: bool) -> None:
 
 def _question(rest: str) -> str:
     if not rest.strip():
-        raise QueryError("nothing to explain; expected a question, as in .explain SELECT count(*) FROM t")
+        raise QueryError("nothing to explain", expected="a question, as in .explain SELECT count(*) FROM t")
     return rest
 
 

@@ -105,13 +105,13 @@ def check_out(path: Path) -> None:
 
     folder = path.parent
     if path.is_dir():
-        raise DataError(f"{str(path)!r} is a folder; give the name of a file. Nothing was charged.")
+        raise DataError(f"{str(path)!r} is a folder", advice="give the name of a file. Nothing was charged.")
     if not folder.is_dir():
         raise DataError(
-            f"there is no folder {str(folder)!r} to write {path.name!r} to; create it. Nothing was charged."
+            f"there is no folder {str(folder)!r} to write {path.name!r} to", advice="create it. Nothing was charged."
         )
     if not os.access(path if path.exists() else folder, os.W_OK):
-        raise DataError(f"{str(path)!r} cannot be written: permission denied. Nothing was charged.")
+        raise DataError(f"{str(path)!r} cannot be written: permission denied", advice="Nothing was charged")
 
 
 def ledger_of(source: str) -> Path:

@@ -97,7 +97,7 @@ def _read(path: Path) -> object:
     from maquette.errors import UnreadableSource
 
     if not path.is_file():
-        raise UnreadableSource(f"there is no file {str(path)!r}; expected a CSV or Parquet file")
+        raise UnreadableSource(f"there is no file {str(path)!r}", expected="a CSV or Parquet file")
     reader = "read_parquet(?)" if path.suffix == ".parquet" else "read_csv(?, header = true, all_varchar = true)"
     try:
         with duckdb.connect() as engine:
@@ -105,5 +105,5 @@ def _read(path: Path) -> object:
     except duckdb.Error:
         # The engine's message may quote rows.
         raise UnreadableSource(
-            f"cannot read {str(path)!r}: it is not a well-formed table. Check it with the tool that wrote it"
+            f"cannot read {str(path)!r}: it is not a well-formed table", advice="Check it with the tool that wrote it"
         ) from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 import warnings
 from typing import TextIO
@@ -28,20 +27,20 @@ def exit_code(error: MaquetteError) -> int:
 def tell_error(error: MaquetteError, as_json: bool) -> None:
     """Say what was refused."""
     if as_json:
-        tell_json({**_parts(error.code, str(error), exit_code(error)), **_numbers(error)})
+        tell_json({**_facts(error), **_numbers(error)})
     else:
         typer.echo(f"error ({error.code}): {error}", err=True)
 
 
 def tell_usage(message: str, code: int) -> None:
     """Say what was typed wrong, to a program."""
-    tell_json(_parts("usage", message, code))
+    tell_json({"error": "usage", "message": message, "exit_code": code})
 
 
 def tell_interrupt(what: str, as_json: bool) -> None:
     """Say what an interrupt left behind."""
     if as_json:
-        tell_json(_parts("interrupted", what, INTERRUPTED))
+        tell_json({"error": "interrupted", "message": what, "exit_code": INTERRUPTED})
     else:
         typer.echo(f"interrupted: {what}", err=True)
 
@@ -68,18 +67,14 @@ def warn(  # noqa: PLR0917 (the parameters are those of warnings.showwarning)
         typer.echo(warnings.formatwarning(message, category, filename, lineno, line), err=True, nl=False)
 
 
-def _parts(code: str, message: str, status: int) -> dict[str, object]:
-    """A message by its parts: what happened, what was expected, what to do; those it has, and the whole of it."""
-    happened, *rest = re.split(r"[;.] (?=[A-Za-z`])", message)
-    expected = [part for part in rest if part.startswith("expected ")]
-    advice = [part for part in rest if part not in expected]
+def _facts(error: MaquetteError) -> dict[str, object]:
     return {
-        "error": code,
-        "message": message,
-        "happened": happened,
-        "expected": "; ".join(part.removeprefix("expected ") for part in expected) or None,
-        "what_to_do": "; ".join(advice) or None,
-        "exit_code": status,
+        "error": error.code,
+        "message": str(error),
+        "happened": error.happened,
+        "expected": error.expected,
+        "advice": error.advice,
+        "exit_code": exit_code(error),
     }
 
 

@@ -1,8 +1,8 @@
 from .compile import Question as Question
 from .curator import Curator as Curator
 from .deadline import Deadline as Deadline
-from .desk import Law as Law, Mechanism as Mechanism
 from .guard import Guard as Guard
+from .intake import Law as Law, Mechanism as Mechanism
 from .lazy_guard import LazyGuard as LazyGuard
 from .lottery import Drawn as Drawn, Lottery as Lottery
 from .noise import ExactNoise as ExactNoise, NoiseSource as NoiseSource, round_scale_up as round_scale_up

@@ -120,8 +120,9 @@ class Compiler:
             case given.OfHistogram():
                 return self._function(form)
         raise QueryError(
-            f"a door was given {type(form).__name__} for a question; expected columns, a linear query, a marginal, "
-            "contrasts, or an object whose `form` is one of maquette.query.forms"
+            f"a door was given {type(form).__name__} for a question",
+            expected="columns, a linear query, a marginal, "
+            "contrasts, or an object whose `form` is one of maquette.query.forms",
         )
 
     def _cells(self, form: given.Cells) -> Compiled:
@@ -217,7 +218,7 @@ class Compiler:
                 f"columns, got {tuple(matrix.shape[1] for matrix in matrices)}"
             )
         if any(int(m.min(initial=0)) < -LARGEST or int(m.max(initial=0)) > LARGEST for m in matrices):
-            raise QueryError(f"an entry of these contrasts exceeds {LARGEST:,}; use coarser matrices")
+            raise QueryError(f"an entry of these contrasts exceeds {LARGEST:,}", advice="use coarser matrices")
         own = [frozen(matrix) for matrix in matrices]
         return _contrasted(table, own, [gains_of(matrix) for matrix in own])
 
@@ -304,7 +305,7 @@ class Compiler:
 def asked_of(schema: Schema, question: Question) -> given.Asked:
     """What a question is about, built for this schema: columns and linear queries become marginals."""
     if getattr(question, "schema", schema) != schema:
-        raise QueryError("a question was built for another schema; build it from curator.schema")
+        raise QueryError("a question was built for another schema", advice="build it from curator.schema")
     if isinstance(question, LinearQuery) or not hasattr(question, "form"):
         return marginal_of(schema, question)
     return question
@@ -319,7 +320,7 @@ def _summed(facts: _Facts, weight: LinearQuery) -> Summed | None:
     tops = {name: int(part.max()) for name, part in parts.items()}
     high = constant + sum(tops.values())
     if constant < 0 or high > weight.grid or any(int(part.min()) < 0 for part in parts.values()):
-        raise QueryError("a row would weigh less than 0 or more than 1; a linear query weighs rows in [0, 1]")
+        raise QueryError("a row would weigh less than 0 or more than 1", advice="a linear query weighs rows in [0, 1]")
     own = {name: frozen(part) for name, part in parts.items()}
     return Summed(**facts._asdict(), moves=Moves(constant, high, 1), constant=constant, parts=own, tops=tops)
 
@@ -327,10 +328,12 @@ def _summed(facts: _Facts, weight: LinearQuery) -> Summed | None:
 def _contrasted(inner: Compiled, matrices: Sequence[Integers], gains: Sequence[Gains]) -> Contrasted:
     all_gains = together(gains)
     if all_gains[0] * inner.moves.size > LARGEST:
-        raise QueryError(f"the weights of these contrasts exceed {LARGEST:,}; use coarser matrices")
+        raise QueryError(f"the weights of these contrasts exceed {LARGEST:,}", advice="use coarser matrices")
     shape = tuple(len(matrix) for matrix in matrices)
     if math.prod(shape) > MAX_OUTPUT:
-        raise QueryError(f"these contrasts have {math.prod(shape):,} values, more than {MAX_OUTPUT:,}; use fewer rows")
+        raise QueryError(
+            f"these contrasts have {math.prod(shape):,} values, more than {MAX_OUTPUT:,}", advice="use fewer rows"
+        )
     moves = Moves(
         inner.moves.low, inner.moves.high, math.prod(shape), everywhere=inner.moves.everywhere, gains=all_gains
     )
@@ -393,8 +396,8 @@ def _refuse_inexact(terms: Sequence[Term]) -> None:
     whole = all(t.coefficient.is_integer() and all((f == np.rint(f)).all() for f in t.factors.values()) for t in terms)
     if not total < (WHOLE if whole else LOST / steps):
         raise QueryError(
-            f"the products of this question reach {total:.3g} before they cancel, too large to add exactly; write it "
-            "with weights in [0, 1]"
+            f"the products of this question reach {total:.3g} before they cancel, too large to add exactly",
+            advice="write it with weights in [0, 1]",
         )
 
 

@@ -22,15 +22,15 @@ from maquette.curator import plain
 from maquette.curator.compile import Question
 from maquette.curator.compiled import tally
 from maquette.curator.deadline import Deadline, Work
-from maquette.curator.desk import Desk, Law, Mechanism
 from maquette.curator.guard import Guard, Questions
+from maquette.curator.intake import Intake, Law, Mechanism
 from maquette.curator.lazy_guard import LazyGuard
 from maquette.curator.lottery import Lottery
 from maquette.curator.noise import NoiseSource
-from maquette.curator.passage import Arrays, digest, unpack
 from maquette.curator.results import Chosen, Errors, Measurement
 from maquette.curator.scores import Scorer, absolute_total, check_reach, reach, rounded_to
 from maquette.curator.table import PrivateTable
+from maquette.curator.transaction import Arrays, digest, unpack
 from maquette.errors import QueryError
 from maquette.privacy import Budget, Kind, Loss
 from maquette.privacy.ledger import Ledger
@@ -40,7 +40,7 @@ CUSTODIAN = "custodian"
 BLOCK = 4096  # candidates scored at once
 
 
-class Curator(Desk):
+class Curator(Intake):
     """Keeps a private table and one budget.
 
     `ledger` is a file (default: in memory), `anchor` a second small file, best kept elsewhere, that betrays a ledger
@@ -87,26 +87,26 @@ class Curator(Desk):
     @property
     def ledger(self) -> Ledger:
         """The account of everything charged."""
-        return self._passage.ledger
+        return self._transaction.ledger
 
     @property
     def spent(self) -> Loss:
         """What has been charged so far, at the budget's delta."""
-        return self._passage.loss(self.ledger.spent())
+        return self._transaction.loss(self.ledger.spent())
 
     @property
     def remaining(self) -> Loss:
         """What a single further access may still cost."""
-        return self._passage.loss(self.budget.limit - self.ledger.spent())
+        return self._transaction.loss(self.budget.limit - self.ledger.spent())
 
     @property
     def charged_here(self) -> frozenset[str]:
         """The ids of the last requests that this thread made, some of which are charges on the ledger."""
-        return frozenset(self._passage.charged_here)
+        return frozenset(self._transaction.charged_here)
 
     def cost_of(self, measurements: Sequence[Measurement]) -> Loss:
         """What several measurements cost together."""
-        return self._passage.loss(sum(measurement.cost.units for measurement in measurements))
+        return self._transaction.loss(sum(measurement.cost.units for measurement in measurements))
 
     def recall(self, request: str) -> tuple[NDArray[np.int64], ...] | None:
         """What an answered request released, as it was recorded; free, and None where there is no answer."""
@@ -120,7 +120,7 @@ class Curator(Desk):
         it what is done with an answer, and tell nothing before it has ended. A second question in it begins when the
         first is released.
         """
-        return self._passage.within(deadline)
+        return self._transaction.within(deadline)
 
     def close(self) -> None:
         """Close the ledger; the curator answers no more."""
@@ -182,7 +182,7 @@ class Curator(Desk):
             drawn = self._draws(events, [m.cells for m in marginals])
             return [tally(self._engine, m) + next(drawn).reshape(m.shape) for m in marginals]
 
-        arrays, _ = self._passage.through(
+        arrays, _ = self._transaction.through(
             "measure",
             events=events,
             public={
@@ -195,7 +195,7 @@ class Curator(Desk):
             analyst=analyst,
             work=Work.of(self.schema, marginals),
         )
-        costs = [self._passage.loss(self.budget.accountant.units(event)) for event in events]
+        costs = [self._transaction.loss(self.budget.accountant.units(event)) for event in events]
         return tuple(
             Measurement(cast("Marginal | Contrasts", question), array / m.grid, event, cost, m.grid)
             for question, m, array, event, cost in zip(asked, marginals, arrays, events, costs, strict=True)
@@ -235,7 +235,7 @@ class Curator(Desk):
             ]
             return [np.array(distances, dtype=np.int64) + self._draw(event, len(distances))]
 
-        (values,), cost = self._passage.through(
+        (values,), cost = self._transaction.through(
             "measure_error",
             events=[event],
             public={"questions": [m.key for m in marginals], "answers": digest(public)},
@@ -275,7 +275,7 @@ class Curator(Desk):
         """
         over, signed = plain.one_of(over, ("cells", "marginals"), "over"), bool(signed)
         if signed and over == "marginals":
-            raise QueryError('a whole marginal has no single direction; use signed=True with over="cells"')
+            raise QueryError("a whole marginal has no single direction", advice='use signed=True with over="cells"')
         marginals = self._compiled(questions)
         public = self._public(marginals, answers)
         scorer = Scorer(self.relation, marginals, public, weights=weights, penalties=penalties, over=over)
@@ -376,7 +376,7 @@ class Curator(Desk):
         the argument is in `Guard`.
         """
         return Guard.open(
-            self._passage,
+            self._transaction,
             self._engine,
             Questions(self._compile, self.relation),
             self._noise,
@@ -404,7 +404,7 @@ class Curator(Desk):
         budget with accounting="basic" and experimental=True. The argument is in `LazyGuard`.
         """
         return LazyGuard.open(
-            self._passage,
+            self._transaction,
             self._engine,
             Questions(self._compile, self.relation),
             self._noise,
@@ -422,8 +422,10 @@ class Curator(Desk):
         """
         marginals = self._compiled(questions)
         if any(m.moves.gains is not None for m in marginals):
-            raise QueryError("a lottery is over cells of marginals; give marginals, columns or linear queries")
-        return Lottery(self._passage, self._engine, self.relation, self._noise, marginals=marginals, between=between)
+            raise QueryError("a lottery is over cells of marginals", advice="give marginals, columns or linear queries")
+        return Lottery(
+            self._transaction, self._engine, self.relation, self._noise, marginals=marginals, between=between
+        )
 
     def choose(self, scores: NDArray[np.int64], scale: Fraction) -> int:
         """An index of probability proportional to exp(score / scale), by the curator's own exact randomness.

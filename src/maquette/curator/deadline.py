@@ -116,18 +116,18 @@ class Work:
 def check_deadline(deadline: object, max_rows: object) -> None:
     """Refuse a deadline that makes no sense, before anything is charged."""
     if max_rows is not None and (isinstance(max_rows, bool) or not isinstance(max_rows, int) or max_rows < 1):
-        raise QueryError(f"max_rows is {max_rows!r}; expected a whole number of rows that the table will not exceed")
+        raise QueryError(f"max_rows is {max_rows!r}", expected="a whole number of rows that the table will not exceed")
     if deadline == "auto":
         if max_rows is None:
             raise QueryError(
-                'deadline="auto" is computed from declared numbers and none was declared; expected '
-                "Curator(..., max_rows=...), a public number of rows that the table will not exceed, or a deadline in "
-                "seconds"
+                'deadline="auto" is computed from declared numbers and none was declared',
+                expected="Curator(..., max_rows=...), a public number of rows that the table will not exceed, or a deadline "
+                "in seconds",
             )
     elif deadline is not None:
         number = isinstance(deadline, int | float) and not isinstance(deadline, bool)
         if not number or not isfinite(deadline) or not 0 < deadline <= LONGEST:  # type: ignore[arg-type, operator]
-            raise QueryError(f'deadline is {deadline!r}; expected seconds, {LONGEST:g} at most, or "auto"')
+            raise QueryError(f"deadline is {deadline!r}", expected=f'seconds, {LONGEST:g} at most, or "auto"')
 
 
 def seconds(deadline: Deadline, max_rows: int | None, work: Work) -> float:

@@ -15,10 +15,10 @@ from maquette.curator.compile import Compiler, asked_of
 from maquette.curator.compiled import Compiled, tally
 from maquette.curator.deadline import Work
 from maquette.curator.noise import NoiseSource, check_gaussian, check_laplace
-from maquette.curator.passage import Arrays, Passage, digest
 from maquette.curator.results import Tested
 from maquette.curator.sparse_vector import Settings, SparseVector, concentrated, resampled, unresampled
 from maquette.curator.table import Engine
+from maquette.curator.transaction import Arrays, Transaction, digest
 from maquette.errors import BudgetError, QueryError
 from maquette.privacy import UNITS_PER_ONE, Loss, Relation
 from maquette.query import Asked, LinearQuery
@@ -43,7 +43,9 @@ class Questions:
         """The question as the wall evaluates it."""
         m = self._compile(asked_of(self._compile.schema, question))
         if m.moves.gains is not None or self._relation.one_cell(m) > self.most(m.grid):
-            raise QueryError("a guard tests counts: a row may add at most 1; ask for contrasts and amounts by measure")
+            raise QueryError(
+                "a guard tests counts: a row may add at most 1", advice="ask for contrasts and amounts by measure"
+            )
         return m
 
 
@@ -59,7 +61,7 @@ class Guard:
 
     def __init__(
         self,
-        passage: Passage,
+        transaction: Transaction,
         engine: Engine,
         questions: Questions,
         vector: SparseVector,
@@ -68,7 +70,7 @@ class Guard:
         analyst: str,
         cost: Loss,
     ) -> None:
-        self._passage = passage
+        self._transaction = transaction
         self._engine = engine
         self._questions = questions
         self._vector = vector
@@ -80,7 +82,7 @@ class Guard:
     @classmethod
     def open(
         cls,
-        passage: Passage,
+        transaction: Transaction,
         engine: Engine,
         questions: Questions,
         noise: NoiseSource,
@@ -97,8 +99,10 @@ class Guard:
         threshold, hits, numeric = plain.number(threshold, "threshold"), plain.whole(hits, "hits"), bool(numeric)
         refreshed = None if refreshed is None else bool(refreshed)
         if not 0 < threshold <= MAX_THRESHOLD:
-            raise QueryError(f"threshold is {threshold!r}; expected a positive number of rows, {MAX_THRESHOLD} at most")
-        settings = _calibrated(passage, units, hits, questions.most(GRID), numeric=numeric, refreshed=refreshed)
+            raise QueryError(
+                f"threshold is {threshold!r}", expected=f"a positive number of rows, {MAX_THRESHOLD} at most"
+            )
+        settings = _calibrated(transaction, units, hits, questions.most(GRID), numeric=numeric, refreshed=refreshed)
         name = plain.text(request, "request") if request else f"guard:{uuid.uuid4().hex}"
         drawn: list[SparseVector] = []
 
@@ -106,7 +110,7 @@ class Guard:
             drawn.append(SparseVector(settings, math.ceil(threshold * GRID), noise))
             return []
 
-        _, cost = passage.through(
+        _, cost = transaction.through(
             "guard",
             events=[settings.event],
             public={"threshold": threshold, "hits": hits, "numeric": numeric, "refreshed": settings.refreshed},
@@ -114,15 +118,15 @@ class Guard:
             request=name,
             analyst=analyst,
         )
-        passage.ledger.open_guard(name, hits=hits)
+        transaction.ledger.open_guard(name, hits=hits)
         if not drawn:  # it was paid for, and interrupted before it opened
             evaluate()
-        return cls(passage, engine, questions, drawn[0], name=name, analyst=analyst, cost=cost)
+        return cls(transaction, engine, questions, drawn[0], name=name, analyst=analyst, cost=cost)
 
     @property
     def hits_left(self) -> int:
         """How many more answers may be found wrong before the guard is sealed."""
-        return self._passage.ledger.hits_left(self._name)
+        return self._transaction.ledger.hits_left(self._name)
 
     @property
     def sealed(self) -> bool:
@@ -136,11 +140,13 @@ class Guard:
         m = self._questions.compiled(question)
         public = plain.array(answer)
         if public.shape != m.shape or not np.isfinite(public).all() or (np.abs(public) > MAX_THRESHOLD).any():
-            raise QueryError(f"the public answer must be finite, in counts, of shape {m.shape}; got {public.shape}")
+            raise QueryError(
+                f"the public answer must be finite, in counts, of shape {m.shape}", advice=f"got {public.shape}"
+            )
         numeric = self._vector.settings.answer is not None
         if numeric and m.cells != 1:
             raise QueryError(
-                "a numeric guard tests one number at a time; open it with numeric=False for whole marginals"
+                "a numeric guard tests one number at a time", advice="open it with numeric=False for whole marginals"
             )
         rounded = np.rint(public * GRID).astype(np.int64)
 
@@ -151,7 +157,7 @@ class Guard:
             return [np.array([outcome.above, outcome.value or 0], dtype=np.int64)]
 
         with self._in_turn:  # a test holds one hit while it runs; without turns, two tests could seem to be two hits
-            arrays, _ = self._passage.through(
+            arrays, _ = self._transaction.through(
                 "guard.test",
                 events=[],
                 public={
@@ -175,17 +181,19 @@ class Guard:
 
 
 def _calibrated(
-    passage: Passage, units: int, hits: int, sensitivity: int, *, numeric: bool, refreshed: bool | None
+    transaction: Transaction, units: int, hits: int, sensitivity: int, *, numeric: bool, refreshed: bool | None
 ) -> Settings:
     """The least noise whose cost is at most `units`, by bisection on the size of the guard."""
-    accountant = passage.budget.accountant
+    accountant = transaction.budget.accountant
     if accountant.currency == "pure":
         form = resampled if refreshed or (refreshed is None and hits < UNREFRESHED_FROM) else unresampled
 
         def build(size: Fraction) -> Settings:
             return form(epsilon=size, hits=hits, sensitivity=sensitivity, numeric=numeric)
     elif refreshed is False:
-        raise BudgetError("one threshold for all hits needs a pure budget; leave `refreshed` out under delta > 0")
+        raise BudgetError(
+            "one threshold for all hits needs a pure budget", advice="leave `refreshed` out under delta > 0"
+        )
     else:
 
         def build(size: Fraction) -> Settings:

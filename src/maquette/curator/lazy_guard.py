@@ -13,9 +13,9 @@ from maquette.curator.compiled import tally
 from maquette.curator.deadline import Work
 from maquette.curator.guard import GRID, MAX_THRESHOLD, Questions
 from maquette.curator.noise import NoiseSource, check_laplace, round_scale_up
-from maquette.curator.passage import Arrays, Passage, digest
 from maquette.curator.results import Tested
 from maquette.curator.table import Engine
+from maquette.curator.transaction import Arrays, Transaction, digest
 from maquette.errors import BudgetError, DeadlineMissed, QueryError, RequestBusy, RequestConflict, RequestLost
 from maquette.privacy import UNITS_PER_ONE, LazyRounds, Loss, float_down, lazy_rate
 from maquette.query import Asked, LinearQuery
@@ -38,7 +38,7 @@ class LazyGuard:
 
     def __init__(
         self,
-        passage: Passage,
+        transaction: Transaction,
         engine: Engine,
         questions: Questions,
         noise: NoiseSource,
@@ -48,7 +48,7 @@ class LazyGuard:
         analyst: str,
         cost: Loss,
     ) -> None:
-        self._passage = passage
+        self._transaction = transaction
         self._engine = engine
         self._questions = questions
         self._noise = noise
@@ -61,7 +61,7 @@ class LazyGuard:
     @classmethod
     def open(
         cls,
-        passage: Passage,
+        transaction: Transaction,
         engine: Engine,
         questions: Questions,
         noise: NoiseSource,
@@ -76,14 +76,17 @@ class LazyGuard:
         if not experimental:
             raise QueryError(
                 "a lazy guard is experimental: its privacy theorem is proved in docs/theory/lazy-rounds.md and audited "
-                "but was not published by others; pass experimental=True to rely on it, or open a plain guard"
+                "but was not published by others",
+                advice="pass experimental=True to rely on it, or open a plain guard",
             )
         threshold = plain.number(threshold, "threshold")
         if not 0 < threshold <= MAX_THRESHOLD:
-            raise QueryError(f"threshold is {threshold!r}; expected a positive number of rows, {MAX_THRESHOLD} at most")
-        event = calibrated(passage, units, hits, questions.most(GRID))
+            raise QueryError(
+                f"threshold is {threshold!r}", expected=f"a positive number of rows, {MAX_THRESHOLD} at most"
+            )
+        event = calibrated(transaction, units, hits, questions.most(GRID))
         try:
-            _, cost = passage.through(
+            _, cost = transaction.through(
                 "lazy_guard",
                 events=[event],
                 public={"threshold": threshold},
@@ -91,16 +94,17 @@ class LazyGuard:
                 request=NAME,
                 analyst=analyst,
             )
-            passage.ledger.open_guard(NAME, hits=hits)
+            transaction.ledger.open_guard(NAME, hits=hits)
         except DeadlineMissed:
             raise
         except (RequestBusy, RequestConflict, RequestLost):
             raise BudgetError(
                 "this ledger has opened its lazy guard before, and that guard took all of the delta: expected one lazy "
-                "guard for the life of a ledger. Nothing was charged; ask with measure, or open a plain guard"
+                "guard for the life of a ledger",
+                advice="Nothing was charged; ask with measure, or open a plain guard",
             ) from None
         return cls(
-            passage,
+            transaction,
             engine,
             questions,
             noise,
@@ -113,7 +117,7 @@ class LazyGuard:
     @property
     def hits_left(self) -> int:
         """How many more answers may be found wrong before the guard is sealed."""
-        return self._passage.ledger.hits_left(NAME)
+        return self._transaction.ledger.hits_left(NAME)
 
     @property
     def sealed(self) -> bool:
@@ -134,10 +138,12 @@ class LazyGuard:
         """Whether the public `answer` (in counts) is off; on a hit the noisy count that showed it."""
         m = self._questions.compiled(question)
         if m.cells != 1:
-            raise QueryError("a lazy guard tests one number at a time; ask for the cells of a marginal one by one")
+            raise QueryError(
+                "a lazy guard tests one number at a time", advice="ask for the cells of a marginal one by one"
+            )
         answer = plain.number(answer, "the public answer")
         if not (math.isfinite(answer) and abs(answer) <= 2**40):
-            raise QueryError(f"the public answer is {answer!r}; expected a finite number of rows")
+            raise QueryError(f"the public answer is {answer!r}", expected="a finite number of rows")
         rounded = round(float(answer) * GRID)
 
         def evaluate() -> Arrays:
@@ -147,7 +153,7 @@ class LazyGuard:
             return [np.array([off, noisy if off else 0], dtype=np.int64)]
 
         with self._in_turn:  # a test holds one hit while it runs; without turns, two tests could seem to be two hits
-            arrays, _ = self._passage.through(
+            arrays, _ = self._transaction.through(
                 "lazy_guard.test",
                 events=[],
                 public={"question": m.key, "answer": digest([np.array([rounded], dtype=np.int64)]), "guard": NAME},
@@ -165,16 +171,17 @@ class LazyGuard:
         return f"LazyGuard({self.hits_left} hits left, cost {self.cost})"
 
 
-def calibrated(passage: Passage, units: int, hits: int, sensitivity: int) -> LazyRounds:
+def calibrated(transaction: Transaction, units: int, hits: int, sensitivity: int) -> LazyRounds:
     """The least noise whose epsilon at the budget's delta is at most `units`."""
-    budget = passage.budget
+    budget = transaction.budget
     if budget.accounting != "basic":
         raise BudgetError(
             f"a lazy guard has no cost under {budget.accounting} accounting: it is (epsilon, delta)-private, neither "
-            'pure nor concentrated. Open the table with Budget(epsilon=..., delta=..., accounting="basic")'
+            "pure nor concentrated",
+            advice='Open the table with Budget(epsilon=..., delta=..., accounting="basic")',
         )
     if type(hits) is not int or hits < 1:
-        raise QueryError(f"hits is {hits!r}; expected a whole number of at least 1")
+        raise QueryError(f"hits is {hits!r}", expected="a whole number of at least 1")
     # Rates are remembered for everybody, so what comes back is made a plain number; the price is that of the event.
     rate = float(lazy_rate(hits=hits, epsilon=float_down(Fraction(units, UNITS_PER_ONE)), delta=budget.delta))
     scale = round_scale_up(sensitivity / Fraction(rate))

@@ -19,9 +19,9 @@ from maquette.curator.cap import clipped
 from maquette.curator.compiled import Compiled, tally
 from maquette.curator.deadline import Work
 from maquette.curator.noise import NoiseSource, check_selection, exponentials, round_scale_up
-from maquette.curator.passage import Arrays, Passage, digest
 from maquette.curator.scores import check_reach, reach, rounded_to
 from maquette.curator.table import Engine
+from maquette.curator.transaction import Arrays, Transaction, digest
 from maquette.errors import BudgetError, QueryError
 from maquette.privacy import Loss, Relation, Selection
 
@@ -63,7 +63,7 @@ class Lottery:
 
     def __init__(
         self,
-        passage: Passage,
+        transaction: Transaction,
         engine: Engine,
         relation: Relation,
         noise: NoiseSource,
@@ -71,7 +71,7 @@ class Lottery:
         marginals: Sequence[Compiled],
         between: tuple[float, float] | None,
     ) -> None:
-        self._passage = passage
+        self._transaction = transaction
         self._engine = engine
         self._noise = noise
         self._marginals = list(marginals)
@@ -79,7 +79,7 @@ class Lottery:
         self.candidates = self.cells if between is not None else 2 * self.cells
         if self.candidates > MAX_CANDIDATES:
             raise QueryError(
-                f"there are {self.candidates:,} candidates, more than {MAX_CANDIDATES:,}; ask fewer questions"
+                f"there are {self.candidates:,} candidates, more than {MAX_CANDIDATES:,}", advice="ask fewer questions"
             )
         self._between = None if between is None else _bounds(between)
         self._move = max(relation.one_cell(m) * (GRID // m.grid) for m in self._marginals)
@@ -102,14 +102,14 @@ class Lottery:
         public = self._public(answers)
         draws, cap = plain.whole(draws, "draws"), None if cap is None else plain.whole(cap, "cap")
         if not 1 <= draws <= MAX_DRAWS:
-            raise QueryError(f"draws is {draws}; expected 1 to {MAX_DRAWS:,}")
+            raise QueryError(f"draws is {draws}", expected=f"1 to {MAX_DRAWS:,}")
         if cap is not None and not 1 <= cap <= self.candidates:
-            raise QueryError(f"cap is {cap}; expected 1 to the number of candidates, {self.candidates:,}")
-        budget = self._passage.budget
+            raise QueryError(f"cap is {cap}", expected=f"1 to the number of candidates, {self.candidates:,}")
+        budget = self._transaction.budget
         units = budget.accountant.share(epsilon=epsilon, rho=rho, delta=budget.delta) // draws
         if units < 1:
             raise BudgetError(
-                f"epsilon={epsilon}, rho={rho} is too little for {draws} draws; ask for more, or for fewer"
+                f"epsilon={epsilon}, rho={rho} is too little for {draws} draws", advice="ask for more, or for fewer"
             )
         event = Selection(budget.accountant.selection_epsilon(units))
         sensitivity = self._move * len(public)
@@ -121,7 +121,7 @@ class Lottery:
             kept = scores if cap is None else clipped(scores, scale, cap)
             return [exponentials(self._noise, kept, scale, draws)]
 
-        (chosen,), cost = self._passage.through(
+        (chosen,), cost = self._transaction.through(
             "lottery",
             events=[event] * draws,
             public={
@@ -147,8 +147,8 @@ class Lottery:
         values = np.atleast_2d(plain.array(answers))
         if values.ndim != 2 or values.shape[1] != self.cells or not len(values):
             raise QueryError(
-                f"public answers have shape {values.shape}; expected one number for each of the {self.cells:,} cells, "
-                "in counts, or several rows of them"
+                f"public answers have shape {values.shape}",
+                expected=f"one number for each of the {self.cells:,} cells, in counts, or several rows of them",
             )
         rounded = rounded_to(values, GRID)
         check_reach(self._reach + int(np.abs(rounded).max()), len(values))
@@ -179,5 +179,5 @@ class Lottery:
 def _bounds(between: tuple[float, float]) -> tuple[int, int]:
     low, high = (int(b) for b in rounded_to(plain.array(between), GRID))
     if not 0 <= low < high:
-        raise QueryError(f"between is {between}; expected two numbers of rows, the first smaller and not negative")
+        raise QueryError(f"between is {between}", expected="two numbers of rows, the first smaller and not negative")
     return low, high

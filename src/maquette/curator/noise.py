@@ -134,7 +134,7 @@ def round_scale_up(scale: float | Fraction) -> Fraction:
     Pass a Fraction when the scale is a ratio: a float quotient may already have been rounded down.
     """
     if not 0 < scale < inf:
-        raise BudgetError(f"a noise scale of {scale} is not usable; expected a positive finite number")
+        raise BudgetError(f"a noise scale of {scale} is not usable", expected="a positive finite number")
     exact = Fraction(scale)
     unit = Fraction(2) ** (exact.numerator.bit_length() - exact.denominator.bit_length() - 21)
     return ceil(exact / unit) * unit
@@ -302,7 +302,6 @@ def _ratio(numerators: NDArray[np.int64] | NDArray[np.uint64], scale: Fraction) 
 def _check(name: str, value: Fraction, low: int, high: int) -> None:
     if not value.denominator <= value.numerator << low or not value <= 2**high:
         raise BudgetError(
-            f"a {name} of {Decimal(value.numerator) / value.denominator:.3g} is out of range; "
-            f"expected between 2^-{low} and 2^{high}: "
-            "change epsilon or rho, or count in other units"
+            f"a {name} of {Decimal(value.numerator) / value.denominator:.3g} is out of range",
+            expected=f"between 2^-{low} and 2^{high}: change epsilon or rho, or count in other units",
         )

@@ -81,13 +81,13 @@ def open_table(
 
 def _check_declared(schema: Schema, privacy_unit: str | None, max_contributions: int, missing: Sequence[str]) -> None:
     if not isinstance(schema, Schema):
-        raise SchemaError(f"expected a Schema, got {type(schema).__name__}; load one with Schema.load(path)")
+        raise SchemaError(f"expected a Schema, got {type(schema).__name__}", advice="load one with Schema.load(path)")
     if type(max_contributions) is not int or max_contributions < 1:
         raise SchemaError(f"max_contributions must be a whole number from 1 on, got {max_contributions!r}")
     if privacy_unit is None and max_contributions != 1:
         raise SchemaError(
-            f"max_contributions is {max_contributions} but there is no privacy_unit, so each row is its own unit; name "
-            "the column that says whose row it is, or leave max_contributions at 1"
+            f"max_contributions is {max_contributions} but there is no privacy_unit, so each row is its own unit",
+            advice="name the column that says whose row it is, or leave max_contributions at 1",
         )
     texts = isinstance(missing, Sequence) and not isinstance(missing, str)
     if not (texts and all(isinstance(text, str) for text in missing)):
@@ -128,7 +128,9 @@ def _load(relation: duckdb.DuckDBPyRelation, schema: Schema, declared: tuple[obj
         planes = planes_of(schema, codes)
         fingerprint.update(planes)
         if fingerprint.rows > MAX_ROWS:
-            raise DataError(f"the source holds too many rows; expected at most {MAX_ROWS:,} rows. Open a part of it")
+            raise DataError(
+                "the source holds too many rows", expected=f"at most {MAX_ROWS:,} rows", advice="Open a part of it"
+            )
         size += planes.nbytes
         if size <= memory_limit:
             chunks.append(planes)
@@ -136,7 +138,7 @@ def _load(relation: duckdb.DuckDBPyRelation, schema: Schema, declared: tuple[obj
             chunks.clear()
     refuse_invalid(schema, invalid)
     if not fingerprint.rows:
-        raise EmptyTable("the source holds no rows; expected at least one. Check the path, or the query")
+        raise EmptyTable("the source holds no rows", expected="at least one", advice="Check the path, or the query")
     digest = fingerprint.digest(*declared)
     if size <= memory_limit:
         return MemoryEngine(schema, fingerprint.rows, digest, chunks)

@@ -23,14 +23,14 @@ Text = TypeVar("Text", bound=str)
 def whole(value: Any, what: str) -> int:
     """A whole number of Python's own."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise QueryError(f"{what} is {value!r}; expected a whole number")
+        raise QueryError(f"{what} is {value!r}", expected="a whole number")
     return int(value)
 
 
 def number(value: Any, what: str) -> float:
     """A number of Python's own: a whole one stays whole, and a fraction exact."""
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise QueryError(f"{what} is {value!r}; expected a number")
+        raise QueryError(f"{what} is {value!r}", expected="a number")
     if isinstance(value, Fraction):
         return Fraction(int(value.numerator), int(value.denominator))  # type: ignore[return-value]
     return int(value) if isinstance(value, int) else float(value)
@@ -39,7 +39,7 @@ def number(value: Any, what: str) -> float:
 def text(value: Any, what: str) -> str:
     """A text of Python's own."""
     if not isinstance(value, str):
-        raise QueryError(f"{what} is {value!r}; expected a text")
+        raise QueryError(f"{what} is {value!r}", expected="a text")
     return str.__str__(value)
 
 
@@ -49,7 +49,7 @@ def one_of(value: Text, allowed: Sequence[Text], what: str) -> Text:
     plain = str.__str__(value) if isinstance(value, str) else None
     if plain not in known:
         words = [f'"{word}"' for word in allowed]
-        raise QueryError(f"{what} is {value!r}; expected {', '.join(words[:-1])} or {words[-1]}")
+        raise QueryError(f"{what} is {value!r}", expected=f"{', '.join(words[:-1])} or {words[-1]}")
     return known[plain]
 
 

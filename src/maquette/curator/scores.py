@@ -72,8 +72,8 @@ def check_reach(largest: int, factor: int) -> None:
     """Refuse, from public numbers alone, a question whose statistic might not fit in 64 bits on some table."""
     if largest * factor >= LARGEST:
         raise QueryError(
-            f"the numbers in this question could reach {largest * factor:.3g}, too large to add exactly; use smaller "
-            "public answers, weights or penalties"
+            f"the numbers in this question could reach {largest * factor:.3g}, too large to add exactly",
+            advice="use smaller public answers, weights or penalties",
         )
 
 

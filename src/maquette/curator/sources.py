@@ -58,7 +58,9 @@ def read_source(
     if isinstance(source, duckdb.DuckDBPyConnection):
         return _query(source, query)
     if query is not None:
-        raise UnreadableSource("query= is for DuckDB sources only; give duckdb://file.db or a DuckDB connection")
+        raise UnreadableSource(
+            "query= is for DuckDB sources only", advice="give duckdb://file.db or a DuckDB connection"
+        )
     if isinstance(source, duckdb.DuckDBPyRelation):
         return Source(source, source.columns)
     if isinstance(source, str | Path):
@@ -70,7 +72,7 @@ def check_columns(needed: Sequence[str], present: Sequence[str]) -> None:
     """Refuse a source that lacks a needed column or has it twice, naming the nearest ones it has."""
     twice = [name for name in needed if list(present).count(name) > 1]
     if twice:
-        raise UnreadableSource(f"the source has several columns named {', '.join(twice)}; rename all but one")
+        raise UnreadableSource(f"the source has several columns named {', '.join(twice)}", advice="rename all but one")
     missing = [name for name in needed if name not in present]
     if missing:
         hints = [(name, difflib.get_close_matches(name, present, n=1)) for name in missing]
@@ -105,13 +107,13 @@ def _files(engine: duckdb.DuckDBPyConnection, pattern: str, needed: Sequence[str
     paths = [pattern] if Path(pattern).is_file() else sorted(glob.glob(pattern, recursive=True))
     paths = [path for path in paths if Path(path).is_file()]
     if not paths:
-        raise UnreadableSource(f"no file matches {pattern!r}; expected {_KINDS}")
+        raise UnreadableSource(f"no file matches {pattern!r}", expected=f"{_KINDS}")
     suffixes = {Path(path.removesuffix(".gz")).suffix.lower() for path in paths}
     if suffixes <= set(_PARQUET):
         return _parquet(engine, paths)
     if suffixes <= set(_CSV):
         return _csv(engine, paths, needed, delimiter)
-    raise UnreadableSource(f"{pattern!r} is neither CSV nor Parquet by its name; expected {_KINDS}")
+    raise UnreadableSource(f"{pattern!r} is neither CSV nor Parquet by its name", expected=f"{_KINDS}")
 
 
 def _parquet(engine: duckdb.DuckDBPyConnection, paths: list[str]) -> Source:
@@ -150,7 +152,7 @@ def _header(path: str, delimiter: str) -> tuple[str, ...]:
 
     header = reading(f"the header of {path!r}", first_line)
     if not header:
-        raise UnreadableSource(f"{path!r} is empty; expected a header line with the column names")
+        raise UnreadableSource(f"{path!r} is empty", expected="a header line with the column names")
     return tuple(name.strip() for name in header)
 
 
@@ -160,7 +162,7 @@ def _check_header(needed: Sequence[str], header: Sequence[str], path: str) -> No
         hint = "does it have a header? Names must agree, in upper and lower case too"
         if len(header) == 1 and (likely := [mark for mark in DELIMITERS if mark in header[0]]):
             hint = f"is the delimiter {likely[0]!r}? pass delimiter={likely[0]!r}"
-        raise UnreadableSource(f"none of the schema's columns is in the first line of {path!r}; {hint}")
+        raise UnreadableSource(f"none of the schema's columns is in the first line of {path!r}", advice=f"{hint}")
     check_columns(needed, header)
 
 
@@ -177,7 +179,7 @@ def _frame(engine: duckdb.DuckDBPyConnection, source: Any, needed: Sequence[str]
         check_columns(needed, column_names(source))
         table = as_arrow(source, needed)
     if table is None:
-        raise UnreadableSource(f"cannot read rows from {type(source).__name__}; expected {_KINDS}")
+        raise UnreadableSource(f"cannot read rows from {type(source).__name__}", expected=f"{_KINDS}")
     chosen = table.select(list(needed)).rename_columns([f"c{i}" for i in range(len(needed))])
     return Source(engine.from_arrow(chosen), needed)
 
@@ -189,7 +191,7 @@ def _database(engine: duckdb.DuckDBPyConnection, url: str, query: str | None) ->
     path = unquote(parts.netloc + parts.path)
     if not Path(path).is_file():
         raise UnreadableSource(
-            f"there is no database file {path!r}; expected duckdb://file.db or duckdb:///abs/file.db"
+            f"there is no database file {path!r}", expected="duckdb://file.db or duckdb:///abs/file.db"
         )
     attached = False
     with suppress(duckdb.Error):
@@ -197,14 +199,18 @@ def _database(engine: duckdb.DuckDBPyConnection, url: str, query: str | None) ->
         engine.execute("USE source")
         attached = True
     if not attached:
-        raise UnreadableSource(f"cannot open {path!r} as a DuckDB database; close other connections that write to it")
+        raise UnreadableSource(
+            f"cannot open {path!r} as a DuckDB database", advice="close other connections that write to it"
+        )
     table = parse_qs(parts.query).get("table", [None])[0]
     if (table is None) == (query is None):
         raise UnreadableSource("name one thing to read: duckdb://file.db?table=name, or query='SELECT ...'")
     if table is not None:
         tables = [row[0] for row in engine.execute("SELECT table_name FROM information_schema.tables").fetchall()]
         if table not in tables:
-            raise UnreadableSource(f"{path!r} has no table {table!r}; it has {', '.join(sorted(tables)) or 'none'}")
+            raise UnreadableSource(
+                f"{path!r} has no table {table!r}", advice=f"it has {', '.join(sorted(tables)) or 'none'}"
+            )
         query = f"SELECT * FROM {_identifier(table)}"
     return _query(engine, query)
 
@@ -222,5 +228,5 @@ def _query(engine: duckdb.DuckDBPyConnection, query: str | None) -> Source:
     if refusal is not None:
         raise UnreadableSource(f"DuckDB refuses the query: {refusal}")
     if relation is None:
-        raise UnreadableSource("the query returns no rows; expected one SELECT statement")
+        raise UnreadableSource("the query returns no rows", expected="one SELECT statement")
     return Source(relation, relation.columns)

@@ -170,7 +170,7 @@ class SparseVector:
         """Compare `private` with the threshold; a hit of a numeric guard releases `answer_of` (default `private`)."""
         if self.sealed:
             raise GuardSealed(
-                f"the guard has used all its {self.settings.hits} hits; open a new guard, or go on without one"
+                f"the guard has used all its {self.settings.hits} hits", advice="open a new guard, or go on without one"
             )
         if private + self._laplace(self.settings.query_scale) < self._noisy_threshold:
             return Outcome(above=False, value=None)
@@ -203,7 +203,7 @@ def _root_down(square: Fraction) -> Fraction:
 
 def _checked(name: str, value: float | Fraction, hits: int, sensitivity: int) -> Fraction:
     if not 0 < value < float("inf"):
-        raise BudgetError(f"{name} is {value}; expected a positive finite number")
+        raise BudgetError(f"{name} is {value}", expected="a positive finite number")
     if hits < 1 or sensitivity < 1:
-        raise BudgetError(f"hits is {hits} and sensitivity {sensitivity}; expected whole numbers of at least 1")
+        raise BudgetError(f"hits is {hits} and sensitivity {sensitivity}", expected="whole numbers of at least 1")
     return Fraction(value)

@@ -55,7 +55,7 @@ def tell(rows: int = ROWS, console: Console | None = None, folder: Path | None =
     out = console or Console()
     home = Path(tempfile.mkdtemp(prefix="maquette-demo-")) if folder is None else folder
     if home.exists() and not home.is_dir():
-        raise MaquetteError(f"{str(home)!r} is a file; give a new folder")
+        raise MaquetteError(f"{str(home)!r} is a file", advice="give a new folder")
     home.mkdir(parents=True, exist_ok=True)
     began = time.perf_counter()
     people = survey(rows)
@@ -92,7 +92,7 @@ def _kept(people: pa.Table, home: Path) -> Path:
 
     source = home / FILES["table"]
     if source.exists():
-        raise MaquetteError(f"{str(home)!r} holds a demo already; give a new folder, or delete that one")
+        raise MaquetteError(f"{str(home)!r} holds a demo already", advice="give a new folder, or delete that one")
     parquet.write_table(people, source)
     SCHEMA.save(home / FILES["schema"])
     return source

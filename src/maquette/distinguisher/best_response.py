@@ -66,13 +66,13 @@ class Solver:
 
     def __post_init__(self) -> None:
         if self.engine not in ("auto", "cp-sat", "highs"):
-            raise QueryError(f'the solver is {self.engine!r}; expected "auto", "cp-sat" or "highs"')
+            raise QueryError(f"the solver is {self.engine!r}", expected='"auto", "cp-sat" or "highs"')
         if not self.seconds > 0:
-            raise QueryError(f"seconds is {self.seconds}; expected a time limit above 0")
+            raise QueryError(f"seconds is {self.seconds}", expected="a time limit above 0")
         if self.engine == "cp-sat" and find_spec("ortools") is None:
             raise QueryError(
-                'the solver "cp-sat" is not installed; run pip install "maquette[solver]", or take solver="highs", '
-                "which needs nothing more"
+                'the solver "cp-sat" is not installed',
+                advice='run pip install "maquette[solver]", or take solver="highs", which needs nothing more',
             )
 
     def __call__(self, schema: Schema, clauses: Sequence[Clause], rng: np.random.Generator) -> Response:
@@ -86,7 +86,7 @@ class Solver:
 def enumerated(schema: Schema, clauses: Sequence[Clause], rng: np.random.Generator) -> Response:
     """The best response by trying every record of a universe of up to 2^20."""
     if schema.size > MAX_UNIVERSE:
-        raise QueryError(f"{schema!r} has too many records to try each; use Solver()")
+        raise QueryError(f"{schema!r} has too many records to try each", advice="use Solver()")
     records = np.stack(np.unravel_index(np.arange(schema.size), schema.shape(schema.names)), axis=1).astype(np.int32)
     possible = _possible(schema, records)
     records = records[possible]

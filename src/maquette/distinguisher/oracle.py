@@ -39,7 +39,7 @@ def best_query(
     records over a hundred columns; "enumerate" tries every conjunction, for few columns and any number of records.
     """
     if how not in ("solver", "enumerate"):
-        raise QueryError(f'how is {how!r}; expected "solver" or "enumerate"')
+        raise QueryError(f"how is {how!r}", expected='"solver" or "enumerate"')
     for records, weights in (table, model):
         if records.shape != (len(weights), len(schema)):
             raise QueryError(f"expected {len(weights)} encoded records of {len(schema)} columns, got {records.shape}")
@@ -54,13 +54,15 @@ def best_query(
 
 def _enumerated(schema: Schema, records: NDArray[Any], weights: NDArray[np.float64], literals: int) -> Conjunction:
     if not 1 <= literals <= len(schema):
-        raise QueryError(f"literals is {literals}; expected 1 to {len(schema)}, one for each column at most")
+        raise QueryError(f"literals is {literals}", expected=f"1 to {len(schema)}, one for each column at most")
     best: tuple[float, tuple[str, ...], tuple[int, ...]] | None = None
     cells = 0
     for names in itertools.combinations(schema.names, literals):
         cells += schema.cells(names)
         if cells > MAX_CELLS:
-            raise QueryError(f"there are more than {MAX_CELLS:,} conjunctions of {literals} literals; use the solver")
+            raise QueryError(
+                f"there are more than {MAX_CELLS:,} conjunctions of {literals} literals", advice="use the solver"
+            )
         shape = schema.shape(names)
         flat = np.ravel_multi_index(tuple(records[:, schema.position(name)] for name in names), shape)
         gaps = np.bincount(flat, weights=weights, minlength=schema.cells(names))

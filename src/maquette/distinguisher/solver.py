@@ -42,7 +42,7 @@ def widest_conjunction(
     for each sign by HiGHS; a time limit costs optimality, never correctness of the gap.
     """
     if not 1 <= literals <= len(schema):
-        raise QueryError(f"literals is {literals}; expected 1 to {len(schema)}, one for each column at most")
+        raise QueryError(f"literals is {literals}", expected=f"1 to {len(schema)}, one for each column at most")
     if records.shape != (len(weights), len(schema)):
         raise QueryError(f"expected {len(weights)} encoded records of {len(schema)} columns, got {records.shape}")
     above = _solve(schema, records, weights, literals, seconds)
@@ -87,7 +87,9 @@ def _solve(
         options={"time_limit": seconds},
     )
     if solved.x is None:
-        raise QueryError(f"the solver found no conjunction within {seconds} s; allow more, or give fewer records")
+        raise QueryError(
+            f"the solver found no conjunction within {seconds} s", advice="allow more, or give fewer records"
+        )
     used = np.flatnonzero(solved.x[:total] > 0.5)
     columns = np.searchsorted(starts, used, side="right") - 1
     chosen = [

@@ -20,8 +20,8 @@ def check_dense(schema: Schema) -> None:
     """Refuse a universe that a dense fit cannot hold, before anything is charged."""
     if schema.size > MAX_CELLS:
         raise QueryError(
-            f"the universe has {schema.size:.3g} cells, more than the {MAX_CELLS:,} a dense model can hold; use "
-            'method="graphical", whose model needs no list of cells, or release fewer or coarser columns'
+            f"the universe has {schema.size:.3g} cells, more than the {MAX_CELLS:,} a dense model can hold",
+            advice='use method="graphical", whose model needs no list of cells, or release fewer or coarser columns',
         )
 
 

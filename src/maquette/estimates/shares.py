@@ -54,8 +54,8 @@ def units_for(curator: Curator, epsilon: float | None, rho: float | None) -> int
     if units > left:
         asked, remaining = accountant.loss(units, delta), accountant.loss(left, delta)
         raise BudgetExceeded(
-            f"this release asks for {asked} but only {remaining} remains. Nothing was charged. Ask for less, or leave "
-            "epsilon and rho out to spend what remains",
+            f"this release asks for {asked} but only {remaining} remains",
+            advice="Nothing was charged. Ask for less, or leave epsilon and rho out to spend what remains",
             requested=asked.epsilon,
             remaining=remaining.epsilon,
         )

@@ -70,8 +70,8 @@ class Tables:
     def sample(self, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
         """Not possible: separate tables are not a distribution over records."""
         raise QueryError(
-            "independent noisy tables cannot be sampled: they describe no common set of rows; release with "
-            'method="everything" or "adaptive" for synthetic rows'
+            "independent noisy tables cannot be sampled: they describe no common set of rows",
+            advice='release with method="everything" or "adaptive" for synthetic rows',
         )
 
     def _covering(self, columns: Sequence[str]) -> Measurement:
@@ -83,6 +83,6 @@ class Tables:
         measured = ", ".join(" x ".join(table.marginal.names) for table in self.measurements[:5])
         more = ", ..." if len(self.measurements) > 5 else ""
         raise QueryError(
-            f"this release has no marginal over {', '.join(columns)} together; it measured {measured}{more}. "
-            "Release a workload that covers these columns"
+            f"this release has no marginal over {', '.join(columns)} together",
+            advice=f"it measured {measured}{more}. Release a workload that covers these columns",
         )

@@ -90,8 +90,9 @@ def uncertified(
     """The guess, with the only interval that always holds; refused where there is no guess to give."""
     if guess is None:
         raise GuardSealed(
-            f"the holdout has reached its limit of {limit} and is not consulted any more; nothing was recorded. Pass a "
-            "guess to have it back uncertified, or open a new Holdout on rows that were never asked about"
+            f"the holdout has reached its limit of {limit} and is not consulted any more",
+            advice="nothing was recorded. Pass a "
+            "guess to have it back uncertified, or open a new Holdout on rows that were never asked about",
         )
     return Certified(
         value=guess.value,

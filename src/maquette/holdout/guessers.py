@@ -45,8 +45,8 @@ class WeightsGuesser:
         """ln N / (2 eta^2), for steps made for this tolerance."""
         if self._tolerance != tolerance:
             raise QueryError(
-                f"the guesser's steps are for a tolerance of {self._tolerance}, the holdout's is {tolerance}; use "
-                f"WeightsGuesser(schema, tolerance={tolerance}), or say failures="
+                f"the guesser's steps are for a tolerance of {self._tolerance}, the holdout's is {tolerance}",
+                advice=f"use WeightsGuesser(schema, tolerance={tolerance}), or say failures=",
             )
         return guesser_failures(guesser="weights", universe=self._schema.size, queries=queries, tolerance=tolerance)
 
@@ -78,11 +78,12 @@ class MedianGuesser:
         count = math.comb(points + rows - 1, rows) if points * rows <= MAX_NET else math.inf
         if rows < 1 or count * points > MAX_NET:
             raise QueryError(
-                f"databases of {rows:,} rows over {points:,} points are {count:.3g}; expected at least one row and at "
-                f"most {MAX_NET:,} numbers in all. Take fewer rows, or WeightsGuesser over a schema"
+                f"databases of {rows:,} rows over {points:,} points are {count:.3g}",
+                expected=f"at least one row and at most {MAX_NET:,} numbers in all",
+                advice="Take fewer rows, or WeightsGuesser over a schema",
             )
         if not 0 < tolerance <= 1:
-            raise QueryError(f"tolerance is {tolerance}; expected a fraction, the holdout's own")
+            raise QueryError(f"tolerance is {tolerance}", expected="a fraction, the holdout's own")
         self._tolerance, self._rows = tolerance, rows
         chosen = np.array(list(combinations_with_replacement(range(points), rows)))
         self._net = np.stack([(chosen == point).sum(axis=1) for point in range(points)], axis=1) / rows

@@ -178,8 +178,8 @@ class Holdout:
         answer, known_mark = self._named[key]
         if mark is not None and known_mark is not None and mark != known_mark:
             raise QueryError(
-                f"the name {key!r} was used for another statistic: their values on the training sample differ. Nothing "
-                "was recorded. Use a fresh name for each statistic"
+                f"the name {key!r} was used for another statistic: their values on the training sample differ",
+                advice="Nothing was recorded. Use a fresh name for each statistic",
             )
         return answer
 
@@ -196,7 +196,8 @@ class Holdout:
         if trained is None and self._method.needs_guess:
             raise QueryError(
                 f"{self.method} compares the holdout with a guess, and there is none: pass guess=, or "
-                "Holdout(..., train=...). Nothing was recorded"
+                "Holdout(..., train=...)",
+                advice="Nothing was recorded",
             )
         return None if trained is None else Guess(trained.mean, "guess")
 
@@ -325,7 +326,8 @@ def _method(name: MethodName, settings: Mapping[str, Any], coins: Mapping[str, A
         if guesser is None:
             raise QueryError(
                 "with queries= and tolerance= say failures=, for how many wrong guesses to provide, or give a guesser, "
-                "which knows; or leave queries= out, and any number may fail"
+                "which knows",
+                advice="or leave queries= out, and any number may fail",
             )
         failures = guesser.max_failures(queries=queries, tolerance=tolerance)
     return DescriptionLength(**chosen("queries", "tolerance"), failures=failures)
@@ -335,13 +337,13 @@ def _check_settings(
     method: str, *, queries: int | None, tolerance: float | None, failures: int | None, hits: int | None
 ) -> None:
     if method not in get_args(MethodName):
-        raise QueryError(f"there is no method {method!r}; expected one of {', '.join(get_args(MethodName))}")
+        raise QueryError(f"there is no method {method!r}", expected=f"one of {', '.join(get_args(MethodName))}")
     for name, number in (("queries", queries), ("failures", failures), ("hits", hits)):
         least = 0 if name == "failures" else 1
         if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < least):
-            raise QueryError(f"{name} is {number!r}; expected a whole number of at least {least}")
+            raise QueryError(f"{name} is {number!r}", expected=f"a whole number of at least {least}")
     if tolerance is not None and not 0 < tolerance <= 1:
-        raise QueryError(f"tolerance is {tolerance!r}; expected a fraction between 0 and 1, such as 0.02")
+        raise QueryError(f"tolerance is {tolerance!r}", expected="a fraction between 0 and 1, such as 0.02")
     if method != "guess-and-check" and queries is None:
         raise QueryError(f"{method} must know how many queries will come: say queries=, or use guess-and-check")
     if method == "thresholdout" and hits is None:
@@ -352,15 +354,17 @@ def _check_settings(
         "tolerance": tolerance is not None and method in ("gaussian", "splitting"),
     }
     if wrong := [name for name, is_wrong in unused.items() if is_wrong]:
-        raise QueryError(f"{method} with these settings has no use for {', '.join(wrong)}; leave it out")
+        raise QueryError(f"{method} with these settings has no use for {', '.join(wrong)}", advice="leave it out")
 
 
 def _check_guess(guess: float | None) -> None:
     if guess is not None and not (isinstance(guess, Real) and math.isfinite(guess) and 0 <= guess <= 1):
         advice = "; a name goes into name=" if isinstance(guess, str) else ""
-        raise QueryError(f"the guess is {guess!r}; expected a fraction between 0 and 1{advice}. Nothing was recorded")
+        raise QueryError(
+            f"the guess is {guess!r}", expected=f"a fraction between 0 and 1{advice}", advice="Nothing was recorded"
+        )
 
 
 def _check_name(name: str | None) -> None:
     if name is not None and not (isinstance(name, str) and name):
-        raise QueryError(f"the name is {name!r}; expected text. Nothing was recorded")
+        raise QueryError(f"the name is {name!r}", expected="text", advice="Nothing was recorded")

@@ -99,15 +99,19 @@ def mean_loss(
     predictions) to one number per row. The bound must be public: chosen without looking at the holdout.
     """
     if isinstance(loss, str) and loss not in LOSSES:
-        raise QueryError(f"there is no loss {loss!r}; expected one of {', '.join(LOSSES)}, or a function")
+        raise QueryError(f"there is no loss {loss!r}", expected=f"one of {', '.join(LOSSES)}, or a function")
     if not isinstance(bound, Real) or not 0.0 < bound < float("inf"):
-        raise QueryError(f"bound is {bound!r}; expected a positive finite number, the largest loss that is told apart")
+        raise QueryError(
+            f"bound is {bound!r}", expected="a positive finite number, the largest loss that is told apart"
+        )
     return MeanLoss(_checked(model), LOSSES[loss] if isinstance(loss, str) else loss, bound, target, features)
 
 
 def _checked(model: Any) -> Any:
     if not (hasattr(model, "predict") or callable(model)):
-        raise QueryError(f"{type(model).__name__} has no predict method and cannot be called; expected a fitted model")
+        raise QueryError(
+            f"{type(model).__name__} has no predict method and cannot be called", expected="a fitted model"
+        )
     return model
 
 

@@ -38,8 +38,9 @@ class Noisy:
         promise = _promise(theorem, rows, queries, refusal_beta(queries=queries, refusals=0, beta=beta))
         if promise is None:
             raise QueryError(
-                f"the theorem of Bassily et al. says nothing about {queries:,} queries on {rows:,} rows; take "
-                "transfer='jung', fewer queries or more rows"
+                "the theorem of Bassily et al",
+                advice=f"says nothing about {queries:,} queries on {rows:,} rows; take "
+                "transfer='jung', fewer queries or more rows",
             )
         self.half_width = promise.alpha + SLACK
         self._scale, self._refusals = promise.scale, 0
@@ -120,4 +121,4 @@ def _promise(
         return transfer.max_information(rows=rows, queries=queries, beta=beta, scale=scale)
     if theorem == "bassily":
         return transfer.bassily(rows=rows, queries=queries, beta=beta, accounting="zcdp", scale=scale)
-    raise QueryError(f"there is no transfer theorem {theorem!r}; expected one of {', '.join(get_args(Theorem))}")
+    raise QueryError(f"there is no transfer theorem {theorem!r}", expected=f"one of {', '.join(get_args(Theorem))}")

@@ -156,7 +156,7 @@ def plan(
         universe=None if universe is None else whole("universe", universe, 2),
     )
     if half_width is not None and not (isinstance(half_width, Real) and 0 < half_width < 0.5):
-        raise QueryError(f"half_width is {half_width!r}; expected a fraction below 0.5, such as 0.02, or None")
+        raise QueryError(f"half_width is {half_width!r}", expected="a fraction below 0.5, such as 0.02, or None")
     intervals = []
     for name, title, method in _METHODS:
         offered = method(reuse)

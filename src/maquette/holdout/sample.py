@@ -32,7 +32,7 @@ class Sample:
     def __init__(self, data: Any, *, what: str = "data") -> None:
         self._rows, self.size = _kept(data, what)
         if self.size == 0:
-            raise EmptyTable(f"{what} holds no rows; expected at least one")
+            raise EmptyTable(f"{what} holds no rows", expected="at least one")
         self._records: tuple[Schema, NDArray[np.int32]] | None = None
 
     @property
@@ -89,12 +89,12 @@ def _kept(data: Any, what: str) -> tuple[Any, int]:
     try:
         return data, len(nw.from_native(data, eager_only=True))
     except TypeError:
-        raise UnreadableSource(f"cannot use {type(data).__name__} as {what}; expected {_KINDS}") from None
+        raise UnreadableSource(f"cannot use {type(data).__name__} as {what}", expected=f"{_KINDS}") from None
 
 
 def _array(array: NDArray[Any], what: str) -> NDArray[Any]:
     if array.ndim == 0:
-        raise UnreadableSource(f"{what} holds a single number; expected {_KINDS}")
+        raise UnreadableSource(f"{what} holds a single number", expected=f"{_KINDS}")
     kept = array.copy()
     kept.setflags(write=False)
     return kept

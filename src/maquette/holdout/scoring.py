@@ -67,5 +67,7 @@ def reusable_score(
     n_jobs=1: a holdout cannot be copied to other processes.
     """
     if not isinstance(holdout, Holdout):
-        raise QueryError(f"expected a Holdout, got {type(holdout).__name__}; write reusable_score(Holdout(rows, ...))")
+        raise QueryError(
+            f"expected a Holdout, got {type(holdout).__name__}", advice="write reusable_score(Holdout(rows, ...))"
+        )
     return ReusableScore(holdout, target=target, features=features, loss=loss, bound=bound)

@@ -28,8 +28,9 @@ class Splitting:
     def __init__(self, *, rows: int, beta: float, queries: int, seed: int) -> None:
         if queries > rows:
             raise QueryError(
-                f"{rows:,} rows cannot be split among {queries:,} queries; expected at most one query per row. Take "
-                "method='guess-and-check' or fewer queries"
+                f"{rows:,} rows cannot be split among {queries:,} queries",
+                expected="at most one query per row",
+                advice="Take method='guess-and-check' or fewer queries",
             )
         self._beta, self._queries = beta, queries
         self._share = rows // queries

@@ -49,24 +49,27 @@ class State:
             self._broken = True
             reason = os.strerror(error.errno) if error.errno else "it cannot be written"
             raise LedgerError(
-                f"the state {self._path} could not be written ({reason}), so nothing was answered. Mend the disk, then "
-                "open the holdout anew; a question under a name gets the answer recorded for it, if any was"
+                f"the state {self._path} could not be written ({reason}), so nothing was answered",
+                advice="Mend the disk, then "
+                "open the holdout anew; a question under a name gets the answer recorded for it, if any was",
             ) from None
 
     def check(self) -> None:
         """Refuse to go on where the next line could contradict an earlier one."""
         if self._broken:
             raise LedgerError(
-                "an earlier question was interrupted while it was recorded. Open the holdout anew from its state file; "
-                "without one (state=) it ends here, as what was told is no longer known"
+                "an earlier question was interrupted while it was recorded",
+                advice="Open the holdout anew from its state file; "
+                "without one (state=) it ends here, as what was told is no longer known",
             )
         if self._owner != os.getpid():
             raise LedgerError(
                 "the holdout belongs to the process that opened it, not to a fork of it, which would not know what the "
-                "other is asked; ask in the first process"
+                "other is asked",
+                advice="ask in the first process",
             )
         if self._path is not None and self._file is None:
-            raise LedgerError(f"the state {self._path} is closed; open the holdout anew")
+            raise LedgerError(f"the state {self._path} is closed", advice="open the holdout anew")
 
     def give_up(self) -> None:
         """Whether the last question is recorded is unknown: nothing more may be asked until the state is read again."""
@@ -83,8 +86,8 @@ class State:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise LedgerError(
-                f"the state {path} cannot be opened ({os.strerror(error.errno or 0)}); name a file that can be "
-                "written, in a folder that exists"
+                f"the state {path} cannot be opened ({os.strerror(error.errno or 0)})",
+                advice="name a file that can be written, in a folder that exists",
             ) from None
         try:
             self._lock(path)
@@ -104,8 +107,9 @@ class State:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise LedgerLocked(
-                f"the state {path} is open already, in this process or another. Close the other Holdout, with .close() "
-                "or by opening it in a `with` block; one sample must have one state"
+                f"the state {path} is open already, in this process or another",
+                advice="Close the other Holdout, with .close() "
+                "or by opening it in a `with` block; one sample must have one state",
             ) from None
 
     def _replay(self, path: Path, content: bytes) -> int:
@@ -113,7 +117,7 @@ class State:
         whole = content.rfind(b"\n") + 1
         if not (content.startswith(_MAGIC) or _MAGIC.startswith(content)):
             raise LedgerCorrupted(
-                f"{path} is not the state of a holdout; name another file, or one that does not exist"
+                f"{path} is not the state of a holdout", advice="name another file, or one that does not exist"
             )
         for number, line in enumerate(content[:whole].splitlines(), start=1):
             try:
@@ -124,8 +128,8 @@ class State:
             self._head = _chain(self._head, body)
             if not line.startswith(_MAGIC) or digest.decode("ascii", "replace") != self._head:
                 raise LedgerCorrupted(
-                    f"line {number} of the state {path} was changed, or a line before it is missing. Restore the file "
-                    "as it was; going on without it would forget what was asked"
+                    f"line {number} of the state {path} was changed, or a line before it is missing",
+                    advice="Restore the file as it was; going on without it would forget what was asked",
                 )
             self.records.append(record)
         return whole
@@ -146,15 +150,16 @@ class State:
         known = header["terms"]
         if known.get("rows") != terms["rows"] or known.get("fingerprint") != terms["fingerprint"]:
             raise LedgerMismatch(
-                f"the state {path} belongs to another sample: the rows have changed since it was made. Open it with "
-                "the same rows in the same order, or name a new file for rows that were never asked about"
+                f"the state {path} belongs to another sample: the rows have changed since it was made",
+                advice="Open it with "
+                "the same rows in the same order, or name a new file for rows that were never asked about",
             )
         plain = json.loads(json.dumps(dict(terms)))
         changed = sorted(name for name in {*known, *plain} if known.get(name) != plain.get(name))
         if changed:
             raise LedgerMismatch(
-                f"the state {path} was made with other settings: {', '.join(changed)}. Open it with the same; a "
-                "holdout cannot change its terms after it has answered"
+                f"the state {path} was made with other settings: {', '.join(changed)}",
+                advice="Open it with the same; a holdout cannot change its terms after it has answered",
             )
         self.coins = header["coins"]
         if whole < length:

@@ -71,12 +71,15 @@ class Asked:
                 )
             query = statistic if isinstance(statistic, LinearQuery) else where(schema, statistic)
             if query.schema != schema:
-                raise QueryError("the query is over another schema than the holdout's; build it from the same one")
+                raise QueryError(
+                    "the query is over another schema than the holdout's", advice="build it from the same one"
+                )
             return cls(None, query, clip)
         if not callable(statistic):
             raise QueryError(
-                f"cannot ask {type(statistic).__name__}; expected a function from the rows to one number in [0, 1] per "
-                "row, accuracy_of(model, ...), mean_loss(model, ...), or a condition over the schema"
+                f"cannot ask {type(statistic).__name__}",
+                expected="a function from the rows to one number in [0, 1] per "
+                "row, accuracy_of(model, ...), mean_loss(model, ...), or a condition over the schema",
             )
         return cls(statistic, None, clip)
 
@@ -154,16 +157,17 @@ class Asked:
                 "statistic by itself on rows that may be looked at"
             )
         # Raised here, out of the handler, so that no exception in the chain holds the statistic's own message.
-        raise QueryError(f"{problem}. Nothing was recorded")
+        raise QueryError(f"{problem}", advice="Nothing was recorded")
 
 
 def refusal(size: int) -> QueryError:
     """The one thing a holdout says of a statistic that failed on its rows, whatever happened."""
     return QueryError(
         "the statistic failed on the rows of the holdout: it raised an error, was interrupted (Ctrl-C), or did not "
-        f"return one boolean, or one number in [0, 1], for each of the {size:,} rows. Which of these is withheld, as "
+        f"return one boolean, or one number in [0, 1], for each of the {size:,} rows",
+        advice="Which of these is withheld, as "
         "it depends on the rows. That it failed tells something about them too, so it counts: intervals become wider. "
-        "Pass train=, rows that may be looked at: mistakes are found and explained there first, free"
+        "Pass train=, rows that may be looked at: mistakes are found and explained there first, free",
     )
 
 
@@ -172,20 +176,25 @@ def _checked(outcome: NDArray[Any], size: int, *, clip: bool) -> Values:
     if outcome.shape != (size,):
         raise QueryError(
             f"the statistic must return one number for each of the {size:,} rows, in their order, not their mean and "
-            "not a selection of them. Nothing was recorded"
+            "not a selection of them",
+            advice="Nothing was recorded",
         )
     if outcome.dtype == np.bool_:
         return Values(outcome.copy(), True)
     if outcome.dtype.kind not in "iuf":
-        raise QueryError("the statistic must return booleans or numbers without missing values. Nothing was recorded")
+        raise QueryError(
+            "the statistic must return booleans or numbers without missing values", advice="Nothing was recorded"
+        )
     numbers = outcome.astype(np.float64)
     if np.isnan(numbers).any():
-        raise QueryError("the statistic returned NaN for some row; give such rows a number. Nothing was recorded")
+        raise QueryError(
+            "the statistic returned NaN for some row", advice="give such rows a number. Nothing was recorded"
+        )
     if clip:
         return Values(np.clip(numbers, 0.0, 1.0), False)
     if numbers.min() < 0.0 or numbers.max() > 1.0:
         raise QueryError(
-            "the statistic returned a number outside [0, 1]; rescale it, or pass clip=True to clip every number. "
-            "Nothing was recorded"
+            "the statistic returned a number outside [0, 1]",
+            advice="rescale it, or pass clip=True to clip every number. Nothing was recorded",
         )
     return Values(numbers, False)

@@ -54,7 +54,7 @@ class CutDecomposition:
         self.schema = schema
         self.alpha = check_alpha(alpha)
         if step not in get_args(CutStep):
-            raise QueryError(f"there is no step {step!r}; expected one of {', '.join(get_args(CutStep))}")
+            raise QueryError(f"there is no step {step!r}", expected=f"one of {', '.join(get_args(CutStep))}")
         self._size = _float(schema.size)
         least = 1.0 / math.sqrt(self._size)
         if not least * (1 - 1e-12) <= norm <= 1.0:
@@ -113,7 +113,9 @@ class CutDecomposition:
         positions = positions_of(self.schema, columns)
         cells = self.schema.cells(columns)
         if cells > MAX_CELLS:
-            raise QueryError(f"{cells:,} cells over {len(columns)} columns are too many to list; ask for fewer columns")
+            raise QueryError(
+                f"{cells:,} cells over {len(columns)} columns are too many to list", advice="ask for fewer columns"
+            )
         kept = sorted(positions)
         table = self._terms.table(kept) + self._level * _float(self.schema.size // cells)
         if self._dense is not None:
@@ -130,7 +132,8 @@ class CutDecomposition:
         if asked.squared_norm > self.area * (1 + 1e-9):
             raise QueryError(
                 f"the question has ||f||^2 = {asked.squared_norm:,.6g}, more than the area {self.area:,.6g} that this "
-                "model was promised for every question; ask about fewer cells, or give the model a larger area"
+                "model was promised for every question",
+                advice="ask about fewer cells, or give the model a larger area",
             )
         answer = self._level * asked.total + self._terms.dot(asked)
         if self._dense is not None:

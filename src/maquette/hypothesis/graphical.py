@@ -75,8 +75,8 @@ class GraphicalModel:
         """Take this tree and these potentials; the numbers are worked out when first asked for."""
         if tree.cells > self.max_cells:
             raise QueryError(
-                f"a model with these cliques has {tree.cells:,} cells, more than the {self.max_cells:,} allowed; "
-                "take smaller or fewer cliques, columns with fewer levels, or a larger max_cells"
+                f"a model with these cliques has {tree.cells:,} cells, more than the {self.max_cells:,} allowed",
+                advice="take smaller or fewer cliques, columns with fewer levels, or a larger max_cells",
             )
         self.cliques = tuple(cliques)
         self._by_set = {frozenset(clique): clique for clique in cliques}
@@ -170,8 +170,8 @@ class GraphicalModel:
         positions = positions_of(self.schema, columns)
         if self.schema.cells(columns) > MAX_OUTPUT:
             raise QueryError(
-                f"{self.schema.cells(columns):,} cells over {len(columns)} columns are more than {MAX_OUTPUT:,}; "
-                "ask for fewer columns"
+                f"{self.schema.cells(columns):,} cells over {len(columns)} columns are more than {MAX_OUTPUT:,}",
+                advice="ask for fewer columns",
             )
         return self._inference.marginal(positions)
 
@@ -180,7 +180,7 @@ class GraphicalModel:
         if given is not None:
             mass = self.answer(given)
             if mass <= 0.0:
-                raise QueryError("the model has no rows that fit the condition; ask without it")
+                raise QueryError("the model has no rows that fit the condition", advice="ask without it")
             return min(max(self.answer(query & given) / mass, 0.0), 1.0)
         check_schema(query, self.schema)
         touched = {self.schema.names[position] for term in query.terms for position in term.factors}
@@ -197,7 +197,8 @@ class GraphicalModel:
         if weights is None or self.tree.cells_with(query.columns) > self.max_cells:
             raise QueryError(
                 f"a model that can correct a question about {', '.join(query.columns)} would have more cells than the "
-                f"{self.max_cells:,} allowed; measure questions of fewer columns, or take a larger max_cells"
+                f"{self.max_cells:,} allowed",
+                advice="measure questions of fewer columns, or take a larger max_cells",
             )
         masses = self.marginal(query.columns)
         answer = self.answer(query)
@@ -259,7 +260,9 @@ class GraphicalModel:
         for clique, table in potentials.items():
             known = clique if clique in self._potentials else self._by_set.get(frozenset(clique))
             if known is None:
-                raise QueryError(f"{', '.join(clique)} is no clique of the model; add it with grown([{clique!r}])")
+                raise QueryError(
+                    f"{', '.join(clique)} is no clique of the model", advice=f"add it with grown([{clique!r}])"
+                )
             values = np.asarray(table, dtype=np.float64)
             if known != clique and values.ndim == len(clique):
                 values = values.transpose([clique.index(name) for name in known])
@@ -272,7 +275,7 @@ class GraphicalModel:
                 total = float(values.sum())  # finite only if all are, and cheaper than looking at each
             if not math.isfinite(total):
                 raise QueryError(
-                    f"the potential of {', '.join(clique)} must be finite; declare impossible cells as zeros"
+                    f"the potential of {', '.join(clique)} must be finite", advice="declare impossible cells as zeros"
                 )
             checked[known] = values
         return checked

@@ -114,7 +114,7 @@ class JunctionTree:
         columns = tuple(columns)
         unknown = [name for name in columns if name not in self._numbers]
         if unknown:
-            raise QueryError(f"there is no column {unknown[0]!r}; columns are {', '.join(self.names)}")
+            raise QueryError(f"there is no column {unknown[0]!r}", advice=f"columns are {', '.join(self.names)}")
         return mask_of(self._numbers[name] for name in columns)
 
     def _named(self, mask: int) -> tuple[str, ...]:

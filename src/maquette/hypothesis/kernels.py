@@ -90,8 +90,8 @@ class Grid:
         index, right = self._classes(query, self.sides[1])
         if len(left) * len(right) > _STATES:
             raise QueryError(
-                f"the question has {len(left) * len(right):,} different combinations of weights, more than "
-                f"{_STATES:,}; ask it in parts"
+                f"the question has {len(left) * len(right):,} different combinations of weights, more than {_STATES:,}",
+                advice="ask it in parts",
             )
         coefficients = np.array([term.coefficient for term in query.terms])
         return Pattern(rows, index, np.clip((left * coefficients) @ right.T, 0.0, 1.0))
@@ -131,7 +131,9 @@ class Grid:
                 codes = np.repeat(codes, size)
                 continue
             if weights.size * size > _STATES:
-                raise QueryError(f"the question needs more than {_STATES:,} weights to be told apart; ask it in parts")
+                raise QueryError(
+                    f"the question needs more than {_STATES:,} weights to be told apart", advice="ask it in parts"
+                )
             ones = np.ones(size)
             factors = np.array([term.factors.get(position, ones) for term in query.terms])
             longer = (weights[:, None, :] * factors.T).reshape(-1, len(query.terms))
@@ -248,14 +250,14 @@ def positions_of(schema: Schema, columns: Sequence[str]) -> list[int]:
     """Where these columns stand; a column named twice is refused."""
     positions = [schema.position(name) for name in columns]
     if len(set(positions)) < len(positions):
-        raise QueryError(f"a column is named twice in {', '.join(columns)}; name each once")
+        raise QueryError(f"a column is named twice in {', '.join(columns)}", advice="name each once")
     return positions
 
 
 def check_schema(query: LinearQuery, schema: Schema) -> None:
     """Refuse a query over another universe."""
     if query.schema != schema:
-        raise QueryError("the query is over another schema; build it from this one")
+        raise QueryError("the query is over another schema", advice="build it from this one")
 
 
 def totals(entries: NDArray[np.integer[Any]], masses: Values, size: int) -> Values:

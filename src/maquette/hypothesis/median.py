@@ -38,8 +38,9 @@ class Median:
         self.alpha, self.tolerance = check_alpha(alpha), tolerance
         if not 0.0 <= tolerance < alpha - _ROUNDING:
             raise QueryError(
-                f"the net's tolerance is {tolerance:g}; expected at least 0 and strictly less than alpha = {alpha:g}. "
-                "Take a finer net or a larger alpha"
+                f"the net's tolerance is {tolerance:g}",
+                expected=f"at least 0 and strictly less than alpha = {alpha:g}",
+                advice="Take a finer net or a larger alpha",
             )
         self._alive = np.ones(len(self._net), dtype=np.bool_)
         self._asked: tuple[LinearQuery | LowSensitivityQuery, Values] | None = None
@@ -55,8 +56,9 @@ class Median:
         count = math.comb(cells + rows - 1, rows) if cells * rows <= MAX_NET else math.inf
         if rows < 1 or count * cells > MAX_NET:
             raise QueryError(
-                f"tables of {rows:,} rows over {cells:,} cells are {count:.3g} candidates; expected at least one row "
-                f"and at most {MAX_NET:,} numbers in all. Take fewer rows, or give a net of your own"
+                f"tables of {rows:,} rows over {cells:,} cells are {count:.3g} candidates",
+                expected=f"at least one row and at most {MAX_NET:,} numbers in all",
+                advice="Take fewer rows, or give a net of your own",
             )
         chosen = np.array(list(combinations_with_replacement(range(cells), rows)))
         net = np.stack([(chosen == cell).sum(axis=1) for cell in range(cells)], axis=1) / rows
@@ -139,7 +141,8 @@ def _checked(schema: Schema, net: Values) -> Values:
     if net.size > MAX_NET or net.ndim != 2 or net.shape[1] != schema.size or not len(net):
         raise QueryError(
             f"expected at least one candidate with a mass for each of {schema.size:,} cells, and at most {MAX_NET:,} "
-            f"numbers; got shape {net.shape}"
+            "numbers",
+            advice=f"got shape {net.shape}",
         )
     if not (np.isfinite(net).all() and (net >= 0.0).all() and np.allclose(net.sum(axis=1), 1.0)):
         raise QueryError("every candidate must be a normalised histogram: masses of 0 or more that sum to one")

@@ -29,8 +29,8 @@ class VectorModel(ABC):
     def __init__(self, schema: Schema) -> None:
         if schema.size > MAX_CELLS:
             raise QueryError(
-                f"{schema!r} has more cells than the {MAX_CELLS:,} that this model can list; use "
-                "MultiplicativeWeights up to 2^28 cells, or WeightedRecords beyond"
+                f"{schema!r} has more cells than the {MAX_CELLS:,} that this model can list",
+                advice="use MultiplicativeWeights up to 2^28 cells, or WeightedRecords beyond",
             )
         self.schema = schema
         self._vector = np.zeros(schema.shape(schema.names))
@@ -77,7 +77,7 @@ class MirrorDescent(VectorModel):
         self.alpha = check_alpha(alpha)
         self.p = _default_p(schema) if p is None else p
         if psi not in get_args(Potential):
-            raise QueryError(f"there is no potential {psi!r}; expected one of {', '.join(get_args(Potential))}")
+            raise QueryError(f"there is no potential {psi!r}", expected=f"one of {', '.join(get_args(Potential))}")
         if not 1.0 < self.p <= 2.0:
             raise QueryError(f"p must lie in (1, 2], got {p}; 2 is the Perceptron, near 1 is multiplicative weights")
         self._psi = psi

@@ -40,7 +40,7 @@ class StepRule:
 
     def __post_init__(self) -> None:
         if self.step not in get_args(Step):
-            raise QueryError(f"there is no step {self.step!r}; expected one of {', '.join(get_args(Step))}")
+            raise QueryError(f"there is no step {self.step!r}", expected=f"one of {', '.join(get_args(Step))}")
         if self.alpha is not None:
             check_alpha(self.alpha)
         if not 0 < self.floor < 0.5:
@@ -52,7 +52,9 @@ class StepRule:
         if self.step == "exact":
             return bregman_step(*spread(), value, self.floor)
         if self.alpha is None:
-            raise QueryError(f"the step {self.step!r} needs alpha, the error it is to correct; or take step='exact'")
+            raise QueryError(
+                f"the step {self.step!r} needs alpha, the error it is to correct", advice="or take step='exact'"
+            )
         return sign * (4.0 * self.alpha if self.step == "theory" else self.alpha / 2.0)
 
     def max_updates(self, potential: float) -> float:
@@ -90,8 +92,8 @@ class MultiplicativeWeights:
     ) -> None:
         if schema.size > MAX_CELLS:
             raise QueryError(
-                f"{schema!r} has more cells than the {MAX_CELLS:,} that can be listed; use "
-                "WeightedRecords on a public list of records, or a schema with fewer columns or wider bins"
+                f"{schema!r} has more cells than the {MAX_CELLS:,} that can be listed",
+                advice="use WeightedRecords on a public list of records, or a schema with fewer columns or wider bins",
             )
         self.schema = schema
         self._rule = StepRule(step=step, alpha=alpha, floor=floor)
@@ -202,7 +204,7 @@ def gap(value: float, answer: float) -> float:
 def check_alpha(alpha: float) -> float:
     """An error to correct, as a fraction of rows."""
     if not 0.0 < alpha <= 1.0:
-        raise QueryError(f"alpha must lie in (0, 1], a fraction of rows; got {alpha}")
+        raise QueryError("alpha must lie in (0, 1], a fraction of rows", advice=f"got {alpha}")
     return alpha
 
 

@@ -29,7 +29,7 @@ class Perceptron(VectorModel):
         super().__init__(schema)
         self.alpha = check_alpha(alpha)
         if step not in get_args(PerceptronStep):
-            raise QueryError(f"there is no step {step!r}; expected one of {', '.join(get_args(PerceptronStep))}")
+            raise QueryError(f"there is no step {step!r}", expected=f"one of {', '.join(get_args(PerceptronStep))}")
         if not 0.0 < norm <= 1.0:
             raise QueryError(f"norm bounds ||x||_2 / ||x||_1 of the table: expected a number in (0, 1], got {norm}")
         self.step = step

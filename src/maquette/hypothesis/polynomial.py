@@ -71,7 +71,8 @@ class BlockPolynomial:
         if not self.gamma < alpha:
             raise QueryError(
                 f"these coefficients err by {self.gamma:.3g} on {k} attributes in {blocks} blocks, so alpha must be "
-                f"larger than that; got {alpha}"
+                "larger than that",
+                advice=f"got {alpha}",
             )
         self.weight = _weight(self.coefficients, blocks)
         degree = len(self.coefficients)
@@ -131,8 +132,8 @@ class BlockPolynomial:
     def sample(self, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
         """Not possible: answers to disjunctions of few attributes are no distribution over records."""
         raise QueryError(
-            "a polynomial over sets of attributes has no records to sample; use MultiplicativeWeights or a graphical "
-            "release for synthetic rows"
+            "a polynomial over sets of attributes has no records to sample",
+            advice="use MultiplicativeWeights or a graphical release for synthetic rows",
         )
 
     def _disjunction(self, columns: Sequence[str]) -> LinearQuery:
@@ -141,7 +142,7 @@ class BlockPolynomial:
     def _asked(self, query: LinearQuery) -> tuple[frozenset[str], bool]:
         """The attributes of a disjunction, and whether the query is its complement."""
         if query.schema != self.schema:
-            raise QueryError("the query was built for another schema; build it from the model's schema")
+            raise QueryError("the query was built for another schema", advice="build it from the model's schema")
         found = literals_of(query) if len(query.columns) <= self.k else None
         if found is not None:
             complement = found.join == "all" or found.levels == (0,)
@@ -149,8 +150,8 @@ class BlockPolynomial:
             if all(levels):
                 return frozenset(found.columns), complement
         raise QueryError(
-            f"this model answers `a OR b OR ...` of at most {self.k} columns that hold, and the complement of one; got "
-            f"{query!r}. For other questions use MultiplicativeWeights"
+            f"this model answers `a OR b OR ...` of at most {self.k} columns that hold, and the complement of one",
+            advice=f"got {query!r}. For other questions use MultiplicativeWeights",
         )
 
     def _met(self, asked: frozenset[str]) -> Iterator[tuple[Values, tuple[NDArray[np.intp], ...]]]:
@@ -177,15 +178,15 @@ def _check_sizes(schema: Schema, k: int, blocks: int) -> int:
     names = two_level_columns(schema)
     if len(names) > MAX_ATTRIBUTES:
         raise QueryError(
-            f"{len(names)} attributes are more than the {MAX_ATTRIBUTES} whose products this model can list; use "
-            "coefficients or graphical releases"
+            f"{len(names)} attributes are more than the {MAX_ATTRIBUTES} whose products this model can list",
+            advice="use coefficients or graphical releases",
         )
     for title, given, most in (("k", k, min(MAX_K, len(names))), ("blocks", blocks, len(names))):
         if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= most:
             raise QueryError(f"{title} must be a whole number from 1 to {most} here, got {given!r}")
     largest = math.ceil(len(names) / blocks)
     if (features := _features([largest] * blocks, min(k, blocks))) > 2**24:
-        raise QueryError(f"{blocks} blocks make {features:,} products, more than {2**24:,}; use fewer blocks")
+        raise QueryError(f"{blocks} blocks make {features:,} products, more than {2**24:,}", advice="use fewer blocks")
     return k
 
 

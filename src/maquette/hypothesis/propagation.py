@@ -189,7 +189,7 @@ class Calibration:
                 message = logs.reshape([plan.sizes[column] for column in node.separator])
                 tables[node.parent] += plan.links[i].spread(message)
         if not math.isfinite(self.log_partition):
-            raise QueryError("the zeros leave no possible record; allow at least one")
+            raise QueryError("the zeros leave no possible record", advice="allow at least one")
 
     @cached_property
     def joints(self) -> list[Factor]:

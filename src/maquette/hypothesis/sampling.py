@@ -58,7 +58,7 @@ def sample_cells(cells: Cells, rows: int, rng: np.random.Generator) -> NDArray[n
 
 def _steps(total: float, rows: int, rng: np.random.Generator) -> NDArray[np.float64]:
     if rows < 0:
-        raise QueryError(f"cannot sample {rows} rows; expected a whole number, 0 or more")
+        raise QueryError(f"cannot sample {rows} rows", expected="a whole number, 0 or more")
     return np.asarray((np.arange(rows) + rng.random()) * (total / max(rows, 1)))
 
 

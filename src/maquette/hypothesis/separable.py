@@ -100,8 +100,8 @@ class Separable:
         positions = positions_of(self.schema, columns)
         if self.schema.cells(columns) > MAX_OUTPUT:
             raise QueryError(
-                f"{self.schema.cells(columns):,} cells over {len(columns)} columns are more than {MAX_OUTPUT:,}; "
-                "ask for fewer columns"
+                f"{self.schema.cells(columns):,} cells over {len(columns)} columns are more than {MAX_OUTPUT:,}",
+                advice="ask for fewer columns",
             )
         table = np.ones(())
         for position in positions:
@@ -126,21 +126,21 @@ class Separable:
         sums = query.sum
         if sums is None:
             raise QueryError(
-                f"{query!r} is not a sum over columns, the only kind that separable weights learn from; ask it of a "
-                "model of the whole universe, such as multiplicative weights"
+                f"{query!r} is not a sum over columns, the only kind that separable weights learn from",
+                advice="ask it of a model of the whole universe, such as multiplicative weights",
             )
         still = [self.schema.names[position] for position in sums.parts if position not in self._shares]
         if still:
             raise QueryError(
-                f"the query is about {', '.join(still)}, which this model gives no share; it learns about "
-                f"{', '.join(self.shares)}"
+                f"the query is about {', '.join(still)}, which this model gives no share",
+                advice=f"it learns about {', '.join(self.shares)}",
             )
         spread = sum(float(part.max()) ** 2 / self._shares[position] for position, part in sums.parts.items())
         if spread > 1 + ROUNDING and self._rule.step != "exact":
             raise QueryError(
                 f"the query weighs its columns otherwise than the model's shares do (by {spread:.3g} where 1 is the "
-                "most), so the bound on updates would not hold; give the model the shares of the queries, such as "
-                "shares=box.shares"
+                "most), so the bound on updates would not hold",
+                advice="give the model the shares of the queries, such as shares=box.shares",
             )
         return sums
 
@@ -180,7 +180,9 @@ def _checked(schema: Schema, shares: Mapping[str, float] | None) -> dict[str, fl
     for name in given:
         schema.position(name)
     if not given or not all(math.isfinite(share) and share > 0.0 for share in given.values()):
-        raise QueryError(f"shares must be positive numbers for some columns, such as box.shares; got {given!r}")
+        raise QueryError(
+            "shares must be positive numbers for some columns, such as box.shares", advice=f"got {given!r}"
+        )
     total = math.fsum(given.values())
     return {name: float(share) / total for name, share in given.items()}
 

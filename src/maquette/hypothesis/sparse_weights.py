@@ -64,9 +64,9 @@ class SparseWeights:
         step: SparseStep = "theory",
     ) -> None:
         if isinstance(support, bool) or not isinstance(support, int) or support < 1:
-            raise QueryError(f"support is {support!r}; expected how many points a question may touch, at least 1")
+            raise QueryError(f"support is {support!r}", expected="how many points a question may touch, at least 1")
         if step not in get_args(SparseStep):
-            raise QueryError(f"there is no step {step!r}; expected one of {', '.join(get_args(SparseStep))}")
+            raise QueryError(f"there is no step {step!r}", expected=f"one of {', '.join(get_args(SparseStep))}")
         names = schema.names if columns is None else tuple(columns)
         positions = positions_of(schema, names)
         if not names:
@@ -132,8 +132,8 @@ class SparseWeights:
         positions = positions_of(self.schema, columns)
         if self.schema.cells(columns) > MAX_OUTPUT:
             raise QueryError(
-                f"{self.schema.cells(columns):,} cells over {len(columns)} columns are more than {MAX_OUTPUT:,}; ask "
-                "for fewer columns, or for `touched_points`"
+                f"{self.schema.cells(columns):,} cells over {len(columns)} columns are more than {MAX_OUTPUT:,}",
+                advice="ask for fewer columns, or for `touched_points`",
             )
         kept = [name for name in self.columns if self.schema.position(name) in positions]
         shape = self.schema.shape(kept)

@@ -24,7 +24,7 @@ _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 def sample_tree(calibration: Calibration, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
     """Encoded records, in random order."""
     if rows < 0:
-        raise QueryError(f"cannot sample {rows} rows; expected a whole number, 0 or more")
+        raise QueryError(f"cannot sample {rows} rows", expected="a whole number, 0 or more")
     sizes = calibration.plan.sizes
     levels = np.zeros((len(sizes), rows), dtype=np.int32)
     line = np.arange(rows)  # the records, sorted by what was drawn last, then by what was drawn before

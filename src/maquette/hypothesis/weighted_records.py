@@ -78,8 +78,8 @@ class WeightedRecords:
         """The model's answers to all cells of these columns, axes in the order asked."""
         if self.schema.cells(columns) > MAX_OUTPUT:
             raise QueryError(
-                f"{self.schema.cells(columns):,} cells over {len(columns)} columns are more than {MAX_OUTPUT:,}; "
-                "ask for fewer columns"
+                f"{self.schema.cells(columns):,} cells over {len(columns)} columns are more than {MAX_OUTPUT:,}",
+                advice="ask for fewer columns",
             )
         entries = np.zeros(len(self.records), dtype=np.int64)
         for position in positions_of(self.schema, columns):
@@ -104,9 +104,9 @@ def _checked(schema: Schema, records: NDArray[np.integer[Any]]) -> NDArray[np.in
     sizes = np.array(schema.shape(schema.names))
     if records.ndim != 2 or records.shape[1] != len(sizes) or not len(records):
         raise QueryError(
-            f"expected at least one encoded record with {len(sizes)} columns, got an array of shape {records.shape}; "
-            "encode rows with schema.encode"
+            f"expected at least one encoded record with {len(sizes)} columns, got an array of shape {records.shape}",
+            advice="encode rows with schema.encode",
         )
     if not ((records >= 0) & (records < sizes)).all():
-        raise QueryError("a record has a code outside its column's levels; encode rows with schema.encode")
+        raise QueryError("a record has a code outside its column's levels", advice="encode rows with schema.encode")
     return records.astype(np.int32)

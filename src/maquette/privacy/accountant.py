@@ -88,7 +88,8 @@ class AdditiveAccountant(ABC):
         """Refuse: lazy rounds are (epsilon, delta), and no amount of a currency that converts at every delta."""
         raise BudgetError(
             f"A lazy guard has no cost under {self.currency} accounting: it is (epsilon, delta)-private and neither "
-            'pure nor concentrated. Open the table with Budget(epsilon=..., delta=..., accounting="basic").'
+            "pure nor concentrated",
+            advice='Open the table with Budget(epsilon=..., delta=..., accounting="basic")',
         )
 
     def units(self, event: Event) -> int:
@@ -156,13 +157,13 @@ class AdditiveAccountant(ABC):
 
     def _check(self, epsilon: float | None, rho: float | None, delta: float) -> None:
         if (epsilon is None) == (rho is None):
-            raise BudgetError(f"Got epsilon={epsilon} and rho={rho}; expected exactly one of them.")
+            raise BudgetError(f"Got epsilon={epsilon} and rho={rho}", expected="exactly one of them.")
         name, amount = ("epsilon", epsilon) if rho is None else ("rho", rho)
         if not (isinstance(amount, Real) and 0 < amount < math.inf):
-            raise BudgetError(f"{name} is {amount!r}; expected a finite number above 0, often between 0.01 and 10.")
+            raise BudgetError(f"{name} is {amount!r}", expected="a finite number above 0, often between 0.01 and 10.")
         if not (isinstance(delta, Real) and 0 <= delta < 1):
             raise BudgetError(
-                f"delta is {delta!r}; expected 0 <= delta < 1: 0 for a pure budget, else well below 1 / rows (1e-9)."
+                f"delta is {delta!r}", expected="0 <= delta < 1: 0 for a pure budget, else well below 1 / rows (1e-9)."
             )
         if rho is not None and self.per_rho is None:
             raise BudgetError(
@@ -184,17 +185,17 @@ def _plain(name: str, amount: float | None) -> float | None:
     if isinstance(amount, Fraction):
         return Fraction(int(amount.numerator), int(amount.denominator))
     if not isinstance(amount, Real):
-        raise BudgetError(f"{name} is {amount!r}; expected a finite number above 0, often between 0.01 and 10.")
+        raise BudgetError(f"{name} is {amount!r}", expected="a finite number above 0, often between 0.01 and 10.")
     return int(amount) if isinstance(amount, int) else float(amount)
 
 
 def _some(units: int) -> int:
     if units <= 0:
-        raise BudgetError(f"{units} units of budget buy no access; expected at least 1: ask for a larger epsilon.")
+        raise BudgetError(f"{units} units of budget buy no access", expected="at least 1: ask for a larger epsilon.")
     return units
 
 
 def _positive(sensitivity: Fraction) -> Fraction:
     if sensitivity <= 0:
-        raise BudgetError(f"The sensitivity is {float(sensitivity):g}; noise is calibrated to one above 0.")
+        raise BudgetError(f"The sensitivity is {float(sensitivity):g}", advice="noise is calibrated to one above 0")
     return Fraction(sensitivity)

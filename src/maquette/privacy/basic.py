@@ -33,7 +33,9 @@ class BasicAccountant(PureAccountant):
     def units(self, event: Event) -> int:
         """Cost of the event, rounded up; BudgetError when it takes more than one delta."""
         if _deltas(event) > 1:
-            raise BudgetError("one budget holds one lazy guard, which takes all of its delta; open one of them.")
+            raise BudgetError(
+                "one budget holds one lazy guard, which takes all of its delta", advice="open one of them"
+            )
         return super().units(event)
 
     def loss(self, units: int, delta: float) -> Loss:

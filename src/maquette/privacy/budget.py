@@ -60,7 +60,9 @@ class Budget:
         automatic = "pure" if rho is None and delta == 0 else "zcdp"
         name = automatic if accounting is None else accounting
         if name not in ACCOUNTANTS:
-            raise BudgetError(f"accounting is {name!r}; expected one of {', '.join(ACCOUNTANTS)}, or None to choose.")
+            raise BudgetError(
+                f"accounting is {name!r}", expected=f"one of {', '.join(ACCOUNTANTS)}, or None to choose."
+            )
         accountant = ACCOUNTANTS[name]
         limit = accountant.share(epsilon=epsilon, rho=rho, delta=delta)
         if name == "pure" and delta > 0:
@@ -75,8 +77,9 @@ class Budget:
             )
         if not 0 < limit <= MAX_UNITS:
             raise BudgetError(
-                f"This budget is {limit} units of 1e-15; expected 1 to {MAX_UNITS} (at most "
-                f"{MAX_UNITS // UNITS_PER_ONE:,} of epsilon, rho or mu squared): choose a value people use."
+                f"This budget is {limit} units of 1e-15",
+                expected=f"1 to {MAX_UNITS} (at most "
+                f"{MAX_UNITS // UNITS_PER_ONE:,} of epsilon, rho or mu squared): choose a value people use.",
             )
         reported = accountant.loss(limit, delta).epsilon if epsilon is None else float(epsilon)
         values = {"epsilon": reported, "delta": float(delta), "rho": None if rho is None else float(rho)}
@@ -99,11 +102,11 @@ class Budget:
         Publishing one row picked at random is (0, 1 / rows)-DP, so such a delta promises nothing. MECHANISMS §12, 23.
         """
         if rows < 1:
-            raise BudgetError(f"The row count is {rows}; expected at least 1.")
+            raise BudgetError(f"The row count is {rows}", expected="at least 1.")
         if self.delta > 0 and Fraction(self.delta) * rows >= 1:
             raise BudgetError(
-                f"delta {self.delta:g} is not below 1 / rows: publishing a random row would satisfy it. Choose delta "
-                "well below, such as 1e-9, or 0."
+                f"delta {self.delta:g} is not below 1 / rows: publishing a random row would satisfy it",
+                advice="Choose delta well below, such as 1e-9, or 0",
             )
 
     def check_private_rows(self) -> None:
@@ -114,9 +117,10 @@ class Budget:
         """
         if self.delta > LARGEST_DELTA:
             raise BudgetError(
-                f"delta is {self.delta:g}; expected at most {LARGEST_DELTA:g} where the number of rows is private. "
-                "Choose delta well below 1 / rows, such as 1e-9, or 0; or, if the number of rows is public and every "
-                'unit has one row, relation="replace", which compares delta with it.'
+                f"delta is {self.delta:g}",
+                expected=f"at most {LARGEST_DELTA:g} where the number of rows is private",
+                advice="Choose delta well below 1 / rows, such as 1e-9, or 0; or, if the number of rows is public and "
+                'every unit has one row, relation="replace", which compares delta with it',
             )
         if self.delta > USUAL_DELTA:
             warnings.warn(

@@ -96,9 +96,9 @@ class LazyRounds(_Description):
         _set_fraction(self, "scale", positive=True)
         _set_fraction(self, "sensitivity", positive=True)
         if type(self.hits) is not int or self.hits < 1:
-            raise BudgetError(f"A lazy guard's hits are {self.hits!r}; expected a whole number of at least 1.")
+            raise BudgetError(f"A lazy guard's hits are {self.hits!r}", expected="a whole number of at least 1.")
         if not 0 < self.delta < 1:
-            raise BudgetError(f"A lazy guard's delta is {self.delta!r}; expected a number between 0 and 1.")
+            raise BudgetError(f"A lazy guard's delta is {self.delta!r}", expected="a number between 0 and 1.")
 
 
 @dataclass(frozen=True)
@@ -129,14 +129,14 @@ def from_dict(description: Mapping[str, Any]) -> Event:
     body = dict(description)
     name = body.pop("kind", None)
     if name not in _KINDS:
-        raise BudgetError(f"An event of kind {name!r} is unknown; expected one of {', '.join(_KINDS)}.")
+        raise BudgetError(f"An event of kind {name!r} is unknown", expected=f"one of {', '.join(_KINDS)}.")
     if name == "composed" and "events" in body:
         body["events"] = tuple(from_dict(event) for event in body["events"])
     try:
         return _KINDS[name](**body)
     except (TypeError, ValueError) as error:
         expected = ", ".join(field.name for field in fields(_KINDS[name]))
-        raise BudgetError(f"A {name} event could not be read ({error}); it needs {expected}.") from error
+        raise BudgetError(f"A {name} event could not be read ({error})", advice=f"it needs {expected}") from error
 
 
 def _plain(value: Any) -> Any:
@@ -152,15 +152,15 @@ def _set_fraction(event: _Description, name: str, *, positive: bool) -> None:
             raise ValueError("an exponent")
         value = Fraction(given)
     except (OverflowError, TypeError, ValueError) as error:
-        raise BudgetError(f"{name} is {getattr(event, name)!r}; expected a finite number.") from error
+        raise BudgetError(f"{name} is {getattr(event, name)!r}", expected="a finite number.") from error
     if value < 0 or (positive and value == 0):
         expected = "above 0" if positive else "of at least 0"
-        raise BudgetError(f"{name} is {float(value):g}; expected a number {expected}.")
+        raise BudgetError(f"{name} is {float(value):g}", expected=f"a number {expected}.")
     object.__setattr__(event, name, value)
 
 
 def _check_epsilon(event: Selection | Pure) -> None:
     value = event.epsilon
     if isinstance(value, bool | str) or not (math.isfinite(value) and value >= 0):
-        raise BudgetError(f"An event's epsilon is {value!r}; expected a finite number of at least 0.")
+        raise BudgetError(f"An event's epsilon is {value!r}", expected="a finite number of at least 0.")
     object.__setattr__(event, "epsilon", float(value))

@@ -62,4 +62,4 @@ def deviation(event: DiscreteLaplace | DiscreteGaussian) -> float:
 def check_confidence(confidence: float) -> None:
     """Refuse a confidence outside (0, 1)."""
     if not 0.0 < confidence < 1.0:
-        raise QueryError(f"confidence is {confidence!r}; expected a number between 0 and 1, often 0.95")
+        raise QueryError(f"confidence is {confidence!r}", expected="a number between 0 and 1, often 0.95")

@@ -46,6 +46,6 @@ class PureAccountant(AdditiveAccountant):
     @staticmethod
     def _no_gaussian() -> BudgetError:
         return BudgetError(
-            "Gaussian noise has no cost in a pure budget: it needs delta > 0. Use discrete Laplace noise, or open the "
-            "table with Budget(epsilon=..., delta=1e-9)."
+            "Gaussian noise has no cost in a pure budget: it needs delta > 0",
+            advice="Use discrete Laplace noise, or open the table with Budget(epsilon=..., delta=1e-9)",
         )

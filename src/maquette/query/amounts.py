@@ -50,10 +50,12 @@ class Amounts(Marginal):
         self.high = int(self.numbers.max()) if high is None else high
         if not -LARGEST <= self.low <= self.high <= LARGEST:
             raise QueryError(
-                f"amounts run from {self.low} to {self.high}; expected low to high, from {-LARGEST:,} to {LARGEST:,}"
+                f"amounts run from {self.low} to {self.high}", expected=f"low to high, from {-LARGEST:,} to {LARGEST:,}"
             )
         if not self.weight.is_predicate:
-            raise QueryError("amounts are added up where a predicate holds; `where` weighs rows between 0 and 1")
+            raise QueryError(
+                "amounts are added up where a predicate holds", advice="`where` weighs rows between 0 and 1"
+            )
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -96,8 +98,8 @@ def _numbers(schema: Schema, name: str, given: ArrayLike | None) -> NDArray[np.i
     if given is None:
         if not isinstance(column, Integer | Number):
             raise QueryError(
-                f"column {name!r} ({column.kind}) has no amounts of its own; give a whole number for each of its "
-                f"{column.size} levels"
+                f"column {name!r} ({column.kind}) has no amounts of its own",
+                advice=f"give a whole number for each of its {column.size} levels",
             )
         middles = np.rint(np.clip(column.midpoints, -LARGEST, LARGEST)).astype(np.int64)
         return np.concatenate([middles, np.zeros(column.size - len(middles), dtype=np.int64)])
@@ -105,7 +107,7 @@ def _numbers(schema: Schema, name: str, given: ArrayLike | None) -> NDArray[np.i
     own = numbers.astype(np.int64) if numbers.dtype.kind in "biu" else None
     if own is None or numbers.shape != (column.size,) or not np.array_equal(own, numbers):
         raise QueryError(
-            f"amounts of column {name!r} are {numbers.dtype} of shape {numbers.shape}; expected one whole number for "
-            f"each of its {column.size} levels"
+            f"amounts of column {name!r} are {numbers.dtype} of shape {numbers.shape}",
+            expected=f"one whole number for each of its {column.size} levels",
         )
     return own

@@ -42,7 +42,7 @@ class Contrasts:
         ):
             raise QueryError(f"expected a whole-number matrix with one column per level for each axis of {marginal!r}")
         if any(matrix.min(initial=0) < -LARGEST or matrix.max(initial=0) > LARGEST for matrix in self.matrices):
-            raise QueryError(f"an entry of these contrasts exceeds {LARGEST:,}; use coarser matrices")
+            raise QueryError(f"an entry of these contrasts exceeds {LARGEST:,}", advice="use coarser matrices")
         for matrix in self.matrices:  # sensitivities are worked out once
             matrix.flags.writeable = False
         self._refuse_heavy()
@@ -60,7 +60,7 @@ class Contrasts:
 
     def _refuse_heavy(self) -> None:
         if self.gains[0] * self.grid > LARGEST:
-            raise QueryError(f"the weights of these contrasts exceed {LARGEST:,}; use coarser matrices")
+            raise QueryError(f"the weights of these contrasts exceed {LARGEST:,}", advice="use coarser matrices")
 
     @property
     def schema(self) -> Schema:

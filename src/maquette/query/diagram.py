@@ -73,7 +73,8 @@ class Diagram:
                 if seen + len(reached) > MAX_NODES or steps > MAX_STEPS:
                     raise QueryError(
                         f"the question needs a diagram of more than {MAX_NODES:,} nodes, or {MAX_STEPS:,} steps to "
-                        "draw it; ask it in parts"
+                        "draw it",
+                        advice="ask it in parts",
                     )
             layers.append(layer)
             states = list(reached)
@@ -90,7 +91,7 @@ class Diagram:
         total = sum(collected for _, collected in state)
         weight = round(total * RESOLUTION) if -1.0 < total < 2.0 else -1
         if not 0 <= weight <= RESOLUTION:
-            raise QueryError(f"a weight of {total} is outside [0, 1]; a linear query weighs rows in [0, 1]")
+            raise QueryError(f"a weight of {total} is outside [0, 1]", advice="a linear query weighs rows in [0, 1]")
         self.values.add(weight / RESOLUTION)
         return self._intern((-1, weight), str(weight).encode())
 

@@ -53,8 +53,8 @@ class Expression:
 
     def __bool__(self) -> NoReturn:
         raise QueryError(
-            "an expression has no truth value of its own; write & for and, | for or, ~ for not, "
-            "and .between(a, b) or two comparisons instead of a < x < b"
+            "an expression has no truth value of its own",
+            advice="write & for and, | for or, ~ for not, and .between(a, b) or two comparisons instead of a < x < b",
         )
 
 
@@ -148,7 +148,9 @@ class Truth(Expression):
     def isin(self, literals: Iterable[object]) -> In:
         """Equal to one of these."""
         if isinstance(literals, str):
-            raise QueryError(f"isin expects a list of values, got the text {literals!r}; write isin([{literals!r}])")
+            raise QueryError(
+                f"isin expects a list of values, got the text {literals!r}", advice=f"write isin([{literals!r}])"
+            )
         return In(self.column, tuple(plain(literal) for literal in literals))
 
     def between(self, low: object, high: object) -> Between:
@@ -183,11 +185,11 @@ def where(schema: Schema, question: Expression | str | LinearQuery) -> LinearQue
         return _as_query(schema, _build(schema, question, False, 0))
     if not isinstance(question, LinearQuery):
         raise QueryError(
-            f"expected an expression, text or a linear query, got {type(question).__name__}; "
-            "write col('age') >= 65 or \"age >= 65\""
+            f"expected an expression, text or a linear query, got {type(question).__name__}",
+            advice="write col('age') >= 65 or \"age >= 65\"",
         )
     if question.schema != schema:
-        raise QueryError("the query is over another schema; build it from this one")
+        raise QueryError("the query is over another schema", advice="build it from this one")
     return question
 
 
@@ -198,13 +200,13 @@ def plain(value: object) -> Literal:
         value = value.date()
     match value:
         case None:
-            raise QueryError("nothing equals a missing value; use .is_null() or IS NULL")
+            raise QueryError("nothing equals a missing value", advice="use .is_null() or IS NULL")
         case Expression():
             raise QueryError("a column can only be compared with a literal, not with another column or condition")
         case dt.datetime():
-            raise QueryError(f"{value} has a time of day; expected a date")
+            raise QueryError(f"{value} has a time of day", expected="a date")
         case str() if not writable(value):
-            raise QueryError("a text with a NUL or half a surrogate pair is no value of a column; remove it")
+            raise QueryError("a text with a NUL or half a surrogate pair is no value of a column", advice="remove it")
         case bool() | str() | dt.date():
             return value
         case int() if abs(value) < LARGEST:
@@ -212,8 +214,8 @@ def plain(value: object) -> Literal:
         case float() if math.isfinite(value):
             return value
         case int() | float():
-            raise QueryError(f"a number of this size cannot be compared; expected one within {LARGEST} of 0")
-    raise QueryError(f"{type(value).__name__} is not a literal; expected true, false, a number, text or a date")
+            raise QueryError("a number of this size cannot be compared", expected=f"one within {LARGEST} of 0")
+    raise QueryError(f"{type(value).__name__} is not a literal", expected="true, false, a number, text or a date")
 
 
 @contextmanager
@@ -224,15 +226,17 @@ def located(at: Place | None) -> Iterator[None]:
     except QueryError as error:
         if at is None or error.line is not None:
             raise
-        raise QueryError(str(error), line=at[0], column=at[1]) from None
+        raise QueryError(
+            error.happened, expected=error.expected, advice=error.advice, line=at[0], column=at[1]
+        ) from None
 
 
 def _condition(value: object) -> Expression:
     if isinstance(value, Expression):
         return value
     raise QueryError(
-        f"& and | join conditions, got {type(value).__name__}; "
-        "put each comparison in parentheses: (col('age') >= 65) & (col('sex') == 'f')"
+        f"& and | join conditions, got {type(value).__name__}",
+        advice="put each comparison in parentheses: (col('age') >= 65) & (col('sex') == 'f')",
     )
 
 
@@ -241,7 +245,7 @@ def _refuse_huge(expression: Expression) -> None:
     size, pending = 0, [expression]
     while pending:
         if size + len(pending) > MAX_NODES:
-            raise QueryError(f"the condition has more than {MAX_NODES:,} parts; ask it in parts")
+            raise QueryError(f"the condition has more than {MAX_NODES:,} parts", advice="ask it in parts")
         size += 1
         match pending.pop():
             case And(parts) | Or(parts):
@@ -251,7 +255,7 @@ def _refuse_huge(expression: Expression) -> None:
             case In(_, literals):
                 size += len(literals)
     if size > MAX_NODES:
-        raise QueryError(f"a list has more than {MAX_NODES:,} values; ask it in parts")
+        raise QueryError(f"a list has more than {MAX_NODES:,} values", advice="ask it in parts")
 
 
 @dataclass(frozen=True)
@@ -264,7 +268,7 @@ class _Levels:
 
 def _build(schema: Schema, node: Expression, negated: bool, depth: int) -> _Levels | LinearQuery:
     if depth > MAX_DEPTH:
-        raise QueryError(f"the condition is nested more than {MAX_DEPTH} deep; ask it in parts")
+        raise QueryError(f"the condition is nested more than {MAX_DEPTH} deep", advice="ask it in parts")
     while isinstance(node, Not):
         node, negated = node.part, not negated
     match node:
@@ -326,11 +330,11 @@ def _atom(schema: Schema, node: Expression, negated: bool) -> _Levels:
             return _Levels(schema.position(name), ~missing if negated else missing)
         case Compare(name, comparison, literal):
             if comparison not in _COMPARISONS:
-                raise QueryError(f"{comparison!r} is no comparison; expected one of {', '.join(_COMPARISONS)}")
+                raise QueryError(f"{comparison!r} is no comparison", expected=f"one of {', '.join(_COMPARISONS)}")
             holds = schema[name].compare(comparison, plain(literal))
         case In(name, literals):
             if not literals:
-                raise QueryError(f"the list of values for {name!r} is empty; expected at least one")
+                raise QueryError(f"the list of values for {name!r} is empty", expected="at least one")
             checked = [plain(literal) for literal in literals]
             different = dict.fromkeys((type(literal), literal) for literal in checked)
             holds = np.logical_or.reduce([schema[name].compare("=", literal) for _, literal in different])
@@ -339,10 +343,12 @@ def _atom(schema: Schema, node: Expression, negated: bool) -> _Levels:
             holds = schema[name].compare(">=", low) & _up_to(schema[name], low, high)
         case Truth(name):
             if not isinstance(schema[name], Boolean):
-                raise QueryError(f"column {name!r} ({schema[name].kind}) is not true or false; compare it with a value")
+                raise QueryError(
+                    f"column {name!r} ({schema[name].kind}) is not true or false", advice="compare it with a value"
+                )
             holds = schema[name].compare("=", True)
         case _:
-            raise QueryError(f"{type(node).__name__} is not a condition; build it with col(...)")
+            raise QueryError(f"{type(node).__name__} is not a condition", advice="build it with col(...)")
     if negated:
         holds = ~schema[name].is_null() & ~holds
     return _Levels(schema.position(name), holds)
@@ -357,5 +363,6 @@ def _up_to(column: Column, low: Literal, high: Literal) -> Selection:
         column.compare("<", high)  # a point that is no edge, or out of range, has its own message
         raise QueryError(
             f"column {column.name!r} ({column.kind}): BETWEEN {low} AND {high} takes the single point {high} "
-            f"out of its bin; use {column.name} >= {low} AND {column.name} < {high}"
+            "out of its bin",
+            advice=f"use {column.name} >= {low} AND {column.name} < {high}",
         ) from None

@@ -131,7 +131,7 @@ class LinearQuery:
 
     def _same_universe(self, other: LinearQuery) -> None:
         if self.schema != other.schema:
-            raise QueryError("the two queries are over different schemas; build both from one schema")
+            raise QueryError("the two queries are over different schemas", advice="build both from one schema")
 
     @property
     def form(self) -> Weight:
@@ -245,8 +245,8 @@ class LinearQuery:
 def _refuse_large(terms: int) -> None:
     if terms > MAX_TERMS:
         raise QueryError(
-            f"the question expands to {terms:,} products, more than {MAX_TERMS:,}; "
-            "ask it in parts, or use IN lists instead of long chains of OR over several columns"
+            f"the question expands to {terms:,} products, more than {MAX_TERMS:,}",
+            advice="ask it in parts, or use IN lists instead of long chains of OR over several columns",
         )
 
 

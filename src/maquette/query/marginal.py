@@ -39,11 +39,11 @@ class Buckets:
             raise QueryError(f"buckets {self.name!r}: every bucket must be a predicate")
         schema, share = self.parts[0].schema, 1.0 / len(self.parts)
         if any(part.schema != schema for part in self.parts):
-            raise QueryError(f"buckets {self.name!r} are over different schemas; build all from one schema")
+            raise QueryError(f"buckets {self.name!r} are over different schemas", advice="build all from one schema")
         # The sum of all parts, brought into [0, 1]: a row in two buckets would weigh two shares.
         total = LinearQuery(schema, [term.scaled(share) for part in self.parts for term in part.terms])
         if total.bounds[1] > 1.5 * share:
-            raise QueryError(f"buckets {self.name!r} overlap; a row may fall into one bucket only")
+            raise QueryError(f"buckets {self.name!r} overlap", advice="a row may fall into one bucket only")
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -73,7 +73,9 @@ class Marginal:
         if len(set(names)) < len(names):
             raise QueryError(f"an axis is named twice: {', '.join(names)}")
         if self.cells > MAX_OUTPUT:
-            raise QueryError(f"the table would have {self.cells:,} cells, more than {MAX_OUTPUT:,}; use fewer columns")
+            raise QueryError(
+                f"the table would have {self.cells:,} cells, more than {MAX_OUTPUT:,}", advice="use fewer columns"
+            )
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -163,7 +165,9 @@ def marginal_of(schema: Schema, question: Sequence[str] | LinearQuery | Marginal
     if isinstance(question, LinearQuery):
         return Marginal(schema, (), question)
     if isinstance(question, str):
-        raise QueryError(f"expected columns, a query or a marginal, got the text {question!r}; parse it with `where`")
+        raise QueryError(
+            f"expected columns, a query or a marginal, got the text {question!r}", advice="parse it with `where`"
+        )
     for name in question:
         schema.position(name)
     return Marginal(schema, question)

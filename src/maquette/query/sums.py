@@ -42,7 +42,9 @@ class Sum:
 
     def __init__(self, schema: Schema, constant: float, parts: Mapping[int, Weights]) -> None:
         if not all(np.abs(number).max() < _MOST for number in (np.array(constant), *parts.values())):
-            raise QueryError(f"a sum over columns has a part beyond {_MOST:g}; a linear query weighs rows in [0, 1]")
+            raise QueryError(
+                f"a sum over columns has a part beyond {_MOST:g}", advice="a linear query weighs rows in [0, 1]"
+            )
         fixed = {position: np.rint(part * RESOLUTION).astype(np.int64) for position, part in sorted(parts.items())}
         lows = {position: int(part.min()) for position, part in fixed.items()}
         self._schema = schema
@@ -58,7 +60,7 @@ class Sum:
         if low < -slack or high > RESOLUTION + slack:
             weight = low if low < 0 else high
             raise QueryError(
-                f"a weight of {weight / RESOLUTION} is outside [0, 1]; a linear query weighs rows in [0, 1]"
+                f"a weight of {weight / RESOLUTION} is outside [0, 1]", advice="a linear query weighs rows in [0, 1]"
             )
 
     @classmethod

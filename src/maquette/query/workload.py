@@ -81,7 +81,7 @@ def marginals(
         raise QueryError("give either k or a list of columns for each marginal, not both")
     listed = [_names(schema, names) for names in columns]
     if not listed:
-        raise QueryError("the list of marginals is empty; expected at least one tuple of columns")
+        raise QueryError("the list of marginals is empty", expected="at least one tuple of columns")
     return _Cells(schema, [_Choice(schema, names, len(names)) for names in listed], f"{len(listed)} marginals")
 
 
@@ -228,7 +228,7 @@ class _Intervals(Workload):
         self._column = schema[column]
         if not isinstance(self._column, Ordered):
             raise QueryError(
-                f"column {column!r} ({self._column.kind}) has no order; expected an integer, number or date column"
+                f"column {column!r} ({self._column.kind}) has no order", expected="an integer, number or date column"
             )
 
     @property
@@ -269,11 +269,11 @@ class _Prefixes(_Intervals):
 class _Listed(Workload):
     def __init__(self, schema: Schema, questions: Iterable[Expression | str | LinearQuery]) -> None:
         if isinstance(questions, str | Expression | LinearQuery):
-            raise QueryError("expected a list of questions, got one; put it in a list")
+            raise QueryError("expected a list of questions, got one", advice="put it in a list")
         self.schema = schema
         self._queries = [where(schema, question) for question in questions]
         if not self._queries:
-            raise QueryError("the list of questions is empty; expected at least one")
+            raise QueryError("the list of questions is empty", expected="at least one")
 
     @property
     def size(self) -> int:
@@ -300,18 +300,18 @@ def _choices(
 ) -> list[_Choice]:
     names = schema.names if columns is None else _names(schema, columns)
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= len(names):
-        raise QueryError(f"k must be a whole number from 1 to the number of columns, {len(names)}; got {k!r}")
+        raise QueryError(f"k must be a whole number from 1 to the number of columns, {len(names)}", advice=f"got {k!r}")
     return [_Choice(schema, names, j, first) for j in range(1 if up_to else k, k + 1)]
 
 
 def _names(schema: Schema, columns: Sequence[str]) -> tuple[str, ...]:
     if isinstance(columns, str):
-        raise QueryError(f"expected a list of column names, got the text {columns!r}; write [{columns!r}]")
+        raise QueryError(f"expected a list of column names, got the text {columns!r}", advice=f"write [{columns!r}]")
     names = tuple(columns)
     for name in names:
         schema.position(name)
     if not names or len(set(names)) < len(names):
-        raise QueryError(f"expected different columns, at least one; got {', '.join(names) or 'none'}")
+        raise QueryError("expected different columns, at least one", advice=f"got {', '.join(names) or 'none'}")
     return names
 
 

@@ -9,7 +9,7 @@ from .classes.projection import projection as projection
 from .game.analyst_private import Discretion as Discretion, Repair as Repair, analyst_private as analyst_private
 from .game.boosting import MedianModel as MedianModel, boosted as boosted
 from .game.both_learn import both_learn as both_learn
-from .game.cells import Board as Board
+from .game.cells import CellIndex as CellIndex
 from .game.dual_query import dual_query as dual_query
 from .game.equilibrium import Game as Game, Hedge as Hedge, Played as Played, mixed_answer as mixed_answer
 from .methods.adaptive import adaptive as adaptive

@@ -52,18 +52,20 @@ def unpack(path: Path, digest: str | None, limit: int) -> tuple[Any, Arrays]:
     """The manifest and the arrays of a file, of which at most `limit` bytes, or 8 times the file's size, are read."""
     size = path.stat().st_size
     if size > LARGEST:
-        raise DataError(f"{str(path)!r} has {size:,} bytes; a saved release has at most {LARGEST:,}")
+        raise DataError(f"{str(path)!r} has {size:,} bytes", advice=f"a saved release has at most {LARGEST:,}")
     content = path.read_bytes()
     if digest is not None and digest_of(content) != digest:
-        raise DataError(f"{str(path)!r} is not the release published under this digest; get the original file")
+        raise DataError(f"{str(path)!r} is not the release published under this digest", advice="get the original file")
     if not zipfile.is_zipfile(io.BytesIO(content)):
-        raise UnreadableSource(f"{str(path)!r} is not a saved release; make one with `maquette release`")
+        raise UnreadableSource(f"{str(path)!r} is not a saved release", advice="make one with `maquette release`")
     if digest_of(content[:-SEAL]).encode() != content[-SEAL:]:
-        raise DataError(f"{str(path)!r} was changed after it was saved, or is no saved release; get the original")
+        raise DataError(
+            f"{str(path)!r} was changed after it was saved, or is no saved release", advice="get the original"
+        )
     with zipfile.ZipFile(io.BytesIO(content)) as file:
         parts = _checked(path, file.infolist(), max(limit, LEAST, EXPANSION * size))
         if MANIFEST not in parts:
-            raise DataError(f"{str(path)!r} has no manifest, so it is no saved release; get the original")
+            raise DataError(f"{str(path)!r} has no manifest, so it is no saved release", advice="get the original")
         manifest = json.loads(_text(file, parts.pop(MANIFEST)))
         return manifest, {name.removesuffix(_DOTS): _array(file, info) for name, info in parts.items()}
 
@@ -83,14 +85,14 @@ def _checked(path: Path, listed: list[zipfile.ZipInfo], most: int) -> dict[str, 
         for info in listed
     )
     if len(parts) < len(listed) or not plain:
-        raise DataError(f"{str(path)!r} holds parts that no saved release has; get the original")
+        raise DataError(f"{str(path)!r} holds parts that no saved release has", advice="get the original")
     total = sum(info.file_size for info in listed)
     text = parts[MANIFEST].file_size if MANIFEST in parts else 0
     if total > most or text > most // PLAIN:
         raise DataError(
-            f"{str(path)!r} would unpack to {total:,} bytes, of which {text:,} are text; expected at most {most:,}, "
-            f"and {most // PLAIN:,} of text. If you trust whoever made it, load it with "
-            f"limit={max(total, PLAIN * text):_}"
+            f"{str(path)!r} would unpack to {total:,} bytes, of which {text:,} are text",
+            expected=f"at most {most:,}, and {most // PLAIN:,} of text",
+            advice=f"If you trust whoever made it, load it with limit={max(total, PLAIN * text):_}",
         )
     return parts
 

@@ -66,7 +66,7 @@ def release(
     if not isinstance(workload, Workload):
         raise QueryError(f"expected a workload, such as marginals(schema, k=2), got {type(workload).__name__}")
     if workload.schema != curator.schema:
-        raise QueryError("the workload was built for another schema; build it from curator.schema")
+        raise QueryError("the workload was built for another schema", advice="build it from curator.schema")
     _check(method, settings)
     before, units = curator.ledger.spent(), units_for(curator, epsilon, rho)
     if method != "auto":
@@ -81,11 +81,13 @@ def release(
 def _check(method: str, settings: dict[str, Any]) -> None:
     """Refuse an unknown method or setting before anything is charged."""
     if method != "auto" and method not in METHODS:
-        raise QueryError(f"there is no method {method!r}; expected auto, {', '.join(METHODS)}")
+        raise QueryError(f"there is no method {method!r}", expected=f"auto, {', '.join(METHODS)}")
     known = ["progress"] if method == "auto" else _settings(method)
     unknown = [name for name in settings if name not in known]
     if unknown:
-        raise QueryError(f"method {method!r} has no setting {', '.join(unknown)}; it has {', '.join(known) or 'none'}")
+        raise QueryError(
+            f"method {method!r} has no setting {', '.join(unknown)}", advice=f"it has {', '.join(known) or 'none'}"
+        )
 
 
 def _settings(method: str) -> list[str]:

@@ -129,4 +129,4 @@ def _finite(values: NDArray[Any] | Iterable[float]) -> bool:
 
 
 def _unfit(what: str) -> DataError:
-    return DataError(f"this is not a saved release as Maquette writes them: its {what}; get the original file")
+    return DataError(f"this is not a saved release as Maquette writes them: its {what}", advice="get the original file")

@@ -47,8 +47,8 @@ def save(release: Release, path: Path) -> str:
         path.write_bytes(sealed)
     except OSError as error:
         raise DataError(
-            f"{str(path)!r} could not be written ({error.strerror}); the release is still there and paid for: save it "
-            "to a folder that exists"
+            f"{str(path)!r} could not be written ({error.strerror})",
+            advice="the release is still there and paid for: save it to a folder that exists",
         ) from None
     return digest_of(sealed)
 
@@ -58,7 +58,9 @@ def load(path: Path, digest: str | None, limit: int = LIMIT) -> Release:
     try:
         manifest, arrays = unpack(path, digest, limit)
         if manifest["format"] != FORMAT:
-            raise DataError(f"{str(path)!r} has format {shown(manifest['format'])}; this version reads {FORMAT!r}")
+            raise DataError(
+                f"{str(path)!r} has format {shown(manifest['format'])}", advice=f"this version reads {FORMAT!r}"
+            )
         return sound(_rebuild(manifest, arrays))
     except FileNotFoundError:
         raise UnreadableSource(f"there is no file {str(path)!r}") from None
@@ -105,7 +107,7 @@ def _describe(role: str, thing: object, arrays: Arrays) -> dict[str, Any]:
             listed = [{"columns": list(t.marginal.names), "event": t.event.as_dict()} for t in thing.measurements]
             return {"kind": "tables", "tables": listed}
         case _:
-            raise DataError(f"a {type(thing).__name__} cannot be saved; sample rows from the release instead")
+            raise DataError(f"a {type(thing).__name__} cannot be saved", advice="sample rows from the release instead")
 
 
 def _describe_graph(role: str, thing: GraphicalModel | MergedModel | MergedEvidence, arrays: Arrays) -> dict[str, Any]:
@@ -188,7 +190,7 @@ def _restore(role: str, facts: Mapping[str, Any], schema: Schema, arrays: Arrays
         case "none":
             return NoEvidence(float(facts["rows"]))
         case kind:
-            raise DataError(f"unknown {role} {shown(kind)}; it was saved by a newer version")
+            raise DataError(f"unknown {role} {shown(kind)}", advice="it was saved by a newer version")
 
 
 def _restore_graph(role: str, facts: Mapping[str, Any], schema: Schema, arrays: Arrays, cost: Loss) -> Any:
@@ -218,5 +220,5 @@ def _table(schema: Schema, values: NDArray[Any], facts: Mapping[str, Any], cost:
 def _fitting(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
     """An array of the shape that the schema implies: others could become far larger when they are put together."""
     if array.shape != shape:
-        raise DataError(f"an array of a saved release has shape {array.shape}; its schema implies {shape}")
+        raise DataError(f"an array of a saved release has shape {array.shape}", advice=f"its schema implies {shape}")
     return array

@@ -43,7 +43,7 @@ def accountant_of(currency: str) -> Accountant:
     """The accountant of a currency as ledgers name it."""
     name = currency.partition(" ")[0]
     if name not in ACCOUNTANTS:
-        raise DataError(f"charges are counted in {currency!r}; this version knows {', '.join(ACCOUNTANTS)}")
+        raise DataError(f"charges are counted in {currency!r}", advice=f"this version knows {', '.join(ACCOUNTANTS)}")
     return ACCOUNTANTS[name]
 
 

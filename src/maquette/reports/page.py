@@ -377,7 +377,7 @@ class _Page:
         subject, schema = self.subject, self.subject.schema
         codes = self.truth.encoded(schema)
         if not len(codes):
-            raise QueryError("the test data holds no rows; give some, or leave truth out")
+            raise QueryError("the test data holds no rows", advice="give some, or leave truth out")
         found: list[tuple[str, float, float | None]] = []
         held = drawn = 0
         for columns, cells in self.cells.items():

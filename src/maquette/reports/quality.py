@@ -53,17 +53,18 @@ def similarity(
     group are compared as one.
     """
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-        raise QueryError(f"k is {k!r}; expected a number of columns, 1 or more")
+        raise QueryError(f"k is {k!r}", expected="a number of columns, 1 or more")
     if isinstance(release.evidence, NoEvidence):
         raise QueryError(
             f"a release by {release.certificate.method} keeps no measurements to compare rows with: its promise is a "
-            'theorem about the model. Release with method="auto" to compare'
+            "theorem about the model",
+            advice='Release with method="auto" to compare',
         )
     if isinstance(synthetic, int):
         synthetic = release.sample(synthetic, rng=rng)
     codes = release.schema.encode(synthetic)
     if not len(codes):
-        raise QueryError("there are no synthetic rows to compare; draw at least one")
+        raise QueryError("there are no synthetic rows to compare", advice="draw at least one")
     names = [column.name for column in release.schema if column.size > 1]
     forms = _forms(release, codes)
     found: list[Similarity] = []
@@ -161,11 +162,15 @@ def train_on_synthetic(release: Release, truth: TestRows, target: str, *, seed: 
     except ImportError:
         raise QueryError("training on synthetic rows needs scikit-learn: pip install scikit-learn") from None
     if not isinstance(truth, TestRows):
-        raise QueryError(f"truth is a {type(truth).__name__}; expected mq.test_data(rows), for rows that are nobody's")
+        raise QueryError(
+            f"truth is a {type(truth).__name__}", expected="mq.test_data(rows), for rows that are nobody's"
+        )
     schema, place = release.schema, release.schema.position(target)
     codes, rng = truth.encoded(schema), np.random.default_rng(seed)
     if len(codes) < 4 or len(schema) < 2:
-        raise QueryError(f"got {len(codes)} test rows of {len(schema)} columns; expected at least 4 rows and 2 columns")
+        raise QueryError(
+            f"got {len(codes)} test rows of {len(schema)} columns", expected="at least 4 rows and 2 columns"
+        )
     codes = codes[rng.permutation(len(codes))]
     real, held = codes[: len(codes) // 2], codes[len(codes) // 2 :]
     synthetic = schema.encode(release.sample(len(real), rng=rng))

@@ -68,11 +68,13 @@ def registry_entry(
     for word, text in (("organisation", organisation), ("use", use), ("data", data), ("region", region)):
         _check_words(word, text)
     if sector is not None and sector not in SECTORS:
-        raise QueryError(f"sector is {sector!r}; the registry knows {', '.join(SECTORS)}")
+        raise QueryError(f"sector is {sector!r}", advice=f"the registry knows {', '.join(SECTORS)}")
     day, since = _day("published", published or date.today().isoformat()), collected and _day("collected", collected)
     subject = subject_of(thing)
     if not subject.private:
-        raise QueryError("this was made with injected noise and is not private; there is no deployment to register")
+        raise QueryError(
+            "this was made with injected noise and is not private", advice="there is no deployment to register"
+        )
     product = name or data
     notes = [f"Data collected: {since}." if since else "", f"Contact: {contact}" if contact else ""]
     entry = {
@@ -115,14 +117,14 @@ def registry_entry(
 
 def _check_words(word: str, text: object) -> None:
     if not isinstance(text, str) or not text.strip():
-        raise QueryError(f"{word} is {text!r}; expected a few words for the register")
+        raise QueryError(f"{word} is {text!r}", expected="a few words for the register")
 
 
 def _day(word: str, text: str) -> str:
     try:
         return date.fromisoformat(text).isoformat()
     except (TypeError, ValueError):
-        raise QueryError(f"{word} is {text!r}; expected a date such as 2026-03-01") from None
+        raise QueryError(f"{word} is {text!r}", expected="a date such as 2026-03-01") from None
 
 
 def _slug(text: str) -> str:

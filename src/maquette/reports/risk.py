@@ -36,7 +36,7 @@ def believed(prior: float, epsilon: float) -> float:
     0.0267
     """
     if not 0 < prior < 1:
-        raise BudgetError(f"prior is {prior!r}; expected a probability strictly between 0 and 1")
+        raise BudgetError(f"prior is {prior!r}", expected="a probability strictly between 0 and 1")
     return prior * math.exp(epsilon) / (1 - prior + prior * math.exp(epsilon))
 
 
@@ -49,7 +49,7 @@ def true_positive_rate(loss: Loss, false_positive_rate: float) -> float:
     """
     a = false_positive_rate
     if not 0 <= a <= 1:
-        raise BudgetError(f"the rate of false alarms is {a!r}; expected a number from 0 to 1")
+        raise BudgetError(f"the rate of false alarms is {a!r}", expected="a number from 0 to 1")
     if loss.currency == "gdp" and loss.rho is not None:
         from scipy.special import ndtr, ndtri
 

@@ -35,8 +35,9 @@ def test_data(table: object) -> TestRows:
 
     if isinstance(table, PrivateTable | Curator):
         raise QueryError(
-            f"a {type(table).__name__} keeps private rows; exact answers about them cannot be told. Give test data as "
-            "an Arrow table, a data frame or a mapping of columns, if the rows are made up or public"
+            f"a {type(table).__name__} keeps private rows",
+            advice="exact answers about them cannot be told. Give test data as "
+            "an Arrow table, a data frame or a mapping of columns, if the rows are made up or public",
         )
     return TestRows(as_arrow(table))
 
@@ -49,6 +50,7 @@ def check_truth(truth: object) -> TestRows | None:
     if truth is None or isinstance(truth, TestRows):
         return truth
     raise QueryError(
-        f"truth is a {type(truth).__name__}; a report never reads rows on its own. If these are made up or public, say "
-        "so with truth=mq.test_data(rows); exact distances to private rows are not private"
+        f"truth is a {type(truth).__name__}",
+        advice="a report never reads rows on its own. If these are made up or public, say "
+        "so with truth=mq.test_data(rows); exact distances to private rows are not private",
     )

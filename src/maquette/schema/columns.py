@@ -229,7 +229,7 @@ class Column(ABC):
         return self.name if self.name.isidentifier() else identifier(self.name)
 
     def _refuse(self, problem: str, expected: str) -> QueryError:
-        return QueryError(f"column {self.name!r} ({self.kind}): {problem}; {expected}")
+        return QueryError(f"column {self.name!r} ({self.kind}): {problem}", advice=f"{expected}")
 
 
 def encode_columns(columns: Sequence[Column], values: Sequence[object]) -> list[NDArray[np.int32]]:
@@ -338,16 +338,18 @@ class Category(Column):
             raise SchemaError(f"column {self.name!r}: levels must differ, repeated: {', '.join(repeated)}")
         if self.nullable and NULL_LABEL in named:
             raise SchemaError(
-                f"column {self.name!r}: {NULL_LABEL!r} is what the missing level is called; rename that level"
+                f"column {self.name!r}: {NULL_LABEL!r} is what the missing level is called", advice="rename that level"
             )
         if absent := sorted(map(str, set(named) & set(self.missing))):
             raise SchemaError(
-                f"column {self.name!r}: {', '.join(absent)} is a level and means a missing value; drop one"
+                f"column {self.name!r}: {', '.join(absent)} is a level and means a missing value", advice="drop one"
             )
         if "" in named:
-            raise SchemaError(f"column {self.name!r}: a level has no name; use nullable=True for missing values")
+            raise SchemaError(
+                f"column {self.name!r}: a level has no name", advice="use nullable=True for missing values"
+            )
         if not all(writable(str(level)) for level in named):
-            raise SchemaError(f"column {self.name!r}: a level holds a NUL or half a surrogate pair; remove it")
+            raise SchemaError(f"column {self.name!r}: a level holds a NUL or half a surrogate pair", advice="remove it")
 
     @property
     def known(self) -> int:

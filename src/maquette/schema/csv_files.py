@@ -25,7 +25,7 @@ def read_csv(
     delimiter = delimiter_of(first)
     for path in paths[1:]:
         if header_line(path) != first:
-            raise UnreadableSource(f"{path!r} has another header than {paths[0]!r}; draft from one of the two")
+            raise UnreadableSource(f"{path!r} has another header than {paths[0]!r}", advice="draft from one of the two")
     names = tuple(name.strip() for name in next(csv.reader([first], delimiter=delimiter)))
     texts(engine, paths, len(names), delimiter).create("rows")  # read once: every column is looked at several times
     return engine.table("rows"), names
@@ -63,7 +63,7 @@ def header_line(path: str | Path) -> str:
         ) from None
     header = line.decode("utf-8-sig", errors="replace").strip("\r\n")
     if not header.strip():
-        raise UnreadableSource(f"{str(path)!r}: the file is empty; expected a header line with the column names")
+        raise UnreadableSource(f"{str(path)!r}: the file is empty", expected="a header line with the column names")
     return header
 
 

@@ -56,11 +56,12 @@ class Date(Ordered):
                 ) from None
         if self.unit not in {**_DAYS, **_MONTHS}:
             raise SchemaError(
-                f"column {self.name!r}: unit must be one of {', '.join({**_DAYS, **_MONTHS})}; got {shown(self.unit)}"
+                f"column {self.name!r}: unit must be one of {', '.join({**_DAYS, **_MONTHS})}",
+                advice=f"got {shown(self.unit)}",
             )
         if self.order not in _WRITTEN:
             raise SchemaError(
-                f"column {self.name!r}: order must be one of {', '.join(_WRITTEN)}; got {shown(self.order)}"
+                f"column {self.name!r}: order must be one of {', '.join(_WRITTEN)}", advice=f"got {shown(self.order)}"
             )
         if _date(self.high) < _date(self.low):
             raise SchemaError(f"column {self.name!r}: need low <= high, got {self.low} to {self.high}")

@@ -60,10 +60,10 @@ def guess(source: object) -> Schema:
             raise unreadable(source, error) from None
     if _is_csv(source) and _is_data(names, drafted):
         raise UnreadableSource(
-            f"the first line of {str(source)!r} looks like data, not a header; add one with the column names"
+            f"the first line of {str(source)!r} looks like data, not a header", advice="add one with the column names"
         )
     if not drafted:
-        raise SchemaError(f"no column could be drafted: {'; '.join(skipped)}. Write the schema by hand")
+        raise SchemaError(f"no column could be drafted: {'; '.join(skipped)}", advice="Write the schema by hand")
     return Schema(drafted, guessed=True, skipped=skipped)
 
 
@@ -74,14 +74,14 @@ def _relation(engine: duckdb.DuckDBPyConnection, source: object) -> tuple[duckdb
         return relation, relation.columns
     path = Path(source)
     if path.is_dir():
-        raise UnreadableSource(f"{str(source)!r} is a directory; expected a CSV or Parquet file")
+        raise UnreadableSource(f"{str(source)!r} is a directory", expected="a CSV or Parquet file")
     files = [str(path)] if path.is_file() else sorted(glob.glob(str(source)))
     if not files:
-        raise UnreadableSource(f"there is no file {str(source)!r}; expected a CSV or Parquet file")
+        raise UnreadableSource(f"there is no file {str(source)!r}", expected="a CSV or Parquet file")
     if not set(files[0].lower().removesuffix(".gz").rsplit(".", 1)[1:]) & KINDS:
         raise UnreadableSource(
-            f"{str(source)!r} is neither CSV (.csv, .tsv, .txt, also .gz) nor Parquet by its name; export it as one of "
-            "them (spreadsheets: save as CSV UTF-8)"
+            f"{str(source)!r} is neither CSV (.csv, .tsv, .txt, also .gz) nor Parquet by its name",
+            advice="export it as one of them (spreadsheets: save as CSV UTF-8)",
         )
     if _is_csv(source):
         return read_csv(engine, files)

@@ -67,7 +67,9 @@ def _only_table(document: object) -> dict[str, Any]:
         if not isinstance(node, dict) or not node:
             raise SchemaError(f"the SmartNoise metadata has no {level} level")
         if len(node) > 1:
-            raise SchemaError(f"the SmartNoise metadata names several {level}s; keep one: {', '.join(map(str, node))}")
+            raise SchemaError(
+                f"the SmartNoise metadata names several {level}s", advice=f"keep one: {', '.join(map(str, node))}"
+            )
         node = next(iter(node.values()))
     if not isinstance(node, dict):
         raise SchemaError("the SmartNoise metadata has no columns")
@@ -90,5 +92,6 @@ def _column(name: str, facts: dict[str, Any]) -> Column:
         return Category(name, facts["levels"], other="other", nullable=nullable)
     raise SchemaError(
         f"column {name!r} ({kind or 'no type'}): a public universe needs lower and upper for numbers and dates, and "
-        "levels for strings; add them to the metadata"
+        "levels for strings",
+        advice="add them to the metadata",
     )

@@ -76,9 +76,9 @@ def _refuse_large(known: Mapping[str, Column], entries: Sequence[object]) -> Non
     cells = sum(fitting.values())
     if levels > MAX_LEVELS or cells > MAX_TOGETHER:
         raise SchemaError(
-            f"impossible combinations name columns of {levels:,} levels in all, and need tables of {cells:,} cells; "
-            f"expected at most {MAX_LEVELS:,} levels and {MAX_TOGETHER:,} cells. Name fewer columns, or columns with "
-            "fewer levels"
+            f"impossible combinations name columns of {levels:,} levels in all, and need tables of {cells:,} cells",
+            expected=f"at most {MAX_LEVELS:,} levels and {MAX_TOGETHER:,} cells",
+            advice="Name fewer columns, or columns with fewer levels",
         )
 
 
@@ -86,29 +86,33 @@ def _entry(known: Mapping[str, Column], entry: object) -> Declared:
     """One entry, with everything that is wrong with it said."""
     if not isinstance(entry, Mapping):
         raise SchemaError(
-            f"an impossible combination maps columns to labels, as in {_example(known)}; got {shown(entry)}"
+            f"an impossible combination maps columns to labels, as in {_example(known)}", advice=f"got {shown(entry)}"
         )
     for name in entry:
         if name not in known:
             close = nearest(str(name), known)
             hint = f"did you mean {' or '.join(close)}?" if close else f"columns are {', '.join(known)}"
-            raise SchemaError(f"an impossible combination names the column {name!r}, which is not there; {hint}")
+            raise SchemaError(
+                f"an impossible combination names the column {name!r}, which is not there", advice=f"{hint}"
+            )
     if len(entry) < 2:
         named = ", ".join(map(repr, entry)) or "no column"
         raise SchemaError(
-            f"an impossible combination needs two or more columns, got {named}; a level that never occurs by itself "
-            "is best left out of its column"
+            f"an impossible combination needs two or more columns, got {named}",
+            advice="a level that never occurs by itself is best left out of its column",
         )
     size = math.prod(known[name].size for name in entry)
     if size > MAX_CELLS:
         raise SchemaError(
             f"an impossible combination over {', '.join(entry)} needs a table of {size:,} cells, more than "
-            f"{MAX_CELLS:,}; name fewer columns, or columns with fewer levels"
+            f"{MAX_CELLS:,}",
+            advice="name fewer columns, or columns with fewer levels",
         )
     if large := [name for name in entry if known[name].size > MAX_LABELS]:
         raise SchemaError(
             f"an impossible combination names {', '.join(large)}, of more than {MAX_LABELS:,} levels, too "
-            "many to look a label up in; declare wider bins or a larger unit"
+            "many to look a label up in",
+            advice="declare wider bins or a larger unit",
         )
     return {name: _labels(column, entry[name]) for name, column in known.items() if name in entry}
 
@@ -126,7 +130,7 @@ def _labels(column: Column, given: object) -> tuple[str, ...]:
             close, more = nearest(label, column.labels), ", ..." if column.size > 5 else ""
             expected = f"labels are {', '.join(column.labels[:5])}{more}"
             hint = f"did you mean {' or '.join(map(repr, close))}?" if close else expected
-            raise SchemaError(f"column {column.name!r}: {label!r} is not the label of a level; {hint}")
+            raise SchemaError(f"column {column.name!r}: {label!r} is not the label of a level", advice=f"{hint}")
     chosen = frozenset(wanted)
     return tuple(label for label in dict.fromkeys(column.labels) if label in chosen)
 
@@ -165,8 +169,8 @@ def _leave_something(known: Mapping[str, Column], entries: Sequence[Declared]) -
 
 def _entangled() -> SchemaError:
     return SchemaError(
-        "the impossible combinations are too many and too entangled to tell whether they leave anything possible; "
-        "declare fewer, or over fewer columns"
+        "the impossible combinations are too many and too entangled to tell whether they leave anything possible",
+        advice="declare fewer, or over fewer columns",
     )
 
 

@@ -141,7 +141,9 @@ class Integer(Numeric):
                 f"column {self.name!r}: need low <= high and width >= 1, got {self.low}..{self.high} by {self.width}"
             )
         if self.known > MAX_LEVELS:
-            raise SchemaError(f"column {self.name!r}: {self.known} bins, at most {MAX_LEVELS}; use a larger width")
+            raise SchemaError(
+                f"column {self.name!r}: {self.known} bins, at most {MAX_LEVELS}", advice="use a larger width"
+            )
 
     @property
     def known(self) -> int:

@@ -58,7 +58,9 @@ class Schema:
         strangers = [c for c in self.columns if not isinstance(c, Column)]
         if strangers or not self.columns:
             kinds = ", ".join(kind.__name__ for kind in KINDS.values())
-            raise SchemaError(f"a schema needs at least one column, each one of {kinds}; got {strangers or 'none'}")
+            raise SchemaError(
+                f"a schema needs at least one column, each one of {kinds}", advice=f"got {strangers or 'none'}"
+            )
         names = [c.name for c in self.columns]
         repeated = sorted({name for name in names if names.count(name) > 1})
         if repeated:
@@ -88,13 +90,13 @@ class Schema:
         """Where a column stands; an unknown name is refused with the nearest known ones."""
         if not isinstance(name, str):
             raise QueryError(
-                f"a column is named by a text, got {type(name).__name__}; columns are {preview(self.names)}"
+                f"a column is named by a text, got {type(name).__name__}", advice=f"columns are {preview(self.names)}"
             )
         if name in self._positions:
             return self._positions[name]
         close = nearest(name, self.names)
         hint = f"did you mean {' or '.join(close)}?" if close else f"columns are {', '.join(self.names)}"
-        raise QueryError(f"there is no column {name!r}; {hint}")
+        raise QueryError(f"there is no column {name!r}", advice=f"{hint}")
 
     def __getitem__(self, name: str) -> Column:
         return self.columns[self.position(name)]
@@ -136,7 +138,7 @@ class Schema:
         arrow = as_arrow(table)
         missing = [name for name in self.names if name not in arrow.column_names]
         if missing:
-            raise SchemaError(f"the table lacks {', '.join(missing)}; it has {', '.join(arrow.column_names)}")
+            raise SchemaError(f"the table lacks {', '.join(missing)}", advice=f"it has {', '.join(arrow.column_names)}")
         records = np.stack(encode_columns(self.columns, [arrow[name] for name in self.names]), axis=1)
         refuse_invalid(self.columns, (records == INVALID).sum(axis=0))
         return records

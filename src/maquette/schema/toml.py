@@ -43,7 +43,7 @@ def loads(text: str) -> Schema:
         raise SchemaError("the schema is not valid TOML: a number is too long or brackets nest too deeply") from None
     if not document:
         raise SchemaError(
-            "the schema is empty; expected [[column]] blocks, as `maquette schema guess table.csv` drafts"
+            "the schema is empty", expected="[[column]] blocks, as `maquette schema guess table.csv` drafts"
         )
     unknown = set(document) - {"column", "guessed", "impossible"}
     if unknown or not isinstance(document.get("column"), list):
@@ -61,11 +61,13 @@ def _column(number: int, block: object) -> Column:
     if not isinstance(block, dict):
         raise SchemaError(f"expected a [[column]] block, got {shown(block)}")
     if "name" not in block:
-        raise SchemaError(f"column {number} has no name; add a line name = '...' to its block")
+        raise SchemaError(f"column {number} has no name", advice="add a line name = '...' to its block")
     settings = dict(block)
     kind = settings.pop("kind", None)
     if not isinstance(kind, str) or kind not in KINDS:
-        raise SchemaError(f"column {block['name']!r}: kind must be one of {', '.join(KINDS)}; got {shown(kind)}")
+        raise SchemaError(
+            f"column {block['name']!r}: kind must be one of {', '.join(KINDS)}", advice=f"got {shown(kind)}"
+        )
     try:
         _check_settings(kind, settings)
         return KINDS[kind](**settings)

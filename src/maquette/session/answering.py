@@ -12,18 +12,18 @@ from maquette.answers import Answer, AnswerTable, Column, Row, Source, tabulate
 from maquette.estimates import Columns, spread
 from maquette.privacy import DiscreteGaussian, Loss, sum_half_width
 from maquette.query import LinearQuery, Output
-from maquette.session.guardian import guessed
+from maquette.session.guard_policy import guessed
 from maquette.session.model import Model
-from maquette.session.precision.lens import NOTHING, Component, Lens
 from maquette.session.precision.reading import Bounds, Reading, corners, fieller, ratio, total
+from maquette.session.precision.view import NOTHING, Component, View
 from maquette.session.precision.width import STEP, Known, Widths
-from maquette.session.question import Asked, Need, needs_of
-from maquette.session.record import Direct, Own, Record, Rented, Vouched
+from maquette.session.question import Goal, Question, goals_of
+from maquette.session.record import Direct, Guarded, Own, Record, Rented
 
 
 @dataclass(frozen=True)
 class Settled:
-    """From when a need is known, and by what of its own if not by the parts alone."""
+    """From when a goal is known, and by what of its own if not by the parts alone."""
 
     moment: int
     own: Own | None = None
@@ -37,59 +37,59 @@ class Numbers:
         record: Record,
         widths: Widths,
         *,
-        lens: Callable[[Need], Lens | None],
+        view: Callable[[Goal], View | None],
         settled: Mapping[str, Settled | None],
         model: Callable[[], Model],
     ) -> None:
         self._transcript = record.transcript
         self.widths = widths
-        self._lens = lens
+        self._view = view
         self._settled = settled
         self._model = model
 
-    def guessed(self, need: Need) -> bool:
-        """Whether a need is answered by the public model."""
-        settled = self._settled[need.key]
-        return isinstance(settled.own, Vouched) if settled else self._derivable(need) is None
+    def guessed(self, goal: Goal) -> bool:
+        """Whether a goal is answered by the public model."""
+        settled = self._settled[goal.key]
+        return isinstance(settled.own, Guarded) if settled else self._derivable(goal) is None
 
-    def _derivable(self, need: Need) -> Lens | None:
-        """The lens of a need that follows from the parts, some of them perhaps rented for it."""
-        lens, settled = self._lens(need), self._settled[need.key]
+    def _derivable(self, goal: Goal) -> View | None:
+        """The view of a goal that follows from the parts, some of them perhaps rented for it."""
+        view, settled = self._view(goal), self._settled[goal.key]
         if settled is not None:
-            return lens if settled.own is None or isinstance(settled.own, Rented) else None
-        return lens if lens is not None and self._transcript.complete(lens) is not None else None
+            return view if settled.own is None or isinstance(settled.own, Rented) else None
+        return view if view is not None and self._transcript.complete(view) is not None else None
 
-    def _rented(self, need: Need) -> Mapping[Columns, Component]:
-        settled = self._settled[need.key]
+    def _rented(self, goal: Goal) -> Mapping[Columns, Component]:
+        settled = self._settled[goal.key]
         return settled.own.components if settled and isinstance(settled.own, Rented) else NOTHING
 
-    def reading(self, need: Need) -> Reading:
-        """The numbers of a need as of its moment, or the best that is known now."""
-        settled, lens = self._settled[need.key], self._derivable(need)
+    def reading(self, goal: Goal) -> Reading:
+        """The numbers of a goal as of its moment, or the best that is known now."""
+        settled, view = self._settled[goal.key], self._derivable(goal)
         if settled is not None and isinstance(settled.own, Direct):
             return measured(settled.own, self.widths)
-        if settled is not None and isinstance(settled.own, Vouched):
+        if settled is not None and isinstance(settled.own, Guarded):
             width = np.full(settled.own.values.shape, settled.own.tolerance)
             return Reading(settled.own.values, width**2, width)
-        if lens is None:
-            return self._guess(need)
-        moment, rented = settled.moment if settled else None, self._rented(need)
-        values, variances = lens.look(self._transcript.reader(moment), rented)
-        known = known_with(lens, self._transcript.known(lens.gains, moment), rented)
-        if self.widths.gaussian and lens.gains:
-            widths = self.widths.multiplier(lens, known) * np.sqrt(variances)
+        if view is None:
+            return self._guess(goal)
+        moment, rented = settled.moment if settled else None, self._rented(goal)
+        values, variances = view.look(self._transcript.reader(moment), rented)
+        known = known_with(view, self._transcript.known(view.gains, moment), rented)
+        if self.widths.gaussian and view.gains:
+            widths = self.widths.multiplier(view, known) * np.sqrt(variances)
             return Reading(values, variances, widths + np.minimum(STEP, widths))
-        return Reading(values, variances, np.full(lens.shape, self.widths.of(lens, known)))
+        return Reading(values, variances, np.full(view.shape, self.widths.of(view, known)))
 
-    def _guess(self, need: Need) -> Reading:
+    def _guess(self, goal: Goal) -> Reading:
         """The public model's numbers: nothing is promised about them but that they count rows."""
         rows = max(1.0, float(self._transcript.reader()(())[0]))
-        values = guessed(need, self._model(), rows)
-        if need.signed:
+        values = guessed(goal, self._model(), rows)
+        if goal.signed:
             values = values[..., 1] - values[..., 0]
         return Reading(values, np.full(values.shape, rows**2), np.full(values.shape, rows))
 
-    def ratio(self, top: Need, bottom: Need) -> tuple[Reading, Reading, Bounds]:
+    def ratio(self, top: Goal, bottom: Goal) -> tuple[Reading, Reading, Bounds]:
         """Two numbers and where their ratio can lie.
 
         Fieller's interval where both are derived from Gaussian noise, read at one moment; otherwise the range of the
@@ -99,7 +99,7 @@ class Numbers:
         if not self.widths.gaussian or above is None or below is None or self._rented(bottom):
             numbers = self.reading(top), self.reading(bottom)
             return *numbers, corners(*numbers)
-        both = [settled for need in (top, bottom) if (settled := self._settled[need.key]) is not None]
+        both = [settled for goal in (top, bottom) if (settled := self._settled[goal.key]) is not None]
         moment = max(settled.moment for settled in both) if len(both) == 2 else None
         read, rented = self._transcript.reader(moment), self._rented(top)
         known = self._transcript.known({**above.gains, **below.gains}, moment)
@@ -114,7 +114,7 @@ class Numbers:
 
 
 def measured(direct: Direct, widths: Widths) -> Reading:
-    """The numbers of a need that was measured just as it was asked."""
+    """The numbers of a goal that was measured just as it was asked."""
     measurement = direct.measurement
     values, each, numbers = measurement.values, spread(measurement), 1
     if direct.signed:
@@ -126,19 +126,19 @@ def measured(direct: Direct, widths: Widths) -> Reading:
     return Reading(values, np.full(values.shape, numbers * each**2), full)
 
 
-def known_with(lens: Lens, known: Mapping[Columns, Known], rented: Mapping[Columns, Component]) -> dict[Columns, Known]:
+def known_with(view: View, known: Mapping[Columns, Known], rented: Mapping[Columns, Component]) -> dict[Columns, Known]:
     """What is known of the parts of a question, those rented for it included."""
-    own = {part: Known(one.variance / lens.gains[part], 1, lumped=True) for part, one in rented.items()}
+    own = {part: Known(one.variance / view.gains[part], 1, lumped=True) for part, one in rented.items()}
     return {**known, **own}
 
 
 def answered(
-    asked: Asked, numbers: Numbers, *, guarantee: str | None, cost: Loss, source: Source, remaining: Loss
+    asked: Question, numbers: Numbers, *, guarantee: str | None, cost: Loss, source: Source, remaining: Loss
 ) -> Answer | AnswerTable:
     """The answer to a question from its numbers."""
     confidence = 1 - numbers.widths.beta
     if isinstance(asked.parsed, LinearQuery):
-        top, rows, bounds = numbers.ratio(*asked.needs)
+        top, rows, bounds = numbers.ratio(*asked.goals)
         column = ratio(top, rows, bounds, scale=1.0, centre=0.0, lowest=0.0, highest=1.0, guarantee=guarantee)
         one = column.answer((), "fraction", confidence, cost, source)
         return _finished(replace(one, count=max(0.0, float(top.values))), remaining)
@@ -150,12 +150,12 @@ def answered(
 
 
 def _column(output: Output, numbers: Numbers, guarantee: str | None) -> Column:
-    measure, needs = output.measure, needs_of(output)
+    measure, goals = output.measure, goals_of(output)
     assert measure is not None
-    if len(needs) == 1:
-        return total(numbers.reading(needs[0]), measure.scale, signed=measure.signed, guarantee=guarantee)
+    if len(goals) == 1:
+        return total(numbers.reading(goals[0]), measure.scale, signed=measure.signed, guarantee=guarantee)
     centre, scale = measure.centre, measure.scale
-    top, rows, bounds = numbers.ratio(*needs)
+    top, rows, bounds = numbers.ratio(*goals)
     return ratio(
         top,
         rows,

@@ -9,23 +9,23 @@ from collections.abc import Iterable, Mapping
 from maquette.estimates import Columns
 from maquette.session.answering import Numbers, Settled, known_with, measured
 from maquette.session.model import Model, model_of
-from maquette.session.precision.lens import NOTHING, Component, Lens
+from maquette.session.precision.view import NOTHING, Component, View
 from maquette.session.precision.width import Widths
-from maquette.session.question import Need, everyone
-from maquette.session.record import Direct, Own, Record, Rented, Vouched
+from maquette.session.question import Goal, everyone
+from maquette.session.record import Direct, Guarded, Own, Record, Rented
 from maquette.session.transcript import Transcript
 
 ROUNDING = 2e-6  # what splitting a charge may lose of a precision
 
 
 class Knowledge:
-    """What was measured, seen through the lenses of questions, against one tolerance."""
+    """What was measured, seen through the views of questions, against one tolerance."""
 
     def __init__(self, record: Record, widths: Widths, tolerance: float) -> None:
         self.record = record
         self.widths = widths
         self.tolerance = tolerance
-        self._lenses: dict[str, Lens | None] = {}
+        self._lenses: dict[str, View | None] = {}
         self._settled: dict[str, Settled] = {}
         self._fitted: tuple[int, Model | None] = (-1, None)
 
@@ -37,35 +37,35 @@ class Knowledge:
     @property
     def rows(self) -> float:
         """The estimated number of rows."""
-        lens = self.lens(everyone(self.transcript.schema))
-        assert lens is not None, "the number of rows has a lens"
-        values, _ = lens.look(self.transcript.reader())
+        view = self.view(everyone(self.transcript.schema))
+        assert view is not None, "the number of rows has a view"
+        values, _ = view.look(self.transcript.reader())
         return max(1.0, float(values))
 
-    def lens(self, need: Need) -> Lens | None:
-        """How a need depends on what can be measured; None where that would be too large."""
-        if need.key not in self._lenses:
-            self._lenses[need.key] = need.lens(cells=bool(self.record.cells))
-        return self._lenses[need.key]
+    def view(self, goal: Goal) -> View | None:
+        """How a goal depends on what can be measured; None where that would be too large."""
+        if goal.key not in self._lenses:
+            self._lenses[goal.key] = goal.view(cells=bool(self.record.cells))
+        return self._lenses[goal.key]
 
-    def state(self, need: Need) -> Settled | None:
-        """From when, and by what, a need is known within the tolerance; None if it is not."""
-        if need.key not in self._settled:
-            settled = self._earliest(need)
+    def state(self, goal: Goal) -> Settled | None:
+        """From when, and by what, a goal is known within the tolerance; None if it is not."""
+        if goal.key not in self._settled:
+            settled = self._earliest(goal)
             if settled is None:
                 return None
-            self._settled[need.key] = settled
-        return self._settled[need.key]
+            self._settled[goal.key] = settled
+        return self._settled[goal.key]
 
-    def _earliest(self, need: Need) -> Settled | None:
-        lens, found = self.lens(need), list[Settled]()
-        if lens is not None:
-            moment = self._first_fit(lens)
+    def _earliest(self, goal: Goal) -> Settled | None:
+        view, found = self.view(goal), list[Settled]()
+        if view is not None:
+            moment = self._first_fit(view)
             found += [] if moment is None else [Settled(moment)]
-        found += [Settled(own.moment, own) for own in self.record.own.get(need.key, []) if self._fits(lens, own)]
+        found += [Settled(own.moment, own) for own in self.record.own.get(goal.key, []) if self._fits(view, own)]
         return min(found, key=lambda settled: settled.moment, default=None)
 
-    def _first_fit(self, lens: Lens) -> int | None:
+    def _first_fit(self, view: View) -> int | None:
         """The first moment at which the parts alone told a question within the tolerance.
 
         What is known once may be wider later, where more pieces widen an interval: so all moments are tried in order.
@@ -73,40 +73,40 @@ class Knowledge:
         """
 
         def fits(moment: int) -> bool:
-            return self.width(lens, moment) <= self.tolerance
+            return self.width(view, moment) <= self.tolerance
 
-        complete = self.transcript.complete(lens)
+        complete = self.transcript.complete(view)
         if complete is None or fits(complete):
             return complete
         if self.widths.simultaneous or not self.widths.gaussian:
-            return next(filter(fits, self.transcript.changes(lens, complete)), None)
+            return next(filter(fits, self.transcript.changes(view, complete)), None)
         if not fits(self.transcript.moment):
             return None
-        moments = self.transcript.changes(lens, complete)
+        moments = self.transcript.changes(view, complete)
         return moments[bisect_left(moments, True, key=fits)]
 
-    def _fits(self, lens: Lens | None, own: Own) -> bool:
-        """Whether what a need has of its own is within the tolerance, up to rounding."""
+    def _fits(self, view: View | None, own: Own) -> bool:
+        """Whether what a goal has of its own is within the tolerance, up to rounding."""
         match own:
-            case Vouched():
+            case Guarded():
                 sure = own.beta <= self.widths.beta and own.simultaneous >= self.widths.simultaneous
                 width = own.tolerance if sure else math.inf
             case Direct():
                 width = float(measured(own, self.widths).widths.max(initial=0.0))
             case Rented():
-                width = math.inf if lens is None else self.width(lens, own.moment, own.components)
+                width = math.inf if view is None else self.width(view, own.moment, own.components)
         return width <= self.tolerance * (1 + ROUNDING)
 
-    def width(self, lens: Lens, moment: int, rented: Mapping[Columns, Component] = NOTHING) -> float:
+    def width(self, view: View, moment: int, rented: Mapping[Columns, Component] = NOTHING) -> float:
         """The half-width of the noisiest cell as of a moment, in counts; infinite where a part is not known."""
-        known = known_with(lens, self.transcript.known(lens.gains, moment), rented)
-        return self.widths.of(lens, known) if len(known) == len(lens.gains) else math.inf
+        known = known_with(view, self.transcript.known(view.gains, moment), rented)
+        return self.widths.of(view, known) if len(known) == len(view.gains) else math.inf
 
-    def width_after(self, need: Need) -> float:
-        """How precise a need is, or would be once paid for, in counts."""
-        if self.state(need) is None:
+    def width_after(self, goal: Goal) -> float:
+        """How precise a goal is, or would be once paid for, in counts."""
+        if self.state(goal) is None:
             return self.tolerance
-        return float(self.numbers([need]).reading(need).widths.max(initial=0.0))
+        return float(self.numbers([goal]).reading(goal).widths.max(initial=0.0))
 
     def model(self, *, stale: int = 1) -> Model:
         """The public model of what is known now, or when there were up to `stale` times fewer charges."""
@@ -116,7 +116,7 @@ class Knowledge:
             self._fitted = moment, model
         return model
 
-    def numbers(self, needs: Iterable[Need]) -> Numbers:
-        """The numbers of these needs, each as of when it was first known well enough, or the best there are."""
-        settled = {need.key: self.state(need) for need in needs}
-        return Numbers(self.record, self.widths, lens=self.lens, settled=settled, model=self.model)
+    def numbers(self, goals: Iterable[Goal]) -> Numbers:
+        """The numbers of these goals, each as of when it was first known well enough, or the best there are."""
+        settled = {goal.key: self.state(goal) for goal in goals}
+        return Numbers(self.record, self.widths, view=self.view, settled=settled, model=self.model)

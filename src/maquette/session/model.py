@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from maquette.estimates import DenseModel, Residuals, estimates, fit
 from maquette.hypothesis import GraphicalModel, JunctionTree
 from maquette.query import LinearQuery
-from maquette.session.precision.lens import CELLS
+from maquette.session.precision.view import CELLS
 from maquette.session.transcript import Transcript
 
 Values = NDArray[np.float64]

@@ -12,12 +12,12 @@ from maquette.errors import BudgetError, QueryError
 from maquette.estimates import Columns
 from maquette.query import LinearQuery, Marginal
 from maquette.schema import Schema
-from maquette.session.guardian import Guardian
+from maquette.session.guard_policy import GuardPolicy
 from maquette.session.knowledge import Knowledge
 from maquette.session.planner import Planner
-from maquette.session.precision.lens import CELLS, Lens, lens_of
+from maquette.session.precision.view import CELLS, View, view_of
 from maquette.session.precision.width import Widths
-from maquette.session.pricing import Market
+from maquette.session.pricing import Pricing
 from maquette.session.record import Order, Record
 from maquette.session.session import CUSTODIAN, Session
 
@@ -79,20 +79,20 @@ def online(
         guard=guard,
         name=name,
     )
-    record, market = Record.of(curator, name), Market(curator)
-    widths = Widths(beta, simultaneous, gaussian=not market.pure)
+    record, pricing = Record.of(curator, name), Pricing(curator)
+    widths = Widths(beta, simultaneous, gaussian=not pricing.pure)
     with record.lock, curator.within(deadline):  # what is found is nobody's before it is released
         record.refresh()
-        opening = _Opening(curator, record, market, widths, alpha)
+        opening = _Opening(curator, record, pricing, widths, alpha)
         tolerance = opening.tolerance(rows)
         if record.cells is None:
             record.cells = warm_start == "histogram" or (
                 warm_start == "auto" and opening.histogram_is_cheapest(tolerance)
             )
-    guardian = Guardian(record, widths, tolerance, never=guard == "never")
+    policy = GuardPolicy(record, widths, tolerance, never=guard == "never")
     knowledge = Knowledge(record, widths, tolerance)
-    planner = Planner(knowledge, market, expect=expect)
-    session = Session(knowledge, planner, guardian, alpha=alpha, deadline=deadline)
+    planner = Planner(knowledge, pricing, expect=expect)
+    session = Session(knowledge, planner, policy, alpha=alpha, deadline=deadline)
     if isinstance(warm_start, int):
         session.prepare(warm_start)
     return session
@@ -115,36 +115,36 @@ def _check(
         raise QueryError(f"a session needs a Curator, got {type(curator).__name__}")
     for word, value in (("alpha", alpha), ("beta", beta)):
         if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 < float(value) < 1.0:
-            raise QueryError(f"{word} is {value!r}; expected a number between 0 and 1, such as 0.02")
+            raise QueryError(f"{word} is {value!r}", expected="a number between 0 and 1, such as 0.02")
     for word, count in (("rows", rows), ("expect", expect)):
         if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
-            raise QueryError(f"{word} is {count!r}; expected a whole number of at least 1, or None")
+            raise QueryError(f"{word} is {count!r}", expected="a whole number of at least 1, or None")
     if not isinstance(simultaneous, bool):
-        raise QueryError(f"simultaneous is {simultaneous!r}; expected True or False")
+        raise QueryError(f"simultaneous is {simultaneous!r}", expected="True or False")
     counted = isinstance(warm_start, int) and not isinstance(warm_start, bool) and warm_start >= 1
     if not counted and warm_start not in ("auto", "none", "histogram"):
-        raise QueryError(f'warm_start is {warm_start!r}; expected "auto", "none", "histogram" or a number of columns')
+        raise QueryError(f"warm_start is {warm_start!r}", expected='"auto", "none", "histogram" or a number of columns')
     if guard not in ("auto", "never"):
-        raise QueryError(f'guard is {guard!r}; expected "auto" or "never"')
+        raise QueryError(f"guard is {guard!r}", expected='"auto" or "never"')
     if not isinstance(name, str) or not name or ":" in name:
-        raise QueryError(f"the name of a session is {name!r}; expected some letters, without a colon")
+        raise QueryError(f"the name of a session is {name!r}", expected="some letters, without a colon")
     if curator.budget.accounting == "basic":
         raise BudgetError(
-            'a session cannot be paid from a budget with accounting="basic", which is for lazy rounds; open the '
-            'curator with accounting="zcdp"'
+            'a session cannot be paid from a budget with accounting="basic", which is for lazy rounds',
+            advice='open the curator with accounting="zcdp"',
         )
 
 
 class _Opening:
     """Finds the tolerance of a session, paying for the number of rows where it is private and unknown."""
 
-    def __init__(self, curator: Curator, record: Record, market: Market, widths: Widths, alpha: float) -> None:
+    def __init__(self, curator: Curator, record: Record, pricing: Pricing, widths: Widths, alpha: float) -> None:
         self._curator = curator
         self._record = record
-        self._market = market
+        self._pricing = pricing
         self._widths = widths
         self._alpha = alpha
-        self._rows = lens_of(Marginal(curator.schema))
+        self._rows = view_of(Marginal(curator.schema))
 
     def tolerance(self, rows: int | None) -> float:
         """How many rows `alpha` is, at least: a share of the fewest rows there can be."""
@@ -172,7 +172,7 @@ class _Opening:
         Precisions of Gaussian looks add up at their price. Of Laplace looks the squares of the prices do, so one nearly
         as precise as the last is wasted: that one comes as soon as possible, and somewhat more precise than it must be.
         """
-        if not self._market.pure:
+        if not self._pricing.pure:
             last = self._alpha * (count - width) / (1 + self._alpha)
             return last if 2 * last >= width / FINER else width / FINER
         if width <= count:
@@ -193,14 +193,15 @@ class _Opening:
     def _look(self, width: float) -> None:
         """Make the number of rows known to within so many rows."""
         known = self._record.transcript.known(self._rows.gains)
-        purchase = self._market.shop(self._rows, known, width, self._widths, 1)
+        purchase = self._pricing.shop(self._rows, known, width, self._widths, 1)
         left = self._curator.budget.limit - self._curator.ledger.spent()
         if purchase is None or WORTH * purchase.units > left:
             raise BudgetError(
                 f"alpha {self._alpha:g} is out of reach: counting the rows to within that share would leave too "
-                "little of the budget for even one answer. What was charged so far went into finding that out; a "
+                "little of the budget for even one answer",
+                advice="What was charged so far went into finding that out; a "
                 "session that is told the scale of the table (rows=...) finds out for nothing. Ask for a larger alpha, "
-                "or give the curator a larger budget"
+                "or give the curator a larger budget",
             )
         if purchase.units:
             self._record.charge(Order(purchase.prices, {}, {}), analyst=CUSTODIAN)
@@ -208,25 +209,25 @@ class _Opening:
     def _reachable(self, tolerance: float, counts: int = 1) -> float:
         """Refuse a tolerance at which not even so many counts can be paid, before anything is."""
         left = (self._curator.budget.limit - self._curator.ledger.spent()) // counts
-        price = self._market.shop(self._rows, {}, tolerance, self._widths, 1)
+        price = self._pricing.shop(self._rows, {}, tolerance, self._widths, 1)
         if self._record.empty and (price is None or price.units > left):
             best = self._least(tolerance, left)
             advice = "No alpha below 1 is in reach of it"
             if best < 0.9:
                 advice = f"Ask for alpha of about {1.1 * best:.2g} or more"
             raise BudgetError(
-                f"alpha {self._alpha:g} is {tolerance:,.0f} rows; one answer that precise costs more than remains of "
-                f"the budget. {advice}"
+                f"alpha {self._alpha:g} is {tolerance:,.0f} rows",
+                advice=f"one answer that precise costs more than remains of the budget. {advice}",
             )
         return tolerance
 
     def _least(self, tolerance: float, left: int) -> float:
         """About the least alpha at which one count can be paid, by how prices grow with precision."""
         rows = max(tolerance, COARSE)
-        price = self._market.shop(self._rows, {}, rows, self._widths, 1)
+        price = self._pricing.shop(self._rows, {}, rows, self._widths, 1)
         if price is None or not left:
             return math.inf
-        finer: float = (price.units / left) ** (1.0 if self._market.pure else 0.5)
+        finer: float = (price.units / left) ** (1.0 if self._pricing.pure else 0.5)
         return self._alpha * max(rows / tolerance * finer, 1.0 / tolerance)
 
     def histogram_is_cheapest(self, tolerance: float) -> bool:
@@ -235,23 +236,23 @@ class _Opening:
         if schema.size > MAX_HISTOGRAM:
             return False
         variance = (tolerance / 4) ** 2
-        whole = self._market.price(CELLS, schema.size / 4 / variance)
+        whole = self._pricing.price(CELLS, schema.size / 4 / variance)
         return whole < self._all_sets(variance)
 
     def _all_sets(self, variance: float) -> float:
         """The least price at which questions about half the levels of any few columns have this variance."""
-        schema, market = self._curator.schema, self._market
+        schema, pricing = self._curator.schema, self._pricing
         wide = [column.name for column in schema.columns if column.size > 1]
         sets = list(itertools.combinations(wide, min(LOAD, len(wide))))
         gains: dict[Columns, float] = {}
         for columns in sets:
-            half: Lens = lens_of(Marginal(schema, (), _half(schema, columns)))
+            half: View = view_of(Marginal(schema, (), _half(schema, columns)))
             for part, gain in half.gains.items():
                 gains[part] = gains.get(part, 0.0) + gain / len(sets)
-        if market.pure:
-            total = sum(market.rate(part) ** (2 / 3) * gain ** (1 / 3) for part, gain in gains.items())
+        if pricing.pure:
+            total = sum(pricing.rate(part) ** (2 / 3) * gain ** (1 / 3) for part, gain in gains.items())
             return float(total**1.5 / math.sqrt(variance))
-        return float(sum(math.sqrt(market.rate(part) * gain) for part, gain in gains.items()) ** 2 / variance)
+        return float(sum(math.sqrt(pricing.rate(part) * gain) for part, gain in gains.items()) ** 2 / variance)
 
 
 def _half(schema: Schema, columns: Columns) -> LinearQuery:

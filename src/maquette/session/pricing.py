@@ -1,4 +1,4 @@
-"""Shopping: the cheapest precision to buy so that a question meets its tolerance.
+"""Pricing: the cheapest precision to buy so that a question meets its tolerance.
 
 A question needs variance sum_A gain_A / precision_A below a target. Precision of part A costs rate_A per unit (for
 Laplace noise, per root of a unit) and will serve later questions that share A, about `reuse_A` of them; so the price
@@ -24,9 +24,9 @@ from maquette.curator import Curator
 from maquette.estimates import Columns
 from maquette.privacy import MAX_UNITS, UNITS_PER_ONE, sum_half_width
 from maquette.query import Contrasts, Marginal
-from maquette.session.precision.lens import CELLS, CellLens, Lens, Outline
+from maquette.session.precision.view import CELLS, CellView, Outline, View
 from maquette.session.precision.width import STEP, Known, Widths
-from maquette.session.question import Need
+from maquette.session.question import Goal
 from maquette.session.transcript import part_question
 
 SLACK = 1e-6  # bought beyond the target, so that rounding does not leave it unmet
@@ -77,7 +77,7 @@ class _Quote(NamedTuple):
     moved: int
 
 
-class Market:
+class Pricing:
     """Prices of precision under a curator's relation and accounting."""
 
     def __init__(self, curator: Curator) -> None:
@@ -135,7 +135,7 @@ class Market:
 
     def shop(
         self,
-        lens: Lens,
+        view: View,
         known: Mapping[Columns, Known],
         tolerance: float,
         widths: Widths,
@@ -147,22 +147,22 @@ class Market:
 
         `rents` are parts to be rented for this question instead, with how many times less that costs.
         """
-        reuse = self._reuses(lens, sets)
+        reuse = self._reuses(view, sets)
         reuse |= {part: max(reuse[part], times) for part, times in rents.items()}
-        if len(known) == len(lens.gains) and widths.of(lens, known) <= tolerance:
+        if len(known) == len(view.gains) and widths.of(view, known) <= tolerance:
             return Purchase({}, {}, {})
         grain = STEP if widths.gaussian else 0.0  # no precision makes an interval narrower
-        found, target = None, self._guess(lens, known, tolerance - grain, widths)
+        found, target = None, self._guess(view, known, tolerance - grain, widths)
         if target == 0.0:
             return None
         enough, missed = 0.0, math.inf  # targets on either side
         before: tuple[float, float] | None = None  # the last round's root of the target, and its width
         for _ in range(ROUNDS):
-            bought = self._fill(lens, known, target, reuse)
+            bought = self._fill(view, known, target, reuse)
             if widths.simultaneous:  # every piece widens the interval, so a part that grows at least doubles
                 bought = {part: max(more, _precision(known.get(part))) for part, more in bought.items()}
-            later = {part: after(known.get(part), bought.get(part, 0.0)) for part in lens.gains}
-            width = widths.of(lens, later | {part: later[part]._replace(lumped=True) for part in rents})
+            later = {part: after(known.get(part), bought.get(part, 0.0)) for part in view.gains}
+            width = widths.of(view, later | {part: later[part]._replace(lumped=True) for part in rents})
             if width <= tolerance * (1 - SLACK):
                 enough = target
                 offer = self._purchase(bought, reuse)
@@ -184,7 +184,7 @@ class Market:
         return found
 
     def histogram(
-        self, lens: CellLens, known: Mapping[Columns, Known], tolerance: float, widths: Widths, sets: float
+        self, view: CellView, known: Mapping[Columns, Known], tolerance: float, widths: Widths, sets: float
     ) -> Purchase | None:
         """The first histogram of a small universe, so precise that every question is within the tolerance.
 
@@ -198,7 +198,7 @@ class Market:
             precision = _least_precision(
                 lambda cells, rows=rows: all(  # type: ignore[misc]
                     widths.of(hard, {(): after(known[()], rows), CELLS: after(None, cells)}) <= tolerance * (1 - CLOSE)
-                    for hard in lens.hardest
+                    for hard in view.hardest
                 ),
                 self._schema.size / tolerance**2,
             )
@@ -206,22 +206,22 @@ class Market:
                 found.append(self._purchase({(): rows, CELLS: precision} if rows else {CELLS: precision}, reuse))
         return min(found, key=lambda purchase: purchase.units, default=None)
 
-    def _reuses(self, lens: Lens, sets: float) -> dict[Columns, float]:
-        if CELLS in lens.gains:
-            return dict.fromkeys(lens.gains, max(1.0, sets))  # every question is about the same two things
-        possible = math.comb(max(self._wide, 1), min(self._wide, len(lens.columns)))
-        return {part: self.reuse(part, len(lens.columns), min(sets, possible)) for part in lens.gains}
+    def _reuses(self, view: View, sets: float) -> dict[Columns, float]:
+        if CELLS in view.gains:
+            return dict.fromkeys(view.gains, max(1.0, sets))  # every question is about the same two things
+        possible = math.comb(max(self._wide, 1), min(self._wide, len(view.columns)))
+        return {part: self.reuse(part, len(view.columns), min(sets, possible)) for part in view.gains}
 
-    def rentable(self, lens: Lens, known: Mapping[Columns, Known], sets: float) -> dict[Columns, float]:
+    def rentable(self, view: View, known: Mapping[Columns, Known], sets: float) -> dict[Columns, float]:
         """Parts of which nothing is known yet and whose contribution to this one question is cheaper by itself.
 
         With how many times cheaper it is than the part, which later questions would share.
         """
-        reuse, found = self._reuses(lens, sets), dict[Columns, float]()
-        if math.isinf(lens.description.bits):
+        reuse, found = self._reuses(view, sets), dict[Columns, float]()
+        if math.isinf(view.description.bits):
             return found  # rented noise is a question's own, and only a name gives it a share of the doubt
-        for part, gain in lens.gains.items():
-            if part not in known and (outline := lens.outline(part)) is not None:
+        for part, gain in view.gains.items():
+            if part not in known and (outline := view.outline(part)) is not None:
                 times = self._times(part, gain, outline)
                 if times > reuse[part]:
                     found[part] = times
@@ -234,13 +234,13 @@ class Market:
             return rate * math.sqrt(gain) / (UNITS_PER_ONE * moved * outline.largest * abs(outline.factor) * _ROOT)
         return rate * gain * self._half / (UNITS_PER_ONE * moved * (outline.largest * outline.factor) ** 2)
 
-    def split(self, lens: Lens, purchase: Purchase, rents: Mapping[Columns, float]) -> Offer:
+    def split(self, view: View, purchase: Purchase, rents: Mapping[Columns, float]) -> Offer:
         """A purchase with some of its parts rented: what the question gets is as precise."""
         rented = {}
         for part in rents:
-            outline = lens.outline(part)
+            outline = view.outline(part)
             if part in purchase.precisions and outline is not None:
-                rented[part] = self._rent(part, outline, lens.gains[part] / purchase.precisions[part])
+                rented[part] = self._rent(part, outline, view.gains[part] / purchase.precisions[part])
         kept = {part: units for part, units in purchase.prices.items() if part not in rented}
         own = sum(purchase.prices[part] / purchase.reuse[part] for part in rented)
         return Offer(purchase.precisions, kept, rented, purchase.burden - own + sum(rented.values()))
@@ -251,22 +251,22 @@ class Market:
         rate = UNITS_PER_ONE * (moved * largest * _ROOT if self.pure else moved * largest**2 / self._half)
         return self._units(rate, factor**2 / variance * (1 + SLACK), variance / factor**2)
 
-    def _guess(self, lens: Lens, known: Mapping[Columns, Known], tolerance: float, widths: Widths) -> float:
+    def _guess(self, view: View, known: Mapping[Columns, Known], tolerance: float, widths: Widths) -> float:
         """The variance that would do if every part were bought and the half-width in proportion; 0 if none would do."""
         if tolerance <= 0:
             return 0.0
         variance = (10 * tolerance) ** 2
-        then = {part: Known(variance, after(known.get(part), 1.0).pieces) for part in lens.gains}
-        return variance * sum(lens.gains.values()) * (tolerance / widths.of(lens, then)) ** 2
+        then = {part: Known(variance, after(known.get(part), 1.0).pieces) for part in view.gains}
+        return variance * sum(view.gains.values()) * (tolerance / widths.of(view, then)) ** 2
 
     def _purchase(self, bought: dict[Columns, float], reuse: Mapping[Columns, float]) -> Purchase:
         prices = {part: self.price(part, precision) for part, precision in bought.items()}
         return Purchase(bought, prices, {part: reuse[part] for part in bought})
 
-    def direct(self, need: Need, tolerance: float, doubt: float) -> int:
-        """Units for measuring a need just as it is asked, each number within the tolerance but for `doubt`."""
-        relation, marginal = self._curator.relation, need.marginal
-        precision = self.fresh_precision(need, tolerance, doubt)
+    def direct(self, goal: Goal, tolerance: float, doubt: float) -> int:
+        """Units for measuring a goal just as it is asked, each number within the tolerance but for `doubt`."""
+        relation, marginal = self._curator.relation, goal.marginal
+        precision = self.fresh_precision(goal, tolerance, doubt)
         if math.isinf(precision):
             return MAX_UNITS
         if self.pure:
@@ -275,28 +275,28 @@ class Market:
             rate = UNITS_PER_ONE * relation.l2_squared(marginal) / marginal.grid**2 / self._half
         return self._units(rate * (1 + SLACK), precision, marginal.grid**2 / precision)
 
-    def fresh_precision(self, need: Need, tolerance: float, doubt: float) -> float:
-        """The precision that every cell of a need then has, at least; infinite where none would do."""
-        numbers = 2 if need.signed else 1  # a signed number is the difference of two
+    def fresh_precision(self, goal: Goal, tolerance: float, doubt: float) -> float:
+        """The precision that every cell of a goal then has, at least; infinite where none would do."""
+        numbers = 2 if goal.signed else 1  # a signed number is the difference of two
         deviation = tolerance / sum_half_width(1.0, 1.0 / math.sqrt(numbers), 1 - doubt, gaussian=not self.pure)
         if not self.pure:
             deviation *= max(0.0, 1 - STEP / tolerance)
         return numbers / deviation**2 if deviation > 0 else math.inf
 
     def _fill(
-        self, lens: Lens, known: Mapping[Columns, Known], target: float, reuse: Mapping[Columns, float]
+        self, view: View, known: Mapping[Columns, Known], target: float, reuse: Mapping[Columns, float]
     ) -> dict[Columns, float]:
         """Precision to add so that the variance is `target`: parts that are precise enough already are left alone."""
         power = 2 / 3 if self.pure else 1 / 2
-        have = {part: _precision(known.get(part)) for part in lens.gains}
-        want = {part: (gain * reuse[part] / self.rate(part)) ** power for part, gain in lens.gains.items()}
-        free = set(lens.gains)
+        have = {part: _precision(known.get(part)) for part in view.gains}
+        want = {part: (gain * reuse[part] / self.rate(part)) ** power for part, gain in view.gains.items()}
+        free = set(view.gains)
         while free:  # a part left alone uses less variance than planned, so the scale only falls
-            settled = sum(lens.gains[part] / have[part] for part in lens.gains if part not in free)
-            scale = sum(lens.gains[part] / want[part] for part in free) / (target - settled)
+            settled = sum(view.gains[part] / have[part] for part in view.gains if part not in free)
+            scale = sum(view.gains[part] / want[part] for part in free) / (target - settled)
             enough = {part for part in free if have[part] >= want[part] * scale}
             if not enough:
-                return {part: want[part] * scale * (1 + SLACK) - have[part] for part in lens.gains if part in free}
+                return {part: want[part] * scale * (1 + SLACK) - have[part] for part in view.gains if part in free}
             free -= enough
         return {}
 

@@ -1,4 +1,4 @@
-"""Need: what a question asks of the table — marginals, each seen through its lens."""
+"""Goal: what a question asks of the table — marginals, each seen through its view."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 
 from maquette.query import Axis, Buckets, Expression, LinearQuery, Marginal, Output, Statement, Term, question
 from maquette.schema import Schema
-from maquette.session.precision.lens import MAX_COLUMNS, Lens, TooWide, cell_lens_of, lens_of
+from maquette.session.precision.view import MAX_COLUMNS, TooWide, View, cell_view_of, view_of
 
 
 @dataclass(frozen=True)
-class Need:
+class Goal:
     """A marginal to be known within the tolerance; when signed, its last axis is (negative, positive)."""
 
     marginal: Marginal
@@ -23,7 +23,7 @@ class Need:
 
     @cached_property
     def key(self) -> str:
-        """What tells needs apart."""
+        """What tells goals apart."""
         return self.marginal.key + ("±" if self.signed else "")
 
     @property
@@ -41,39 +41,39 @@ class Need:
         columns = len(marginal.axes) <= MAX_COLUMNS and all(isinstance(axis, str) for axis in marginal.axes)
         return columns and marginal.weight == LinearQuery.constant(marginal.schema)
 
-    def lens(self, *, cells: bool) -> Lens | None:
+    def view(self, *, cells: bool) -> View | None:
         """How it depends on the parts, or on the cells, of the universe; None where that would be too large."""
         return self._by_cells if cells else self._by_parts
 
     @cached_property
-    def _by_parts(self) -> Lens | None:
+    def _by_parts(self) -> View | None:
         try:
-            return lens_of(self.marginal, signed=self.signed)
+            return view_of(self.marginal, signed=self.signed)
         except TooWide:
             return None
 
     @cached_property
-    def _by_cells(self) -> Lens | None:
+    def _by_cells(self) -> View | None:
         try:
-            return cell_lens_of(self.marginal, signed=self.signed)
+            return cell_view_of(self.marginal, signed=self.signed)
         except TooWide:
             return None
 
 
 @lru_cache(64)
-def everyone(schema: Schema) -> Need:
+def everyone(schema: Schema) -> Goal:
     """The number of rows, which every fraction needs."""
-    return Need(Marginal(schema))
+    return Goal(Marginal(schema))
 
 
 @dataclass(frozen=True)
-class Asked:
+class Question:
     """A question as a user put it, parsed: a condition (answered by a fraction of rows) or a statement."""
 
     parsed: LinearQuery | Statement
 
     @classmethod
-    def of(cls, schema: Schema, asked: str | Expression | LinearQuery) -> Asked:
+    def of(cls, schema: Schema, asked: str | Expression | LinearQuery) -> Question:
         """Parse it; whatever cannot be asked is refused here, before anything is charged."""
         return cls(question(schema, asked))
 
@@ -89,21 +89,21 @@ class Asked:
         return repr((outputs, [Marginal(self.parsed.schema, self.parsed.axes).labels]))
 
     @cached_property
-    def needs(self) -> tuple[Need, ...]:
+    def goals(self) -> tuple[Goal, ...]:
         """Every different marginal it asks for."""
         if isinstance(self.parsed, LinearQuery):
             schema = self.parsed.schema
-            return Need(Marginal(schema, (), self.parsed)), everyone(schema)
-        found = [need for output in self.parsed.outputs for need in needs_of(output)]
-        return tuple({need.key: need for need in found}.values())
+            return Goal(Marginal(schema, (), self.parsed)), everyone(schema)
+        found = [goal for output in self.parsed.outputs for goal in goals_of(output)]
+        return tuple({goal.key: goal for goal in found}.values())
 
 
-def needs_of(output: Output) -> tuple[Need, ...]:
+def goals_of(output: Output) -> tuple[Goal, ...]:
     """What one output of a statement needs: its measure, then what an average divides by."""
     if output.measure is None:
         return ()
-    measured = Need(output.measure.marginal, output.measure.signed)
-    return (measured,) if output.per is None else (measured, Need(output.per))
+    measured = Goal(output.measure.marginal, output.measure.signed)
+    return (measured,) if output.per is None else (measured, Goal(output.per))
 
 
 def as_json(marginal: Marginal) -> dict[str, Any]:

@@ -18,14 +18,14 @@ from maquette.estimates import Columns, price, spread
 from maquette.privacy import MAX_UNITS, DiscreteGaussian, Loss
 from maquette.privacy.ledger import Charge
 from maquette.query import Contrasts
-from maquette.session.precision.lens import Component
-from maquette.session.question import Need, as_json, from_json
+from maquette.session.precision.view import Component
+from maquette.session.question import Goal, as_json, from_json
 from maquette.session.transcript import Transcript, part_question
 
 
 @dataclass(frozen=True)
-class Vouched:
-    """The public model's numbers for a need, in counts, that a guard found within `tolerance`, but for its doubt."""
+class Guarded:
+    """The public model's numbers for a goal, in counts, that a guard found within `tolerance`, but for its doubt."""
 
     moment: int
     values: NDArray[np.float64]
@@ -36,7 +36,7 @@ class Vouched:
 
 @dataclass(frozen=True)
 class Direct:
-    """A need measured just as it was asked, by the charge `moment`; such measurements are numbered from 1."""
+    """A goal measured just as it was asked, by the charge `moment`; such measurements are numbered from 1."""
 
     moment: int
     measurement: Measurement
@@ -46,24 +46,24 @@ class Direct:
 
 @dataclass(frozen=True)
 class Rented:
-    """What some parts contribute to one need, measured for it alone by the charge `moment`."""
+    """What some parts contribute to one goal, measured for it alone by the charge `moment`."""
 
     moment: int
     components: Mapping[Columns, Component]
 
 
-Own = Vouched | Direct | Rented
+Own = Guarded | Direct | Rented
 Components = list[tuple[Columns, Contrasts, float]]
-Owned = tuple[list[Need], list[tuple[Need, Components]]]  # measured as asked, and rented
+Owned = tuple[list[Goal], list[tuple[Goal, Components]]]  # measured as asked, and rented
 
 
 @dataclass(frozen=True)
 class Order:
-    """What one charge is to buy: units by part; needs measured as asked; parts rented for a need."""
+    """What one charge is to buy: units by part; goals measured as asked; parts rented for a goal."""
 
     parts: dict[Columns, int]
-    directs: dict[str, tuple[Need, int]]
-    rents: dict[str, tuple[Need, dict[Columns, int]]]
+    directs: dict[str, tuple[Goal, int]]
+    rents: dict[str, tuple[Goal, dict[Columns, int]]]
 
     @property
     def units(self) -> int:
@@ -142,13 +142,13 @@ class Record:
 
     def charge(self, order: Order, *, analyst: str) -> Loss:
         """Measure what was ordered, as one charge."""
-        rents = [(need, parts) for need, parts in order.rents.values()]
+        rents = [(goal, parts) for goal, parts in order.rents.values()]
         note = {
             "parts": [list(part) for part in order.parts],
-            "direct": [{**as_json(need.marginal), "signed": need.signed} for need, _ in order.directs.values()],
+            "direct": [{**as_json(goal.marginal), "signed": goal.signed} for goal, _ in order.directs.values()],
             "rent": [
-                {**as_json(need.marginal), "signed": need.signed, "parts": [list(part) for part in parts]}
-                for need, parts in rents
+                {**as_json(goal.marginal), "signed": goal.signed, "parts": [list(part) for part in parts]}
+                for goal, parts in rents
             ],
             "units": [
                 *order.parts.values(),
@@ -162,8 +162,8 @@ class Record:
         request = f"{self.name}:{self._next}"
         self._next += 1  # whatever happens to this request, its name is used up
         self._interrupted = True
-        directs = [need for need, _ in order.directs.values()]
-        self._meant = note, (directs, [(need, _components(need, parts)) for need, parts in rents])
+        directs = [goal for goal, _ in order.directs.values()]
+        self._meant = note, (directs, [(goal, _components(goal, parts)) for goal, parts in rents])
         try:
             measured = self._measure(request, note, analyst)
         except BudgetExceeded:
@@ -180,38 +180,39 @@ class Record:
         if order.units > budget.limit:
             wanted = budget.accountant.loss(min(order.units, MAX_UNITS), budget.delta).epsilon
             raise BudgetExceeded(
-                f"this would take epsilon {wanted:.4g}, more than the whole budget of {budget.epsilon:.4g}. Nothing "
-                "was charged. Ask for a larger alpha, or about fewer columns",
+                f"this would take epsilon {wanted:.4g}, more than the whole budget of {budget.epsilon:.4g}",
+                advice="Nothing was charged. Ask for a larger alpha, or about fewer columns",
                 requested=wanted,
                 remaining=self.curator.remaining.epsilon,
             )
 
-    def vouch(self, need: Need, note: Any) -> None:
-        """Keep the model's numbers for a need, which a guard has let pass, as its note has them."""
+    def accept(self, goal: Goal, note: Any) -> None:
+        """Keep the model's numbers for a goal, which a guard has let pass, as its note has them."""
         promise = (note["tolerance"], note["beta"], note["simultaneous"])
-        self._keep(need, Vouched(self.transcript.moment, np.array(note["values"]), *promise))
+        self._keep(goal, Guarded(self.transcript.moment, np.array(note["values"]), *promise))
 
     def _restore(self, charge: Charge, note: Any) -> None:
         """A test that a guard let pass before a restart stays passed."""
         recorded = self.curator.recall(charge.id)
         if recorded is not None and not recorded[0][0]:
-            self.vouch(Need(from_json(self.curator.schema, note["need"])), note)
+            self.accept(Goal(from_json(self.curator.schema, note["need"])), note)
 
     def _replay(self, charge: Charge, note: Any) -> None:
         if note["state"] != self.transcript.digest:
             raise LedgerCorrupted(
-                f"{self.name!r} does not come to the state it had before charge {charge.id!r}. The ledger verifies, so "
-                "the program has changed: open the session with the version that wrote it, or under another name"
+                f"{self.name!r} does not come to the state it had before charge {charge.id!r}",
+                advice="The ledger verifies, so "
+                "the program has changed: open the session with the version that wrote it, or under another name",
             )
         self._take(self._measure(charge.id, note, charge.analyst), note)
 
     def _own(self, note: Any) -> Owned:
-        """What a note says was measured for single needs; read once for every note."""
+        """What a note says was measured for single goals; read once for every note."""
         known, owned = self._meant
         if known is not note:
-            needs = [(self._need(stored), stored["parts"]) for stored in note["rent"]]
-            rented = [(need, _components(need, map(tuple, parts))) for need, parts in needs]
-            owned = [self._need(stored) for stored in note["direct"]], rented
+            goals = [(self._goal(stored), stored["parts"]) for stored in note["rent"]]
+            rented = [(goal, _components(goal, map(tuple, parts))) for goal, parts in goals]
+            owned = [self._goal(stored) for stored in note["direct"]], rented
             self._meant = note, owned
         return owned
 
@@ -221,7 +222,7 @@ class Record:
         return self.curator.measure_many(
             [
                 *(part_question(schema, tuple(part)) for part in note["parts"]),
-                *(need.marginal for need in directs),
+                *(goal.marginal for goal in directs),
                 *(contrast for _, components in rented for _, contrast, _ in components),
             ],
             **price(self.curator, sum(note["units"])),
@@ -231,49 +232,49 @@ class Record:
             note=note,
         )
 
-    def _need(self, stored: Any) -> Need:
-        return Need(from_json(self.curator.schema, stored), stored["signed"])
+    def _goal(self, stored: Any) -> Goal:
+        return Goal(from_json(self.curator.schema, stored), stored["signed"])
 
     def _take(self, measured: Sequence[Measurement], note: Any) -> None:
         directs, rented = self._own(note)
         bought, asked = len(note["parts"]), len(note["parts"]) + len(note["direct"])
         self.cells = note["cells"]
-        whole = [one for one, need in zip(measured[bought:asked], directs, strict=True) if _tells_parts(one, need)]
+        whole = [one for one, goal in zip(measured[bought:asked], directs, strict=True) if _tells_parts(one, goal)]
         self.transcript.add([*measured[:bought], *([] if self.cells else whole)], cells=bool(self.cells))
         moment = self.transcript.moment
-        for measurement, need in zip(measured[bought:asked], directs, strict=True):
+        for measurement, goal in zip(measured[bought:asked], directs, strict=True):
             self.directs += 1
-            self._keep(need, Direct(moment, measurement, need.signed, self.directs))
+            self._keep(goal, Direct(moment, measurement, goal.signed, self.directs))
         owned = iter(measured[asked:])
-        for need, contrasts in rented:
+        for goal, contrasts in rented:
             components = {}
             for part, _, factor in contrasts:
                 measurement = next(owned)
                 self.transcript.note(measurement.question.key, measurement.values)
                 value = factor * float(measurement.values.reshape(-1)[0])
                 components[part] = Component(value, (factor * spread(measurement)) ** 2)
-            self._keep(need, Rented(moment, components))
+            self._keep(goal, Rented(moment, components))
         for measurement in measured[bought:asked]:
             self.transcript.note(measurement.question.key, measurement.values)
 
-    def _keep(self, need: Need, own: Own) -> None:
-        self.own.setdefault(need.key, []).append(own)
+    def _keep(self, goal: Goal, own: Own) -> None:
+        self.own.setdefault(goal.key, []).append(own)
 
 
-def _components(need: Need, parts: Iterable[Columns]) -> Components:
-    """The contrasts that are rented for a need, by part, and the factors that make them counts."""
-    lens = need.lens(cells=False)
-    assert lens is not None, "only a need with a lens is rented for"
+def _components(goal: Goal, parts: Iterable[Columns]) -> Components:
+    """The contrasts that are rented for a goal, by part, and the factors that make them counts."""
+    view = goal.view(cells=False)
+    assert view is not None, "only a goal with a view is rented for"
     found = []
     for part in parts:
-        component = lens.component(part)
+        component = view.component(part)
         assert component is not None, "only a part that has a component is rented"
         found.append((part, *component))
     return found
 
 
-def _tells_parts(measurement: Measurement, need: Need) -> bool:
-    return need.tells_parts and isinstance(measurement.event, DiscreteGaussian)
+def _tells_parts(measurement: Measurement, goal: Goal) -> bool:
+    return goal.tells_parts and isinstance(measurement.event, DiscreteGaussian)
 
 
 _RECORDS: WeakValueDictionary[tuple[int, str], Record] = WeakValueDictionary()  # a record keeps its curator alive

@@ -4,7 +4,7 @@ For every question the session takes the cheapest way that meets its tolerance, 
 
 * *cache*: the same canonical question was answered before;
 * *derived*: what was measured already answers it within the tolerance;
-* *hypothesis*: an armed guard finds the public model's answer close enough (`Guardian`);
+* *hypothesis*: an armed guard finds the public model's answer close enough (`GuardPolicy`);
 * *measured*: the missing precision is bought (`Planner`), or the numbers are measured just as asked where that is
   cheaper.
 
@@ -30,14 +30,14 @@ from maquette.privacy import Loss
 from maquette.privacy.ledger import Charge
 from maquette.query import Expression, LinearQuery, Marginal
 from maquette.session.answering import answered, changed
-from maquette.session.guardian import STALE, Guardian, Values, guessed
+from maquette.session.guard_policy import STALE, GuardPolicy, Values, guessed
 from maquette.session.knowledge import Knowledge
 from maquette.session.model import Model
 from maquette.session.planner import Planner
-from maquette.session.question import Asked, Need
+from maquette.session.question import Goal, Question
 from maquette.session.record import Order
 
-Question = str | Expression | LinearQuery
+QuestionLike = str | Expression | LinearQuery
 
 CUSTODIAN = "custodian"
 PROMISE = "counts within {tolerance:,.0f} rows ({alpha:g} of them){how}, over the noise on the binned, clamped table"
@@ -74,7 +74,7 @@ class Session:
         self,
         knowledge: Knowledge,
         planner: Planner,
-        guardian: Guardian,
+        policy: GuardPolicy,
         *,
         alpha: float,
         deadline: Deadline | None = None,
@@ -83,7 +83,7 @@ class Session:
         self.deadline = deadline
         self._knowledge = knowledge
         self._planner = planner
-        self._guardian = guardian
+        self._policy = policy
         self._record = knowledge.record
         self._lock = self._record.lock
         self.curator: Curator = self._record.curator
@@ -121,7 +121,7 @@ class Session:
         """What remains of the table's budget."""
         return self._loss(self.curator.budget.limit - self.curator.ledger.spent())
 
-    def ask(self, asked: Question, *, analyst: str = CUSTODIAN, strict: bool = False) -> Answer | AnswerTable:
+    def ask(self, asked: QuestionLike, *, analyst: str = CUSTODIAN, strict: bool = False) -> Answer | AnswerTable:
         """Answer SQL or a condition.
 
         A condition is answered by the fraction of rows on which it holds, SQL by the numbers SQL would return. When the
@@ -134,26 +134,26 @@ class Session:
         return answer
 
     def ask_many(
-        self, asked: Sequence[Question], *, analyst: str = CUSTODIAN, strict: bool = False
+        self, asked: Sequence[QuestionLike], *, analyst: str = CUSTODIAN, strict: bool = False
     ) -> list[Answer | AnswerTable]:
         """Answer several questions for one charge; sharing what they need makes it cheaper than asking one by one."""
         if isinstance(asked, str) or not isinstance(asked, Sequence):
-            raise QueryError("expected a list of questions; ask a single one with `ask`")
+            raise QueryError("expected a list of questions", advice="ask a single one with `ask`")
         _check_analyst(analyst)
-        questions = [Asked.of(self.curator.schema, question) for question in asked]
+        questions = [Question.of(self.curator.schema, question) for question in asked]
         with self._lock, self.curator.within(self.deadline):
             self._record.refresh()
             new = [question for question in questions if question.key not in self._answers]
             paid = free = self._free
             before = self._record.transcript.moment
-            needs = list({need.key: need for question in new for need in question.needs}.values())
-            self._vouch(needs)
-            plan = self._planner.plan(needs)
+            goals = list({goal.key: goal for question in new for goal in question.goals}.values())
+            self._accept(goals)
+            plan = self._planner.plan(goals)
             if plan:
                 try:
-                    guessed = self._foresee(needs)
+                    guessed = self._foresee(goals)
                     paid = self._record.charge(plan, analyst=analyst)
-                    self._settle(plan, needs, guessed)
+                    self._settle(plan, goals, guessed)
                 except BudgetExceeded:
                     if strict:
                         raise
@@ -172,34 +172,36 @@ class Session:
         schema = self.curator.schema
         wide = [column.name for column in schema.columns if column.size > 1]
         if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= len(wide):
-            raise QueryError(f"size is {size!r}; expected a number of columns from 1 to {len(wide)}")
+            raise QueryError(f"size is {size!r}", expected=f"a number of columns from 1 to {len(wide)}")
         if (count := math.comb(len(wide), size)) > MAX_PREPARED:
-            raise QueryError(f"there are {count:,} sets of {size} columns, more than {MAX_PREPARED:,}; prepare fewer")
-        needs = [Need(Marginal(schema, columns)) for columns in itertools.combinations(wide, size)]
+            raise QueryError(
+                f"there are {count:,} sets of {size} columns, more than {MAX_PREPARED:,}", advice="prepare fewer"
+            )
+        goals = [Goal(Marginal(schema, columns)) for columns in itertools.combinations(wide, size)]
         with self._lock, self.curator.within(self.deadline):
             self._record.refresh()
-            self._planner.asked(size).update(need.marginal.columns for need in needs)
-            order = self._planner.plan(needs)
+            self._planner.asked(size).update(goal.marginal.columns for goal in goals)
+            order = self._planner.plan(goals)
             paid = self._record.charge(order, analyst=analyst) if order else self._loss(0)
             self._settle(order, [], {})
             return paid
 
-    def peek(self, asked: Question) -> Answer | AnswerTable:
+    def peek(self, asked: QuestionLike) -> Answer | AnswerTable:
         """The answer from what is known now, however wide its interval; nothing is charged and nothing is kept.
 
         `guarantee` is None where the interval exceeds the tolerance, `source` "hypothesis" where the model guesses.
         """
-        question = Asked.of(self.curator.schema, asked)
+        question = Question.of(self.curator.schema, asked)
         with self._lock:
             self._record.refresh()
-            numbers = self._knowledge.numbers(question.needs)
-            promised = all(self._knowledge.state(need) is not None for need in question.needs)
+            numbers = self._knowledge.numbers(question.goals)
+            promised = all(self._knowledge.state(goal) is not None for goal in question.goals)
             return answered(
                 question,
                 numbers,
                 guarantee=self._promise if promised else None,
                 cost=self._free,
-                source="hypothesis" if any(numbers.guessed(need) for need in question.needs) else "derived",
+                source="hypothesis" if any(numbers.guessed(goal) for goal in question.goals) else "derived",
                 remaining=self.remaining,
             )
 
@@ -210,19 +212,19 @@ class Session:
             self._record.refresh()
             return self._knowledge.model()
 
-    def explain(self, asked: Question) -> Explanation:
+    def explain(self, asked: QuestionLike) -> Explanation:
         """How this would be answered now, what it would cost, and how precise it would be; free of charge."""
-        question = Asked.of(self.curator.schema, asked)
+        question = Question.of(self.curator.schema, asked)
         with self._lock:
             self._record.refresh()
-            plan = self._planner.plan(question.needs)
+            plan = self._planner.plan(question.goals)
             cost = self._loss(plan.units)
             route: Source = "derived"
             if question.key in self._answers:
                 route = "cache"
             elif plan:
-                route = "hypothesis" if self._guardian.armed else "measured"
-            width = max(self._knowledge.width_after(need) for need in question.needs) / self.rows
+                route = "hypothesis" if self._policy.armed else "measured"
+            width = max(self._knowledge.width_after(goal) for goal in question.goals) / self.rows
         return Explanation(route, cost, width, self._describe(route, plan, cost))
 
     def limit(self, analyst: str, *, epsilon: float | None = None, rho: float | None = None) -> None:
@@ -245,7 +247,7 @@ class Session:
     def outlook(self, size: int | None = None) -> str:
         """What the rest of the budget is good for, in words."""
         if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
-            raise QueryError(f"size is {size!r}; expected how many columns a question is about, 1 or more")
+            raise QueryError(f"size is {size!r}", expected="how many columns a question is about, 1 or more")
         schema = self.curator.schema
         wide = [column.name for column in schema.columns if column.size > 1]
         size = min(3 if size is None else size, len(wide))
@@ -254,7 +256,7 @@ class Session:
             self._record.refresh()
             asked = self._planner.asked(size)
             fresh = next((c for c in itertools.combinations(wide, size) if c not in asked), None)
-            if fresh is None or (units := self._planner.plan([Need(Marginal(schema, fresh))]).units) == 0:
+            if fresh is None or (units := self._planner.plan([Goal(Marginal(schema, fresh))]).units) == 0:
                 return (
                     f"every combination of levels of {size} columns or fewer is known within {self.alpha:g} of the "
                     "rows; a range or a sum over many of them may still cost"
@@ -264,31 +266,31 @@ class Session:
     def _loss(self, units: int) -> Loss:
         return self.curator.budget.accountant.loss(units, self.curator.budget.delta)
 
-    def _vouch(self, needs: Sequence[Need]) -> None:
+    def _accept(self, goals: Sequence[Goal]) -> None:
         """Where a guard is armed, let it test the model's answers to what is not known."""
-        for need in needs:
-            if self._guardian.armed and self._knowledge.state(need) is None:
-                self._guardian.vouch(need, self._knowledge.model(stale=STALE), self.rows)
+        for goal in goals:
+            if self._policy.armed and self._knowledge.state(goal) is None:
+                self._policy.accept(goal, self._knowledge.model(stale=STALE), self.rows)
 
-    def _foresee(self, needs: Sequence[Need]) -> dict[str, Values]:
+    def _foresee(self, goals: Sequence[Goal]) -> dict[str, Values]:
         """What the model says of needs about to be paid for, where a guard may soon be worth its price."""
-        if not self._guardian.watching():
+        if not self._policy.watching():
             return {}
         model, rows = self._knowledge.model(stale=STALE), self.rows
         return {
-            need.key: guessed(need, model, rows)
-            for need in needs
-            if self._knowledge.state(need) is None and not need.signed
+            goal.key: guessed(goal, model, rows)
+            for goal in goals
+            if self._knowledge.state(goal) is None and not goal.signed
         }
 
-    def _settle(self, plan: Order, needs: Sequence[Need], foreseen: Mapping[str, Values]) -> None:
+    def _settle(self, plan: Order, goals: Sequence[Goal], foreseen: Mapping[str, Values]) -> None:
         """Take note of a payment: what was rented counts towards buying, what the model knew towards a guard."""
-        self._planner.settle(plan, needs)
-        self._guardian.paid(plan.units)
-        for need in needs:
-            if need.key in foreseen:
-                found = self._knowledge.numbers([need]).reading(need)
-                self._guardian.compare(plan.units // len(foreseen), foreseen[need.key], found.values)
+        self._planner.settle(plan, goals)
+        self._policy.paid(plan.units)
+        for goal in goals:
+            if goal.key in foreseen:
+                found = self._knowledge.numbers([goal]).reading(goal)
+                self._policy.compare(plan.units // len(foreseen), foreseen[goal.key], found.values)
 
     def _describe(self, route: Source, plan: Order, cost: Loss) -> str:
         if route == "cache":
@@ -298,20 +300,20 @@ class Session:
         left = self.curator.budget.limit - self.curator.ledger.spent()
         first = "a guard tests the model first, free; if the model is off: " if route == "hypothesis" else ""
         sets = [" x ".join(part) or "the number of rows" for part in sorted(plan.parts, key=len)]
-        single = [need.marginal.columns for need, _ in (*plan.directs.values(), *plan.rents.values())]
+        single = [goal.marginal.columns for goal, _ in (*plan.directs.values(), *plan.rents.values())]
         bought = [*sets, *(f"this question alone ({' x '.join(columns) or 'all rows'})" for columns in single)]
         shown = ", ".join(bought[:4]) + (f" and {len(bought) - 4} more" if len(bought) > 4 else "")
         ending = "" if plan.units <= left else "; more than remains: it would be answered without a guarantee"
         return f"{first}to be measured: {shown}, for {cost}{ending}"
 
-    def _answer(self, asked: Asked, before: int, paid: Loss, spent: int) -> Answer | AnswerTable:
+    def _answer(self, asked: Question, before: int, paid: Loss, spent: int) -> Answer | AnswerTable:
         """Answer a question from what is known; kept for ever if it is within the tolerance."""
-        states = [self._knowledge.state(need) for need in asked.needs]
+        states = [self._knowledge.state(goal) for goal in asked.goals]
         promised = all(state is not None for state in states)
         new = any(state is not None and state.moment > before for state in states)
-        numbers = self._knowledge.numbers(asked.needs)
+        numbers = self._knowledge.numbers(asked.goals)
         source: Source = "measured" if new else "derived"
-        if any(numbers.guessed(need) for need in asked.needs):
+        if any(numbers.guessed(goal) for goal in asked.goals):
             source = "hypothesis"
         answer = answered(
             asked,
@@ -360,7 +362,7 @@ def _spent(curator: Curator) -> str:
 
 def _check_analyst(analyst: object) -> None:
     if not isinstance(analyst, str) or not analyst:
-        raise QueryError(f"analyst is {analyst!r}; expected a name")
+        raise QueryError(f"analyst is {analyst!r}", expected="a name")
 
 
 def _route(answer: Answer | AnswerTable) -> tuple[Source, bool]:

@@ -22,7 +22,7 @@ from maquette.curator import Measurement
 from maquette.estimates import Columns, Residuals, spread
 from maquette.query import Contrasts, Marginal, residual
 from maquette.schema import Schema
-from maquette.session.precision.lens import CELLS, Lens, Part, Read
+from maquette.session.precision.view import CELLS, Part, Read, View
 from maquette.session.precision.width import Known
 
 Values = NDArray[np.float64]
@@ -151,14 +151,14 @@ class Transcript:
         states = {part: self._at(part, moment) for part in parts}
         return {part: state.known for part, state in states.items() if state is not None}
 
-    def complete(self, lens: Lens) -> int | None:
+    def complete(self, view: View) -> int | None:
         """The first moment at which all parts of a question were known; None if they are not."""
-        needed = [self._states.get(part) for part in lens.gains]
+        needed = [self._states.get(part) for part in view.gains]
         return max((states[0].moment for states in needed if states), default=0) if all(needed) else None
 
-    def changes(self, lens: Lens, after: int) -> list[int]:
+    def changes(self, view: View, after: int) -> list[int]:
         """The moments after this one at which what is known about a question changed."""
-        needed = [self._states.get(part, []) for part in lens.gains]
+        needed = [self._states.get(part, []) for part in view.gains]
         return sorted({state.moment for states in needed for state in states if state.moment > after})
 
     def reader(self, moment: int | None = None) -> Read:

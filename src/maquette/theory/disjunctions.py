@@ -41,9 +41,9 @@ class Family:
     def __post_init__(self) -> None:
         for name, value, least in (("d", self.d, 1), ("k", self.k, 1)):
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise QueryError(f"{name} is {value!r}; expected a whole number of at least {least}")
+                raise QueryError(f"{name} is {value!r}", expected=f"a whole number of at least {least}")
         if self.k > self.d:
-            raise QueryError(f"k is {self.k}, more than the {self.d} columns there are; expected 1 to {self.d}")
+            raise QueryError(f"k is {self.k}, more than the {self.d} columns there are", expected=f"1 to {self.d}")
         if not (self.epsilon > 0 and 0 < self.delta < 1 and 0 < self.beta < 1):
             raise QueryError("expected a positive epsilon, and delta and beta between 0 and 1")
 
@@ -209,9 +209,9 @@ def plan_disjunctions(
     """
     family = Family(d=d, k=k, epsilon=epsilon, delta=delta, beta=beta)
     if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
-        raise QueryError(f"rows is {rows!r}; expected a whole number of at least 1")
+        raise QueryError(f"rows is {rows!r}", expected="a whole number of at least 1")
     if alpha is not None and not 0 < alpha < 1:
-        raise QueryError(f"alpha is {alpha!r}; expected a fraction of rows between 0 and 1, such as 0.05, or None")
+        raise QueryError(f"alpha is {alpha!r}", expected="a fraction of rows between 0 and 1, such as 0.05, or None")
     question = Question(
         rows=rows,
         universe=2**d,

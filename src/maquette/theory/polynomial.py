@@ -240,5 +240,5 @@ def _whole(number: int) -> int:
 
 def _fraction(gamma: float) -> float:
     if not 0 < gamma < 1:
-        raise QueryError(f"gamma must lie between 0 and 1, the distance allowed from OR; got {gamma!r}")
+        raise QueryError("gamma must lie between 0 and 1, the distance allowed from OR", advice=f"got {gamma!r}")
     return gamma

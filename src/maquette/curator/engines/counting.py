@@ -57,11 +57,11 @@ class CountingEngine(ABC):
         asked = [self.schema.position(name) for name in columns]
         positions = tuple(sorted(set(asked)))
         if len(positions) < len(asked):
-            raise QueryError(f"a column is named twice in {', '.join(columns)}; name each once")
+            raise QueryError(f"a column is named twice in {', '.join(columns)}", advice="name each once")
         if self._cells(positions) > MAX_CELLS:
             raise QueryError(
-                f"{self._cells(positions):,} cells over {len(asked)} columns are more than {MAX_CELLS:,}; "
-                "ask for fewer columns"
+                f"{self._cells(positions):,} cells over {len(asked)} columns are more than {MAX_CELLS:,}",
+                advice="ask for fewer columns",
             )
         table = self._known(positions)
         if table is None:

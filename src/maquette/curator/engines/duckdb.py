@@ -80,4 +80,6 @@ def _fill(total: NDArray[np.int64], cells: Codes, counts: Codes) -> None:
 
 
 def _changed() -> UnreadableSource:
-    return UnreadableSource("the source no longer holds the rows it was opened with; restore it and open it again")
+    return UnreadableSource(
+        "the source no longer holds the rows it was opened with", advice="restore it and open it again"
+    )

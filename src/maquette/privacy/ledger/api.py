@@ -21,8 +21,9 @@ def check_units(what: str, units: int) -> None:
     """Refuse an amount that is not an integer in 0..MAX_UNITS."""
     if type(units) is not int or not 0 <= units <= MAX_UNITS:
         raise BudgetError(
-            f"the {what} is {units!r} units; expected an integer from 0 to {MAX_UNITS} "
-            f"(1 of epsilon, rho or mu squared is {UNITS_PER_ONE} units). Choose an amount in that range."
+            f"the {what} is {units!r} units",
+            expected=f"an integer from 0 to {MAX_UNITS} (1 of epsilon, rho or mu squared is {UNITS_PER_ONE} units)",
+            advice="Choose an amount in that range",
         )
 
 

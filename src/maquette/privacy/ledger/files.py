@@ -30,13 +30,15 @@ def check_place(path: Path) -> None:
         if companion.exists() and not path.exists():
             raise LedgerCorrupted(
                 f"{companion.name} exists but {path.name} does not: restore the ledger, or delete the {what} too if "
-                "you mean to start anew; a new ledger forgets what was spent."
+                "you mean to start anew",
+                advice="a new ledger forgets what was spent",
             )
     if path.exists() and not _begins_as_a_ledger(path):
         what = "a directory" if path.is_dir() else "another kind of file, or damaged"
         raise LedgerCorrupted(
-            f"{path} is not a ledger: it is {what}. Name the ledger's file, or one that does not exist to start a new "
-            "ledger; if it was one, restore it from a backup."
+            f"{path} is not a ledger: it is {what}",
+            advice="Name the ledger's file, or one that does not exist to start a new "
+            "ledger; if it was one, restore it from a backup",
         )
 
 
@@ -113,8 +115,8 @@ def load_key(path: Path) -> bytes:
         return path.read_bytes()
     except FileNotFoundError:
         raise LedgerCorrupted(
-            f"the key file {path} is missing, so the ledger cannot be checked. Restore the key file beside the ledger, "
-            "or wherever you keep it; a new key cannot take its place."
+            f"the key file {path} is missing, so the ledger cannot be checked",
+            advice="Restore the key file beside the ledger, or wherever you keep it; a new key cannot take its place",
         ) from None
 
 
@@ -146,12 +148,13 @@ class Lock:
     def _locked(self) -> LedgerLocked:
         if any(holder == (os.getpid(), self._path) for holder in list(_holders.values())):
             return LedgerLocked(
-                f"the ledger {self._path} is open in this process already. Close the first Curator, with .close() or "
-                "by opening it in a `with` block, then open the ledger again."
+                f"the ledger {self._path} is open in this process already",
+                advice="Close the first Curator, with .close() or "
+                "by opening it in a `with` block, then open the ledger again",
             )
         return LedgerLocked(
-            f"the ledger {self._path} is open in another process. Stop that process, or wait until it closes the "
-            "ledger."
+            f"the ledger {self._path} is open in another process",
+            advice="Stop that process, or wait until it closes the ledger",
         )
 
     @contextmanager
@@ -218,13 +221,13 @@ class Anchor:
             return Receipt(int(seq), head) if text else None
         except FileNotFoundError:
             raise LedgerCorrupted(
-                f"the anchor {self._path} is missing, so a ledger restored from an old copy would not be noticed. "
-                "Restore the anchor; if you trust this ledger as it is, create an empty file there."
+                f"the anchor {self._path} is missing, so a ledger restored from an old copy would not be noticed",
+                advice="Restore the anchor; if you trust this ledger as it is, create an empty file there",
             ) from None
         except ValueError:
             raise LedgerCorrupted(
-                f"the anchor {self._path} does not hold an event number and a head. Restore it; if you trust this "
-                "ledger as it is, empty the file."
+                f"the anchor {self._path} does not hold an event number and a head",
+                advice="Restore it; if you trust this ledger as it is, empty the file",
             ) from None
 
     def begin(self) -> None:
@@ -233,8 +236,8 @@ class Anchor:
             write_new(self._path, b"")
         elif (known := self.read()) is not None:
             raise LedgerCorrupted(
-                f"the anchor {self._path} remembers event {known.seq}, but the ledger is not there. Restore the "
-                "ledger; a new one would forget what was spent."
+                f"the anchor {self._path} remembers event {known.seq}, but the ledger is not there",
+                advice="Restore the ledger; a new one would forget what was spent",
             )
 
     def advance(self, receipt: Receipt) -> None:

@@ -112,26 +112,27 @@ class Head:
     def _behind(self, last: int, known: Mark) -> LedgerCorrupted:
         return LedgerCorrupted(
             f"the ledger {self._name} ends at event {last}, but {self._path.name} remembers event {known.seq}: the log "
-            f"{self._name}-wal was lost, or the database is an older copy; going on would spend the same budget twice. "
-            f"{self._advice()}"
+            f"{self._name}-wal was lost, or the database is an older copy",
+            advice=f"going on would spend the same budget twice. {self._advice()}",
         )
 
     def _separate(self, known: Mark) -> LedgerCorrupted:
         return LedgerCorrupted(
             f"event {known.seq} of the ledger {self._name} is another one than {self._path.name} remembers: "
-            "the database and its head file come from two copies that went on separately. "
-            f"{self._advice()}"
+            "the database and its head file come from two copies that went on separately",
+            advice=f"{self._advice()}",
         )
 
     def _missing(self) -> LedgerCorrupted:
         return LedgerCorrupted(
-            f"the head file {self._path.name} is missing, so a ledger that was set back would not be noticed. "
-            f"{self._advice()}"
+            f"the head file {self._path.name} is missing, so a ledger that was set back would not be noticed",
+            advice=f"{self._advice()}",
         )
 
     def _damaged(self) -> LedgerCorrupted:
         return LedgerCorrupted(
-            f"the head file {self._path.name} is empty, cut or changed: its last record is not whole. {self._advice()}"
+            f"the head file {self._path.name} is empty, cut or changed: its last record is not whole",
+            advice=f"{self._advice()}",
         )
 
     def _file(self, mark: Mark) -> bytes:

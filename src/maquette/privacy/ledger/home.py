@@ -74,9 +74,10 @@ class Home:
         if replay.boot == 0:
             raise LedgerCorrupted(
                 "this ledger of version 0.1 holds no event but its creation: either it was interrupted there, or its "
-                "log (the -wal file) is lost and with it what was spent. Put the newest files back in place. If "
+                "log (the -wal file) is lost and with it what was spent",
+                advice="Put the newest files back in place. If "
                 "nothing was ever asked through it, delete it with its key and start anew; else `maquette verify "
-                "--recover` charges the whole budget as lost (docs/how-to/ledger-recovery.md)."
+                "--recover` charges the whole budget as lost (docs/how-to/ledger-recovery.md).",
             )
         if self._head.read() is None:
             self._head.replace(store.standing(self.connection))
@@ -152,8 +153,8 @@ class Home:
             if error.sqlite_errorname != "SQLITE_BUSY":
                 raise
             raise LedgerLocked(
-                f"another program kept the ledger locked for {store.BUSY_SECONDS:.0f} s; nothing was charged. "
-                "Close whatever else has the file open, then ask again."
+                f"another program kept the ledger locked for {store.BUSY_SECONDS:.0f} s",
+                advice="nothing was charged. Close whatever else has the file open, then ask again.",
             ) from None
 
     def _data_version(self) -> int:
@@ -247,8 +248,9 @@ def _compare(replay: Replay, bound: dict[str, Any]) -> None:
         different.discard("table")
     details = [_difference(name, replay.terms, bound) for name in bound if name in different]
     raise LedgerMismatch(
-        f"the ledger was made for something else: {'; '.join(details)}. Open it with what it was made for, or start "
-        "a new ledger if this is a new release; the same rows under two ledgers spend two budgets."
+        f"the ledger was made for something else: {'; '.join(details)}",
+        advice="Open it with what it was made for, or start "
+        "a new ledger if this is a new release; the same rows under two ledgers spend two budgets",
     )
 
 

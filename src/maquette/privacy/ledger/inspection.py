@@ -48,7 +48,9 @@ def inspect(path: str | Path, *, key: bytes | None = None, anchor: str | Path | 
 
     home = Path(path).resolve()
     if not home.is_file():
-        raise LedgerError(f"there is no ledger at {str(path)!r}; give the file that the curator was opened with")
+        raise LedgerError(
+            f"there is no ledger at {str(path)!r}", advice="give the file that the curator was opened with"
+        )
     check_place(home)
     chain = Chain(load_key(beside(home, ".key")) if key is None else key)
     try:

@@ -57,7 +57,9 @@ def recover(
 
     home = Path(path).resolve()
     if not home.is_file():
-        raise LedgerError(f"there is no ledger at {str(path)!r}; give the file that the curator was opened with")
+        raise LedgerError(
+            f"there is no ledger at {str(path)!r}", advice="give the file that the curator was opened with"
+        )
     check_place(home)
     anchoring = Anchor(Path(anchor)) if anchor else None
     try:
@@ -121,8 +123,8 @@ def _missing(
             return known.spent - spent
     if headless and not replay.headed and replay.boot:
         raise LedgerCorrupted(
-            "this is a ledger of version 0.1, which has no head file yet and lacks nothing that could be noticed. "
-            "Open it as usual: it gets its head file then."
+            "this is a ledger of version 0.1, which has no head file yet and lacks nothing that could be noticed",
+            advice="Open it as usual: it gets its head file then",
         )
     return limit - spent
 

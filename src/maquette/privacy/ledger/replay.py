@@ -68,7 +68,7 @@ class Replay:
     def _bind(self, terms: dict[str, Any]) -> None:
         """The terms, at the first event, and again in a new format when a ledger was brought up to date."""
         if self.terms and {**self.terms, "format": 0} != {**terms, "format": 0}:
-            raise LedgerCorrupted(f"the terms of the ledger changed on the way. {_ADVICE}")
+            raise LedgerCorrupted("the terms of the ledger changed on the way", advice=f"{_ADVICE}")
         self.terms = terms
         self.budgets.setdefault(TABLE_SCOPE, [terms["limit"], 0])
 
@@ -120,7 +120,8 @@ def verify(connection: sqlite3.Connection, chain: Chain, anchored: Receipt | Non
     if not anchor_seen:
         raise LedgerCorrupted(
             f"the ledger ends at event {replay.seq} and does not hold the head that the anchor remembers: it is an old "
-            "or a different copy. Restore the newest copy; going on would spend the same budget twice."
+            "or a different copy",
+            advice="Restore the newest copy; going on would spend the same budget twice",
         )
     _check_tables(connection, replay)
     return replay
@@ -128,7 +129,9 @@ def verify(connection: sqlite3.Connection, chain: Chain, anchored: Receipt | Non
 
 def _broken(seq: int) -> LedgerCorrupted:
     hint = "this is not the ledger's key, or " if seq == 1 else ""
-    return LedgerCorrupted(f"the chain does not verify at event {seq}: {hint}the event was changed. {_ADVICE}")
+    return LedgerCorrupted(
+        f"the chain does not verify at event {seq}: {hint}the event was changed", advice=f"{_ADVICE}"
+    )
 
 
 def _check_pages(connection: sqlite3.Connection) -> None:
@@ -136,10 +139,11 @@ def _check_pages(connection: sqlite3.Connection) -> None:
     if tuple(sql for (sql,) in statements) != SCHEMA:
         raise LedgerCorrupted(
             "the database does not have exactly the ledger's tables: it is not a ledger of this version, or it was "
-            f"changed. Check the path. {_ADVICE}"
+            "changed",
+            advice=f"Check the path. {_ADVICE}",
         )
     if connection.execute("PRAGMA integrity_check(1)").fetchone() != ("ok",):
-        raise LedgerCorrupted(f"the database file is damaged: SQLite's check of its pages fails. {_ADVICE}")
+        raise LedgerCorrupted("the database file is damaged: SQLite's check of its pages fails", advice=f"{_ADVICE}")
 
 
 def _check_tables(connection: sqlite3.Connection, replay: Replay) -> None:
@@ -152,4 +156,4 @@ def _check_tables(connection: sqlite3.Connection, replay: Replay) -> None:
     for name, expected in tables:
         rows = connection.execute(f"SELECT * FROM {name}").fetchall()
         if rows != [(key, *expected[key]) for key in sorted(expected)]:
-            raise LedgerCorrupted(f"the {name} table differs from what the chain of events says. {_ADVICE}")
+            raise LedgerCorrupted(f"the {name} table differs from what the chain of events says", advice=f"{_ADVICE}")

@@ -82,9 +82,10 @@ class SqliteLedger:
         if self._path is None:
             if anchor is not None or key_path is not None or shared:
                 raise LedgerError(
-                    "an anchor, a key file and sharing are for a ledger on disk, and no ledger file was named; nothing "
+                    "an anchor, a key file and sharing are for a ledger on disk, and no ledger file was named",
+                    advice="nothing "
                     "was opened. Name the ledger's file, or leave these settings out: a ledger in memory is forgotten "
-                    "with its process."
+                    "with its process.",
                 )
             return in_memory(terms, key)
         return on_disk(Path(self._path), terms, key=key, key_path=key_path, anchor=anchor, shared=shared)
@@ -175,20 +176,21 @@ class SqliteLedger:
         _, analyst, digest, *_ = json.loads(store.event(connection, charged).facts)
         if (analyst, digest) != (request.analyst, request.digest):
             raise RequestConflict(
-                f"request id {request.id!r} was used before by another analyst or for another question; nothing was "
-                "charged. Use a fresh id for each question."
+                f"request id {request.id!r} was used before by another analyst or for another question",
+                advice="nothing was charged. Use a fresh id for each question.",
             )
         if answered == store.WITHHELD:
             raise DeadlineMissed
         if self._state(charged, answered) == "lost":
             raise RequestLost(
-                f"request {request.id!r} was charged and then interrupted; its charge is kept and it is never "
-                "evaluated again. Ask under a fresh id, which is charged anew."
+                f"request {request.id!r} was charged and then interrupted",
+                advice="its charge is kept and it is never "
+                "evaluated again. Ask under a fresh id, which is charged anew.",
             )
         if answered is None:
             raise RequestBusy(
-                f"request {request.id!r} is being evaluated; nothing more was charged. Ask again later, under "
-                "the same id."
+                f"request {request.id!r} is being evaluated",
+                advice="nothing more was charged. Ask again later, under the same id.",
             )
         return _recorded(connection, answered)
 
@@ -206,7 +208,8 @@ class SqliteLedger:
         difference = (units - limit + spent) / UNITS_PER_ONE
         raise BudgetExceeded(
             f"the {scope} budget cannot pay: requested {requested:.6g}, remaining {remaining:.6g}, short by "
-            f"{difference:.6g} ({self.terms.currency}); nothing was charged. Ask for at most what remains.",
+            f"{difference:.6g} ({self.terms.currency})",
+            advice="nothing was charged. Ask for at most what remains.",
             requested=requested,
             remaining=remaining,
         )
@@ -221,8 +224,8 @@ class SqliteLedger:
         limit, spent = self._account(connection, scope)
         if units < spent:
             raise BudgetError(
-                f"analyst {analyst!r} has spent {spent} units, more than the limit of {units}; the limit stays "
-                f"{limit}. To let them spend nothing more, set it to {spent}."
+                f"analyst {analyst!r} has spent {spent} units, more than the limit of {units}",
+                advice=f"the limit stays {limit}. To let them spend nothing more, set it to {spent}.",
             )
         upsert = 'INSERT INTO budget VALUES (?, ?, 0) ON CONFLICT DO UPDATE SET "limit" = excluded."limit"'
         if units != limit:
@@ -231,7 +234,7 @@ class SqliteLedger:
 
     def _open_guard(self, connection: sqlite3.Connection, id: str, hits: int) -> None:  # noqa: A002
         if connection.execute("SELECT 1 FROM guard WHERE id = ?", (id,)).fetchone():
-            raise RequestConflict(f"guard id {id!r} was used before. Open each guard under a fresh id.")
+            raise RequestConflict(f"guard id {id!r} was used before", advice="Open each guard under a fresh id")
         receipt = store.append(connection, self._home.chain, "guard", [id, hits])
         connection.execute("INSERT INTO guard VALUES (?, ?, ?, 0)", (id, receipt.seq, hits))
 
@@ -239,14 +242,14 @@ class SqliteLedger:
         guarded = "UPDATE guard SET used = used + 1 WHERE id = ? AND opened > ? AND used < hits"
         if not store.guarded_update(connection, guarded, (guard, self._home.boot_seq)):
             raise GuardSealed(
-                f"guard {guard!r} takes no more hits: all are used, or it was closed by a restart; nothing was "
-                "charged. Open a new guard, which is charged anew, or go on without one."
+                f"guard {guard!r} takes no more hits: all are used, or it was closed by a restart",
+                advice="nothing was charged. Open a new guard, which is charged anew, or go on without one.",
             )
 
     def _hits_left(self, connection: sqlite3.Connection, guard: str) -> int:
         row = connection.execute("SELECT opened, hits - used FROM guard WHERE id = ?", (guard,)).fetchone()
         if row is None:
-            raise LedgerError(f"there is no guard {guard!r}. Open it first.")
+            raise LedgerError(f"there is no guard {guard!r}", advice="Open it first")
         opened, left = row
         return left if opened > self._home.boot_seq else 0
 
@@ -256,7 +259,8 @@ class SqliteLedger:
         if charged != ticket.seq or self._state(ticket.seq, answered) != "reserved":
             raise LedgerError(
                 f"request {request.id!r} is not waiting for an answer: it has one already, or its reservation is from "
-                "before the last boot. Commit each ticket once, in the session that reserved it."
+                "before the last boot",
+                advice="Commit each ticket once, in the session that reserved it",
             )
         receipt = store.append(connection, self._home.chain, "answer", [ticket.seq, hit], answer)
         connection.execute("UPDATE request SET answered = ? WHERE id = ?", (receipt.seq, request.id))
@@ -271,8 +275,8 @@ class SqliteLedger:
         old = ticket.seq <= self._home.boot_seq
         if old or charged != ticket.seq or self._state(ticket.seq, answered) == "lost":
             raise LedgerError(
-                f"request {request.id!r} is lost already, or from before the last boot. Withhold each ticket once, in "
-                "the session that reserved it."
+                f"request {request.id!r} is lost already, or from before the last boot",
+                advice="Withhold each ticket once, in the session that reserved it",
             )
         again = "UPDATE guard SET used = used + 1 WHERE id = ? AND used < hits"
         returned = request.guard is not None and answered is not None and not _was_hit(connection, answered)

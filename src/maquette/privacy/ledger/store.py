@@ -67,8 +67,9 @@ def connect(path: Path | None) -> sqlite3.Connection:
     if mode != ("memory" if path is None else "wal") or synchronous != 2:
         connection.close()
         raise LedgerError(
-            f"SQLite opened the ledger with journal_mode {mode} and synchronous {synchronous}; expected wal and 2, "
-            "without which a power cut can undo a charge. Put the ledger on a local file system."
+            f"SQLite opened the ledger with journal_mode {mode} and synchronous {synchronous}",
+            expected="wal and 2, without which a power cut can undo a charge",
+            advice="Put the ledger on a local file system",
         )
     return connection
 
@@ -119,7 +120,7 @@ def event(connection: sqlite3.Connection, seq: int) -> Event:
     """The event of this number, which the index says exists."""
     row = connection.execute("SELECT seq, kind, facts, content, mac FROM event WHERE seq = ?", (seq,)).fetchone()
     if row is None:
-        raise LedgerCorrupted(f"event {seq} is missing. Restore the ledger from a backup that verifies.")
+        raise LedgerCorrupted(f"event {seq} is missing", advice="Restore the ledger from a backup that verifies")
     return Event(*row)
 
 
@@ -144,5 +145,7 @@ def explain(failure: Exception) -> LedgerError:
         return LedgerError(f"a file could not be used ({failure.strerror}{where}).")
     name = getattr(failure, "sqlite_errorname", type(failure).__name__)
     if name.startswith(_ENVIRONMENT):
-        return LedgerError(f"SQLite could not read or write ({name}); look for a full, read-only or failing disk.")
-    return LedgerCorrupted(f"the database is damaged ({name}). Restore it from a backup that verifies.")
+        return LedgerError(
+            f"SQLite could not read or write ({name})", advice="look for a full, read-only or failing disk"
+        )
+    return LedgerCorrupted(f"the database is damaged ({name})", advice="Restore it from a backup that verifies")

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
+from copy import copy
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
@@ -54,13 +55,13 @@ class Writer:
         """Run the operation inside a transaction; return, or raise, once its outcome is durable."""
         if self.inherited:
             raise LedgerError(
-                f"the ledger was opened by process {self._pid} and is used by its fork {os.getpid()}; SQLite "
-                "connections do not survive a fork. Open the ledger after forking."
+                f"the ledger was opened by process {self._pid} and is used by its fork {os.getpid()}",
+                advice="SQLite connections do not survive a fork. Open the ledger after forking.",
             )
         job = _Job(operation, Future())
         with self._mutex:
             if self._closed:
-                raise LedgerError("the ledger is closed. Open it again.")
+                raise LedgerError("the ledger is closed", advice="Open it again")
             if self._thread is None:
                 self._commit([job])
             else:
@@ -116,10 +117,10 @@ class Writer:
             with self._writing, self._transaction() as connection:
                 outcomes = [_attempt(connection, job.operation) for job in group]
         except LedgerLocked as refusal:
-            outcomes = [(None, LedgerLocked(*refusal.args)) for _ in group]
+            outcomes = [(None, copy(refusal)) for _ in group]
         except Exception as failure:
             self._failure = self._failure or _fatal(failure)
-            outcomes = [(None, type(self._failure)(*self._failure.args)) for _ in group]
+            outcomes = [(None, copy(self._failure)) for _ in group]
         for job, (result, refused) in zip(group, outcomes, strict=True):
             if refused is None:
                 job.future.set_result(result)

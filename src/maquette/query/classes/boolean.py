@@ -145,17 +145,17 @@ def literals_in(weights: Values, columns: tuple[str, ...]) -> Literals | None:
 def two_level_columns(schema: Schema, columns: Iterable[str] | None = None) -> tuple[str, ...]:
     """These columns (default: all), each of which must have exactly two levels, the second meaning that it holds."""
     if isinstance(columns, str):
-        raise QueryError(f"expected a list of column names, got the text {columns!r}; write [{columns!r}]")
+        raise QueryError(f"expected a list of column names, got the text {columns!r}", advice=f"write [{columns!r}]")
     names = schema.names if columns is None else tuple(columns)
     wide = [f"{name} ({schema[name].size})" for name in names if schema[name].size != 2]
     if wide:
         shown = ", ".join(wide[:5]) + (", ..." if len(wide) > 5 else "")
         raise QueryError(
-            f"expected columns of two levels each (yes/no, without NULL), got {shown} with the number of their levels; "
-            "list the two-level columns to use, or declare a column Boolean"
+            f"expected columns of two levels each (yes/no, without NULL), got {shown} with the number of their levels",
+            advice="list the two-level columns to use, or declare a column Boolean",
         )
     if not names or len(set(names)) < len(names):
-        raise QueryError(f"expected different columns, at least one; got {', '.join(names) or 'none'}")
+        raise QueryError("expected different columns, at least one", advice=f"got {', '.join(names) or 'none'}")
     return names
 
 

@@ -54,9 +54,9 @@ def edge_schema(vertices: int | Sequence[str | int], *, weighted: int = 0, colum
     Schema(2 columns, universe 9: from, to)
     """
     if isinstance(weighted, bool) or not isinstance(weighted, int) or weighted < 0:
-        raise SchemaError(f"weighted is {weighted!r}; expected how many steps weights have from 0 to 1, such as 10")
+        raise SchemaError(f"weighted is {weighted!r}", expected="how many steps weights have from 0 to 1, such as 10")
     if isinstance(vertices, bool | str) or not isinstance(vertices, int | Sequence):
-        raise SchemaError(f"vertices is {vertices!r}; expected a list of names, or how many there are")
+        raise SchemaError(f"vertices is {vertices!r}", expected="a list of names, or how many there are")
     names = tuple(range(vertices)) if isinstance(vertices, int) else tuple(vertices)
     if len(names) < 2:
         raise SchemaError(f"a graph needs at least 2 vertices, got {len(names)}")
@@ -179,7 +179,7 @@ def cuts(
         one.append(_mask(schema, sources, "S"))
         two.append(_others(one[-1]) if targets is None else _mask(schema, targets, "T"))
     if not one:
-        raise QueryError("the list of cuts is empty; expected at least one pair (S, T)")
+        raise QueryError("the list of cuts is empty", expected="at least one pair (S, T)")
     return Cuts(schema, np.array(one), np.array(two), undirected=undirected, weighted=weighted)
 
 
@@ -193,7 +193,8 @@ def bipartitions(schema: Schema, *, undirected: bool = False, weighted: bool | N
     if count > MAX_BIPARTITIONS:
         raise QueryError(
             f"{count:,} vertices have 2^{count} bipartitions, and at most {MAX_BIPARTITIONS} vertices can be taken "
-            "whole; list the ones you need with `cuts`, or ask them one at a time in a session"
+            "whole",
+            advice="list the ones you need with `cuts`, or ask them one at a time in a session",
         )
     numbers = np.arange(1, 2 ** (count - 1) if undirected else 2**count - 1)
     sources = (numbers[:, None] >> np.arange(count)) % 2 == 1
@@ -212,8 +213,8 @@ def vertices_of(schema: Schema) -> tuple[str, ...]:
     """The vertices of an edge table; any other schema is refused."""
     if FROM not in schema or TO not in schema or schema[FROM].labels != schema[TO].labels:
         raise QueryError(
-            f"cuts need the columns {FROM!r} and {TO!r} over the same vertices, which {schema!r} does not have; "
-            "make the schema with edge_schema"
+            f"cuts need the columns {FROM!r} and {TO!r} over the same vertices, which {schema!r} does not have",
+            advice="make the schema with edge_schema",
         )
     return schema[FROM].labels
 
@@ -237,8 +238,8 @@ def edge_weights(schema: Schema, weighted: bool | None = None) -> Values | None:
     levels = None if column.midpoints is None else column.midpoints.round(12)
     if levels is None or column.nullable or levels.min() < 0.0 or levels.max() > 1.0:
         raise QueryError(
-            f"the column {WEIGHT!r} ({column.kind}) does not hold weights from 0 to 1; make it with "
-            "edge_schema(..., weighted=...), or count edges with weighted=False"
+            f"the column {WEIGHT!r} ({column.kind}) does not hold weights from 0 to 1",
+            advice="make it with edge_schema(..., weighted=...), or count edges with weighted=False",
         )
     return levels + 0.0  # no negative zero
 
@@ -247,10 +248,12 @@ def _mask(schema: Schema, chosen: Vertices, what: str) -> Mask:
     """Truth values for every vertex, from vertices or from truth values."""
     labels = vertices_of(schema)
     if isinstance(chosen, str | int):
-        raise QueryError(f"{what} is a set of vertices, got {chosen!r}; write [{chosen!r}]")
+        raise QueryError(f"{what} is a set of vertices, got {chosen!r}", advice=f"write [{chosen!r}]")
     if isinstance(chosen, np.ndarray) and chosen.dtype == np.bool_:
         if chosen.shape != (len(labels),):
-            raise QueryError(f"{what} has truth values of shape {chosen.shape}; expected one for each of {len(labels)}")
+            raise QueryError(
+                f"{what} has truth values of shape {chosen.shape}", expected=f"one for each of {len(labels)}"
+            )
         mask = chosen.copy()
     else:
         places = {label: i for i, label in enumerate(labels)}
@@ -259,7 +262,7 @@ def _mask(schema: Schema, chosen: Vertices, what: str) -> Mask:
         mask = np.zeros(len(labels), dtype=np.bool_)
         mask[[places[name] for name in names]] = True
     if not mask.any():
-        raise QueryError(f"{what} is empty; expected at least one of the {len(labels):,} vertices")
+        raise QueryError(f"{what} is empty", expected=f"at least one of the {len(labels):,} vertices")
     return mask
 
 
@@ -268,12 +271,12 @@ def _refuse_unknown(unknown: Sequence[str], labels: Sequence[str], what: str) ->
         return
     close, more = nearest(unknown[0], labels), ", ..." if len(labels) > 5 else ""
     hint = f"did you mean {' or '.join(close)}?" if close else f"vertices are {', '.join(labels[:5])}{more}"
-    raise QueryError(f"{what} holds {unknown[0]!r}, which is not a declared vertex; {hint}")
+    raise QueryError(f"{what} holds {unknown[0]!r}, which is not a declared vertex", advice=f"{hint}")
 
 
 def _others(sources: Mask) -> Mask:
     if sources.all():
-        raise QueryError("S holds every vertex, so that no other is left for T; give fewer, or say what T is")
+        raise QueryError("S holds every vertex, so that no other is left for T", advice="give fewer, or say what T is")
     return ~sources
 
 

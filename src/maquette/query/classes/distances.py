@@ -95,16 +95,22 @@ class Box:
         self, schema: Schema, columns: Sequence[str] | None = None, *, scales: Mapping[str, float] | None = None
     ) -> None:
         if isinstance(columns, str):
-            raise QueryError(f"expected a list of column names, got the text {columns!r}; write [{columns!r}]")
+            raise QueryError(
+                f"expected a list of column names, got the text {columns!r}", advice=f"write [{columns!r}]"
+            )
         self.schema = schema
         self.columns = schema.names if columns is None else tuple(columns)
         if not self.columns or len(set(self.columns)) < len(self.columns):
-            raise QueryError(f"expected different columns, at least one; got {', '.join(self.columns) or 'none'}")
+            raise QueryError(
+                "expected different columns, at least one", advice=f"got {', '.join(self.columns) or 'none'}"
+            )
         self.spans = {name: _span(schema, name) for name in self.columns}
         scales = {} if scales is None else scales
         unknown = [name for name in scales if name not in self.spans]
         if unknown or not all(math.isfinite(scale) and scale > 0 for scale in scales.values()):
-            raise QueryError(f"scales are positive numbers for some of {', '.join(self.columns)}; got {dict(scales)!r}")
+            raise QueryError(
+                f"scales are positive numbers for some of {', '.join(self.columns)}", advice=f"got {dict(scales)!r}"
+            )
         self.scales = {name: float(scales.get(name, 1.0)) for name in self.columns}
 
     @cached_property
@@ -141,7 +147,7 @@ class Box:
     def lattice(self, steps: int) -> Values:
         """Public points at the middles of a grid of `steps` cells a column: one row for each, columns in order."""
         if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1 or steps ** len(self.spans) > 10**6:
-            raise QueryError(f"steps is {steps!r}; expected a whole number, with at most 1,000,000 points in all")
+            raise QueryError(f"steps is {steps!r}", expected="a whole number, with at most 1,000,000 points in all")
         middles = (np.arange(steps) + 0.5) / steps
         lines = [span.low + middles * (span.high - span.low) for span in self.spans.values()]
         return np.stack(np.meshgrid(*lines, indexing="ij"), axis=-1).reshape(-1, len(lines))
@@ -162,13 +168,14 @@ class Box:
             place = {}
         if set(place) != set(self.columns):
             raise QueryError(
-                f"a point is one number for each of {', '.join(self.columns)}{', by name' * named}; got {point!r}"
+                f"a point is one number for each of {', '.join(self.columns)}{', by name' * named}",
+                advice=f"got {point!r}",
             )
         for name, span in self.spans.items():
             if not span.low <= place[name] <= span.high:
                 raise QueryError(
-                    f"{name} = {place[name]:g} is outside the box, where it runs from {span.low:g} to {span.high:g}; "
-                    "take a point inside, or declare a wider range"
+                    f"{name} = {place[name]:g} is outside the box, where it runs from {span.low:g} to {span.high:g}",
+                    advice="take a point inside, or declare a wider range",
                 )
         return place
 
@@ -184,7 +191,7 @@ class Distances(Workload):
         self.box = box
         self.points = list(points)
         if not self.points:
-            raise QueryError("the list of points is empty; expected at least one")
+            raise QueryError("the list of points is empty", expected="at least one")
         self._queries = [box.distance(point) for point in self.points]
 
     @property
@@ -218,14 +225,17 @@ def _span(schema: Schema, name: str) -> Span:
     column = schema[name]
     if not isinstance(column, Integer | Number):
         raise QueryError(
-            f"column {name!r} ({column.kind}) has no distances; expected a number or integer column. Name those that "
-            "have with columns=[...]"
+            f"column {name!r} ({column.kind}) has no distances",
+            expected="a number or integer column",
+            advice="Name those that have with columns=[...]",
         )
     if column.nullable:
-        raise QueryError(f"column {name!r} may be missing, and a missing value lies nowhere; declare it not nullable")
+        raise QueryError(
+            f"column {name!r} may be missing, and a missing value lies nowhere", advice="declare it not nullable"
+        )
     starts, ends = _cells(column)
     if starts[0] == ends[-1]:
-        raise QueryError(f"column {name!r} has a single value, so that all distances are zero; leave it out")
+        raise QueryError(f"column {name!r} has a single value, so that all distances are zero", advice="leave it out")
     radius = np.maximum(ends - column.midpoints, column.midpoints - starts)
     return Span(float(starts[0]), float(ends[-1]), column.midpoints, float(radius.max()))
 
@@ -247,8 +257,12 @@ def _cells(column: Integer | Number) -> tuple[Values, Values]:
 
 def _check_shares(shares: Mapping[str, float], weights: Mapping[str, object]) -> None:
     if set(shares) != set(weights):
-        raise QueryError(f"expected a share for each of {', '.join(weights)}; got {', '.join(shares) or 'none'}")
+        raise QueryError(
+            f"expected a share for each of {', '.join(weights)}", advice=f"got {', '.join(shares) or 'none'}"
+        )
     if not all(math.isfinite(share) and share > 0 for share in shares.values()):
         raise QueryError(f"shares must be positive numbers, got {dict(shares)!r}")
     if math.fsum(shares.values()) > 1 + 1e-9:
-        raise QueryError(f"shares must sum to at most 1, got {math.fsum(shares.values()):g}; a row weighs at most 1")
+        raise QueryError(
+            f"shares must sum to at most 1, got {math.fsum(shares.values()):g}", advice="a row weighs at most 1"
+        )

@@ -41,7 +41,7 @@ class Embedding:
 
     def __init__(self, box: Box, directions: int, *, bins: int = 100, rng: np.random.Generator | None = None) -> None:
         if isinstance(directions, bool) or not isinstance(directions, int) or directions < 1:
-            raise QueryError(f"directions is {directions!r}; expected a whole number of at least 1")
+            raise QueryError(f"directions is {directions!r}", expected="a whole number of at least 1")
         self.original = box
         sides = [(span.low, span.high, box.scales[name]) for name, span in box.spans.items()]
         self._low, self._high, self._scale = (np.array(numbers) for numbers in zip(*sides, strict=True))
@@ -56,7 +56,7 @@ class Embedding:
             self.distortion = (most - least) / (most + least)
         elif rng is None:
             raise QueryError(
-                "more than two columns need random directions; give rng=np.random.default_rng(public seed)"
+                "more than two columns need random directions", advice="give rng=np.random.default_rng(public seed)"
             )
         else:
             self.directions = rng.standard_normal((directions, count))
@@ -75,7 +75,7 @@ class Embedding:
         """The columns of the embedded table, from those of the original one, row by row."""
         missing = [name for name in self.original.columns if name not in rows]
         if missing:
-            raise QueryError(f"the rows lack {', '.join(missing)}; expected {', '.join(self.original.columns)}")
+            raise QueryError(f"the rows lack {', '.join(missing)}", expected=f"{', '.join(self.original.columns)}")
         points = np.stack([np.asarray(rows[name], dtype=np.float64) for name in self.original.columns], axis=1)
         along = np.clip(points, self._low, self._high) @ self._sloped.T
         return {name: along[:, i] for i, name in enumerate(self.schema.names)}

@@ -44,15 +44,15 @@ class Lookup(LinearQuery):
         self.schema = schema
         given, weights = checked_points(schema, columns, points), np.array(values, dtype=np.float64)
         if weights.shape != (len(given),):
-            raise QueryError(f"got weights of shape {weights.shape} for {len(given)} keys; expected one for each")
+            raise QueryError(f"got weights of shape {weights.shape} for {len(given)} keys", expected="one for each")
         order = sorted(range(len(columns)), key=lambda i: schema.position(columns[i]))
         self._columns = tuple(columns[i] for i in order)
         self.points, first, inverse = np.unique(given[:, order], axis=0, return_index=True, return_inverse=True)
         self.values: Weights = weights[first]
         if not np.array_equal(self.values[inverse.reshape(-1)], weights):
-            raise QueryError("a key is listed twice with different weights; list each key once")
+            raise QueryError("a key is listed twice with different weights", advice="list each key once")
         if not ((self.values > 0) & (self.values <= 1)).all():
-            raise QueryError("the weight of a key must lie in (0, 1]; leave out keys that do not count")
+            raise QueryError("the weight of a key must lie in (0, 1]", advice="leave out keys that do not count")
         self.points.flags.writeable = self.values.flags.writeable = False
         self._index = KeyIndex(self.points)
 
@@ -67,8 +67,8 @@ class Lookup(LinearQuery):
         levels = sum(self.schema.shape(self._columns))
         if levels * len(self.points) > _WRITTEN:
             raise QueryError(
-                f"{self!r} is over {levels:,} levels in all, too many to be joined with other questions; put all keys "
-                "into one list for `lookup`, or ask the questions one by one"
+                f"{self!r} is over {levels:,} levels in all, too many to be joined with other questions",
+                advice="put all keys into one list for `lookup`, or ask the questions one by one",
             )
         positions = [self.schema.position(name) for name in self._columns]
         products = []
@@ -226,12 +226,13 @@ class _KeyAxis(Buckets):
 def checked_points(schema: Schema, columns: Sequence[str], points: object) -> Points:
     """A copy of some points: whole numbers, each a code of its column; anything else is refused."""
     if not columns or len(set(columns)) < len(columns):
-        raise QueryError(f"expected different columns, at least one; got {', '.join(columns) or 'none'}")
+        raise QueryError("expected different columns, at least one", advice=f"got {', '.join(columns) or 'none'}")
     given = np.array(points)
     if given.ndim != 2 or given.shape[1] != len(columns) or not len(given) or given.dtype.kind not in "iu":
         raise QueryError(
-            f"points are {given.dtype} of shape {given.shape}; expected whole numbers, one row for each key (at least "
-            f"one) and one column for each of {', '.join(columns)}"
+            f"points are {given.dtype} of shape {given.shape}",
+            expected="whole numbers, one row for each key (at least "
+            f"one) and one column for each of {', '.join(columns)}",
         )
     for name, codes in zip(columns, given.T, strict=True):
         size = schema[name].size
@@ -293,10 +294,11 @@ def lookup(schema: Schema, keys: Key | Iterable[Key], *, weights: Sequence[float
         if set(key) != set(names):
             raise QueryError(
                 f"every key must say the same columns: the first has {', '.join(names)}, another "
-                f"{', '.join(map(str, key))}; ask about other columns in a question of their own"
+                f"{', '.join(map(str, key))}",
+                advice="ask about other columns in a question of their own",
             )
     if weights is not None and len(weights) != len(listed):
-        raise QueryError(f"got {len(weights)} weights for {len(listed)} keys; expected one for each")
+        raise QueryError(f"got {len(weights)} weights for {len(listed)} keys", expected="one for each")
     columns = [schema[name] for name in names]
     codes = [[_code(column, key[column.name]) for column in columns] for key in listed]
     values = np.ones(len(listed)) if weights is None else np.asarray(weights, dtype=np.float64)
@@ -307,14 +309,16 @@ def _code(column: Column, value: object) -> int:
     """The level of a value, which must be its only one; nothing is clamped and nothing goes to `other` unsaid."""
     if value is None:
         if not column.nullable:
-            raise QueryError(f"column {column.name!r} has no missing values; expected a value, or declare it nullable")
+            raise QueryError(
+                f"column {column.name!r} has no missing values", expected="a value, or declare it nullable"
+            )
         return column.known
     plain = value.item() if isinstance(value, np.generic) else value
     if isinstance(column, Integer) and column.width == 1 and type(plain) is int:
         if not column.low <= plain <= column.high:
             raise QueryError(
-                f"column {column.name!r} (integer): {plain} is out of range; declared values run from {column.low} to "
-                f"{column.high}"
+                f"column {column.name!r} (integer): {plain} is out of range",
+                advice=f"declared values run from {column.low} to {column.high}",
             )
         return plain - column.low
     if isinstance(plain, str) and column.size <= ENUMERATED and plain in column.labels[: column.known]:
@@ -330,7 +334,9 @@ def support(query: LinearQuery, columns: Sequence[str], limit: int) -> tuple[Poi
     """
     outside = sorted(set(query.columns) - set(columns))
     if outside:
-        raise QueryError(f"the question depends on {', '.join(outside)}; expected one over {', '.join(columns)} alone")
+        raise QueryError(
+            f"the question depends on {', '.join(outside)}", expected=f"one over {', '.join(columns)} alone"
+        )
     schema = query.schema
     if isinstance(query, Lookup) and query.columns == tuple(columns):
         _refuse(len(query.points), limit, columns)
@@ -365,6 +371,6 @@ def _refuse(points: int, limit: int, columns: Sequence[str], *, at_most: bool = 
     if points > limit:
         shown = f"{points:,}" if points < 10**12 else f"about 10^{math.log10(points):.0f}"
         raise QueryError(
-            f"the question touches {'up to ' * at_most}{shown} points of {', '.join(columns)}, more than {limit:,}; "
-            "list fewer keys, ask a complement the other way round, or use a model of the whole universe"
+            f"the question touches {'up to ' * at_most}{shown} points of {', '.join(columns)}, more than {limit:,}",
+            advice="list fewer keys, ask a complement the other way round, or use a model of the whole universe",
         )

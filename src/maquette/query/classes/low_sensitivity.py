@@ -59,7 +59,7 @@ class LowSensitivityQuery:
 
     def __post_init__(self) -> None:
         if not self.name:
-            raise QueryError("a low-sensitivity query needs a name; it is how the query is told from others")
+            raise QueryError("a low-sensitivity query needs a name", advice="it is how the query is told from others")
         if not (math.isfinite(self.sensitivity) and self.sensitivity > 0.0):
             raise QueryError(f"query {self.name!r}: sensitivity must be positive and finite, got {self.sensitivity}")
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
@@ -71,12 +71,12 @@ class LowSensitivityQuery:
         """The answer on one public histogram; a number that is not finite or out of range is refused."""
         value = float(self.function(np.array(histogram, dtype=np.float64)))
         if not math.isfinite(value):
-            raise QueryError(f"query {self.name!r} gave {value}; expected a finite number for every histogram")
+            raise QueryError(f"query {self.name!r} gave {value}", expected="a finite number for every histogram")
         slack = _WITHIN * (self.high - self.low)
         if not self.low - slack <= value <= self.high + slack:
             raise QueryError(
-                f"query {self.name!r} gave {value:g}, outside its range [{self.low:g}, {self.high:g}]; declare low and "
-                "high so that they hold all its values"
+                f"query {self.name!r} gave {value:g}, outside its range [{self.low:g}, {self.high:g}]",
+                advice="declare low and high so that they hold all its values",
             )
         return self._clipped(value)
 
@@ -122,11 +122,11 @@ class Statistic(Marginal):
         """`rows` must be public. `sensitivity` may be coarser than the query's own, so that several share a unit."""
         if schema.size > MAX_UNIVERSE:
             raise QueryError(
-                f"{schema!r} has more points than the {MAX_UNIVERSE:,} whose histogram a function is given; use fewer "
-                "columns or wider bins"
+                f"{schema!r} has more points than the {MAX_UNIVERSE:,} whose histogram a function is given",
+                advice="use fewer columns or wider bins",
             )
         if not (math.isfinite(rows) and rows > 0):
-            raise QueryError(f"rows is {rows}; expected the public number of rows, more than 0")
+            raise QueryError(f"rows is {rows}", expected="the public number of rows, more than 0")
         declared = query.sensitivity if sensitivity is None else sensitivity
         if declared < query.sensitivity:
             raise QueryError(f"query {query.name!r} moves by {query.sensitivity:g}, more than the {declared:g} given")
@@ -135,8 +135,8 @@ class Statistic(Marginal):
         reach = max(abs(query.low), abs(query.high))
         if reach / self.unit * FINE > _FINEST:
             raise QueryError(
-                f"query {query.name!r}: values up to {reach:g} are too large for a sensitivity of {declared:g}; "
-                "declare a narrower range or a larger sensitivity"
+                f"query {query.name!r}: values up to {reach:g} are too large for a sensitivity of {declared:g}",
+                advice="declare a narrower range or a larger sensitivity",
             )
         super().__init__(schema)
         self.sensitivity = declared
@@ -199,8 +199,9 @@ def check_sensitivity(query: LowSensitivityQuery, schema: Schema, rows: int, *, 
     pairs = sum(math.comb(cells + size - 1, size) for size in sizes) * cells * (cells if relation == "replace" else 1)
     if rows < 1 or pairs > MAX_PAIRS:
         raise QueryError(
-            f"tables of {rows:,} rows over {cells:,} points have about {pairs:.3g} pairs of neighbours; expected at "
-            f"least one row and at most {MAX_PAIRS:,} pairs. Check fewer rows or points"
+            f"tables of {rows:,} rows over {cells:,} points have about {pairs:.3g} pairs of neighbours",
+            expected=f"at least one row and at most {MAX_PAIRS:,} pairs",
+            advice="Check fewer rows or points",
         )
     worst, shape = 0.0, schema.shape(schema.names)
     for size in sizes:
@@ -219,7 +220,8 @@ def check_sensitivity(query: LowSensitivityQuery, schema: Schema, rows: int, *, 
                 one, other = (tables[end].tolist() for end in ends)
                 raise QueryError(
                     f"query {query.name!r} changes by {change:g} from counts {one} to {other}, more than the "
-                    f"{query.sensitivity:g} it declares; declare a larger sensitivity, or change the function"
+                    f"{query.sensitivity:g} it declares",
+                    advice="declare a larger sensitivity, or change the function",
                 )
             worst = max(worst, change)
     return worst

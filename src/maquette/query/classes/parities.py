@@ -39,10 +39,12 @@ class Parities(Contrasts):
         names = two_level_columns(schema, columns)
         if isinstance(level, bool) or not isinstance(level, int) or not 1 <= level <= len(names):
             raise QueryError(
-                f"level must be a whole number from 1 to the number of columns, {len(names)}; got {level!r}"
+                f"level must be a whole number from 1 to the number of columns, {len(names)}", advice=f"got {level!r}"
             )
         if (count := math.comb(len(names), level)) > MAX_PARITIES:
-            raise QueryError(f"{count:,} parities of {level} columns are more than {MAX_PARITIES:,}; use fewer columns")
+            raise QueryError(
+                f"{count:,} parities of {level} columns are more than {MAX_PARITIES:,}", advice="use fewer columns"
+            )
         self._columns = names
         self.level = level
         # The joint table of all columns is never made; no matrix per axis could name these sums.

@@ -169,7 +169,7 @@ class Source:
             advice = _unquoted(text, names) or ("" if statement else _aggregates(text))
             if not advice or error.line is None or _NAMES in str(error):
                 raise
-            raise QueryError(f"{_unplaced(error)}; {advice}", line=error.line, column=error.column) from None
+            raise QueryError(f"{_unplaced(error)}", advice=f"{advice}", line=error.line, column=error.column) from None
 
     def _parsed(self, tokens: list[Token], root: type[Any]) -> Any:
         try:
@@ -179,11 +179,11 @@ class Source:
             near = str(detail.get("highlight") or "")
             line, column = detail.get("line") or 1, (detail.get("col") or 1) - len(near) + 1
             problem = _unfinished(tokens) or f"cannot be read at {near[:40]!r}"
-            raise QueryError(f"{problem}; {self.expected}", line=line, column=max(column, 1)) from None
+            raise QueryError(f"{problem}", advice=f"{self.expected}", line=line, column=max(column, 1)) from None
         except Exception:  # a deep or odd text may break the parser itself, which must not show
-            raise QueryError(f"cannot be read; {self.expected}", line=1, column=1) from None
+            raise QueryError("cannot be read", advice=f"{self.expected}", line=1, column=1) from None
         if len(trees) != 1 or trees[0] is None:
-            raise QueryError(f"more than one statement; {self.expected}", line=1, column=1)
+            raise QueryError("more than one statement", advice=f"{self.expected}", line=1, column=1)
         return trees[0]
 
     def _close(self, grammar: dict[type[Any], set[str]]) -> None:
@@ -225,15 +225,19 @@ class Source:
 def tokens_of(text: str) -> list[Token]:
     """The words of a text that is not too long."""
     if len(text) > MAX_TEXT:
-        raise QueryError(f"the text has {len(text):,} characters, more than {MAX_TEXT:,}; ask it in parts")
+        raise QueryError(f"the text has {len(text):,} characters, more than {MAX_TEXT:,}", advice="ask it in parts")
     if not writable(text):
-        raise QueryError("the text holds a NUL or half a surrogate pair, which no name or value has; remove it")
+        raise QueryError(
+            "the text holds a NUL or half a surrogate pair, which no name or value has", advice="remove it"
+        )
     try:
         tokens = cast(list[Token], _DIALECT.tokenize(text))
     except Exception:  # sqlglot promises no particular one on hostile text
         raise QueryError("the text cannot be read: a quote or a comment is not closed", line=1, column=1) from None
     if len(tokens) > MAX_WORDS:
-        raise QueryError(f"the text has {len(tokens):,} words and signs, more than {MAX_WORDS:,}; ask it in parts")
+        raise QueryError(
+            f"the text has {len(tokens):,} words and signs, more than {MAX_WORDS:,}", advice="ask it in parts"
+        )
     return tokens
 
 
@@ -243,7 +247,7 @@ def _checked(text: str, selects: int, expected: str) -> list[Token]:
     while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
         tokens.pop()
     if not tokens:
-        raise QueryError(f"the text is empty; {expected}", line=1, column=1)
+        raise QueryError("the text is empty", advice=f"{expected}", line=1, column=1)
     depth = run = 0
     following = [*(token.token_type for token in tokens[1:]), None]
     words = [*(token.text for token in tokens[1:]), ""]
@@ -323,7 +327,7 @@ def _unplaced(error: QueryError) -> str:
 
 
 def _refusal(what: str, hint: str, place: Place) -> QueryError:
-    return QueryError(f"{what} not supported; {hint}", line=place[0], column=place[1])
+    return QueryError(f"{what} not supported", advice=f"{hint}", line=place[0], column=place[1])
 
 
 def _place(text: str, offset: int) -> Place:

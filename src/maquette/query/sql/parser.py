@@ -180,7 +180,7 @@ class _Reader:
             every = ", ".join(map(written, self.schema.names))
             hint = f"did you mean {' or '.join(close)}?" if close else f"columns are {every}"
             with located(self.at(node)):
-                raise QueryError(f"there is no column {node.name!r}; {hint}")
+                raise QueryError(f"there is no column {node.name!r}", advice=f"{hint}")
         return name
 
     def _match(self, identifier: Any) -> str | None:
@@ -221,7 +221,7 @@ def _number(text: str) -> int | float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise QueryError(f"{text[:20]!r} is not a number that can be compared; write it as 12, 12.5 or 1.25e1")
+        raise QueryError(f"{text[:20]!r} is not a number that can be compared", advice="write it as 12, 12.5 or 1.25e1")
     return int(text) if text.isdecimal() and number < LARGEST else number
 
 
@@ -229,7 +229,7 @@ def _date(text: str) -> dt.date:
     try:
         return dt.date.fromisoformat(text)
     except ValueError:
-        raise QueryError(f"{text!r} is not a date; expected DATE 'YYYY-MM-DD'") from None
+        raise QueryError(f"{text!r} is not a date", expected="DATE 'YYYY-MM-DD'") from None
 
 
 def _shown(node: Any) -> str:

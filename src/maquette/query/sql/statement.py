@@ -85,16 +85,20 @@ def parse(schema: Schema, text: str, table: str | None = None) -> Statement:
 
     tree = select(schema, text)
     if table is not None and tree.table.casefold() != table.casefold():
-        raise QueryError(f"there is no table {tree.table!r}; this is about {table!r}")
+        raise QueryError(f"there is no table {tree.table!r}", advice=f"this is about {table!r}")
     axes = tuple(_axis(schema, tree.items[key] if isinstance(key, int) else key) for key in tree.group)
     keep = where(schema, tree.where)
     outputs = tuple(_output(schema, item, axes, keep) for item in tree.items)
     titles = [output.title for output in outputs]
     repeated = sorted({title for title in titles if titles.count(title) > 1})
     if repeated:
-        raise QueryError(f"two columns of the answer would be called {', '.join(repeated)}; name them apart with AS")
+        raise QueryError(
+            f"two columns of the answer would be called {', '.join(repeated)}", advice="name them apart with AS"
+        )
     if all(output.kind == "group" for output in outputs):
-        raise QueryError("nothing is asked of the rows; select at least one of count(*), count(x), sum(x), avg(x)")
+        raise QueryError(
+            "nothing is asked of the rows", advice="select at least one of count(*), count(x), sum(x), avg(x)"
+        )
     return Statement(schema, text, tree.table, axes, outputs)
 
 
@@ -116,7 +120,7 @@ def _axis(schema: Schema, item: Item) -> Axis:
             with located(item.at):
                 return _buckets(schema, item.title, case)
     with located(item.at):
-        raise QueryError(f"GROUP BY points at {item.title}; group by columns or a CASE, not by an aggregate")
+        raise QueryError(f"GROUP BY points at {item.title}", advice="group by columns or a CASE, not by an aggregate")
 
 
 def _buckets(schema: Schema, title: str, case: Case) -> Buckets:
@@ -131,7 +135,9 @@ def _buckets(schema: Schema, title: str, case: Case) -> Buckets:
         _add(parts, case.otherwise, left)
     elif left.bounds[1] > 0:
         if NULL_LABEL in parts:
-            raise QueryError(f"the label {NULL_LABEL!r} means rows that fit no WHEN; add an ELSE or rename the label")
+            raise QueryError(
+                f"the label {NULL_LABEL!r} means rows that fit no WHEN", advice="add an ELSE or rename the label"
+            )
         _add(parts, NULL_LABEL, left)
     return Buckets(title, tuple(parts), tuple(parts.values()))
 
@@ -164,7 +170,9 @@ def _position(axis: Axis, axes: Sequence[Axis]) -> int:
         if axis == other if isinstance(axis, str) or isinstance(other, str) else _same(axis, other):
             return i
     name = axis if isinstance(axis, str) else axis.name
-    raise QueryError(f"{name} is selected but not grouped by; add it to GROUP BY, or take count, sum or avg of it")
+    raise QueryError(
+        f"{name} is selected but not grouped by", advice="add it to GROUP BY, or take count, sum or avg of it"
+    )
 
 
 def _same(one: Buckets, other: Buckets) -> bool:
@@ -179,7 +187,8 @@ def _midpoints(schema: Schema, column: str) -> NDArray[np.float64]:
     values = schema[column].midpoints
     if values is None:
         raise QueryError(
-            f"column {column!r} ({schema[column].kind}) has no numbers to add; use count(*) and GROUP BY {column}"
+            f"column {column!r} ({schema[column].kind}) has no numbers to add",
+            advice=f"use count(*) and GROUP BY {column}",
         )
     return values
 

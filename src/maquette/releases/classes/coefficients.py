@@ -123,7 +123,7 @@ class ParityAnswers:
     def answer(self, query: LinearQuery) -> float:
         """The estimate, as a fraction of the estimated rows."""
         if query.schema != self.schema:
-            raise QueryError("the query was built for another schema; build it from the model's schema")
+            raise QueryError("the query was built for another schema", advice="build it from the model's schema")
         self._check(query.columns)
         return self.estimate(query.weights(query.columns), query.columns).total / self.rows
 
@@ -147,8 +147,8 @@ class ParityAnswers:
         self._check(names)
         if len(names) > self.degree or len(set(names)) < len(names):
             raise QueryError(
-                f"this release knows tables of at most {self.degree} different columns, got {', '.join(names)}; ask "
-                "for a disjunction or conjunction of them, or release with a larger degree"
+                f"this release knows tables of at most {self.degree} different columns, got {', '.join(names)}",
+                advice="ask for a disjunction or conjunction of them, or release with a larger degree",
             )
         parities = np.zeros((2,) * len(names))
         for s in range(len(names) + 1):
@@ -164,8 +164,8 @@ class ParityAnswers:
     def sample(self, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
         """Not possible: parities of few columns are not a distribution over records."""
         raise QueryError(
-            "noisy parities cannot be sampled: they describe no common set of rows; release the workload with "
-            'method="graphical" for synthetic rows'
+            "noisy parities cannot be sampled: they describe no common set of rows",
+            advice='release the workload with method="graphical" for synthetic rows',
         )
 
     @cached_property
@@ -179,9 +179,9 @@ class ParityAnswers:
             return _of_literals(literals, self.polynomial(len(columns)))
         if len(columns) > self.degree:
             raise QueryError(
-                f"this release answers `a OR b OR ...` and `a AND b AND ...` of literals, and any question about at "
-                f"most {self.degree} columns; got another one about {len(columns)} columns. Ask it in parts, or "
-                "release marginals"
+                "this release answers `a OR b OR ...` and `a AND b AND ...` of literals, and any question about at "
+                f"most {self.degree} columns",
+                advice=f"got another one about {len(columns)} columns. Ask it in parts, or release marginals",
             )
         every = parities_of(weights) / weights.size
         return Spectrum(tuple(_by_level(every, s) for s in range(len(columns) + 1)), 0.0)
@@ -190,11 +190,11 @@ class ParityAnswers:
         for name in columns:
             self.schema.position(name)
             if name not in self.columns:
-                raise QueryError(f"column {name!r} was not measured; columns are {_shown(self.columns)}")
+                raise QueryError(f"column {name!r} was not measured", advice=f"columns are {_shown(self.columns)}")
         if not self.covers(columns):
             raise QueryError(
-                f"this release answers questions about at most {max(self.k, self.degree)} columns, got {len(columns)}; "
-                "release disjunctions of more"
+                f"this release answers questions about at most {max(self.k, self.degree)} columns, got {len(columns)}",
+                advice="release disjunctions of more",
             )
 
     def __repr__(self) -> str:
@@ -247,24 +247,27 @@ def largest_degree(columns: int, k: int, most: int = MAX_SETS) -> int:
 def _check_workload(curator: Curator, workload: Workload, degree: int | None) -> tuple[tuple[str, ...], int, int]:
     """The columns, k and the largest degree to use; refused before anything is charged."""
     if workload.schema != curator.schema:
-        raise QueryError("the workload was built for another schema; build it from curator.schema")
+        raise QueryError("the workload was built for another schema", advice="build it from curator.schema")
     if not isinstance(workload, Combinations):
         raise QueryError(
-            f"expected a workload made by disjunctions or conjunctions, got {workload!r}; release marginals with "
-            'method="auto"'
+            f"expected a workload made by disjunctions or conjunctions, got {workload!r}",
+            advice='release marginals with method="auto"',
         )
     names = tuple(sorted(two_level_columns(curator.schema, workload.columns), key=curator.schema.position))
     if workload.k > MAX_K:
         raise QueryError(f"disjunctions of {workload.k} literals are more than the {MAX_K} that can be answered")
     limit = largest_degree(len(names), workload.k)
     if limit == 0:
-        raise QueryError(f"{len(names):,} columns are more than the {MAX_SETS:,} that can be measured; use fewer")
+        raise QueryError(
+            f"{len(names):,} columns are more than the {MAX_SETS:,} that can be measured", advice="use fewer"
+        )
     if degree is None:
         return names, workload.k, max(1, largest_degree(len(names), workload.k, FEW_SETS))
     if isinstance(degree, bool) or not isinstance(degree, int) or not 1 <= degree <= limit:
         raise QueryError(
             f"degree must be a whole number from 1 to {limit} for {workload.k} of {len(names)} columns (at most "
-            f"{MAX_SETS:,} parities), got {degree!r}; leave it out to have it chosen"
+            f"{MAX_SETS:,} parities), got {degree!r}",
+            advice="leave it out to have it chosen",
         )
     return names, workload.k, degree
 

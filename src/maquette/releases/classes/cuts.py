@@ -180,19 +180,21 @@ def _check(
     if not isinstance(cuts, Cuts):
         raise QueryError(f"expected cuts made by cuts, bipartitions or degrees, got {type(cuts).__name__}")
     if cuts.schema != curator.schema:
-        raise QueryError("the cuts were built for another schema; build them from curator.schema")
+        raise QueryError("the cuts were built for another schema", advice="build them from curator.schema")
     for name, given, choices in (
         ("hypothesis", hypothesis, RULES),
         ("calibration", calibration, ("practical", "theory")),
     ):
         if given not in choices:
-            raise QueryError(f"{name} is {given!r}; expected one of {', '.join(choices)}")
+            raise QueryError(f"{name} is {given!r}", expected=f"one of {', '.join(choices)}")
     if (rounds is not None and rounds < 1) or replays < 0:
-        raise QueryError(f"rounds is {rounds} and replays {replays}; expected at least 1 round and no negative replays")
+        raise QueryError(
+            f"rounds is {rounds} and replays {replays}", expected="at least 1 round and no negative replays"
+        )
     if not 0 < beta < 1 or (rows is not None and rows < 1):
-        raise QueryError(f"got beta={beta} and rows={rows}; expected 0 < beta < 1 and at least one edge")
+        raise QueryError(f"got beta={beta} and rows={rows}", expected="0 < beta < 1 and at least one edge")
     if cuts.size > MAX_CUTS:
-        raise QueryError(f"{cuts.size:,} cuts are more than the {MAX_CUTS:,} that can be compared; list fewer")
+        raise QueryError(f"{cuts.size:,} cuts are more than the {MAX_CUTS:,} that can be compared", advice="list fewer")
     check_dense(curator.schema)
 
 

@@ -77,11 +77,13 @@ def _check(curator: Curator, sites: object, beta: float, rows: int | None) -> No
     if not isinstance(sites, Distances):
         raise QueryError(f"expected distances made by Box.distances, got {type(sites).__name__}")
     if sites.schema != curator.schema:
-        raise QueryError("the distances were built for another schema; build them from curator.schema")
+        raise QueryError("the distances were built for another schema", advice="build them from curator.schema")
     if sites.size > MAX_SITES:
-        raise QueryError(f"{sites.size:,} sites are more than the {MAX_SITES:,} that can be compared; list fewer")
+        raise QueryError(
+            f"{sites.size:,} sites are more than the {MAX_SITES:,} that can be compared", advice="list fewer"
+        )
     if not 0 < beta < 1 or (rows is not None and rows < 1):
-        raise QueryError(f"got beta={beta} and rows={rows}; expected 0 < beta < 1 and at least one row")
+        raise QueryError(f"got beta={beta} and rows={rows}", expected="0 < beta < 1 and at least one row")
 
 
 def _prepare(curator: Curator, sites: Distances, rows: int | None, beta: float, units: int) -> Setting:

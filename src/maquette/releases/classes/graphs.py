@@ -53,10 +53,10 @@ def synthetic_graph(
     schema = source.schema
     labels = vertices_of(schema)
     if edges is None and not isinstance(source, Release):
-        raise QueryError("a model does not know how many edges there are; say so with edges=...")
+        raise QueryError("a model does not know how many edges there are", advice="say so with edges=")
     count = round(source.rows) if edges is None and isinstance(source, Release) else edges
     if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-        raise QueryError(f"edges is {edges!r}; expected a whole number, 0 or more")
+        raise QueryError(f"edges is {edges!r}", expected="a whole number, 0 or more")
     records = model.sample(count, rng or np.random.default_rng())
     graph = nx.Graph() if undirected else nx.DiGraph()
     graph.add_nodes_from(labels)

@@ -57,15 +57,15 @@ def _spreads(workload: Workload) -> dict[str, float]:
         for name, spread in _spread(workload[index]).items():
             spreads[name] = spreads.get(name, 0.0) + spread / len(looked)
     if not spreads:
-        raise QueryError("no query of this workload depends on any column; there is nothing to measure")
+        raise QueryError("no query of this workload depends on any column", advice="there is nothing to measure")
     return {name: spreads[name] for name in workload.schema.names if name in spreads}
 
 
 def _spread(query: LinearQuery) -> dict[str, float]:
     if query.sum is None:
         raise QueryError(
-            f"{query!r} is not a sum over columns; histograms of single columns cannot answer it. Use another method, "
-            'such as "everything"'
+            f"{query!r} is not a sum over columns",
+            advice='histograms of single columns cannot answer it. Use another method, such as "everything"',
         )
     parts = query.sum.parts.values()
     return {name: float(((p - p.mean()) ** 2).sum()) for name, p in zip(query.sum.columns, parts, strict=True)}

@@ -49,11 +49,13 @@ def look_up(
     """
     check_confidence(confidence)
     if isinstance(lookups, Lookup) or not len(lookups) or not all(isinstance(one, Lookup) for one in lookups):
-        raise QueryError("expected a list of look-ups, at least one; `lookup(schema, keys)` makes them")
+        raise QueryError("expected a list of look-ups, at least one", advice="`lookup(schema, keys)` makes them")
     if method not in get_args(LookupMethod):
-        raise QueryError(f"method is {method!r}; expected one of {', '.join(get_args(LookupMethod))}")
+        raise QueryError(f"method is {method!r}", expected=f"one of {', '.join(get_args(LookupMethod))}")
     if method == "keys" and len({one.columns for one in lookups}) > 1:
-        raise QueryError('these look-ups have different key columns, so no table holds all keys; use method="each"')
+        raise QueryError(
+            "these look-ups have different key columns, so no table holds all keys", advice='use method="each"'
+        )
     paid = price(curator, units_for(curator, epsilon, rho))
     if (_cheaper(curator, lookups) if method == "auto" else method) == "each":
         measured = curator.measure_many(lookups, **paid, request=request)

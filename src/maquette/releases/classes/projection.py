@@ -70,7 +70,7 @@ class ParityModel:
     def answer(self, query: LinearQuery) -> float:
         """The model's answer, as a fraction of rows."""
         if query.schema != self.schema:
-            raise QueryError("the query was built for another schema; build it from the model's schema")
+            raise QueryError("the query was built for another schema", advice="build it from the model's schema")
         return float((query.weights() * self.marginal(query.columns)).sum())
 
     def sample(self, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
@@ -81,7 +81,7 @@ class ParityModel:
         """
         if set(self.columns) != set(self.schema.names):
             missing = ", ".join(name for name in self.schema.names if name not in self.columns)
-            raise QueryError(f"records need every column, and {missing} was not measured; project all columns")
+            raise QueryError(f"records need every column, and {missing} was not measured", advice="project all columns")
         values, vectors = np.linalg.eigh(project_parities(np.sin(np.pi / 2 * self.moments)))
         normals = rng.standard_normal((rows, len(values))) @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
         agree = (normals[:, 1:] >= 0) == (normals[:, :1] >= 0)
@@ -91,11 +91,11 @@ class ParityModel:
     def _places(self, columns: Sequence[str]) -> list[int]:
         for name in Marginal(self.schema, columns).names:
             if name not in self.columns:
-                raise QueryError(f"column {name!r} was not measured; columns are {', '.join(self.columns)}")
+                raise QueryError(f"column {name!r} was not measured", advice=f"columns are {', '.join(self.columns)}")
         if len(columns) > 2:
             raise QueryError(
-                f"the projection knows marginals of at most two columns, got {len(columns)}; sample records and count "
-                "on them, or release a workload of wider marginals"
+                f"the projection knows marginals of at most two columns, got {len(columns)}",
+                advice="sample records and count on them, or release a workload of wider marginals",
             )
         return [self.columns.index(name) + 1 for name in columns]
 
@@ -115,7 +115,8 @@ def projection(
     if wide or len(names) < 2 or len(set(names)) < len(names):
         raise QueryError(
             f"expected at least two different columns of two levels each, got {', '.join(names) or 'none'}"
-            f"{'; not of two levels: ' if wide else ''}{', '.join(wide)}. List the columns to use"
+            f"{'; not of two levels: ' if wide else ''}{', '.join(wide)}",
+            advice="List the columns to use",
         )
     noisy, evidence, units = _measure(curator, names, units_for(curator, epsilon, rho))
     model = ParityModel(curator.schema, names, project_parities(noisy / evidence.rows))
@@ -136,7 +137,7 @@ def project_parities(noisy: NDArray[np.floating[Any]]) -> Values:
     if target.ndim != 2 or target.shape[0] != target.shape[1] or not np.isfinite(target).all():
         raise QueryError(f"expected a square matrix of finite numbers, got shape {target.shape}")
     if not np.allclose(target, target.T):
-        raise QueryError("expected a symmetric matrix; copy the measured upper triangle to the lower one")
+        raise QueryError("expected a symmetric matrix", advice="copy the measured upper triangle to the lower one")
     target = (target + target.T) / 2
     np.fill_diagonal(target, 1.0)
     point = _Dual(target, np.zeros(len(target)))

@@ -23,8 +23,8 @@ from maquette.estimates import NoEvidence, price, units_for
 from maquette.hypothesis import WeightedRecords
 from maquette.query import Expression, LinearQuery, Marginal, Workload, where
 from maquette.releases.artifact import Certificate, Release, certified
-from maquette.releases.game.budget import QueryPlayer, affordable, place_stakes
-from maquette.releases.game.cells import Board
+from maquette.releases.game.budget import QueryPlayer, affordable, fund
+from maquette.releases.game.cells import CellIndex
 from maquette.schema import impossible_cells
 from maquette.theory import game as theory
 
@@ -78,26 +78,27 @@ def analyst_private(
     size = curator.schema.size
     if not family or size > MAX_UNIVERSE:
         raise QueryError(
-            f"got {len(family)} queries over {size:.3g} records; expected some, over {MAX_UNIVERSE:,} at most"
+            f"got {len(family)} queries over {size:.3g} records", expected=f"some, over {MAX_UNIVERSE:,} at most"
         )
     for word, value in (("rounds", rounds), ("draws", draws)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise QueryError(f"{word} is {value!r}; expected a whole number of at least 1")
+            raise QueryError(f"{word} is {value!r}", expected="a whole number of at least 1")
     strength = 8 * math.log(max(size, 2)) if strength is None else strength
     if not 0 < strength < math.inf or not 0 < analyst_epsilon < math.inf:
-        raise QueryError(f"got strength={strength} and analyst_epsilon={analyst_epsilon}; expected numbers above 0")
+        raise QueryError(f"got strength={strength} and analyst_epsilon={analyst_epsilon}", expected="numbers above 0")
     cap = _cap(analyst_epsilon / rounds * (1 - 1e-3), draws, strength)
     if cap > 2 * len(family):
         raise QueryError(
             f"hiding one query at analyst_epsilon {analyst_epsilon:g} needs a cap of {cap:,}, but there are only "
-            f"{2 * len(family):,} signed queries; ask more of them, or fewer rounds, or less strength"
+            f"{2 * len(family):,} signed queries",
+            advice="ask more of them, or fewer rounds, or less strength",
         )
-    board = Board(curator.schema, [Marginal(curator.schema, (), query) for query in family])
-    lottery = curator.lottery(board.tables)
+    index = CellIndex(curator.schema, [Marginal(curator.schema, (), query) for query in family])
+    lottery = curator.lottery(index.tables)
     before, units = curator.ledger.spent(), units_for(curator, epsilon, rho)
-    stakes = place_stakes(curator, board, units, rows, beta)
-    eta = min(affordable(stakes, rounds, draws), math.sqrt(2 * math.log(2 * len(family)) / rounds))
-    player = QueryPlayer(curator, lottery, stakes, eta=eta, draws=draws)
+    funds = fund(curator, index, units, rows, beta)
+    eta = min(affordable(funds, rounds, draws), math.sqrt(2 * math.log(2 * len(family)) / rounds))
+    player = QueryPlayer(curator, lottery, funds, eta=eta, draws=draws)
     universe = _Universe(curator, family)
     totals, records = np.zeros(len(family)), []
     for done in range(rounds):
@@ -106,9 +107,9 @@ def analyst_private(
         totals += universe.answers(record)
         records.append(record)
     # 2 s / scale in every round, where scale = 2 LEVEL m / epsilon_t and epsilon_t = 2 eta (t - 1) m / n.
-    level = draws * eta * rounds * (rounds - 1) / (LEVEL * stakes.rows)
+    level = draws * eta * rounds * (rounds - 1) / (LEVEL * funds.rows)
     spent = rounds * theory.analyst_round_epsilon(cap=cap, draws=draws, strength=strength) + level
-    alpha = 2 * stakes.slack / stakes.rows + theory.capped_error(
+    alpha = 2 * funds.slack / funds.rows + theory.capped_error(
         log_universe=math.log(max(size, 2)),
         queries=len(family),
         cap=cap,
@@ -116,15 +117,15 @@ def analyst_private(
         draws=draws,
         rounds=rounds,
         strength=strength,
-        beta=stakes.beta,
-        stretch=stakes.stretch,
+        beta=funds.beta,
+        stretch=funds.stretch,
     )
     said = Discretion(analyst_epsilon=spent, cap=cap, alpha=alpha)
     certificate = certified(
         curator, "analyst-private", curator.ledger.spent() - before, accuracy=_statement(said, beta)
     )
     model = WeightedRecords(curator.schema, np.stack(records), step="exact")
-    return Release(curator.schema, model, NoEvidence(stakes.rows), _discreet(certificate)), said
+    return Release(curator.schema, model, NoEvidence(funds.rows), _discreet(certificate)), said
 
 
 class Repair:
@@ -146,7 +147,7 @@ class Repair:
         rho: float | None = None,
     ) -> None:
         if not 0 < threshold < 1:
-            raise QueryError(f"threshold is {threshold}; expected a fraction of rows between 0 and 1")
+            raise QueryError(f"threshold is {threshold}", expected="a fraction of rows between 0 and 1")
         self._release = release
         cost = price(curator, units_for(curator, epsilon, rho))
         self._guard: Guard = curator.guard(threshold * release.rows, hits=hits, **cost)
@@ -200,7 +201,9 @@ def _cap(each: float, draws: int, strength: float) -> int:
         return 1
     kappa = math.expm1(each / draws) / math.expm1(strength / draws) if strength / draws < 700 else 0.0
     if kappa <= 0:
-        raise QueryError(f"strength {strength:.3g} is too much for {draws} draws; give more draws or less strength")
+        raise QueryError(
+            f"strength {strength:.3g} is too much for {draws} draws", advice="give more draws or less strength"
+        )
     return math.ceil(2 / kappa)
 
 

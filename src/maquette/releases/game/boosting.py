@@ -20,8 +20,8 @@ from maquette.hypothesis import MultiplicativeWeights
 from maquette.privacy import Selection
 from maquette.query import LinearQuery, Workload
 from maquette.releases.artifact import Model, Release, certified
-from maquette.releases.game.budget import place_stakes
-from maquette.releases.game.cells import Board, Values, board_for
+from maquette.releases.game.budget import fund
+from maquette.releases.game.cells import CellIndex, Values, index_for
 from maquette.theory import game as theory
 
 DRAWN = 0.5  # of the budget buys draws, the rest base structures
@@ -104,58 +104,59 @@ def boosted(
     """
     if not 0 < good < bad < 1 or rounds < 1 or draws < 1:
         raise QueryError(
-            f"got good={good}, bad={bad}, rounds={rounds} and draws={draws}; expected 0 < good < bad < 1 and at least 1"
+            f"got good={good}, bad={bad}, rounds={rounds} and draws={draws}",
+            expected="0 < good < bad < 1 and at least 1",
         )
     check_dense(curator.schema)
-    board = board_for(curator, workload)
-    if cap is not None and not 1 <= cap <= board.cells:
-        raise QueryError(f"cap is {cap}; expected 1 to the number of queries, {board.cells:,}")
+    index = index_for(curator, workload)
+    if cap is not None and not 1 <= cap <= index.cells:
+        raise QueryError(f"cap is {cap}", expected=f"1 to the number of queries, {index.cells:,}")
     coins = np.random.default_rng() if rng is None else rng
     before, units = curator.ledger.spent(), units_for(curator, epsilon, rho)
-    stakes = place_stakes(curator, board, units, rows, beta)
-    lottery = curator.lottery(board.tables, between=(good * stakes.rows, bad * stakes.rows))
+    funds = fund(curator, index, units, rows, beta)
+    lottery = curator.lottery(index.tables, between=(good * funds.rows, bad * funds.rows))
     # The gain 2 (|error| - good) / (bad - good) - 1 moves 2 / (bad - good) times as fast as a fraction does, so rate a
     # on gains is rate 2 a / (bad - good) on fractions.
     pay = theory.affordable_eta(
         draws=draws,
         rounds=rounds,
-        rows=stakes.rows / stakes.moves,
-        amount=DRAWN * stakes.amount * (1 - 1e-9),
-        pure=stakes.pure,
+        rows=funds.rows / funds.moves,
+        amount=DRAWN * funds.amount * (1 - 1e-9),
+        pure=funds.pure,
     )
-    eta = min(float(pay), 2 / (bad - good) * math.sqrt(2 * math.log(max(2, board.cells)) / rounds))
+    eta = min(float(pay), 2 / (bad - good) * math.sqrt(2 * math.log(max(2, index.cells)) / rounds))
     models: list[Model] = []
     answers: list[Values] = []
     for done in range(rounds):
         if done == 0:
-            cells = coins.integers(board.cells, size=draws)
+            cells = coins.integers(index.cells, size=draws)
         else:
-            each = Selection(theory.draw_epsilon(eta=eta, turn=done + 1, rows=stakes.rows / stakes.moves))
+            each = Selection(theory.draw_epsilon(eta=eta, turn=done + 1, rows=funds.rows / funds.moves))
             cost = price(curator, draws * curator.budget.accountant.units(each))
-            cells = lottery.draw(np.stack(answers) * stakes.rows, draws=draws, cap=cap, **cost).cells
-        queries = [_query(board, int(cell)) for cell in cells]
-        models.append(base(curator, queries, stakes.rows, (1 - DRAWN) * stakes.units / rounds))
-        answers.append(_answers(board, models[-1]))
+            cells = lottery.draw(np.stack(answers) * funds.rows, draws=draws, cap=cap, **cost).cells
+        queries = [_query(index, int(cell)) for cell in cells]
+        models.append(base(curator, queries, funds.rows, (1 - DRAWN) * funds.units / rounds))
+        answers.append(_answers(index, models[-1]))
     rate = eta * (bad - good) / 2
-    needed = (math.log(max(2, board.cells)) / (rate * rounds) + rate / 2) / 2
+    needed = (math.log(max(2, index.cells)) / (rate * rounds) + rate / 2) / 2
     statement = None
     if needed < 0.5:
-        off = bad + 2 * stakes.slack / stakes.rows
+        off = bad + 2 * funds.slack / funds.rows
         statement = (
             f"every cell within {off:.4g} of the rows with probability {1 - beta:.3g}, provided that every "
             f"structure is within {good:.4g} on {0.5 + needed:.3g} of its round's weights"
         )
     certificate = certified(curator, "boosting", curator.ledger.spent() - before, accuracy=statement)
-    return Release(curator.schema, MedianModel(models), NoEvidence(stakes.rows), certificate)
+    return Release(curator.schema, MedianModel(models), NoEvidence(funds.rows), certificate)
 
 
-def _query(board: Board, cell: int) -> LinearQuery:
-    clause = board.clause(cell, 1)
-    columns = board.schema.columns
+def _query(index: CellIndex, cell: int) -> LinearQuery:
+    clause = index.clause(cell, 1)
+    columns = index.schema.columns
     return LinearQuery.product(
-        board.schema, {columns[c].name: np.arange(columns[c].size) == level for c, level in clause.literals}
+        index.schema, {columns[c].name: np.arange(columns[c].size) == level for c, level in clause.literals}
     )
 
 
-def _answers(board: Board, model: Model) -> Values:
-    return np.concatenate([model.marginal(table.names).reshape(-1) for table in board.tables])
+def _answers(index: CellIndex, model: Model) -> Values:
+    return np.concatenate([model.marginal(table.names).reshape(-1) for table in index.tables])

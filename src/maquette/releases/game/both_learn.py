@@ -18,14 +18,14 @@ from maquette.query import Workload
 from maquette.releases.artifact import Release, certified
 from maquette.releases.game.budget import (
     Calibration,
+    GameBudget,
     QueryPlayer,
-    Stakes,
     affordable,
+    fund,
     in_words,
-    place_stakes,
     refuse_promise,
 )
-from maquette.releases.game.cells import Board, Values, board_for
+from maquette.releases.game.cells import CellIndex, Values, index_for
 from maquette.releases.progress import Progress
 from maquette.schema import Schema, impossible_cells
 from maquette.theory import game as theory
@@ -85,27 +85,29 @@ def both_learn(
     plays a few hundred rounds of several draws and promises nothing. Interrupting it releases the average so far.
     """
     if calibration not in ("practical", "theory"):
-        raise QueryError(f'calibration is {calibration!r}; expected "practical" or "theory"')
+        raise QueryError(f"calibration is {calibration!r}", expected='"practical" or "theory"')
     for word, value in (("rounds", rounds), ("draws", draws)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-            raise QueryError(f"{word} is {value!r}; expected a whole number of at least 1, or None to choose")
+            raise QueryError(f"{word} is {value!r}", expected="a whole number of at least 1, or None to choose")
     check_dense(curator.schema)
     if curator.schema.size > MAX_CELLS:
-        raise QueryError(f"the universe has more than {MAX_CELLS:,} cells; use dual_query, which needs no list of them")
-    board = board_for(curator, workload)
-    lottery = curator.lottery(board.tables)
+        raise QueryError(
+            f"the universe has more than {MAX_CELLS:,} cells", advice="use dual_query, which needs no list of them"
+        )
+    index = index_for(curator, workload)
+    lottery = curator.lottery(index.tables)
     coins = np.random.default_rng() if rng is None else rng
     before, units = curator.ledger.spent(), units_for(curator, epsilon, rho)
-    stakes = place_stakes(curator, board, units, rows, beta)
-    chosen = _chosen(board, stakes, calibration, rounds, draws)
-    queries = QueryPlayer(curator, lottery, stakes, eta=chosen.eta, draws=chosen.draws)
-    data = DataPlayer(curator.schema, data_rate(board, chosen.rounds))
+    funds = fund(curator, index, units, rows, beta)
+    chosen = _chosen(index, funds, calibration, rounds, draws)
+    queries = QueryPlayer(curator, lottery, funds, eta=chosen.eta, draws=chosen.draws)
+    data = DataPlayer(curator.schema, data_rate(index, chosen.rounds))
     total, done = np.zeros(curator.schema.shape(curator.schema.names)), 0
     with Progress("rounds", chosen.rounds, progress) as shown:
         try:
             while done < chosen.rounds:
                 clauses = [
-                    board.clause(*move) for move in queries.play(board.project(total) / done if done else None, coins)
+                    index.clause(*move) for move in queries.play(index.project(total) / done if done else None, coins)
                 ]
                 total += data.strategy  # its move was made before the draws were seen
                 data.learn(clauses)
@@ -114,48 +116,46 @@ def both_learn(
         except KeyboardInterrupt:
             if not done:
                 raise
-    promise = _promised(board, stakes, chosen, beta) if calibration == "theory" and done == chosen.rounds else None
+    promise = _promised(index, funds, chosen, beta) if calibration == "theory" and done == chosen.rounds else None
     if promise and curator.schema.impossible:
         promise += ", if no row holds an impossible combination"
     certificate = certified(curator, "both-learn", curator.ledger.spent() - before, accuracy=promise)
-    return Release(
-        curator.schema, DenseModel(curator.schema, total / total.sum()), NoEvidence(stakes.rows), certificate
-    )
+    return Release(curator.schema, DenseModel(curator.schema, total / total.sum()), NoEvidence(funds.rows), certificate)
 
 
-def data_rate(board: Board, rounds: int) -> float:
+def data_rate(index: CellIndex, rounds: int) -> float:
     """The data player's best rate: sqrt(8 ln N / T)."""
-    return math.sqrt(8 * math.log(max(board.schema.size, 2)) / rounds)
+    return math.sqrt(8 * math.log(max(index.schema.size, 2)) / rounds)
 
 
-def _promised(board: Board, stakes: Stakes, chosen: theory.Play, beta: float) -> str | None:
+def _promised(index: CellIndex, funds: GameBudget, chosen: theory.Play, beta: float) -> str | None:
     error = theory.both_learn_error(
-        log_universe=math.log(max(board.schema.size, 2)),
-        queries=board.cells,
+        log_universe=math.log(max(index.schema.size, 2)),
+        queries=index.cells,
         eta=chosen.eta,
         draws=chosen.draws,
         rounds=chosen.rounds,
-        beta=stakes.beta,
-        stretch=stakes.stretch,
+        beta=funds.beta,
+        stretch=funds.stretch,
     )
-    alpha = float(error) + 2 * stakes.slack / stakes.rows
+    alpha = float(error) + 2 * funds.slack / funds.rows
     return in_words(alpha, beta)
 
 
 def _chosen(
-    board: Board, stakes: Stakes, calibration: Calibration, rounds: int | None, draws: int | None
+    index: CellIndex, funds: GameBudget, calibration: Calibration, rounds: int | None, draws: int | None
 ) -> theory.Play:
     if calibration == "theory" and rounds is None and draws is None:
         best = theory.both_learn(
-            log_universe=math.log(max(board.schema.size, 2)),
-            queries=board.cells,
-            rows=stakes.rows / stakes.moves,
-            amount=stakes.amount,
-            pure=stakes.pure,
-            beta=stakes.beta,
+            log_universe=math.log(max(index.schema.size, 2)),
+            queries=index.cells,
+            rows=funds.rows / funds.moves,
+            amount=funds.amount,
+            pure=funds.pure,
+            beta=funds.beta,
         )
-        refuse_promise(best.alpha, stakes)
+        refuse_promise(best.alpha, funds)
         rounds, draws = best.rounds, best.draws
     rounds, draws = rounds or ROUNDS, draws or DRAWS
-    eta = min(affordable(stakes, rounds, draws), math.sqrt(2 * math.log(2 * board.cells) / rounds))
+    eta = min(affordable(funds, rounds, draws), math.sqrt(2 * math.log(2 * index.cells) / rounds))
     return theory.Play(alpha=math.inf, rounds=rounds, draws=draws, eta=eta)

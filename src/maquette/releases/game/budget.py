@@ -14,7 +14,7 @@ from maquette.errors import BudgetError, QueryError
 from maquette.estimates import price
 from maquette.privacy import UNITS_PER_ONE, Selection
 from maquette.query import Marginal
-from maquette.releases.game.cells import Board, Values
+from maquette.releases.game.cells import CellIndex, Values
 from maquette.theory import game as theory
 
 ROWS = 0.01  # of the budget buys a row estimate where the number of rows is private
@@ -25,7 +25,7 @@ Calibration = Literal["practical", "theory"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stakes:
+class GameBudget:
     """Units for the draws, the (estimated) number of rows, how far off that may be, and the chance that is left.
 
     `moves` is how far one unit moves a count: n / moves is what theorems call the number of rows.
@@ -49,14 +49,16 @@ class Stakes:
         return 1 + self.slack / self.rows
 
 
-def place_stakes(curator: Curator, board: Board, units: int, rows: int | None, beta: float) -> Stakes:
+def fund(curator: Curator, index: CellIndex, units: int, rows: int | None, beta: float) -> GameBudget:
     """Check what is public, and buy the row estimate where there is need of one."""
     if not 0 < beta < 1 or (rows is not None and rows < 1):
-        raise QueryError(f"got beta={beta} and rows={rows}; expected 0 < beta < 1 and at least one row")
+        raise QueryError(f"got beta={beta} and rows={rows}", expected="0 < beta < 1 and at least one row")
     currency = curator.budget.accountant.currency
     if currency not in ("pure", "zcdp"):
-        raise BudgetError(f'draws are priced in epsilon or rho, not in {currency}; use Budget(..., accounting="zcdp")')
-    moves = max(curator.relation.one_cell(table) for table in board.tables)
+        raise BudgetError(
+            f"draws are priced in epsilon or rho, not in {currency}", advice='use Budget(..., accounting="zcdp")'
+        )
+    moves = max(curator.relation.one_cell(table) for table in index.tables)
     size, slack, left = float(rows or 1), 0.0, units
     if rows is None and curator.relation.rows_are_public:
         size = curator.count_rows()
@@ -64,17 +66,17 @@ def place_stakes(curator: Curator, board: Board, units: int, rows: int | None, b
         counted = curator.measure(Marginal(curator.schema), **price(curator, ROWS * units))
         size, slack = max(1.0, float(counted.values)), counted.half_width(1 - ROWS_DOUBT * beta)
         left, beta = units - counted.cost.units, (1 - ROWS_DOUBT) * beta
-    return Stakes(units=left, rows=size, slack=slack, moves=moves, beta=beta, pure=currency == "pure")
+    return GameBudget(units=left, rows=size, slack=slack, moves=moves, beta=beta, pure=currency == "pure")
 
 
-def affordable(stakes: Stakes, rounds: int, draws: int) -> float:
-    """The rate eta at which the stakes pay for all draws."""
+def affordable(funds: GameBudget, rounds: int, draws: int) -> float:
+    """The rate eta at which the budget pays for all draws."""
     most = theory.affordable_eta(
         draws=draws,
         rounds=rounds,
-        rows=stakes.rows / stakes.moves,
-        amount=max(0.0, stakes.amount - rounds * draws / UNITS_PER_ONE) * (1 - MARGIN),
-        pure=stakes.pure,
+        rows=funds.rows / funds.moves,
+        amount=max(0.0, funds.amount - rounds * draws / UNITS_PER_ONE) * (1 - MARGIN),
+        pure=funds.pure,
     )
     return float(most)
 
@@ -89,10 +91,10 @@ class QueryPlayer:
     must owe nothing to the rows but earlier draws.
     """
 
-    def __init__(self, curator: Curator, lottery: Lottery, stakes: Stakes, *, eta: float, draws: int) -> None:
+    def __init__(self, curator: Curator, lottery: Lottery, funds: GameBudget, *, eta: float, draws: int) -> None:
         self._curator = curator
         self._lottery = lottery
-        self._stakes = stakes
+        self._funds = funds
         self.eta = eta
         self.draws = draws
         self.round = 0
@@ -114,18 +116,18 @@ class QueryPlayer:
         return np.array([self._curator.choose(even, Fraction(1)) for _ in range(self.draws)], dtype=np.int64)
 
     def _draw(self, answers: Values, cap: int | None) -> Drawn:
-        rows = self._stakes.rows / self._stakes.moves
+        rows = self._funds.rows / self._funds.moves
         event = Selection(theory.draw_epsilon(eta=self.eta, turn=self.round, rows=rows))
         units = self.draws * self._curator.budget.accountant.units(event)
-        return self._lottery.draw(answers * self._stakes.rows, draws=self.draws, cap=cap, **price(self._curator, units))
+        return self._lottery.draw(answers * self._funds.rows, draws=self.draws, cap=cap, **price(self._curator, units))
 
 
-def refuse_promise(alpha: float, stakes: Stakes) -> None:
+def refuse_promise(alpha: float, funds: GameBudget) -> None:
     """Refuse to play by a theorem that promises nothing."""
     if alpha >= 1:
         raise QueryError(
-            f"with about {stakes.rows:.3g} rows the theorem promises an error of {alpha:.3g}, which is nothing; give "
-            'more rows or budget, or calibration="practical", which is as private and promises no error'
+            f"with about {funds.rows:.3g} rows the theorem promises an error of {alpha:.3g}, which is nothing",
+            advice='give more rows or budget, or calibration="practical", which is as private and promises no error',
         )
 
 

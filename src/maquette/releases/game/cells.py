@@ -21,13 +21,13 @@ Values = NDArray[np.float64]
 Records = NDArray[np.integer[Any]]
 
 
-class Board:
+class CellIndex:
     """All cells of some tables in one row: cell i is a conjunction, (i, +1) and (i, -1) are the query player's moves.
 
     >>> import maquette as mq
     >>> schema = mq.Schema([mq.Boolean("a"), mq.Boolean("b")])
-    >>> board = Board.of(mq.marginals(schema, k=2))
-    >>> board.cells, board.clause(1, -1)
+    >>> index = CellIndex.of(mq.marginals(schema, k=2))
+    >>> index.cells, index.clause(1, -1)
     (4, Clause(literals=((0, 0), (1, 1)), sign=-1))
     """
 
@@ -36,7 +36,9 @@ class Board:
         self.tables = list(tables)
         self.offsets = np.concatenate([[0], np.cumsum([table.cells for table in self.tables])]).astype(np.int64)
         if self.cells > MAX_CELLS:
-            raise QueryError(f"the workload has {self.cells:,} cells, more than {MAX_CELLS:,}; ask for fewer tables")
+            raise QueryError(
+                f"the workload has {self.cells:,} cells, more than {MAX_CELLS:,}", advice="ask for fewer tables"
+            )
         width = max(1, *(len(table.names) for table in self.tables))
         # A column of no stride fills the short rows.
         self._columns = np.zeros((len(self.tables), width), dtype=np.int64)
@@ -48,8 +50,8 @@ class Board:
                 stride *= table.shape[axis]
 
     @classmethod
-    def of(cls, workload: Workload) -> Board:
-        """The board of a workload's tables."""
+    def of(cls, workload: Workload) -> CellIndex:
+        """The cells of a workload's tables."""
         schema, one = workload.schema, LinearQuery.constant(workload.schema)  # one weight for all, looked at once
         listed = [
             m if m.weight.terms[0].factors or len(m.weight.terms) > 1 else Marginal(schema, m.axes, one)
@@ -109,8 +111,8 @@ class Board:
         return found
 
 
-def board_for(curator: Curator, workload: Workload) -> Board:
-    """The board of a workload for this curator's table."""
+def index_for(curator: Curator, workload: Workload) -> CellIndex:
+    """The cells of a workload for this curator's table."""
     if workload.schema != curator.schema:
-        raise QueryError("the workload was built for another schema; build it from curator.schema")
-    return Board.of(workload)
+        raise QueryError("the workload was built for another schema", advice="build it from curator.schema")
+    return CellIndex.of(workload)

@@ -20,14 +20,14 @@ from maquette.query import Workload
 from maquette.releases.artifact import Release, certified
 from maquette.releases.game.budget import (
     Calibration,
+    GameBudget,
     QueryPlayer,
-    Stakes,
     affordable,
+    fund,
     in_words,
-    place_stakes,
     refuse_promise,
 )
-from maquette.releases.game.cells import Board, board_for
+from maquette.releases.game.cells import CellIndex, index_for
 from maquette.releases.progress import Progress
 from maquette.theory import game as theory
 
@@ -72,27 +72,27 @@ def dual_query(
     the records there are.
     """
     if calibration not in ("practical", "theory"):
-        raise QueryError(f'calibration is {calibration!r}; expected "practical" or "theory"')
+        raise QueryError(f"calibration is {calibration!r}", expected='"practical" or "theory"')
     for word, value in (("rounds", rounds), ("draws", draws), ("responses", responses)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-            raise QueryError(f"{word} is {value!r}; expected a whole number of at least 1, or None to choose")
+            raise QueryError(f"{word} is {value!r}", expected="a whole number of at least 1, or None to choose")
     respond = Solver(engine=solver, seconds=seconds) if isinstance(solver, str) else solver
     coins = np.random.default_rng() if rng is None else rng
-    board = board_for(curator, workload)
-    lottery = curator.lottery(board.tables)
+    index = index_for(curator, workload)
+    lottery = curator.lottery(index.tables)
     before, units = curator.ledger.spent(), units_for(curator, epsilon, rho)
-    stakes = place_stakes(curator, board, units, rows, beta)
-    chosen = _chosen(board, stakes, calibration, rounds, draws)
-    player = QueryPlayer(curator, lottery, stakes, eta=chosen.eta, draws=chosen.draws)
+    funds = fund(curator, index, units, rows, beta)
+    chosen = _chosen(index, funds, calibration, rounds, draws)
+    player = QueryPlayer(curator, lottery, funds, eta=chosen.eta, draws=chosen.draws)
     records: list[np.ndarray] = []
-    totals, gap = np.zeros(board.cells), 0.0
+    totals, gap = np.zeros(index.cells), 0.0
     with Progress("rounds", chosen.rounds, progress) as shown:
         try:
             for done in range(chosen.rounds):
-                clauses = [board.clause(*move) for move in player.play(totals / done if done else None, coins)]
+                clauses = [index.clause(*move) for move in player.play(totals / done if done else None, coins)]
                 found = [respond(curator.schema, clauses, coins) for _ in range(responses)]
                 for response in found:
-                    totals[board.find(response.record)] += 1.0 / responses
+                    totals[index.find(response.record)] += 1.0 / responses
                     gap += response.gap / (len(clauses) * responses * chosen.rounds)
                 records.extend(response.record for response in found)
                 shown.update(done + 1, 1 - found[-1].satisfied / len(clauses))
@@ -101,25 +101,25 @@ def dual_query(
                 raise
     model = WeightedRecords(curator.schema, np.stack(records), step="exact")
     finished = len(records) == chosen.rounds * responses
-    promise = promised(board, stakes, chosen, gap, beta) if calibration == "theory" and finished else None
+    promise = promised(index, funds, chosen, gap, beta) if calibration == "theory" and finished else None
     certificate = certified(curator, "dual-query", curator.ledger.spent() - before, accuracy=promise)
-    return Release(curator.schema, model, NoEvidence(stakes.rows), certificate)
+    return Release(curator.schema, model, NoEvidence(funds.rows), certificate)
 
 
-def promised(board: Board, stakes: Stakes, chosen: theory.Play, gap: float, beta: float) -> str | None:
+def promised(index: CellIndex, funds: GameBudget, chosen: theory.Play, gap: float, beta: float) -> str | None:
     """What the theorem says of the settings that were played, in words; None where that is nothing."""
     alpha = (
         gap
-        + 2 * stakes.slack / stakes.rows
+        + 2 * funds.slack / funds.rows
         + float(
             theory.dual_query_error(
-                log_universe=math.log(board.schema.size),
-                queries=board.cells,
+                log_universe=math.log(index.schema.size),
+                queries=index.cells,
                 eta=chosen.eta,
                 draws=chosen.draws,
                 rounds=chosen.rounds,
-                beta=stakes.beta,
-                stretch=stakes.stretch,
+                beta=funds.beta,
+                stretch=funds.stretch,
             )
         )
     )
@@ -127,37 +127,38 @@ def promised(board: Board, stakes: Stakes, chosen: theory.Play, gap: float, beta
 
 
 def _chosen(
-    board: Board, stakes: Stakes, calibration: Calibration, rounds: int | None, draws: int | None
+    index: CellIndex, funds: GameBudget, calibration: Calibration, rounds: int | None, draws: int | None
 ) -> theory.Play:
     """Rounds, draws and rate, from public numbers only."""
     if calibration == "theory" and rounds is None and draws is None:
         best = theory.dual_query(
-            log_universe=math.log(board.schema.size),
-            queries=board.cells,
-            rows=stakes.rows / stakes.moves,
-            amount=stakes.amount,
-            pure=stakes.pure,
-            beta=stakes.beta,
+            log_universe=math.log(index.schema.size),
+            queries=index.cells,
+            rows=funds.rows / funds.moves,
+            amount=funds.amount,
+            pure=funds.pure,
+            beta=funds.beta,
         )
-        refuse_promise(best.alpha, stakes)
+        refuse_promise(best.alpha, funds)
         if best.draws > MAX_CLAUSES:
             raise QueryError(
-                f"the theorem wants {best.draws:,} draws a round, more than a solver can take; give rounds and draws"
+                f"the theorem wants {best.draws:,} draws a round, more than a solver can take",
+                advice="give rounds and draws",
             )
         rounds, draws = best.rounds, best.draws
     draws = DRAWS if draws is None else draws
-    rounds = practical_rounds(stakes, draws) if rounds is None else rounds
-    eta = affordable(stakes, rounds, draws)
+    rounds = practical_rounds(funds, draws) if rounds is None else rounds
+    eta = affordable(funds, rounds, draws)
     if calibration == "theory":
-        eta = min(eta, math.sqrt(2 * math.log(2 * board.cells) / rounds))
+        eta = min(eta, math.sqrt(2 * math.log(2 * index.cells) / rounds))
     elif not math.isfinite(eta):
         eta = RATE
     return theory.Play(alpha=math.inf, rounds=rounds, draws=draws, eta=eta)
 
 
-def practical_rounds(stakes: Stakes, draws: int) -> int:
+def practical_rounds(funds: GameBudget, draws: int) -> int:
     """As many rounds as can be played at the practical rate: more only make the weights, and the records, timid."""
     rounds = LEAST_ROUNDS
-    while rounds < MOST_ROUNDS and affordable(stakes, rounds + 1, draws) >= RATE:
+    while rounds < MOST_ROUNDS and affordable(funds, rounds + 1, draws) >= RATE:
         rounds += 1
     return rounds

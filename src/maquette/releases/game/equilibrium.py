@@ -72,7 +72,7 @@ class Game:
     def __init__(self, gains: Values) -> None:
         self.gains = np.asarray(gains, dtype=np.float64)
         if self.gains.ndim != 2 or not self.gains.size or not np.isfinite(self.gains).all():
-            raise QueryError(f"gains have shape {self.gains.shape}; expected a finite table, moves x moves")
+            raise QueryError(f"gains have shape {self.gains.shape}", expected="a finite table, moves x moves")
 
     @classmethod
     def of_queries(cls, values: Values, data: Values) -> Game:
@@ -83,7 +83,7 @@ class Game:
         values, data = np.asarray(values, dtype=np.float64), np.asarray(data, dtype=np.float64)
         if values.ndim != 2 or data.shape != values.shape[1:] or not math.isclose(float(data.sum()), 1.0):
             raise QueryError(
-                f"got values {values.shape} and a table {data.shape}; expected queries x records, and masses"
+                f"got values {values.shape} and a table {data.shape}", expected="queries x records, and masses"
             )
         gains = (values @ data)[:, None] - values
         return cls(np.concatenate([gains, -gains]))
@@ -117,7 +117,7 @@ class Game:
     def play(self, rounds: int) -> Played:
         """Both players by multiplicative weights at their best rates; the averages are a (R_A + R_B)-equilibrium."""
         if rounds < 1:
-            raise QueryError(f"rounds is {rounds}; expected at least 1")
+            raise QueryError(f"rounds is {rounds}", expected="at least 1")
         moves, records = self.gains.shape
         width = max(float(np.ptp(self.gains)), 1e-12)
         queries = Hedge(moves, math.sqrt(8 * math.log(max(moves, 2)) / rounds) / width)
@@ -139,7 +139,7 @@ def mixed_answer(answers: Values, weights: Values, how: Literal["mean", "median"
     that (Markov: half of the mass is off by no more), and it is not moved by a few databases that are far off.
     """
     if how not in ("mean", "median"):
-        raise QueryError(f'how is {how!r}; expected "mean" or "median"')
+        raise QueryError(f"how is {how!r}", expected='"mean" or "median"')
     answers, weights = np.asarray(answers, dtype=np.float64), np.asarray(weights, dtype=np.float64)
     if how == "mean":
         return float(answers @ weights)

@@ -80,7 +80,7 @@ def graphical(
     """
     for word, value in (("rounds", rounds), ("max_cells", max_cells)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-            raise QueryError(f"{word} is {value!r}; expected a whole number of at least 1, or None to choose")
+            raise QueryError(f"{word} is {value!r}", expected="a whole number of at least 1, or None to choose")
     before = curator.ledger.spent()
     run = _Run(curator, workload, units_for(curator, epsilon, rho), rounds, max_cells)
     with Progress("fitting", STAGES, progress) as shown:
@@ -130,7 +130,8 @@ class _Run:
         if needed > allowed:
             raise QueryError(
                 f"the impossible combinations of the schema need a model of {needed:,} cells, more than the "
-                f"{allowed:,} allowed; give max_cells, or declare them over fewer columns or fewer levels"
+                f"{allowed:,} allowed",
+                advice="give max_cells, or declare them over fewer columns or fewer levels",
             )
 
     @property

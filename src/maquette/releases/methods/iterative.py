@@ -91,7 +91,7 @@ def iterative_construction(
         ("constants", constants, ("tight", "book")),
     ):
         if given not in choices:
-            raise QueryError(f"{name} is {given!r}; expected one of {', '.join(choices)}")
+            raise QueryError(f"{name} is {given!r}", expected=f"one of {', '.join(choices)}")
     before = curator.ledger.spent()
     setting = _prepare(curator, workload, rows, beta, units_for(curator, epsilon, rho))
     chosen = parameters(curator, HYPOTHESES[hypothesis], setting, distinguisher=distinguisher, constants=constants)
@@ -218,7 +218,7 @@ def _prepare(curator: Curator, workload: Workload, rows: int | None, beta: float
     """Check what is public, and buy the row estimate where there is need of one."""
     check_dense(curator.schema)
     if not 0 < beta < 1 or (rows is not None and rows < 1):
-        raise QueryError(f"got beta={beta} and rows={rows}; expected 0 < beta < 1 and at least one row")
+        raise QueryError(f"got beta={beta} and rows={rows}", expected="0 < beta < 1 and at least one row")
     tables = [Marginal(curator.schema, columns) for columns in tables_of(curator.schema, list(workload.marginals))]
     moves = max(curator.relation.one_cell(table) for table in tables)
     size, slack, left = float(rows or 1), 0.0, float(units)
@@ -283,8 +283,9 @@ def _check_promise(alpha: float, size: float, epsilon: float) -> None:
     if alpha >= 1:
         raise QueryError(
             f"with about {size:.3g} rows and epsilon {epsilon:.3g} the theorem promises an error of {alpha:.3g}, which "
-            "is nothing; the smallest alpha it can promise shrinks with more rows or budget (see plan), and "
-            'method="everything" answers well without it'
+            "is nothing",
+            advice="the smallest alpha it can promise shrinks with more rows or budget (see plan), and "
+            'method="everything" answers well without it',
         )
 
 

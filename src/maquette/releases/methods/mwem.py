@@ -38,12 +38,14 @@ def mwem(
     is updated in place. Accuracy: practical, no theorem beyond that of the hypothesis. MECHANISMS §5.4.
     """
     if rounds < 1 or replays < 0:
-        raise QueryError(f"rounds is {rounds} and replays {replays}; expected at least 1 round and no negative replays")
+        raise QueryError(
+            f"rounds is {rounds} and replays {replays}", expected="at least 1 round and no negative replays"
+        )
     if model is None:
         check_dense(curator.schema)
         model = MultiplicativeWeights(curator.schema, step="exact")
     if model.schema != curator.schema:
-        raise QueryError("the model was built for another schema; build it from curator.schema")
+        raise QueryError("the model was built for another schema", advice="build it from curator.schema")
     rule_out(model)
     tables = [Marginal(curator.schema, columns) for columns in tables_of(curator.schema, list(workload.marginals))]
     before, units = curator.ledger.spent(), units_for(curator, epsilon, rho)

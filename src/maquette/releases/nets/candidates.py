@@ -68,7 +68,7 @@ class Net:
         None of them may come from the rows.
         """
         if not len(datasets):
-            raise QueryError("the net is empty; expected at least one public dataset of encoded records")
+            raise QueryError("the net is empty", expected="at least one public dataset of encoded records")
         checked = [check_records(schema, records) for records in datasets]
         lengths = np.array([len(records) for records in checked])
         refuse_entries(1, int(lengths.sum()), "rows")
@@ -85,7 +85,7 @@ class Net:
             raise QueryError(f"expected candidates x {schema.size:,} cells, one per point, got shape {table.shape}")
         totals = table.sum(axis=1, keepdims=True)
         if not (table >= 0).all() or not (np.abs(totals - 1) < 1e-6).all():
-            raise QueryError("every histogram must hold probabilities that sum to 1; divide each by its total")
+            raise QueryError("every histogram must hold probabilities that sum to 1", advice="divide each by its total")
         refuse_entries(len(table), schema.size, "cells")
         return cls(schema, universe(schema), sparse.csr_array(table / totals), "given histograms")
 
@@ -145,9 +145,10 @@ def refuse_large(schema: Schema, rows: int, queries: int = 1) -> None:
         size = multisets(schema, rows)
         shown = f"{size:,}" if size < 10**12 else f"about 10^{math.log10(size):.0f}"
         raise QueryError(
-            f"there are {shown} multisets of {rows:,} rows over {schema!r}, each with {queries:,} answers; at most "
+            f"there are {shown} multisets of {rows:,} rows over {schema!r}, each with {queries:,} answers",
+            advice="at most "
             f"{MAX_CANDIDATES:,} candidates and {MAX_ENTRIES:,} rows or answers can be listed. Ask for fewer rows, "
-            "draw a Net.random, or use local_search"
+            "draw a Net.random, or use local_search",
         )
 
 
@@ -155,8 +156,8 @@ def refuse_entries(size: int, each: int, what: str) -> None:
     """Refuse a table of more than `MAX_ENTRIES` numbers."""
     if size * each > MAX_ENTRIES:
         raise QueryError(
-            f"{size:,} candidates x {each:,} {what} are {size * each:,} numbers, more than {MAX_ENTRIES:,}; "
-            "use a smaller net or a smaller workload"
+            f"{size:,} candidates x {each:,} {what} are {size * each:,} numbers, more than {MAX_ENTRIES:,}",
+            advice="use a smaller net or a smaller workload",
         )
 
 
@@ -164,7 +165,7 @@ def check_counts(**counts: int) -> None:
     """Refuse anything but whole numbers from 1 on."""
     for name, count in counts.items():
         if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
-            raise QueryError(f"{name} is {count!r}; expected a whole number, at least 1")
+            raise QueryError(f"{name} is {count!r}", expected="a whole number, at least 1")
 
 
 def check_records(schema: Schema, records: NDArray[np.integer[Any]]) -> Records:
@@ -172,11 +173,11 @@ def check_records(schema: Schema, records: NDArray[np.integer[Any]]) -> Records:
     array = np.asarray(records)
     if array.ndim != 2 or not len(array) or array.shape[1] != len(schema) or array.dtype.kind not in "iu":
         raise QueryError(
-            f"expected encoded records, rows x {len(schema)} columns of whole numbers (`Schema.encode` makes them); "
-            f"got {array.dtype} of shape {array.shape}"
+            f"expected encoded records, rows x {len(schema)} columns of whole numbers (`Schema.encode` makes them)",
+            advice=f"got {array.dtype} of shape {array.shape}",
         )
     if (array < 0).any() or (array >= np.array(schema.shape(schema.names))).any():
-        raise QueryError("a record has a level outside its column; encode public rows with `Schema.encode`")
+        raise QueryError("a record has a level outside its column", advice="encode public rows with `Schema.encode`")
     return array.astype(np.int32)
 
 

@@ -97,7 +97,7 @@ def construct_functions(
     """
     if not 0 < beta < 1 or not 0 <= tolerance < math.inf:
         raise QueryError(
-            f"got beta={beta} and tolerance={tolerance}; expected 0 < beta < 1 and a tolerance of 0 or more"
+            f"got beta={beta} and tolerance={tolerance}", expected="0 < beta < 1 and a tolerance of 0 or more"
         )
     setting = _prepare(curator, functions, net, epsilon, rho)
     ranges = max(f.high - f.low for f in functions)
@@ -111,7 +111,8 @@ def construct_functions(
         raise QueryError(
             f"with epsilon {curator.budget.accountant.loss(int(setting.left), curator.budget.delta).epsilon:.3g} and "
             f"sensitivity {setting.sensitivity:.3g} the theorem promises an error of {plan.alpha:.3g} on a range of "
-            f"{ranges:.3g}, which is nothing; it takes a smaller sensitivity (more rows), more budget or a smaller net"
+            f"{ranges:.3g}, which is nothing",
+            advice="it takes a smaller sensitivity (more rows), more budget or a smaller net",
         )
     model = median_of(curator, setting.histograms, plan.resolution, tolerance)
     updates = 0
@@ -243,7 +244,7 @@ def _prepare(
     if not len(functions) or len(set(names)) < len(functions):
         raise QueryError("expected a list of LowSensitivityQuery with different names, at least one")
     if net.schema != curator.schema:
-        raise QueryError("the net was built for another schema; build it from curator.schema")
+        raise QueryError("the net was built for another schema", advice="build it from curator.schema")
     refuse_entries(len(net), len(functions), "answers")
     return _Setting(curator, functions, histograms_of(net), units_for(curator, epsilon, rho))
 

@@ -61,7 +61,7 @@ def net_mechanism(
     Privacy and accuracy: as the module says, with one selection whatever the number of queries.
     """
     if net.schema != curator.schema:
-        raise QueryError("the net was built for another schema; build it from curator.schema")
+        raise QueryError("the net was built for another schema", advice="build it from curator.schema")
     asked = _listed(curator, workload)
     answers = net.answers(asked)
     search = _Search(curator, asked, epsilon, rho)
@@ -87,9 +87,9 @@ def small_db(
     """
     asked = _listed(curator, workload)
     if rows is not None and alpha is not None:
-        raise QueryError(f"got rows={rows} and alpha={alpha}; give one of them, or neither to choose")
+        raise QueryError(f"got rows={rows} and alpha={alpha}", advice="give one of them, or neither to choose")
     if not 0 < beta < 1:
-        raise QueryError(f"beta is {beta}; expected a probability of failure between 0 and 1")
+        raise QueryError(f"beta is {beta}", expected="a probability of failure between 0 and 1")
     fixed = rows_for(len(asked), alpha) if alpha is not None else rows
     refuse_large(curator.schema, 1 if fixed is None else fixed, len(asked))
     search = _Search(curator, asked, epsilon, rho)
@@ -136,7 +136,7 @@ def local_search(
 def rows_for(queries: int, alpha: float) -> int:
     """The fewest rows m of which some multiset comes within `alpha` of any table: 2 queries exp(-2 m alpha^2) < 1."""
     if not 0 < alpha < 1:
-        raise QueryError(f"alpha is {alpha}; expected a fraction of rows between 0 and 1")
+        raise QueryError(f"alpha is {alpha}", expected="a fraction of rows between 0 and 1")
     return math.floor(math.log(2 * queries) / (2 * alpha**2)) + 1
 
 
@@ -178,7 +178,9 @@ class _Search:
         selections = total - for_rows - (total >> 51) * len(shares)
         self._units = [selections * share // sum(shares) for share in shares]
         if not all(self._units) or not (public or for_rows):
-            raise BudgetError(f"{total} units of budget are too few for {len(shares)} selections; ask for more")
+            raise BudgetError(
+                f"{total} units of budget are too few for {len(shares)} selections", advice="ask for more"
+            )
         if public:
             self.rows, self._spent = curator.count_rows(), 0
         else:
@@ -207,7 +209,8 @@ class _Search:
         if total > left.units:
             whole = self._accountant.loss(total, self._delta)
             raise BudgetExceeded(
-                f"this asks for {whole} in all but only {left} remains. Nothing was charged. Ask for less",
+                f"this asks for {whole} in all but only {left} remains",
+                advice="Nothing was charged. Ask for less",
                 requested=whole.epsilon,
                 remaining=left.epsilon,
             )
@@ -229,12 +232,14 @@ class _Swaps:
         if neighbours is not None:
             check_counts(neighbours=neighbours)
             if rng is None:
-                raise QueryError("random neighbours need public coins; give rng, such as numpy.random.default_rng()")
+                raise QueryError(
+                    "random neighbours need public coins", advice="give rng, such as numpy.random.default_rng()"
+                )
         size = rows * schema.size if neighbours is None else neighbours + 1
         if size > MAX_CANDIDATES:
             raise QueryError(
-                f"a neighbourhood has {size:,} swaps for {rows:,} rows over {schema!r}, more than "
-                f"{MAX_CANDIDATES:,}; give a number of random neighbours, or fewer rows"
+                f"a neighbourhood has {size:,} swaps for {rows:,} rows over {schema!r}, more than {MAX_CANDIDATES:,}",
+                advice="give a number of random neighbours, or fewer rows",
             )
         refuse_entries(size, len(asked), "answers")
         if neighbours is None:
@@ -267,7 +272,7 @@ def _best_rows(search: _Search, beta: float) -> int:
 def _listed(curator: Curator, workload: Asked) -> list[LinearQuery]:
     family = workload if isinstance(workload, Workload) else queries(curator.schema, workload)
     if family.schema != curator.schema:
-        raise QueryError("the workload was built for another schema; build it from curator.schema")
+        raise QueryError("the workload was built for another schema", advice="build it from curator.schema")
     refuse_entries(1, family.size, "answers")
     return list(family)
 

@@ -47,10 +47,10 @@ class Baseline(ABC):
     ) -> None:
         if not (0 < alpha < 1 and 0 < beta < 1):
             raise QueryError(
-                f"got alpha={alpha} and beta={beta}; expected both between 0 and 1, such as 0.01 and 0.001"
+                f"got alpha={alpha} and beta={beta}", expected="both between 0 and 1, such as 0.01 and 0.001"
             )
         if noise not in ("auto", "laplace", "gaussian"):
-            raise QueryError(f'noise is {noise!r}; expected "laplace", "gaussian" or "auto"')
+            raise QueryError(f"noise is {noise!r}", expected='"laplace", "gaussian" or "auto"')
         self.curator = curator
         self.alpha, self.beta = alpha, beta
         automatic = "laplace" if curator.budget.accountant.currency == "pure" else "gaussian"
@@ -67,8 +67,8 @@ class Baseline(ABC):
         self.least_rows = self.rows.size - 2 * self.rows.slack(FEW * beta)
         if self.least_rows <= 0 or self.width(0.0, 0.0) >= self.bound:
             raise QueryError(
-                f"the number of rows, known to {self.rows.deviation:.3g}, is too uncertain for alpha {alpha:g}; take a "
-                "larger alpha or budget, or say how many rows there are where all may know (rows=...)"
+                f"the number of rows, known to {self.rows.deviation:.3g}, is too uncertain for alpha {alpha:g}",
+                advice="take a larger alpha or budget, or say how many rows there are where all may know (rows=...)",
             )
 
     def ask(self, asked: str | Expression | LinearQuery) -> Answer:
@@ -76,10 +76,10 @@ class Baseline(ABC):
         query = question(self.curator.schema, asked)
         if isinstance(query, Statement):
             raise QueryError(
-                "this session answers predicates and linear queries, not SQL statements; ask the condition"
+                "this session answers predicates and linear queries, not SQL statements", advice="ask the condition"
             )
         if query.schema != self.curator.schema:
-            raise QueryError("the question was built for another schema; build it from curator.schema")
+            raise QueryError("the question was built for another schema", advice="build it from curator.schema")
         with self._in_turn:  # two that ask the same at once pay once
             known = self._seen.get(query.key)
             if known is not None:
@@ -122,8 +122,8 @@ class Baseline(ABC):
             units *= 4
             if units > limit // MOST_GLANCES:
                 raise QueryError(
-                    f"a look at the number of rows for 1/{MOST_GLANCES} of the budget cannot tell how many there are; "
-                    "take a larger budget, or say how many where all may know (rows=...)"
+                    f"a look at the number of rows for 1/{MOST_GLANCES} of the budget cannot tell how many there are",
+                    advice="take a larger budget, or say how many where all may know (rows=...)",
                 )
         wanted = ROWS * self.alpha * rough.size
         total = Marginal(self.curator.schema)
@@ -167,7 +167,7 @@ def _least(enough: Callable[[int], bool]) -> int:
     high = 1
     while not enough(high):
         if high >= MAX_UNITS // 2:
-            raise QueryError("no budget buys this accuracy; take a larger alpha")
+            raise QueryError("no budget buys this accuracy", advice="take a larger alpha")
         high *= 2
     low = high // 2
     while high - low > max(1, high >> 30):

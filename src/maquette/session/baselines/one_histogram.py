@@ -34,7 +34,7 @@ class OneHistogram(TableBaseline):
     ) -> None:
         most = max(1, curator.schema.size // 2)
         if cells is not None and not 1 <= cells <= most:
-            raise QueryError(f"cells is {cells}; expected between 1 and half the universe, {most:,}")
+            raise QueryError(f"cells is {cells}", expected=f"between 1 and half the universe, {most:,}")
         wanted = Marginal(curator.schema, curator.schema.names)
         super().__init__(curator, alpha=alpha, beta=beta, noise=noise, rows=rows)
         summed = np.zeros(wanted.cells)

@@ -28,7 +28,7 @@ import numpy as np
 
 from maquette.estimates import Columns
 from maquette.session.precision.description import KIND
-from maquette.session.precision.lens import Lens
+from maquette.session.precision.view import View
 
 STEP = 0.5  # a normal law rounded to whole counts is no narrower than the discrete one, nor is one of twice the size
 DERIVED, FRESH, GUARDED = 0.75, 0.125, 0.125  # of the doubt, for answers derived, measured as asked, and guarded
@@ -55,45 +55,45 @@ class Widths:
     simultaneous: bool
     gaussian: bool
 
-    def of(self, lens: Lens, known: Mapping[Columns, Known]) -> float:
+    def of(self, view: View, known: Mapping[Columns, Known]) -> float:
         """The half-width of the noisiest cell, in counts."""
-        if not lens.gains:
+        if not view.gains:
             return 0.0
-        variance = sum(gain * known[part].variance for part, gain in lens.gains.items())
+        variance = sum(gain * known[part].variance for part, gain in view.gains.items())
         if self.gaussian:
-            width = self.multiplier(lens, known) * math.sqrt(variance)
+            width = self.multiplier(view, known) * math.sqrt(variance)
             return width + min(STEP, width)
         if not self.simultaneous:
             noises = [
-                (gain * known[part].variance, _peak(lens, part, known[part]) * known[part].variance)
-                for part, gain in lens.gains.items()
+                (gain * known[part].variance, _peak(view, part, known[part]) * known[part].variance)
+                for part, gain in view.gains.items()
             ]
             # One whole number of noise moves an answer by a share of at most norm 1 in its part.
-            step = math.sqrt(sum(lens.gains.values()))
+            step = math.sqrt(sum(view.gains.values()))
             return laplace_sum(noises, math.log(self.beta), step=step)
-        pieces = sum(known[part].pieces for part in lens.gains)
-        bits = lens.description.bits + _kind(known)
+        pieces = sum(known[part].pieces for part in view.gains)
+        bits = view.description.bits + _kind(known)
         each = self._log_doubt(bits) + _log_share(pieces) - math.log(pieces)
         return sum(
             laplace_half_width(
                 math.sqrt(gain * known[part].variance * known[part].pieces),
-                math.sqrt(_peak(lens, part, known[part]) * known[part].variance * known[part].pieces),
+                math.sqrt(_peak(view, part, known[part]) * known[part].variance * known[part].pieces),
                 each,
             )
-            for part, gain in lens.gains.items()
+            for part, gain in view.gains.items()
         )
 
-    def multiplier(self, lens: Lens, known: Mapping[Columns, Known], *, per: Lens | None = None) -> float:
-        """How many deviations of Gaussian noise the half-width is; of a ratio, `known` holds the parts of both lenses.
+    def multiplier(self, view: View, known: Mapping[Columns, Known], *, per: View | None = None) -> float:
+        """How many deviations of Gaussian noise the half-width is; of a ratio, `known` holds the parts of both views.
 
         The number below is that of all rows, or what an average of a column divides by.
         """
         if not self.simultaneous:
             return _normal(self.beta)
-        description = lens.description
+        description = view.description
         if per is not None:
             below = per.description
-            description = below.averaged(description, len(lens.schema)) if per.columns else description.over_rows
+            description = below.averaged(description, len(view.schema)) if per.columns else description.over_rows
         pieces = [part.pieces for part in known.values()] or [1]
         named = _chi(self._log_doubt(description.bits + _kind(known)), sum(pieces))
         if any(part.lumped for part in known.values()):
@@ -193,9 +193,9 @@ def _kind(known: Mapping[Columns, Known]) -> float:
     return KIND if any(part.lumped for part in known.values()) else 0.0
 
 
-def _peak(lens: Lens, part: Columns, known: Known) -> float:
+def _peak(view: View, part: Columns, known: Known) -> float:
     """How much of its variance one noise value of a part passes on."""
-    return lens.gains[part] if known.lumped else lens.peak(part)
+    return view.gains[part] if known.lumped else view.peak(part)
 
 
 def laplace_half_width(deviation: float, largest: float, log_doubt: float) -> float:

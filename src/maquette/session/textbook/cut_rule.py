@@ -21,9 +21,9 @@ def cut_rule(
     """
     vertices_of(schema)
     if hypothesis not in RULES:
-        raise QueryError(f"hypothesis is {hypothesis!r}; expected one of {', '.join(RULES)}")
+        raise QueryError(f"hypothesis is {hypothesis!r}", expected=f"one of {', '.join(RULES)}")
     if area is not None and hypothesis != "cut-decomposition":
-        raise QueryError(f"{hypothesis} has no use for area; leave it out, or take the cut-decomposition")
+        raise QueryError(f"{hypothesis} has no use for area", advice="leave it out, or take the cut-decomposition")
     made = CutRule(schema, hypothesis, norm, float(schema.size) if area is None else area)
     if hypothesis != "multiplicative-weights":
         CutRule(schema, "cut-decomposition", norm, made.area).start(1.0)  # refuses a norm or an area that is none

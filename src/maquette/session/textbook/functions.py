@@ -44,11 +44,11 @@ class OnlineFunctions:
     ) -> None:
         if queries < 1 or not 0 < beta < 1 or not 0 <= tolerance < math.inf:
             raise QueryError(
-                f"got queries={queries}, beta={beta} and tolerance={tolerance}; expected at least 1 query, "
-                "0 < beta < 1 and a tolerance of 0 or more"
+                f"got queries={queries}, beta={beta} and tolerance={tolerance}",
+                expected="at least 1 query, 0 < beta < 1 and a tolerance of 0 or more",
             )
         if net.schema != curator.schema:
-            raise QueryError("the net was built for another schema; build it from curator.schema")
+            raise QueryError("the net was built for another schema", advice="build it from curator.schema")
         probe = LowSensitivityQuery("unit", float, sensitivity=sensitivity)
         self._unit = Statistic(curator.schema, probe, rows=1.0).unit
         histograms, updates = histograms_of(net), float(len(net).bit_length() - 1)
@@ -70,8 +70,8 @@ class OnlineFunctions:
         if found.alpha >= 1:
             raise QueryError(
                 f"with sensitivity {sensitivity:.3g}, {len(net):,} candidates and epsilon {setting.epsilon:.3g} the "
-                f"theorem promises an error of {found.alpha:.3g}, which is nothing; it takes a smaller sensitivity "
-                "(more rows), more budget, a finer tolerance or a smaller net"
+                f"theorem promises an error of {found.alpha:.3g}, which is nothing",
+                advice="it takes a smaller sensitivity (more rows), more budget, a finer tolerance or a smaller net",
             )
         self.curator, self.sensitivity, self.queries = curator, sensitivity, queries
         self.alpha, self.beta = found.alpha, beta

@@ -75,13 +75,15 @@ class LazyConstruction:
         experimental: bool = False,
     ) -> None:
         if queries < 1 or not 0 < beta < 1:
-            raise QueryError(f"got queries={queries} and beta={beta}; expected at least 1 query and 0 < beta < 1")
+            raise QueryError(f"got queries={queries} and beta={beta}", expected="at least 1 query and 0 < beta < 1")
         if not experimental:
-            raise QueryError("a lazy construction relies on an experimental theorem; pass experimental=True to accept")
+            raise QueryError(
+                "a lazy construction relies on an experimental theorem", advice="pass experimental=True to accept"
+            )
         if curator.budget.accounting != "basic":
             raise QueryError(
-                f"a lazy construction cannot be paid under {curator.budget.accounting} accounting; open the table with "
-                'Budget(epsilon=..., delta=..., accounting="basic")'
+                f"a lazy construction cannot be paid under {curator.budget.accounting} accounting",
+                advice='open the table with Budget(epsilon=..., delta=..., accounting="basic")',
             )
         rule = rule_of(curator.schema, hypothesis, "tight")
         before = curator.ledger.spent()
@@ -117,7 +119,7 @@ class LazyConstruction:
     def ask(self, query: LinearQuery) -> Answer:
         """The mean of a query over the rows, free of further charge; asked again, the recorded answer."""
         if query.schema != self.curator.schema:
-            raise QueryError("the question was built for another schema; build it from curator.schema")
+            raise QueryError("the question was built for another schema", advice="build it from curator.schema")
         with self._in_turn:
             if query.key not in self._answers:
                 self._answers[query.key] = self._fresh(query)
@@ -221,6 +223,7 @@ def _check_promise(chosen: Lazy, facts: Facts) -> None:
     if chosen.alpha >= 1:
         raise QueryError(
             f"with about {facts.rows:.3g} rows, epsilon {facts.epsilon:.3g} and delta {facts.delta:g} the theorem "
-            f"promises an error of {chosen.alpha:.3g}, which is nothing; it takes more rows or a larger epsilon (see "
-            "plan), and measured marginals answer far better at this size"
+            f"promises an error of {chosen.alpha:.3g}, which is nothing",
+            advice="it takes more rows or a larger epsilon (see "
+            "plan), and measured marginals answer far better at this size",
         )

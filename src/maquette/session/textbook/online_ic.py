@@ -56,9 +56,9 @@ class OnlineIC:
         rows: int | None = None,
     ) -> None:
         if calibration not in ("tight", "book"):
-            raise QueryError(f'calibration is {calibration!r}; expected "tight" or "book"')
+            raise QueryError(f"calibration is {calibration!r}", expected='"tight" or "book"')
         if queries < 1 or not 0 < beta < 1:
-            raise QueryError(f"got queries={queries} and beta={beta}; expected at least 1 query and 0 < beta < 1")
+            raise QueryError(f"got queries={queries} and beta={beta}", expected="at least 1 query and 0 < beta < 1")
         rule = rule_of(curator.schema, hypothesis, calibration)
         before, units = curator.ledger.spent(), units_for(curator, epsilon, rho)
         known = known_rows(curator, SHARE * units, rows=rows)
@@ -110,10 +110,10 @@ class OnlineIC:
         query = question(self.curator.schema, asked)
         if isinstance(query, Statement):
             raise QueryError(
-                "this session answers predicates and linear queries, not SQL statements; ask the condition"
+                "this session answers predicates and linear queries, not SQL statements", advice="ask the condition"
             )
         if query.schema != self.curator.schema:
-            raise QueryError("the question was built for another schema; build it from curator.schema")
+            raise QueryError("the question was built for another schema", advice="build it from curator.schema")
         with self._in_turn:
             if query.key not in self._answers:
                 self._answers[query.key] = self._fresh(query)

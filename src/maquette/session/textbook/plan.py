@@ -91,7 +91,7 @@ def rule_of(schema: Schema, hypothesis: str | Hypothesis | Rule, calibration: Ca
         return _rule_of_model(schema, hypothesis)
     if hypothesis not in RULES:
         hint = "; make the model yourself and give it" if hypothesis in HYPOTHESES else ""
-        raise QueryError(f"hypothesis is {hypothesis!r}; expected one of {', '.join(RULES)}, or a model{hint}")
+        raise QueryError(f"hypothesis is {hypothesis!r}", expected=f"one of {', '.join(RULES)}, or a model{hint}")
     kind = HYPOTHESES[hypothesis]
     if kind is Median:
         return Rule(lambda alpha: _net_updates(schema, alpha), lambda alpha: _net(schema, alpha))
@@ -144,7 +144,8 @@ def check_promise(rule: Rule, setting: Setting, calibration: Calibration, found:
     advice = f"it takes {' or '.join(ways)} to promise anything" if ways else "no rows would do; take a coarser model"
     raise QueryError(
         f"with {setting.rows:,.0f} rows and epsilon {setting.epsilon:.3g} the theorem promises an error of "
-        f"{found.alpha:.3g}, which is nothing: {advice}. Measured marginals answer far better at this size"
+        f"{found.alpha:.3g}, which is nothing: {advice}",
+        advice="Measured marginals answer far better at this size",
     )
 
 
@@ -152,7 +153,7 @@ def _book(rule: Rule, setting: Setting) -> Plan:
     """Threshold 2a, error 3a, with the noise of theorems 5.14 (pure) and 5.15; a as `theory.book` solves for it."""
     pure = setting.accountant.currency == "pure"
     if not pure and setting.delta == 0:
-        raise BudgetError("the book's (epsilon, delta) noise needs a delta above 0; give the budget one")
+        raise BudgetError("the book's (epsilon, delta) noise needs a delta above 0", advice="give the budget one")
     size = max(1, int((setting.rows - setting.slack) / setting.moves))
     facts = {"queries": setting.queries, "epsilon": setting.epsilon, "delta": 0.0 if pure else setting.delta}
     needed = theory.book(
@@ -256,13 +257,14 @@ def _least_factor(enough: Callable[[float], bool]) -> float | None:
 def _rule_of_model(schema: Schema, model: Hypothesis) -> Rule:
     """A model that someone made: its own alpha, its own bound on updates, and its state as it is."""
     if model.schema != schema:
-        raise QueryError("the model was built for another schema; build it from curator.schema")
+        raise QueryError("the model was built for another schema", advice="build it from curator.schema")
     # Multiplicative weights keep their alpha in their step rule.
     alpha = getattr(model, "alpha", None) or getattr(getattr(model, "_rule", None), "alpha", None)
     bound = float(getattr(model, "update_bound", math.inf))
     if alpha is None or math.isinf(bound):
         raise QueryError(
-            f'{model!r} has no bound on its updates; give it alpha and a step of the theory (step="theory" or "book")'
+            f"{model!r} has no bound on its updates",
+            advice='give it alpha and a step of the theory (step="theory" or "book")',
         )
     return Rule(lambda _: bound, lambda _: model, (float(alpha),))
 

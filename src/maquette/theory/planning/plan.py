@@ -166,7 +166,7 @@ def plan(
         relation=relation,
     )
     if alpha is not None and not (isinstance(alpha, Real) and 0 < alpha < 1):
-        raise QueryError(f"alpha is {alpha!r}; expected a fraction of rows between 0 and 1, such as 0.05, or None.")
+        raise QueryError(f"alpha is {alpha!r}", expected="a fraction of rows between 0 and 1, such as 0.05, or None.")
     promises = tuple(_promise(mechanism, question, alpha) for mechanism in MECHANISMS)
     if alpha is not None and not any(p.rows_needed for p in promises if p.runnable and not p.experimental):
         raise _unreachable(question, alpha, promises)
@@ -219,7 +219,8 @@ def _unreachable(question: Question, alpha: float, promises: tuple[Promise, ...]
     limit = "this delta allows" if question.delta else "a plan looks at"
     return QueryError(
         f"alpha {alpha:g} is out of reach: even {magnitude(most)} rows, the most {limit}, promise {smallest:.3g} at "
-        f"best. Choose alpha of at least {1.005 * smallest:.3g}, or a larger epsilon."
+        "best",
+        advice=f"Choose alpha of at least {1.005 * smallest:.3g}, or a larger epsilon",
     )
 
 
@@ -237,7 +238,7 @@ def _question(
     if (schema is None) == (universe is None):
         raise QueryError("Expected a schema or the size of a universe, exactly one of them: keep one.")
     if not (isinstance(beta, Real) and 0 < beta < 1):
-        raise QueryError(f"beta is {beta!r}; expected a probability of failure between 0 and 1, such as 0.05.")
+        raise QueryError(f"beta is {beta!r}", expected="a probability of failure between 0 and 1, such as 0.05.")
     count = whole("rows", rows)
     Budget(epsilon=epsilon, delta=delta).check_rows(count)
     return Question(

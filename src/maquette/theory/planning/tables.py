@@ -48,5 +48,5 @@ def whole(name: str, value: object, least: int = 1) -> int:
     """A count of at least so many; 1e6 is welcome, being a whole number."""
     number = int(value) if isinstance(value, float) and value.is_integer() else value
     if isinstance(number, bool) or not isinstance(number, SupportsIndex) or index(number) < least:
-        raise QueryError(f"{name} is {value!r}; expected a whole number of at least {least}.")
+        raise QueryError(f"{name} is {value!r}", expected=f"a whole number of at least {least}.")
     return index(number)

@@ -1,4 +1,4 @@
-"""Lens: a question seen through the residuals — what it needs of every set of columns, and how noise reaches it.
+"""View: a question seen through the residuals — what it needs of every set of columns, and how noise reaches it.
 
 Counts over columns S split into orthogonal parts, one for every subset A of S: what A says beyond its own subsets
 (`maquette.estimates.residuals`). A question over S is a sum over these parts, so its estimate is a sum of estimates and
@@ -78,7 +78,7 @@ CELLS: Columns = ("*",)  # the part that is one noisy histogram of the whole uni
 _basis = cache(orthonormal)
 
 
-class Lens(ABC):
+class View(ABC):
     """How every cell of a marginal depends on the parts of its columns."""
 
     def __init__(self, schema: Schema, columns: Columns, shape: tuple[int, ...], description: Description) -> None:
@@ -138,13 +138,13 @@ class Lens(ABC):
         """The size of that contrast, before it is built."""
         return None
 
-    def covariance(self, other: Lens, read: Read, instead: Mapping[Columns, Component] = NOTHING) -> Values:
-        """The covariance of the noise of two lenses of the same shape, cell by cell."""
+    def covariance(self, other: View, read: Read, instead: Mapping[Columns, Component] = NOTHING) -> Values:
+        """The covariance of the noise of two views of the same shape, cell by cell."""
         total = np.zeros(self.shape)
         for part in self.gains:
             if part in other.gains and part not in instead:
                 noise = read(part)[1].reshape(-1)
-                mine, theirs = (lens._spread_out(part, len(noise)) for lens in (self, other))
+                mine, theirs = (view._spread_out(part, len(noise)) for view in (self, other))
                 total += (mine * theirs * noise).sum(axis=-1)
         return total
 
@@ -165,7 +165,7 @@ class Lens(ABC):
         """The shares themselves: the axes of the cells, then those of the part."""
 
 
-class ProductLens(Lens):
+class ProductView(View):
     """A question that is a product: one matrix for each column, whose rows are the levels of one axis."""
 
     def __init__(self, schema: Schema, matrices: Mapping[str, Values], axes: Mapping[str, int], scale: float) -> None:
@@ -260,7 +260,7 @@ class ProductLens(Lens):
         return np.asarray(np.transpose(shares.reshape(*rows, -1), [*self._order, len(rows)]))
 
 
-class TableLens(Lens):
+class TableView(View):
     """Any question: the weights of every cell, written out over the columns."""
 
     def __init__(self, schema: Schema, columns: Columns, weights: Values, shape: tuple[int, ...]) -> None:
@@ -284,7 +284,7 @@ class TableLens(Lens):
         return np.asarray(self._coefficients[(slice(None), *block)] / math.sqrt(lift))
 
 
-class CellLens(Lens):
+class CellView(View):
     """Any question over a small universe: the weights of every cell of it, apart from their mean."""
 
     def __init__(self, schema: Schema, weights: Values, shape: tuple[int, ...], description: Description) -> None:
@@ -299,12 +299,12 @@ class CellLens(Lens):
         return (), CELLS
 
     @property
-    def hardest(self) -> tuple[Lens, ...]:
+    def hardest(self) -> tuple[View, ...]:
         """Questions of this name that hold half of the cells, or more: none of the same mean has more noise."""
         size = self.schema.size
         counts = sorted({math.ceil(size * (STEPS + i) / (2 * STEPS)) for i in range(STEPS + 1)})
         held = [(np.arange(size) < count).astype(np.float64) for count in counts]
-        return tuple(CellLens(self.schema, weights, (), self.description) for weights in held)
+        return tuple(CellView(self.schema, weights, (), self.description) for weights in held)
 
     def _shares(self, part: Columns) -> Values:
         return np.asarray(self._deviations if part else self._means[:, None])
@@ -320,11 +320,11 @@ class CellLens(Lens):
         return np.asarray((self._shares(part) ** power @ block.reshape(-1)).reshape(self.shape))
 
 
-def cell_lens_of(marginal: Marginal, *, signed: bool = False) -> Lens:
-    """The lens of a marginal where the whole universe is one histogram."""
-    plain = lens_of(marginal, signed=signed)
+def cell_view_of(marginal: Marginal, *, signed: bool = False) -> View:
+    """The view of a marginal where the whole universe is one histogram."""
+    plain = view_of(marginal, signed=signed)
     weights = _written_out(marginal, marginal.schema.names, signed)
-    return CellLens(marginal.schema, weights, plain.shape, plain.description)
+    return CellView(marginal.schema, weights, plain.shape, plain.description)
 
 
 def _written_out(marginal: Marginal, columns: Columns, signed: bool) -> Values:
@@ -337,8 +337,8 @@ def _written_out(marginal: Marginal, columns: Columns, signed: bool) -> Values:
     return np.asarray(cells)
 
 
-def lens_of(marginal: Marginal, *, signed: bool = False) -> Lens:
-    """The lens of a marginal; when signed, of its last axis read as (negative, positive).
+def view_of(marginal: Marginal, *, signed: bool = False) -> View:
+    """The view of a marginal; when signed, of its last axis read as (negative, positive).
 
     A marginal whose axes and weight factor over the columns is a product; any other is written out.
     """
@@ -349,7 +349,7 @@ def lens_of(marginal: Marginal, *, signed: bool = False) -> Lens:
     if len(columns) > MAX_COLUMNS or schema.cells(columns) * marginal.cells > MAX_CELLS:
         raise TooWide(f"the question depends on {len(columns)} columns with {schema.cells(columns):,} combinations")
     shape = marginal.shape[:-1] if signed else marginal.shape
-    return TableLens(schema, columns, _written_out(marginal, columns, signed), shape)
+    return TableView(schema, columns, _written_out(marginal, columns, signed), shape)
 
 
 class TooWide(QueryError):
@@ -358,7 +358,7 @@ class TooWide(QueryError):
     code = "query.too-wide"
 
 
-def _product(marginal: Marginal, signed: bool) -> ProductLens | None:
+def _product(marginal: Marginal, signed: bool) -> ProductView | None:
     """One matrix for each column, if the question is a product; None otherwise."""
     schema, terms = marginal.schema, marginal.weight.terms
     if len(terms) != 1 or len(marginal.columns) > MAX_COLUMNS:
@@ -377,7 +377,7 @@ def _product(marginal: Marginal, signed: bool) -> ProductLens | None:
         else:
             axes[name] = number
         rows[name] = matrix * rows[name] if name in rows else matrix
-    return ProductLens(schema, rows, axes, terms[0].coefficient)
+    return ProductView(schema, rows, axes, terms[0].coefficient)
 
 
 def _levels(schema: Schema, axis: str | Buckets) -> tuple[str, Values] | None:

@@ -1,4 +1,4 @@
-"""Shopping: the cheapest precision that does, against a general solver; what is paid is what was priced."""
+"""Pricing: the cheapest precision that does, against a general solver; what is paid is what was priced."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from maquette.query import Marginal
 from maquette.query.sql.statement import parse
 from maquette.schema import Schema
 from maquette.session.answering import measured
-from maquette.session.precision.lens import CELLS, Lens, cell_lens_of, lens_of
+from maquette.session.precision.view import CELLS, View, cell_view_of, view_of
 from maquette.session.precision.width import Known, Widths
-from maquette.session.pricing import SLACK, Market, Purchase, after
-from maquette.session.question import Need
+from maquette.session.pricing import SLACK, Pricing, Purchase, after
+from maquette.session.question import Goal
 from maquette.session.record import Direct, Order, Record
 
 SCHEMA = Schema(
@@ -50,16 +50,16 @@ def curator(accounting: str = "zcdp", **settings: Any) -> mq.Curator:
     return curator_of(SCHEMA, rows, mq.Budget(**BUDGETS[accounting]), NoNoise(0), **settings)
 
 
-def lens(text: str) -> Lens:
-    return lens_of(Marginal(SCHEMA, (), mq.where(SCHEMA, text)))
+def view(text: str) -> View:
+    return view_of(Marginal(SCHEMA, (), mq.where(SCHEMA, text)))
 
 
-def instances() -> st.SearchStrategy[tuple[Lens, dict[Columns, Known], float, dict[Columns, float]]]:
+def instances() -> st.SearchStrategy[tuple[View, dict[Columns, Known], float, dict[Columns, float]]]:
     """A question, what is known of its parts, a target variance and how much each part will be used again."""
 
     @st.composite
     def made(draw: Any) -> Any:
-        of = lens(draw(st.sampled_from(list(QUESTIONS.values()))))
+        of = view(draw(st.sampled_from(list(QUESTIONS.values()))))
         rng = np.random.default_rng(draw(st.integers(0, 2**20)))
         known = {part: Known(float(rng.lognormal(0.0, 2.0)), 1) for part in of.gains if rng.random() < 0.6}
         reuse = {part: float(1 + 5 * rng.random()) for part in of.gains}
@@ -68,11 +68,11 @@ def instances() -> st.SearchStrategy[tuple[Lens, dict[Columns, Known], float, di
     return made()
 
 
-def variance(of: Lens, known: dict[Columns, Known], bought: dict[Columns, float]) -> float:
+def variance(of: View, known: dict[Columns, Known], bought: dict[Columns, float]) -> float:
     return sum(gain * after(known.get(part), bought.get(part, 0.0)).variance for part, gain in of.gains.items())
 
 
-ZCDP, PURE = Market(curator("zcdp")), Market(curator("pure"))
+ZCDP, PURE = Pricing(curator("zcdp")), Pricing(curator("pure"))
 
 
 @settings(max_examples=30)
@@ -106,7 +106,7 @@ def test_gaussian_precision_is_bought_as_lagrange_would(instance: Any) -> None:
 
 @pytest.mark.parametrize("text", QUESTIONS.values(), ids=QUESTIONS)
 def test_laplace_precision_for_a_new_question_is_bought_as_lagrange_would(text: str) -> None:
-    of, rng = lens(text), np.random.default_rng(7)
+    of, rng = view(text), np.random.default_rng(7)
     reuse = {part: float(1 + 5 * rng.random()) for part in of.gains}
     bought = PURE._fill(of, {}, 3.0, reuse)
     assert variance(of, {}, bought) == pytest.approx(3.0, rel=1e-5)
@@ -120,15 +120,15 @@ def test_laplace_precision_for_a_new_question_is_bought_as_lagrange_would(text: 
 
 @settings(max_examples=30)
 @given(instances(), st.sampled_from([ZCDP, PURE]), st.booleans())
-def test_what_is_known_is_not_paid_for_again(instance: Any, market: Market, simultaneous: bool) -> None:
+def test_what_is_known_is_not_paid_for_again(instance: Any, pricing: Pricing, simultaneous: bool) -> None:
     of, known, _, _ = instance
-    widths = Widths(0.05, simultaneous, gaussian=not market.pure)
+    widths = Widths(0.05, simultaneous, gaussian=not pricing.pure)
     full = {part: known.get(part, Known(1.0, 1)) for part in of.gains}
-    enough = market.shop(of, full, widths.of(of, full) * 1.001, widths, 16)
+    enough = pricing.shop(of, full, widths.of(of, full) * 1.001, widths, 16)
     assert enough is not None
     assert enough.prices == {}
     precise = {part: Known(1e-30, 1) for part in list(of.gains)[::2]}
-    bought = market.shop(of, precise, 100.0, widths, 16)
+    bought = pricing.shop(of, precise, 100.0, widths, 16)
     assert bought is not None
     assert not set(bought.prices) & set(precise)
 
@@ -136,11 +136,11 @@ def test_what_is_known_is_not_paid_for_again(instance: Any, market: Market, simu
 @settings(max_examples=60)
 @given(instances(), st.sampled_from([ZCDP, PURE]), st.booleans(), st.floats(1.0, 1e5))
 def test_something_can_always_be_bought_and_it_is_close_to_the_tolerance(
-    instance: Any, market: Market, simultaneous: bool, tolerance: float
+    instance: Any, pricing: Pricing, simultaneous: bool, tolerance: float
 ) -> None:
     of, known, _, _ = instance
-    widths = Widths(0.05, simultaneous, gaussian=not market.pure)
-    bought = market.shop(of, known, tolerance, widths, 16)
+    widths = Widths(0.05, simultaneous, gaussian=not pricing.pure)
+    bought = pricing.shop(of, known, tolerance, widths, 16)
     assert isinstance(bought, Purchase)
     then = {part: after(known.get(part), bought.precisions.get(part, 0.0)) for part in of.gains}
     width = widths.of(of, then)
@@ -152,18 +152,18 @@ def test_something_can_always_be_bought_and_it_is_close_to_the_tolerance(
 
 def test_a_tolerance_that_is_nearly_met_is_met_by_a_little_more() -> None:
     """The number of rows, looked at three times, each look so much finer that one more is wanted in the end."""
-    of = lens("TRUE")
-    for market in (ZCDP, PURE):
-        widths = Widths(0.05, True, gaussian=not market.pure)
+    of = view("TRUE")
+    for pricing in (ZCDP, PURE):
+        widths = Widths(0.05, True, gaussian=not pricing.pure)
         known: dict[Columns, Known] = {(): Known(114.373, 3)}
         tolerance = widths.of(of, known) * 0.88
-        bought = market.shop(of, known, tolerance, widths, 1)
+        bought = pricing.shop(of, known, tolerance, widths, 1)
         assert bought is not None
         assert widths.of(of, {(): after(known[()], bought.precisions[()])}) <= tolerance
 
 
 def test_a_tolerance_below_the_grain_of_the_counts_cannot_be_bought() -> None:
-    assert ZCDP.shop(lens("smoker"), {}, 0.4, Widths(0.05, False, gaussian=True), 16) is None
+    assert ZCDP.shop(view("smoker"), {}, 0.4, Widths(0.05, False, gaussian=True), 16) is None
 
 
 @pytest.mark.parametrize("accounting", BUDGETS)
@@ -173,12 +173,12 @@ def test_the_tolerance_is_met_and_the_price_is_what_the_ledger_charges(
     accounting: str, relation: str, text: str
 ) -> None:
     keeper = curator(accounting, relation=relation)
-    market, record = Market(keeper), Record(keeper, "online")
+    pricing, record = Pricing(keeper), Record(keeper, "online")
     spent = 0
     for tolerance, simultaneous in ((90.0, False), (40.0, True), (17.0, True), (9.0, False)):
-        of = lens(text)
-        widths = Widths(0.05, simultaneous, gaussian=not market.pure)
-        bought = market.shop(of, record.transcript.known(of.gains), tolerance, widths, 16)
+        of = view(text)
+        widths = Widths(0.05, simultaneous, gaussian=not pricing.pure)
+        bought = pricing.shop(of, record.transcript.known(of.gains), tolerance, widths, 16)
         assert bought is not None
         if bought.prices:
             record.charge(Order(bought.prices, {}, {}), analyst="custodian")
@@ -192,17 +192,17 @@ def test_the_tolerance_is_met_and_the_price_is_what_the_ledger_charges(
 @pytest.mark.parametrize("signed", [False, True])
 def test_a_number_measured_as_asked_meets_the_tolerance_at_its_price(accounting: str, signed: bool) -> None:
     keeper = curator(accounting)
-    market, record = Market(keeper), Record(keeper, "online")
-    widths = Widths(0.05, True, gaussian=not market.pure)
+    pricing, record = Pricing(keeper), Record(keeper, "online")
+    widths = Widths(0.05, True, gaussian=not pricing.pure)
     text = "SELECT town, sum(gain) FROM t GROUP BY town" if signed else "SELECT age, count(*) FROM t GROUP BY age"
     output = parse(SCHEMA, text).outputs[1]
     assert output.measure is not None
-    need = Need(output.measure.marginal, output.measure.signed)
-    assert need.signed == signed
-    units = market.direct(need, 12.0, widths.fresh(need.marginal.cells, 1))
-    record.charge(Order({}, {need.key: (need, units)}, {}), analyst="custodian")
+    goal = Goal(output.measure.marginal, output.measure.signed)
+    assert goal.signed == signed
+    units = pricing.direct(goal, 12.0, widths.fresh(goal.marginal.cells, 1))
+    record.charge(Order({}, {goal.key: (goal, units)}, {}), analyst="custodian")
     assert units * (1 - 1e-11) - 3 <= keeper.ledger.spent() <= units
-    (direct,) = record.own[need.key]
+    (direct,) = record.own[goal.key]
     assert isinstance(direct, Direct)
     assert measured(direct, widths).widths.max() <= 12.0
     assert measured(direct, widths).widths.max() >= 12.0 * (1 - 1e-3)
@@ -210,9 +210,9 @@ def test_a_number_measured_as_asked_meets_the_tolerance_at_its_price(accounting:
 
 def test_a_histogram_of_a_small_universe_is_bought_like_any_part() -> None:
     keeper = curator()
-    market, record = Market(keeper), Record(keeper, "online")
-    of, widths = cell_lens_of(Marginal(SCHEMA, (), mq.where(SCHEMA, "age = 1 OR smoker"))), Widths(0.05, True, True)
-    bought = market.shop(of, {}, 200.0, widths, 16)
+    pricing, record = Pricing(keeper), Record(keeper, "online")
+    of, widths = cell_view_of(Marginal(SCHEMA, (), mq.where(SCHEMA, "age = 1 OR smoker"))), Widths(0.05, True, True)
+    bought = pricing.shop(of, {}, 200.0, widths, 16)
     assert bought is not None
     assert set(bought.prices) == {(), CELLS}
     record.cells = True
@@ -221,7 +221,7 @@ def test_a_histogram_of_a_small_universe_is_bought_like_any_part() -> None:
 
 
 def test_finer_tolerances_cost_more_and_parts_that_serve_more_sets_are_bought_more_precisely() -> None:
-    of, widths = lens(QUESTIONS["three columns"]), Widths(0.05, False, gaussian=True)
+    of, widths = view(QUESTIONS["three columns"]), Widths(0.05, False, gaussian=True)
     offers = [ZCDP.shop(of, {}, tolerance, widths, 16) for tolerance in (400.0, 200.0, 100.0)]
     units = [offer.units for offer in offers if offer is not None]
     assert units == sorted(units)

@@ -14,14 +14,14 @@ import maquette as mq
 from maquette.curator import results
 from maquette.errors import BudgetExceeded, GuardSealed, RequestLost
 from maquette.query import Marginal
-from maquette.session import guardian as module
-from maquette.session.guardian import GOOD, Guardian
+from maquette.session import guard_policy as module
+from maquette.session.guard_policy import GOOD, GuardPolicy
 from maquette.session.precision.width import Widths
-from maquette.session.question import Need
+from maquette.session.question import Goal
 from maquette.session.record import Record
 
 SCHEMA = mq.Schema([mq.Boolean("smoker"), mq.Boolean("tall")])
-NEED = Need(Marginal(SCHEMA, (), mq.where(SCHEMA, "smoker")))
+NEED = Goal(Marginal(SCHEMA, (), mq.where(SCHEMA, "smoker")))
 TOLERANCE = 100.0
 
 # What can happen: a payment for what the model had right (a third of a guard's price, or all of it), one for what it
@@ -62,19 +62,21 @@ def curator() -> Iterator[mq.Curator]:
 
 
 class World:
-    """A guardian over scripted guards; `bought` are the prices of those it opened."""
+    """A policy over scripted guards; `bought` are the prices of those it opened."""
 
-    def __init__(self, curator: mq.Curator, *, rule: type[Guardian] = Guardian, guards: int = 0, never: bool = False):
+    def __init__(
+        self, curator: mq.Curator, *, rule: type[GuardPolicy] = GuardPolicy, guards: int = 0, never: bool = False
+    ):
         self.open: Scripted | None = None
         self.bought: list[float] = []
-        self.vouched = 0
+        self.guarded = 0
         self.refuse = False
         stand_in = SimpleNamespace(
             guard=self._guard, budget=curator.budget, relation=curator.relation, schema=curator.schema
         )
-        self.record = SimpleNamespace(curator=stand_in, name="session:test", guards=guards, vouch=self._vouch)
+        self.record = SimpleNamespace(curator=stand_in, name="session:test", guards=guards, accept=self._accept)
         widths = Widths(1e-3, False, gaussian=False)
-        self.guardian = rule(self.record, widths, TOLERANCE, never=never)  # type: ignore[arg-type]
+        self.policy = rule(self.record, widths, TOLERANCE, never=never)  # type: ignore[arg-type]
 
     def _guard(self, threshold: float, *, hits: int, numeric: bool, request: str, epsilon: float) -> Scripted:
         assert (threshold, hits, numeric) == (TOLERANCE / 2, 1, False)
@@ -84,42 +86,42 @@ class World:
         self.open = Scripted()
         return self.open
 
-    def _vouch(self, need: Need, note: Any) -> None:
-        self.vouched += 1
+    def _accept(self, goal: Goal, note: Any) -> None:
+        self.guarded += 1
 
     def live(self, event: str) -> None:
         if event in ("pass", "alarm"):
             if self.open is not None:
                 self.open.outcome = event == "alarm"
-            self.guardian.vouch(NEED, Model(), 1000.0)
+            self.policy.accept(NEED, Model(), 1000.0)
             return
         kind, size = event.split()
-        units = self.guardian.price if size == "whole" else -(-self.guardian.price // 3)
+        units = self.policy.price if size == "whole" else -(-self.policy.price // 3)
         off = GOOD * TOLERANCE * (1.0 if kind == "good" else 1.0001)
-        self.guardian.paid(units)
-        self.guardian.compare(units, np.array([500.0]), np.array([500.0 + off]))
+        self.policy.paid(units)
+        self.policy.compare(units, np.array([500.0]), np.array([500.0 + off]))
 
     @property
     def state(self) -> tuple[bool, int, int]:
-        return self.guardian.armed, self.record.guards, self.vouched
+        return self.policy.armed, self.record.guards, self.guarded
 
 
 def expected(history: Sequence[str]) -> tuple[bool, int, int]:
-    """The rule in thirds of a price: armed, guards opened, answers vouched for."""
-    armed, guards, vouched, regret = False, 0, 0, 0
+    """The rule in thirds of a price: armed, guards opened, answers accepted."""
+    armed, guards, guarded, regret = False, 0, 0, 0
     for event in history:
         if event.startswith("good"):
             regret += 1 if event.endswith("third") else 3
             if not armed and regret >= 3 * 2**guards:
                 armed, guards, regret = True, guards + 1, 0
         elif event == "pass":
-            vouched += armed
+            guarded += armed
         elif event == "alarm":
             armed = False
-    return armed, guards, vouched
+    return armed, guards, guarded
 
 
-def disagreement(curator: mq.Curator, rule: type[Guardian]) -> tuple[str, ...] | None:
+def disagreement(curator: mq.Curator, rule: type[GuardPolicy]) -> tuple[str, ...] | None:
     """The first history, shortest first, on which a rule differs from the reference."""
     for length in range(1, LENGTH + 1):
         for history in itertools.product(EVENTS, repeat=length):
@@ -132,10 +134,10 @@ def disagreement(curator: mq.Curator, rule: type[Guardian]) -> tuple[str, ...] |
 
 
 def test_every_short_history_follows_the_rule(curator: mq.Curator) -> None:
-    assert disagreement(curator, Guardian) is None
+    assert disagreement(curator, GuardPolicy) is None
 
 
-class NeverDearer(Guardian):
+class NeverDearer(GuardPolicy):
     """Forgets the guards it had when it reckons what the next one must be worth."""
 
     def compare(self, units: int, guessed: np.ndarray, found: np.ndarray) -> None:
@@ -147,14 +149,14 @@ class NeverDearer(Guardian):
             self._record = held
 
 
-class RegretsEverything(Guardian):
+class RegretsEverything(GuardPolicy):
     """Takes every payment for one that the model could have spared."""
 
     def compare(self, units: int, guessed: np.ndarray, found: np.ndarray) -> None:
         super().compare(units, guessed, guessed)
 
 
-class KeepsItsRegret(Guardian):
+class KeepsItsRegret(GuardPolicy):
     """Does not start from nothing after it has paid for a guard."""
 
     def _arm(self) -> None:
@@ -163,18 +165,18 @@ class KeepsItsRegret(Guardian):
         self._regret = kept
 
 
-class OutlivesAnAlarm(Guardian):
+class OutlivesAnAlarm(GuardPolicy):
     """Goes on with a guard whose only hit is used."""
 
-    def vouch(self, need: Need, model: Any, rows: float) -> bool:
+    def accept(self, goal: Goal, model: Any, rows: float) -> bool:
         guard = self._guard
-        passed = super().vouch(need, model, rows)
+        passed = super().accept(goal, model, rows)
         self._guard = guard
         return passed
 
 
 @pytest.mark.parametrize("mutant", [NeverDearer, RegretsEverything, KeepsItsRegret, OutlivesAnAlarm])
-def test_a_broken_rule_differs_on_some_short_history(curator: mq.Curator, mutant: type[Guardian]) -> None:
+def test_a_broken_rule_differs_on_some_short_history(curator: mq.Curator, mutant: type[GuardPolicy]) -> None:
     assert disagreement(curator, mutant) is not None
 
 
@@ -192,15 +194,15 @@ def test_guards_cost_no_more_than_what_was_regretted(curator: mq.Curator) -> Non
 
 def test_the_model_is_looked_at_from_half_the_price_on(curator: mq.Curator) -> None:
     world = World(curator)
-    assert not world.guardian.watching()
-    world.guardian.paid(world.guardian.price // 2 - 1)
-    assert not world.guardian.watching()
-    world.guardian.paid(2)
-    assert world.guardian.watching()
-    assert not World(curator, never=True).guardian.watching()
+    assert not world.policy.watching()
+    world.policy.paid(world.policy.price // 2 - 1)
+    assert not world.policy.watching()
+    world.policy.paid(2)
+    assert world.policy.watching()
+    assert not World(curator, never=True).policy.watching()
     old = World(curator, guards=module.MAX_GUARDS)
-    old.guardian.paid(10 * old.guardian.price)
-    assert not old.guardian.watching()
+    old.policy.paid(10 * old.policy.price)
+    assert not old.policy.watching()
 
 
 def test_a_guard_that_cannot_be_paid_is_never_asked_for_again(curator: mq.Curator) -> None:
@@ -208,16 +210,16 @@ def test_a_guard_that_cannot_be_paid_is_never_asked_for_again(curator: mq.Curato
     world.refuse = True
     world.live("good whole")
     assert (world.state, world.bought) == ((False, 0, 0), [])
-    assert not world.guardian.watching()
+    assert not world.policy.watching()
 
 
 @pytest.mark.parametrize(("failure", "armed"), [(GuardSealed("sealed"), False), (RequestLost("lost"), True)])
-def test_a_test_without_an_outcome_vouches_for_nothing(curator: mq.Curator, failure: Exception, armed: bool) -> None:
+def test_a_test_without_an_outcome_accepts_nothing(curator: mq.Curator, failure: Exception, armed: bool) -> None:
     world = World(curator)
     world.live("good whole")
     assert world.open is not None
     world.open.outcome = failure
-    assert not world.guardian.vouch(NEED, Model(), 1000.0)
+    assert not world.policy.accept(NEED, Model(), 1000.0)
     assert world.state == (armed, 1, 0)
 
 
@@ -235,4 +237,4 @@ def test_a_record_is_what_a_guardian_needs() -> None:
     """The stand-in above has no name that the real thing lacks."""
     table = mq.open_table({"smoker": [True, False], "tall": [True, False]}, SCHEMA)
     record = Record(mq.Curator(table, mq.Budget(epsilon=1.0)), "real")
-    assert all(hasattr(record, name) for name in ("curator", "name", "guards", "vouch"))
+    assert all(hasattr(record, name) for name in ("curator", "name", "guards", "accept"))

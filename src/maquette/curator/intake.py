@@ -1,4 +1,4 @@
-"""Desk: what comes before the doors of a curator — opening a table's account, reading questions, pricing their noise.
+"""Intake: what comes before the doors of a curator — opening a table's account, reading questions, pricing their noise.
 
 Here public input is checked and put on the grid, a share of the budget becomes units and the units become noise at the
 sensitivity that `Relation` states, and the noise is drawn. No statistic of the rows is computed here: the doors do
@@ -27,10 +27,10 @@ from maquette.curator.noise import (
     check_selection,
     round_scale_up,
 )
-from maquette.curator.passage import Arrays, Passage
 from maquette.curator.results import NoiseEvent
 from maquette.curator.scores import rounded_to
 from maquette.curator.table import PrivateTable, engine_of
+from maquette.curator.transaction import Arrays, Transaction
 from maquette.errors import BudgetError, QueryError
 from maquette.privacy import Budget, DiscreteGaussian, DiscreteLaplace, Event, Kind, Loss, Pure, Relation, Selection
 from maquette.privacy.ledger import SqliteLedger, Terms
@@ -43,7 +43,7 @@ LAWS: tuple[Law, ...] = ("laplace", "gaussian", "auto")
 MECHANISMS: tuple[Mechanism, ...] = ("exponential", "permute-and-flip", "auto")
 
 
-class Desk:
+class Intake:
     """One private table under one budget and ledger, with everything its doors share."""
 
     def __init__(
@@ -83,7 +83,7 @@ class Desk:
             limit=budget.limit,
         )
         account = SqliteLedger(ledger, terms, anchor=None if anchor is None else Path(anchor))
-        self._passage = Passage(account, budget, deadline=deadline, max_rows=max_rows)
+        self._transaction = Transaction(account, budget, deadline=deadline, max_rows=max_rows)
 
     @property
     def schema(self) -> Schema:
@@ -127,8 +127,8 @@ class Desk:
             values = plain.array(answer)
             if values.shape != m.shape:
                 raise QueryError(
-                    f"a public answer about {', '.join(m.columns) or 'all rows'} has shape {values.shape}; expected "
-                    f"{m.shape}, in counts"
+                    f"a public answer about {', '.join(m.columns) or 'all rows'} has shape {values.shape}",
+                    expected=f"{m.shape}, in counts",
                 )
             rounded.append(rounded_to(values, m.grid))
         return rounded
@@ -136,7 +136,9 @@ class Desk:
     def _units(self, epsilon: float | None, rho: float | None) -> int:
         units = self.budget.accountant.share(epsilon=epsilon, rho=rho, delta=self.budget.delta)
         if units < 1:
-            raise BudgetError(f"epsilon={epsilon}, rho={rho} is less than the ledger's smallest unit; ask for more")
+            raise BudgetError(
+                f"epsilon={epsilon}, rho={rho} is less than the ledger's smallest unit", advice="ask for more"
+            )
         return units
 
     def _split(self, units: int, parts: int, shares: Sequence[float] | None) -> list[int]:
@@ -149,7 +151,9 @@ class Desk:
         total = sum(weights)
         split = [int(units * weight / total) for weight in weights]
         if min(split) < 1:
-            raise BudgetError(f"the charge is too small to split over {parts} questions; ask for more or for fewer")
+            raise BudgetError(
+                f"the charge is too small to split over {parts} questions", advice="ask for more or for fewer"
+            )
         return split
 
     def _law(self, noise: Law) -> Literal["laplace", "gaussian"]:
@@ -208,7 +212,7 @@ class Desk:
         choose = self._noise.permute_and_flip if flip else self._noise.exponential
         scale = round_scale_up(Fraction(2 * sensitivity) / Fraction(strength))
         check_selection(scale)
-        arrays, cost = self._passage.through(
+        arrays, cost = self._transaction.through(
             door,
             events=[event],
             public={**public, "sensitivity": sensitivity, "scale": str(scale), "flip": flip},

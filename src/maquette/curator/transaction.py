@@ -1,4 +1,4 @@
-"""The passage every door goes through: charge durably, then draw, then record, then answer."""
+"""The transaction every door goes through: charge durably, then draw, then record, then answer."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ Arrays = list[NDArray[np.int64]]
 
 KEPT = 1_000  # shapes of recorded arrays
 REMEMBERED = 2**20  # charges of a thread, more than a release makes
-_SPANS: ContextVar[Mapping[int, Span]] = ContextVar("spans by passage", default={})  # noqa: B039
+_SPANS: ContextVar[Mapping[int, Span]] = ContextVar("spans by transaction", default={})  # noqa: B039
 
 
-class Passage:
+class Transaction:
     """One table's ledger, seen from the doors. `evaluate` runs only after its charge is durable."""
 
     def __init__(
@@ -135,7 +135,8 @@ class Passage:
         if self._deadline is not None and given != self._deadline and not _longer(given, self._deadline):
             raise QueryError(
                 f"deadline is {given!r}, and the curator's own is {self._deadline!r}: a shorter one would tell by what "
-                "it misses how long rows take. Leave it out, or give more seconds"
+                "it misses how long rows take",
+                advice="Leave it out, or give more seconds",
             )
         span = Span(given, self._clock.monotonic())
         token = _SPANS.set({**_SPANS.get(), id(self): span})
@@ -204,7 +205,8 @@ class Passage:
         """Refuse what is recorded and not told yet: another thread would hear it early, or before it is withheld."""
         if self._unreleased.get(request, threading.get_ident()) != threading.get_ident():
             raise RequestBusy(
-                f"request {request!r} is being evaluated; nothing more was charged. Ask again later, under the same id."
+                f"request {request!r} is being evaluated",
+                advice="nothing more was charged. Ask again later, under the same id.",
             )
 
     def _reserve(self, asked: Request) -> Ticket | Recorded:
@@ -214,7 +216,8 @@ class Passage:
             requested, remaining = self.loss(asked.units), self.loss(int(short.remaining * UNITS_PER_ONE))
             raise BudgetExceeded(
                 f"this asks for {requested} but only {remaining} remains: {requested.epsilon - remaining.epsilon:.4g} "
-                "of epsilon too much. Nothing was charged. Ask for less",
+                "of epsilon too much",
+                advice="Nothing was charged. Ask for less",
                 requested=requested.epsilon,
                 remaining=remaining.epsilon,
             ) from None
@@ -256,7 +259,7 @@ def unpack(recorded: bytes) -> Arrays:
         return list(_arrays(recorded))
     except (ValueError, OverflowError):
         raise LedgerCorrupted(
-            "a recorded answer does not read as arrays of whole numbers; open the ledger with what wrote it"
+            "a recorded answer does not read as arrays of whole numbers", advice="open the ledger with what wrote it"
         ) from None
 
 

@@ -14,8 +14,8 @@ from maquette.estimates.residuals import Columns, forward, subsets
 from maquette.query import LinearQuery, Marginal, Statement
 from maquette.query.sql.statement import parse
 from maquette.schema import Schema
-from maquette.session.precision.lens import CELLS, CellLens, Lens, Part, ProductLens, Read, TableLens, TooWide, lens_of
-from maquette.session.question import Need, needs_of
+from maquette.session.precision.view import CELLS, CellView, Part, ProductView, Read, TableView, TooWide, View, view_of
+from maquette.session.question import Goal, goals_of
 
 Values = np.typing.NDArray[np.float64]
 
@@ -61,21 +61,21 @@ STATEMENTS = {
 }
 
 
-def needs(text: str) -> list[Need]:
+def goals(text: str) -> list[Goal]:
     statement = parse(SCHEMA, text)
     assert isinstance(statement, Statement)
-    return [need for output in statement.outputs for need in needs_of(output)]
+    return [goal for output in statement.outputs for goal in goals_of(output)]
 
 
-ASKED = [(f"{name} {number}", need) for name, text in STATEMENTS.items() for number, need in enumerate(needs(text))]
+ASKED = [(f"{name} {number}", goal) for name, text in STATEMENTS.items() for number, goal in enumerate(goals(text))]
 each = pytest.mark.parametrize(("name", "need"), ASKED, ids=[name for name, _ in ASKED])
 
 
-def weights_of(need: Need) -> Values:
+def weights_of(goal: Goal) -> Values:
     """The weight of every point of the universe in every number, by the queries of the marginal alone."""
-    cells = np.stack([query.weights(SCHEMA.names).reshape(-1) for _, query in need.marginal.queries()])
-    cells = cells.reshape(*need.marginal.shape, SCHEMA.size)
-    return cells[..., 1, :] - cells[..., 0, :] if need.signed else cells
+    cells = np.stack([query.weights(SCHEMA.names).reshape(-1) for _, query in goal.marginal.queries()])
+    cells = cells.reshape(*goal.marginal.shape, SCHEMA.size)
+    return cells[..., 1, :] - cells[..., 0, :] if goal.signed else cells
 
 
 class Parts:
@@ -110,52 +110,52 @@ class Parts:
         return read
 
 
-def shares(lens: Lens, parts: Parts) -> dict[Columns, Values]:
+def shares(view: View, parts: Parts) -> dict[Columns, Values]:
     """What one unit of noise in each coefficient does to each number, by moving them one at a time."""
-    still = lens.look(parts.read)[0]
+    still = view.look(parts.read)[0]
     return {
-        part: np.stack([lens.look(parts.noisy(part, i))[0] - still for i in range(parts.variances[part].size)], axis=-1)
-        for part in lens.parts
+        part: np.stack([view.look(parts.noisy(part, i))[0] - still for i in range(parts.variances[part].size)], axis=-1)
+        for part in view.parts
     }
 
 
-def lenses(need: Need) -> list[Lens]:
-    made = [need.lens(cells=False), need.lens(cells=True)]
+def views(goal: Goal) -> list[View]:
+    made = [goal.view(cells=False), goal.view(cells=True)]
     assert made[0] is not None
-    assert isinstance(made[1], CellLens)
-    return [lens for lens in made if lens is not None]
+    assert isinstance(made[1], CellView)
+    return [view for view in made if view is not None]
 
 
 @each
-def test_exact_residuals_give_exact_counts(name: str, need: Need) -> None:
+def test_exact_residuals_give_exact_counts(name: str, goal: Goal) -> None:
     rng = np.random.default_rng(1)
     counts = rng.integers(0, 50, SCHEMA.size).astype(np.float64)
-    for lens in lenses(need):
-        values, _ = lens.look(Parts(counts, rng).read)
-        assert values.shape == need.shape == lens.shape
-        np.testing.assert_allclose(values, weights_of(need) @ counts, rtol=0, atol=1e-8)
+    for view in views(goal):
+        values, _ = view.look(Parts(counts, rng).read)
+        assert values.shape == goal.shape == view.shape
+        np.testing.assert_allclose(values, weights_of(goal) @ counts, rtol=0, atol=1e-8)
 
 
 @each
-def test_variances_and_gains_are_those_of_brute_force(name: str, need: Need) -> None:
+def test_variances_and_gains_are_those_of_brute_force(name: str, goal: Goal) -> None:
     rng = np.random.default_rng(2)
     parts = Parts(rng.integers(0, 50, SCHEMA.size).astype(np.float64), rng)
-    for lens in lenses(need):
-        moved = shares(lens, parts)
+    for view in views(goal):
+        moved = shares(view, parts)
         # One histogram has a mean, which is measured apart: a unit in one cell is one in its deviation from the mean.
         brute = sum(share**2 @ parts.variances[part].reshape(-1) for part, share in moved.items())
-        np.testing.assert_allclose(lens.look(parts.read)[1], brute, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(view.look(parts.read)[1], brute, rtol=1e-9, atol=1e-12)
         for part, share in moved.items():
             gain = (share**2).sum(axis=-1).max(initial=0.0)
-            assert lens.gains.get(part, 0.0) == pytest.approx(gain, rel=1e-9, abs=1e-12)
-            assert lens.peak(part) == pytest.approx((share**2).max(initial=0.0), rel=1e-9, abs=1e-12)
+            assert view.gains.get(part, 0.0) == pytest.approx(gain, rel=1e-9, abs=1e-12)
+            assert view.peak(part) == pytest.approx((share**2).max(initial=0.0), rel=1e-9, abs=1e-12)
 
 
 @pytest.mark.parametrize("name", ["average", "average of all", "average by its own column"])
 def test_covariances_are_those_of_brute_force(name: str) -> None:
     rng = np.random.default_rng(3)
     parts = Parts(rng.integers(0, 50, SCHEMA.size).astype(np.float64), rng)
-    for above, below in zip(*(lenses(need) for need in needs(STATEMENTS[name])), strict=True):
+    for above, below in zip(*(views(goal) for goal in goals(STATEMENTS[name])), strict=True):
         one, other = shares(above, parts), shares(below, parts)
         brute = sum((one[p] * other[p]) @ parts.variances[p].reshape(-1) for p in one if p in other)
         np.testing.assert_allclose(above.covariance(below, parts.read), brute, rtol=1e-9, atol=1e-12)
@@ -177,20 +177,20 @@ def test_any_product_is_a_product_lens_and_agrees_with_its_table(
 ) -> None:
     rng = np.random.default_rng(seed)
     weight = LinearQuery.product(SCHEMA, {name: np.array(row, dtype=float) for name, row in where.items()})
-    need = Need(Marginal(SCHEMA, axes, weight))
+    goal = Goal(Marginal(SCHEMA, axes, weight))
     parts = Parts(rng.integers(0, 50, SCHEMA.size).astype(np.float64), rng)
-    lens = lens_of(need.marginal)
-    assert isinstance(lens, ProductLens) or not weight.terms  # what never holds has no terms
-    values, variances = lens.look(parts.read)
-    np.testing.assert_allclose(values, weights_of(need) @ parts.table.reshape(-1), rtol=0, atol=1e-8)
-    if lens.columns:
-        written = np.stack([query.weights(lens.columns) for _, query in need.marginal.queries()])
-        written = written.reshape((*need.shape, *SCHEMA.shape(lens.columns)))
-        table = TableLens(SCHEMA, lens.columns, written, need.shape)
+    view = view_of(goal.marginal)
+    assert isinstance(view, ProductView) or not weight.terms  # what never holds has no terms
+    values, variances = view.look(parts.read)
+    np.testing.assert_allclose(values, weights_of(goal) @ parts.table.reshape(-1), rtol=0, atol=1e-8)
+    if view.columns:
+        written = np.stack([query.weights(view.columns) for _, query in goal.marginal.queries()])
+        written = written.reshape((*goal.shape, *SCHEMA.shape(view.columns)))
+        table = TableView(SCHEMA, view.columns, written, goal.shape)
         np.testing.assert_allclose(table.look(parts.read)[0], values, rtol=0, atol=1e-8)
         np.testing.assert_allclose(table.look(parts.read)[1], variances, rtol=1e-9, atol=1e-12)
-        for part in lens.parts:
-            assert table.gains.get(part, 0.0) == pytest.approx(lens.gains.get(part, 0.0), rel=1e-9, abs=1e-12)
+        for part in view.parts:
+            assert table.gains.get(part, 0.0) == pytest.approx(view.gains.get(part, 0.0), rel=1e-9, abs=1e-12)
 
 
 @settings(max_examples=40)
@@ -201,9 +201,9 @@ def test_any_set_of_cells_is_answered_exactly(data: Any, columns: list[str]) -> 
     chosen = np.array(data.draw(st.lists(st.booleans(), min_size=size, max_size=size))).reshape(SCHEMA.shape(ordered))
     rng = np.random.default_rng(size)
     parts = Parts(rng.integers(0, 50, SCHEMA.size).astype(np.float64), rng)
-    need = Need(Marginal(SCHEMA, (), cells_of(SCHEMA, ordered, chosen)))
-    for lens in lenses(need):
-        assert float(lens.look(parts.read)[0]) == pytest.approx(float(weights_of(need) @ parts.table.reshape(-1)))
+    goal = Goal(Marginal(SCHEMA, (), cells_of(SCHEMA, ordered, chosen)))
+    for view in views(goal):
+        assert float(view.look(parts.read)[0]) == pytest.approx(float(weights_of(goal) @ parts.table.reshape(-1)))
 
 
 @pytest.mark.parametrize(
@@ -212,10 +212,10 @@ def test_any_set_of_cells_is_answered_exactly(data: Any, columns: list[str]) -> 
 def test_a_part_of_one_question_is_one_contrast(text: str) -> None:
     rng = np.random.default_rng(4)
     parts = Parts(rng.integers(0, 50, SCHEMA.size).astype(np.float64), rng)
-    lens = lens_of(Marginal(SCHEMA, (), mq.where(SCHEMA, text)))
-    moved = shares(lens, parts)
-    for part in lens.gains:
-        found = lens.component(part)
+    view = view_of(Marginal(SCHEMA, (), mq.where(SCHEMA, text)))
+    moved = shares(view, parts)
+    for part in view.gains:
+        found = view.component(part)
         assert (found is None) == (part == ())
         if found is not None:
             contrast, factor = found
@@ -228,5 +228,5 @@ def test_too_many_cells_of_a_table_are_refused_not_written_out() -> None:
     schema = Schema([mq.Integer(f"x{i}", 0, 99) for i in range(4)])
     text = "(x0 = 1 AND x1 = 2) OR (x2 = 3 AND x3 = 4)"
     with pytest.raises(TooWide):
-        lens_of(Marginal(schema, (), mq.where(schema, text)))
-    assert Need(Marginal(schema, (), mq.where(schema, text))).lens(cells=False) is None
+        view_of(Marginal(schema, (), mq.where(schema, text)))
+    assert Goal(Marginal(schema, (), mq.where(schema, text))).view(cells=False) is None

@@ -1,4 +1,4 @@
-"""Guardian: when to pay for a guard over the public model, and what its silence is worth.
+"""GuardPolicy: when to pay for a guard over the public model, and what its silence is worth.
 
 A guard (`Curator.guard`) is charged when it opens and then says, for any number of questions, whether the model is off;
 its first alarm ends it. It costs as much as several hundred counts, so it pays only where the model is good and many
@@ -28,7 +28,7 @@ from maquette.estimates import price
 from maquette.privacy import Pure
 from maquette.session.model import Model
 from maquette.session.precision.width import GUARDED, Widths
-from maquette.session.question import Need, as_json
+from maquette.session.question import Goal, as_json
 from maquette.session.record import Record
 
 Values = NDArray[np.float64]
@@ -41,7 +41,7 @@ MAX_GUARDS = 16  # of one session, over all restarts
 STALE = 2  # the model is fitted again when there are so many times as many charges
 
 
-class Guardian:
+class GuardPolicy:
     """Keeps the regret, arms guards, and lets them test the model's answers."""
 
     def __init__(self, record: Record, widths: Widths, tolerance: float, *, never: bool) -> None:
@@ -116,21 +116,21 @@ class Guardian:
             return
         self._tests = self._regret = 0
 
-    def vouch(self, need: Need, model: Model, rows: float) -> bool:
-        """Let the guard test the model's answer to a need; True if it may be given as it is."""
-        if self._guard is None or need.signed or need.marginal.cells > MAX_TESTED:
+    def accept(self, goal: Goal, model: Model, rows: float) -> bool:
+        """Let the guard test the model's answer to a goal; True if it may be given as it is."""
+        if self._guard is None or goal.signed or goal.marginal.cells > MAX_TESTED:
             return False
-        values = np.rint(guessed(need, model, rows))
+        values = np.rint(guessed(goal, model, rows))
         promise = {
             "tolerance": self._tolerance,
             "beta": self._widths.beta,
             "simultaneous": self._widths.simultaneous,
         }
-        note = {"need": as_json(need.marginal), "values": values.tolist(), **promise}
-        name = hashlib.sha256(json.dumps([need.key, values.tolist()]).encode()).hexdigest()
+        note = {"need": as_json(goal.marginal), "values": values.tolist(), **promise}
+        name = hashlib.sha256(json.dumps([goal.key, values.tolist()]).encode()).hexdigest()
         try:
             tested = self._guard.test(
-                need.marginal, values, request=f"{self._record.name}:test:{self._number}:{name}", note=note
+                goal.marginal, values, request=f"{self._record.name}:test:{self._number}:{name}", note=note
             )
         except GuardSealed:
             self._guard = None
@@ -142,13 +142,13 @@ class Guardian:
             self._guard = None
         if tested.above:
             return False
-        self._record.vouch(need, note)
+        self._record.accept(goal, note)
         return True
 
 
-def guessed(need: Need, model: Model, rows: float) -> Values:
-    """The model's numbers for every cell of a need's marginal, in counts."""
-    marginal = need.marginal
+def guessed(goal: Goal, model: Model, rows: float) -> Values:
+    """The model's numbers for every cell of a goal's marginal, in counts."""
+    marginal = goal.marginal
     if all(isinstance(axis, str) for axis in marginal.axes) and not marginal.weight.columns:
         whole = marginal.weight.bounds[1]
         return model.marginal(marginal.names) * (rows * whole)
