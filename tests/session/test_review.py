@@ -47,14 +47,14 @@ def curator(seed: int = 0, ledger: Path | None = None, budget: mq.Budget = BUDGE
     return mq.Curator(TABLE, budget, noise=SeededNoise(seed), ledger=ledger)
 
 
-def test_what_a_loose_guard_vouched_for_is_no_promise_of_a_strict_session() -> None:
+def test_what_a_loose_guard_accepted_is_no_promise_of_a_strict_session() -> None:
     guarded = 0
     for seed in range(40):
         with curator(seed) as keeper:
             loose = mq.online(keeper, alpha=0.05, beta=0.9, simultaneous=False, rows=ROWS, name="x")
             loose._policy._arm()
             off = 1.2 * loose.tolerance  # further than either session promises
-            guarded += loose._policy.vouch(BOTH, Says((TRUE + off) / ROWS), ROWS)
+            guarded += loose._policy.accept(BOTH, Says((TRUE + off) / ROWS), ROWS)
             strict = mq.online(keeper, alpha=0.05, beta=1e-6, simultaneous=True, rows=ROWS, name="x")
             answer = strict.ask("a AND b")
             assert answer.source == "measured"
@@ -64,11 +64,11 @@ def test_what_a_loose_guard_vouched_for_is_no_promise_of_a_strict_session() -> N
     assert guarded > 0, "the loose guard never let the wrong answer pass, so nothing was tried"
 
 
-def test_what_a_guard_vouched_for_is_promised_by_a_session_that_asks_no_more() -> None:
+def test_what_a_guard_accepted_is_promised_by_a_session_that_asks_no_more() -> None:
     with curator(budget=mq.Budget(epsilon=50.0, delta=1e-9)) as keeper:
         session = mq.online(keeper, alpha=0.05, rows=ROWS, name="x")
         session._policy._arm()
-        assert session._policy.vouch(BOTH, Says(TRUE / ROWS), ROWS)
+        assert session._policy.accept(BOTH, Says(TRUE / ROWS), ROWS)
         again = mq.online(keeper, alpha=0.06, beta=0.1, rows=ROWS, name="x")
         answers = [one.ask("a AND b") for one in (session, again)]
         assert [(one.count, one.guarantee is not None) for one in answers] == [(TRUE, True)] * 2
@@ -150,10 +150,10 @@ def test_two_sessions_of_one_name_have_a_guard_each() -> None:
         one._policy._arm()
         two._policy._arm()
         for session in (two, one, two):  # no test is taken for one of the other guard
-            assert session._policy.vouch(BOTH, Says(TRUE / ROWS), ROWS)
-        assert not one._policy.vouch(BOTH, Says(0.9), ROWS)  # far off: this guard is used up,
+            assert session._policy.accept(BOTH, Says(TRUE / ROWS), ROWS)
+        assert not one._policy.accept(BOTH, Says(0.9), ROWS)  # far off: this guard is used up,
         assert one._policy._guard is None
-        assert two._policy.vouch(BOTH, Says(TRUE / ROWS), ROWS)  # the other is not
+        assert two._policy.accept(BOTH, Says(TRUE / ROWS), ROWS)  # the other is not
 
 
 def test_a_session_of_one_histogram_costs_little_more_than_the_histogram() -> None:

@@ -121,8 +121,8 @@ def check_deadline(deadline: object, max_rows: object) -> None:
         if max_rows is None:
             raise QueryError(
                 'deadline="auto" is computed from declared numbers and none was declared',
-                expected="Curator(..., max_rows=...), a public number of rows that the table will not exceed, or a deadline "
-                "in seconds",
+                expected="Curator(..., max_rows=...), a public number of rows that the table will not exceed, or a "
+                "deadline in seconds",
             )
     elif deadline is not None:
         number = isinstance(deadline, int | float) and not isinstance(deadline, bool)
