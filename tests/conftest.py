@@ -3,14 +3,32 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Generator
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from maquette.errors import MaquetteError
+
 settings.register_profile("steady", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("steady")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _parts_of_messages() -> Generator[None]:
+    """Whatever error a test meets: what was expected is a field of it, not a part of what happened."""
+    make = MaquetteError.__init__
+
+    def checked(self: MaquetteError, happened: str, *, expected: str | None = None, advice: str | None = None) -> None:
+        assert not re.search(r"(^|[;:.] )expected ", happened), f"pass expected= instead: {happened}"
+        assert not re.match(r"(expected|got) ", advice or ""), f"not an advice: {advice}"
+        make(self, happened, expected=expected, advice=advice)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MaquetteError, "__init__", checked)
+        yield
 
 
 @pytest.hookimpl(wrapper=True)

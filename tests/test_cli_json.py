@@ -82,7 +82,7 @@ TROUBLE: dict[str, tuple[tuple[str, ...], int, str, dict[str, str]]] = {
         ("release", *TABLE, *BUDGET, "--out", "nowhere/people.maq"),
         1,
         "data",
-        {"happened": "there is no folder 'nowhere'", "what_to_do": "create it"},
+        {"happened": "there is no folder 'nowhere'", "advice": "create it"},
     ),
     "an option left out": (("release", "people.csv"), 2, "usage", {"happened": "Missing option '--schema'"}),
     "an option that is none": (("plan", "--row", "3"), 2, "usage", {"message": "--row"}),
@@ -108,7 +108,7 @@ def test_trouble_is_one_object_with_its_exit_code(mistake: str, program: Program
     arguments, code, name, parts = TROUBLE[mistake]
     ended, out, (told,) = program.run(*arguments)
     assert (ended, out) == (code, "")
-    assert set(told) >= {"error", "message", "happened", "expected", "what_to_do", "exit_code"}
+    assert set(told) >= {"error", "message", "happened", "expected", "advice", "exit_code"}
     assert told["exit_code"] == code
     assert told["error"].startswith(name)
     for part, helpful in parts.items():
@@ -124,7 +124,7 @@ def test_numbers_of_a_refusal_need_not_be_read_from_words(program: Program) -> N
     assert told["counts"] == {"city": 1, "smoker": 1}
     program.ok("release", *TABLE, *BUDGET, "--out", "people.maq")
     _, _, (told,) = program.run("ask", "people.maq", "SELECT count(*) FROM people WHERE agee > 3")
-    assert (told["line"], told["what_to_do"]) == (1, "did you mean age?")
+    assert (told["line"], told["advice"]) == (1, "did you mean age?")
 
 
 def test_a_warning_is_an_object_too(program: Program) -> None:
@@ -154,7 +154,7 @@ def test_a_session_speaks_one_line_for_one_line(program: Program) -> None:
     code, out, (told,) = program.run(*session, typed=typed)
     columns, budget, outlook, explained, answer, words = map(json.loads, out.splitlines())
     assert code == 1
-    assert (told["error"], told["what_to_do"]) == ("query", "columns are age, smoker, city")
+    assert (told["error"], told["advice"]) == ("query", "columns are age, smoker, city")
     assert columns["columns"][0] == {"name": "age", "kind": "integer", "levels": 8}
     assert budget["remaining"]["epsilon"] > 0
     assert outlook["outlook"]
@@ -166,7 +166,7 @@ def test_a_session_speaks_one_line_for_one_line(program: Program) -> None:
 def test_a_scale_that_is_public_makes_a_hopeless_session_free(program: Program) -> None:
     code, out, (told,) = program.run("online", *TABLE, "--epsilon", "0.01", "--alpha", "0.001", "--rows", "4000")
     assert (code, out) == (1, "") or (code, out) == (3, "")
-    assert told["what_to_do"]
+    assert told["advice"]
     assert program.ok("budget", "people.ledger")["spent"]["epsilon"] == 0
 
 
@@ -189,4 +189,4 @@ def test_the_demo_says_where_everything_is(program: Program, monkeypatch: pytest
     assert (made["rows"], "report" in made) == (20_000, False)
     assert program.ok("verify", made["release"], "--ledger", made["ledger"])["charges"] > 0
     code, _, (told,) = program.run("demo", "--rows", "20000", "--out", "story")
-    assert (code, told["what_to_do"]) == (1, "give a new folder, or delete that one")
+    assert (code, told["advice"]) == (1, "give a new folder, or delete that one")

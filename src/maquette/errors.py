@@ -104,10 +104,13 @@ class QueryError(MaquetteError):
         line: int | None = None,
         column: int | None = None,
     ) -> None:
-        where = "" if line is None else f"line {line}, column {column}: "
-        super().__init__(where + happened, expected=expected, advice=advice)
+        super().__init__(happened, expected=expected, advice=advice)
         self.line = line
         self.column = column
+
+    def __str__(self) -> str:
+        place = "" if self.line is None else f"line {self.line}, column {self.column}: "
+        return place + super().__str__()
 
 
 class BudgetError(MaquetteError):

@@ -34,13 +34,13 @@ def tell_error(error: MaquetteError, as_json: bool) -> None:
 
 def tell_usage(message: str, code: int) -> None:
     """Say what was typed wrong, to a program."""
-    tell_json({"error": "usage", "message": message, "exit_code": code})
+    tell_json({"error": "usage", "message": message, **_parts(message), "exit_code": code})
 
 
 def tell_interrupt(what: str, as_json: bool) -> None:
     """Say what an interrupt left behind."""
     if as_json:
-        tell_json({"error": "interrupted", "message": what, "exit_code": INTERRUPTED})
+        tell_json({"error": "interrupted", "message": what, **_parts(what), "exit_code": INTERRUPTED})
     else:
         typer.echo(f"interrupted: {what}", err=True)
 
@@ -71,11 +71,13 @@ def _facts(error: MaquetteError) -> dict[str, object]:
     return {
         "error": error.code,
         "message": str(error),
-        "happened": error.happened,
-        "expected": error.expected,
-        "advice": error.advice,
+        **_parts(error.happened, error.expected, error.advice),
         "exit_code": exit_code(error),
     }
+
+
+def _parts(happened: str, expected: str | None = None, advice: str | None = None) -> dict[str, object]:
+    return {"happened": happened, "expected": expected, "advice": advice}
 
 
 def _numbers(error: MaquetteError) -> dict[str, object]:

@@ -214,8 +214,8 @@ class Compiler:
         matrices = [_integers(matrix, "a matrix of contrasts", (None, None)) for matrix in form.matrices]
         if [matrix.shape[1] for matrix in matrices] != list(table.shape):
             raise QueryError(
-                f"contrasts need one matrix for each axis, with one column for each level: expected {table.shape} "
-                f"columns, got {tuple(matrix.shape[1] for matrix in matrices)}"
+                f"contrasts have matrices of {tuple(matrix.shape[1] for matrix in matrices)} columns",
+                expected=f"one matrix for each axis, with one column for each level: {table.shape}",
             )
         if any(int(m.min(initial=0)) < -LARGEST or int(m.max(initial=0)) > LARGEST for m in matrices):
             raise QueryError(f"an entry of these contrasts exceeds {LARGEST:,}", advice="use coarser matrices")
@@ -285,7 +285,9 @@ class Compiler:
                     return self._everyone
                 _refuse_inexact(terms)
                 return LinearQuery(self.schema, terms)
-        raise QueryError(f"a weight is Products or Points of maquette.query.forms, got {type(weight).__name__}")
+        raise QueryError(
+            f"the weight is of type {type(weight).__name__}", expected="Products or Points of maquette.query.forms"
+        )
 
     def _term(self, coefficient: float, factors: Any) -> Term:
         own: dict[int, Floats] = {}
@@ -294,7 +296,10 @@ class Compiler:
             position, values = self.schema.position(column), _floats(factor)
             size = self.schema.columns[position].size
             if values.shape != (size,):
-                raise QueryError(f"column {column!r} has {size} levels, got a factor of shape {values.shape}")
+                raise QueryError(
+                    f"column {column!r}: got a factor of shape {values.shape}",
+                    expected=f"one number for each of its {size} levels",
+                )
             own[position] = values
         number = float(coefficient)
         if not math.isfinite(number):
@@ -405,7 +410,7 @@ def _names(names: Sequence[Any]) -> tuple[str, ...]:
     """Column names as plain texts."""
     texts = (names,) if isinstance(names, str) else tuple(names)
     if isinstance(names, str) or not all(isinstance(name, str) for name in texts):
-        raise QueryError(f"expected a list of column names, got {names!r}")
+        raise QueryError(f"got {names!r}", expected="a list of column names")
     return tuple(map(str.__str__, texts))
 
 
@@ -423,9 +428,9 @@ def _integers(values: Any, what: str, shape: tuple[int | None, ...]) -> Integers
     with np.errstate(invalid="ignore"):
         own = read if read.dtype == np.int64 else _array(read, np.int64)
     if read.dtype.kind not in "biuf" or read.ndim != len(shape) or not np.array_equal(own, read):
-        raise QueryError(f"{what}: expected whole numbers with {len(shape)} axes, got {read.dtype} with {read.ndim}")
+        raise QueryError(f"{what}: got {read.dtype} with {read.ndim}", expected=f"whole numbers with {len(shape)} axes")
     if any(wanted not in (None, got) for wanted, got in zip(shape, own.shape, strict=True)):
-        raise QueryError(f"{what}: expected shape {shape}, got {own.shape}")
+        raise QueryError(f"{what}: got shape {own.shape}", expected=f"shape {shape}")
     return own
 
 
@@ -434,4 +439,4 @@ def _array(values: Any, dtype: Any) -> NDArray[Any]:
     try:
         return plain.array(values, dtype)
     except (TypeError, ValueError, OverflowError):
-        raise QueryError(f"expected an array of numbers, got {type(values).__name__}") from None
+        raise QueryError(f"got {type(values).__name__}", expected="an array of numbers") from None

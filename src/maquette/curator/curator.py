@@ -334,7 +334,10 @@ class Curator(Intake):
         table = plain.array(candidates)
         total = sum(m.cells for m in marginals)
         if table.ndim != 2 or table.shape[1] != total or not len(table):
-            raise QueryError(f"expected candidates x {total} answers (all cells of all questions), got {table.shape}")
+            raise QueryError(
+                f"got answers of shape {table.shape}",
+                expected=f"candidates x {total} answers (all cells of all questions)",
+            )
         rounded = rounded_to(table, grid)
         check_reach(max(reach(m) * (grid // m.grid) for m in marginals) + int(np.abs(rounded).max()), 1)
         sensitivity = max(self.relation.one_cell(m) * (grid // m.grid) for m in marginals)

@@ -141,7 +141,8 @@ class Guard:
         public = plain.array(answer)
         if public.shape != m.shape or not np.isfinite(public).all() or (np.abs(public) > MAX_THRESHOLD).any():
             raise QueryError(
-                f"the public answer must be finite, in counts, of shape {m.shape}", advice=f"got {public.shape}"
+                f"the public answer has shape {public.shape}, or is not finite",
+                expected=f"finite counts of shape {m.shape}",
             )
         numeric = self._vector.settings.answer is not None
         if numeric and m.cells != 1:

@@ -59,9 +59,9 @@ class Intake:
         max_rows: int | None,
     ) -> None:
         if not isinstance(table, PrivateTable):
-            raise QueryError(f"a curator keeps a table made by open_table, got {type(table).__name__}")
+            raise QueryError(f"the table is of type {type(table).__name__}", expected="a table made by open_table")
         if not isinstance(budget, Budget):
-            raise BudgetError(f"a curator needs a Budget, such as Budget(epsilon=1.0), got {budget!r}")
+            raise BudgetError(f"the budget is {budget!r}", expected="a Budget, such as Budget(epsilon=1.0)")
         check_deadline(deadline, max_rows)
         self._engine = engine_of(table)
         self._noise: NoiseSource = ExactNoise() if noise is None else noise
@@ -108,7 +108,9 @@ class Intake:
     def _asked(self, questions: Sequence[Question]) -> list[Asked]:
         """Questions as the caller sees them, each with a form."""
         if isinstance(questions, str | LinearQuery) or hasattr(questions, "form") or not len(questions):
-            raise QueryError("expected a non-empty list of questions (columns, linear queries or marginals)")
+            raise QueryError(
+                "there is no question", expected="a non-empty list of columns, linear queries or marginals"
+            )
         return [asked_of(self.schema, question) for question in questions]
 
     def _compiled(self, questions: Sequence[Question]) -> list[Compiled]:
@@ -120,7 +122,7 @@ class Intake:
     def _public(self, marginals: Sequence[Compiled], answers: Sequence[ArrayLike]) -> Arrays:
         if len(answers) != len(marginals):
             raise QueryError(
-                f"expected one public answer per question: {len(marginals)} questions, {len(answers)} answers"
+                f"got {len(answers)} public answers to {len(marginals)} questions", expected="one for each"
             )
         rounded = []
         for m, answer in zip(marginals, answers, strict=True):
@@ -145,7 +147,7 @@ class Intake:
         if shares is None:
             weights = [Fraction(1)] * parts
         elif len(shares) != parts or not all(0 < share < np.inf for share in shares):
-            raise BudgetError(f"expected {parts} positive shares, one per question, got {shares!r}")
+            raise BudgetError(f"got {shares!r}", expected=f"{parts} positive shares, one per question")
         else:
             weights = [Fraction(plain.number(share, "a share")) for share in shares]
         total = sum(weights)

@@ -99,8 +99,8 @@ class LazyGuard:
             raise
         except (RequestBusy, RequestConflict, RequestLost):
             raise BudgetError(
-                "this ledger has opened its lazy guard before, and that guard took all of the delta: expected one lazy "
-                "guard for the life of a ledger",
+                "this ledger has opened its lazy guard before, and that guard took all of the delta",
+                expected="one lazy guard for the life of a ledger",
                 advice="Nothing was charged; ask with measure, or open a plain guard",
             ) from None
         return cls(

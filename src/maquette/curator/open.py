@@ -81,9 +81,13 @@ def open_table(
 
 def _check_declared(schema: Schema, privacy_unit: str | None, max_contributions: int, missing: Sequence[str]) -> None:
     if not isinstance(schema, Schema):
-        raise SchemaError(f"expected a Schema, got {type(schema).__name__}", advice="load one with Schema.load(path)")
+        raise SchemaError(
+            f"the schema is of type {type(schema).__name__}",
+            expected="a Schema",
+            advice="load one with Schema.load(path)",
+        )
     if type(max_contributions) is not int or max_contributions < 1:
-        raise SchemaError(f"max_contributions must be a whole number from 1 on, got {max_contributions!r}")
+        raise SchemaError(f"max_contributions is {max_contributions!r}", expected="a whole number from 1 on")
     if privacy_unit is None and max_contributions != 1:
         raise SchemaError(
             f"max_contributions is {max_contributions} but there is no privacy_unit, so each row is its own unit",
@@ -91,7 +95,7 @@ def _check_declared(schema: Schema, privacy_unit: str | None, max_contributions:
         )
     texts = isinstance(missing, Sequence) and not isinstance(missing, str)
     if not (texts and all(isinstance(text, str) for text in missing)):
-        raise SchemaError(f"missing must be a list of texts, such as missing=['?'], got {missing!r}")
+        raise SchemaError(f"missing is {missing!r}", expected="a list of texts, such as missing=['?']")
     if schema.guessed:
         warnings.warn(
             "this schema was drafted by reading data: its bounds and levels are not private. Review them, then delete "

@@ -79,8 +79,8 @@ def check_columns(needed: Sequence[str], present: Sequence[str]) -> None:
         nearest = "; ".join(f"{name!r} is near {close[0]!r}" for name, close in hints if close)
         raise UnreadableSource(
             f"the source lacks {', '.join(map(repr, missing))}; it has {', '.join(map(repr, present)) or 'no columns'}"
-            + (f" ({nearest})" if nearest else "")
-            + ". Rename columns in the schema or in the source"
+            + (f" ({nearest})" if nearest else ""),
+            advice="Rename columns in the schema or in the source",
         )
 
 
@@ -107,13 +107,13 @@ def _files(engine: duckdb.DuckDBPyConnection, pattern: str, needed: Sequence[str
     paths = [pattern] if Path(pattern).is_file() else sorted(glob.glob(pattern, recursive=True))
     paths = [path for path in paths if Path(path).is_file()]
     if not paths:
-        raise UnreadableSource(f"no file matches {pattern!r}", expected=f"{_KINDS}")
+        raise UnreadableSource(f"no file matches {pattern!r}", expected=_KINDS)
     suffixes = {Path(path.removesuffix(".gz")).suffix.lower() for path in paths}
     if suffixes <= set(_PARQUET):
         return _parquet(engine, paths)
     if suffixes <= set(_CSV):
         return _csv(engine, paths, needed, delimiter)
-    raise UnreadableSource(f"{pattern!r} is neither CSV nor Parquet by its name", expected=f"{_KINDS}")
+    raise UnreadableSource(f"{pattern!r} is neither CSV nor Parquet by its name", expected=_KINDS)
 
 
 def _parquet(engine: duckdb.DuckDBPyConnection, paths: list[str]) -> Source:
@@ -162,7 +162,7 @@ def _check_header(needed: Sequence[str], header: Sequence[str], path: str) -> No
         hint = "does it have a header? Names must agree, in upper and lower case too"
         if len(header) == 1 and (likely := [mark for mark in DELIMITERS if mark in header[0]]):
             hint = f"is the delimiter {likely[0]!r}? pass delimiter={likely[0]!r}"
-        raise UnreadableSource(f"none of the schema's columns is in the first line of {path!r}", advice=f"{hint}")
+        raise UnreadableSource(f"none of the schema's columns is in the first line of {path!r}", advice=hint)
     check_columns(needed, header)
 
 
@@ -179,7 +179,7 @@ def _frame(engine: duckdb.DuckDBPyConnection, source: Any, needed: Sequence[str]
         check_columns(needed, column_names(source))
         table = as_arrow(source, needed)
     if table is None:
-        raise UnreadableSource(f"cannot read rows from {type(source).__name__}", expected=f"{_KINDS}")
+        raise UnreadableSource(f"cannot read rows from {type(source).__name__}", expected=_KINDS)
     chosen = table.select(list(needed)).rename_columns([f"c{i}" for i in range(len(needed))])
     return Source(engine.from_arrow(chosen), needed)
 

@@ -87,5 +87,7 @@ def engine_of(table: PrivateTable) -> Engine:
     """The engine behind a handle. Only `curator/` may call it."""
     engine = _engines.get(table) if isinstance(table, PrivateTable) else None
     if engine is None:
-        raise DataError(f"expected a table made by open_table in this process, got {type(table).__name__}")
+        raise DataError(
+            f"the table is of type {type(table).__name__}", expected="a table made by open_table in this process"
+        )
     return engine

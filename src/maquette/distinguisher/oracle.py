@@ -42,7 +42,10 @@ def best_query(
         raise QueryError(f"how is {how!r}", expected='"solver" or "enumerate"')
     for records, weights in (table, model):
         if records.shape != (len(weights), len(schema)):
-            raise QueryError(f"expected {len(weights)} encoded records of {len(schema)} columns, got {records.shape}")
+            raise QueryError(
+                f"got records of shape {records.shape}",
+                expected=f"{len(weights)} encoded records of {len(schema)} columns",
+            )
     listed = np.concatenate([table[0], model[0]])
     different, place = np.unique(listed, axis=0, return_inverse=True)
     net = np.zeros(len(different))

@@ -44,7 +44,9 @@ def widest_conjunction(
     if not 1 <= literals <= len(schema):
         raise QueryError(f"literals is {literals}", expected=f"1 to {len(schema)}, one for each column at most")
     if records.shape != (len(weights), len(schema)):
-        raise QueryError(f"expected {len(weights)} encoded records of {len(schema)} columns, got {records.shape}")
+        raise QueryError(
+            f"got records of shape {records.shape}", expected=f"{len(weights)} encoded records of {len(schema)} columns"
+        )
     above = _solve(schema, records, weights, literals, seconds)
     below = _solve(schema, records, -weights, literals, seconds)
     return above if above.gap >= below.gap else replace(below, gap=-below.gap)

@@ -50,8 +50,8 @@ class Accuracy:
         right = np.asarray(predicted == truth, dtype=np.bool_)
         if _numeric(predicted) != _numeric(truth) and not right.any():
             raise Unfit(
-                "no prediction is right, and of the predictions and the target one is numbers and the other is not; "
-                "fit the model to the labels that the rows have"
+                "no prediction is right, and of the predictions and the target one is numbers and the other is not",
+                advice="fit the model to the labels that the rows have",
             )
         return right
 
@@ -123,8 +123,9 @@ def _one_each(truth: NDArray[Any], predicted: NDArray[Any]) -> None:
     # Told apart here, as numpy would compare every prediction with every label where one of them is a column.
     if truth.ndim != 1 or predicted.shape != truth.shape:
         raise Unfit(
-            "expected one prediction and one label for each row, each in one dimension; of predict_proba take a "
-            "column, as in [:, 1], and give y as one column without a second dimension"
+            "the predictions or the labels are not one for each row",
+            expected="one prediction and one label for each row, each in one dimension",
+            advice="of predict_proba take a column, as in [:, 1], and give y as one column without a second dimension",
         )
 
 
@@ -133,13 +134,13 @@ def _suited(truth: NDArray[Any], predicted: NDArray[Any], *, probability: bool) 
     _one_each(truth, predicted)
     if not (_numeric(truth) and _numeric(predicted)):
         raise Unfit(
-            "a loss needs numbers, and the target or the predictions are something else; say 0 and 1 for two classes, "
-            "or ask for accuracy_of(model)"
+            "a loss needs numbers, and the target or the predictions are something else",
+            advice="say 0 and 1 for two classes, or ask for accuracy_of(model)",
         )
     if probability and (predicted.min(initial=0.0) < 0.0 or predicted.max(initial=1.0) > 1.0):
         raise Unfit(
-            'a prediction is outside [0, 1], and the loss "log" needs the probability of class 1; pass a function such '
-            "as lambda inputs: model.predict_proba(inputs)[:, 1]"
+            'a prediction is outside [0, 1], and the loss "log" needs the probability of class 1',
+            advice="pass a function such as lambda inputs: model.predict_proba(inputs)[:, 1]",
         )
     return truth.astype(np.float64)
 
@@ -153,17 +154,20 @@ def check_form(rows: Any, target: Target | None, features: Features | None) -> N
     """Refuse columns that rows of this form do not have. The form is public, so this reads no row."""
     if isinstance(rows, tuple):
         if len(rows) != 2:
-            raise Misused(f"the rows are a tuple of {len(rows)} arrays; expected two, as in (X, y)")
+            raise Misused(f"the rows are a tuple of {len(rows)} arrays", expected="two, as in (X, y)")
         if features is not None:
             if not isinstance(rows[0], np.ndarray) or rows[0].ndim != 2:
-                raise Misused("features= chooses columns, and X is no array with two dimensions; leave it out")
+                raise Misused("features= chooses columns, and X is no array with two dimensions", advice="leave it out")
             _numbers(features, rows[0].shape[1])
     elif isinstance(rows, np.ndarray):
         if rows.ndim != 2 or isinstance(target, str):
-            raise Misused("an array of rows has a number for each column, not a name; expected two dimensions")
+            raise Misused(
+                f"the rows are an array of {rows.ndim} dimensions and the target is {target!r}",
+                expected="two dimensions, and the number of a column",
+            )
         _numbers([*([] if target is None else [target]), *(features or ())], rows.shape[1])
     elif target is None:
-        raise Misused("say target=, the name of the column to predict")
+        raise Misused("the target is not named", advice="say target=, the name of the column to predict")
     elif isinstance(rows, Mapping):
         _known(rows, target, features)
     else:
@@ -200,7 +204,7 @@ def _known(columns: Iterable[str], target: Target, features: Features | None) ->
         if name not in names:
             close = nearest(name, names)
             hint = f"did you mean {' or '.join(close)}?" if close else f"columns are {', '.join(names)}"
-            raise Misused(f"the rows have no column {name!r}; {hint}")
+            raise Misused(f"the rows have no column {name!r}", advice=hint)
 
 
 def _numbers(columns: Sequence[Target], width: int) -> list[int]:
@@ -208,6 +212,8 @@ def _numbers(columns: Sequence[Target], width: int) -> list[int]:
     for column in columns:
         if isinstance(column, str) or not -width <= column < width:
             raise Misused(
-                f"the array has no column {column!r}; expected a number from 0 to {width - 1}. Nothing was recorded"
+                f"the array has no column {column!r}",
+                expected=f"a number from 0 to {width - 1}",
+                advice="Nothing was recorded",
             )
     return [int(column) for column in columns]

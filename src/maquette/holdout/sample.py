@@ -56,7 +56,7 @@ class Sample:
         """The rows as codes of the schema, encoded once."""
         if self._records is None or self._records[0] != schema:
             if isinstance(self._rows, np.ndarray | tuple):
-                raise SchemaError("a schema needs columns with names: give a mapping of columns or a data frame")
+                raise SchemaError("a schema needs columns with names", advice="give a mapping of columns or a data frame")
             self._records = schema, schema.encode(self._rows)
         return self._records[1]
 
@@ -89,12 +89,12 @@ def _kept(data: Any, what: str) -> tuple[Any, int]:
     try:
         return data, len(nw.from_native(data, eager_only=True))
     except TypeError:
-        raise UnreadableSource(f"cannot use {type(data).__name__} as {what}", expected=f"{_KINDS}") from None
+        raise UnreadableSource(f"cannot use {type(data).__name__} as {what}", expected=_KINDS) from None
 
 
 def _array(array: NDArray[Any], what: str) -> NDArray[Any]:
     if array.ndim == 0:
-        raise UnreadableSource(f"{what} holds a single number", expected=f"{_KINDS}")
+        raise UnreadableSource(f"{what} holds a single number", expected=_KINDS)
     kept = array.copy()
     kept.setflags(write=False)
     return kept

@@ -68,6 +68,6 @@ def reusable_score(
     """
     if not isinstance(holdout, Holdout):
         raise QueryError(
-            f"expected a Holdout, got {type(holdout).__name__}", advice="write reusable_score(Holdout(rows, ...))"
+            f"got {type(holdout).__name__}", expected="a Holdout", advice="write reusable_score(Holdout(rows, ...))"
         )
     return ReusableScore(holdout, target=target, features=features, loss=loss, bound=bound)

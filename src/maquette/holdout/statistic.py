@@ -21,6 +21,8 @@ from maquette.holdout.sample import Sample
 from maquette.query import Expression, LinearQuery, where
 from maquette.schema import Schema
 
+_UNRECORDED = "Nothing was recorded"
+
 Statistic: TypeAlias = Callable[[Any], Any] | str | Expression | LinearQuery
 
 
@@ -66,8 +68,8 @@ class Asked:
         if isinstance(statistic, str | Expression | LinearQuery):
             if schema is None:
                 raise QueryError(
-                    "a condition needs a schema to be read by: pass Holdout(..., schema=...), or ask with a function "
-                    "from the rows to one number per row"
+                    "a condition needs a schema to be read by",
+                    advice="pass Holdout(..., schema=...), or ask with a function from the rows to one number per row",
                 )
             query = statistic if isinstance(statistic, LinearQuery) else where(schema, statistic)
             if query.schema != schema:
@@ -150,14 +152,14 @@ class Asked:
         except Misused:
             raise
         except Unfit as error:
-            problem = str(error)
+            problem = QueryError(error.happened, expected=error.expected, advice=f"{error.advice}. {_UNRECORDED}")
         except Exception as error:
-            problem = (
-                f"the statistic raised {type(error).__name__}; its message is withheld, as it may quote rows. Try the "
-                "statistic by itself on rows that may be looked at"
+            problem = QueryError(
+                f"the statistic raised {type(error).__name__}; its message is withheld, as it may quote rows",
+                advice=f"Try the statistic by itself on rows that may be looked at. {_UNRECORDED}",
             )
         # Raised here, out of the handler, so that no exception in the chain holds the statistic's own message.
-        raise QueryError(f"{problem}", advice="Nothing was recorded")
+        raise problem
 
 
 def refusal(size: int) -> QueryError:
@@ -175,15 +177,17 @@ def _checked(outcome: NDArray[Any], size: int, *, clip: bool) -> Values:
     # Neither the length nor the values found are told: both may depend on the rows.
     if outcome.shape != (size,):
         raise QueryError(
-            f"the statistic must return one number for each of the {size:,} rows, in their order, not their mean and "
-            "not a selection of them",
-            advice="Nothing was recorded",
+            "the statistic did not return one number for each row",
+            expected=f"one number for each of the {size:,} rows, in their order, not their mean and not a selection",
+            advice=_UNRECORDED,
         )
     if outcome.dtype == np.bool_:
         return Values(outcome.copy(), True)
     if outcome.dtype.kind not in "iuf":
         raise QueryError(
-            "the statistic must return booleans or numbers without missing values", advice="Nothing was recorded"
+            "the statistic returned something else than numbers",
+            expected="booleans or numbers without missing values",
+            advice=_UNRECORDED,
         )
     numbers = outcome.astype(np.float64)
     if np.isnan(numbers).any():

@@ -59,11 +59,12 @@ class CutDecomposition:
         least = 1.0 / math.sqrt(self._size)
         if not least * (1 - 1e-12) <= norm <= 1.0:
             raise QueryError(
-                f"norm bounds ||x||_2 / ||x||_1 of the table: expected a number from {least:.3g} to 1 (no table over "
-                f"{schema.size:,} cells can be below), got {norm}"
+                f"norm is {norm}",
+                expected=f"a bound on ||x||_2 / ||x||_1 of the table, from "
+                f"{least:.3g} (the least over {schema.size:,} cells) to 1",
             )
         if area is not None and not area > 0.0:
-            raise QueryError(f"area bounds ||f||^2 of every query: expected a positive number, got {area}")
+            raise QueryError(f"area is {area}", expected="a positive number, a bound on ||f||^2 of every query")
         self.step = step
         self.norm = norm
         self.area = self._size if area is None else min(float(area), self._size)

@@ -268,8 +268,8 @@ class GraphicalModel:
                 values = values.transpose([clique.index(name) for name in known])
             if values.shape != self._potentials[known].shape:
                 raise QueryError(
-                    f"expected a potential of shape {self.schema.shape(clique)} for {', '.join(clique)}, "
-                    f"got {np.shape(table)}"
+                    f"the potential of {', '.join(clique)} has shape {np.shape(table)}",
+                    expected=f"shape {self.schema.shape(clique)}",
                 )
             with np.errstate(invalid="ignore"):
                 total = float(values.sum())  # finite only if all are, and cheaper than looking at each
@@ -301,7 +301,7 @@ def _checked_zeros(schema: Schema, columns: Sequence[str], mask: NDArray[Any]) -
     table = np.asarray(mask)
     if table.dtype != np.bool_ or table.shape != schema.shape(columns):
         raise QueryError(
-            f"zeros over {', '.join(columns)} need a table of true and false of shape {schema.shape(columns)}, "
-            f"got {table.dtype} of shape {table.shape}"
+            f"zeros over {', '.join(columns)}: got {table.dtype} of shape {table.shape}",
+            expected=f"a table of true and false of shape {schema.shape(columns)}",
         )
     return tuple(columns), table

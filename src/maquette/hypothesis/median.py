@@ -140,9 +140,9 @@ def _lower_median(answers: Values) -> Values:
 def _checked(schema: Schema, net: Values) -> Values:
     if net.size > MAX_NET or net.ndim != 2 or net.shape[1] != schema.size or not len(net):
         raise QueryError(
-            f"expected at least one candidate with a mass for each of {schema.size:,} cells, and at most {MAX_NET:,} "
-            "numbers",
-            advice=f"got shape {net.shape}",
+            f"got shape {net.shape}",
+            expected=f"at least one candidate with a mass for each of {schema.size:,} cells, "
+            f"and at most {MAX_NET:,} numbers",
         )
     if not (np.isfinite(net).all() and (net >= 0.0).all() and np.allclose(net.sum(axis=1), 1.0)):
         raise QueryError("every candidate must be a normalised histogram: masses of 0 or more that sum to one")

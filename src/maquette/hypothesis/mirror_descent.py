@@ -79,7 +79,9 @@ class MirrorDescent(VectorModel):
         if psi not in get_args(Potential):
             raise QueryError(f"there is no potential {psi!r}", expected=f"one of {', '.join(get_args(Potential))}")
         if not 1.0 < self.p <= 2.0:
-            raise QueryError(f"p must lie in (1, 2], got {p}; 2 is the Perceptron, near 1 is multiplicative weights")
+            raise QueryError(
+                f"p is {p}", expected="a number in (1, 2]: 2 is the Perceptron, near 1 is multiplicative weights"
+            )
         self._psi = psi
         self._dual = np.zeros(schema.shape(schema.names))
         self._vector = self._mirror()

@@ -44,7 +44,7 @@ class StepRule:
         if self.alpha is not None:
             check_alpha(self.alpha)
         if not 0 < self.floor < 0.5:
-            raise QueryError(f"floor must lie between 0 and 1/2, got {self.floor}; 1/(2n) suits about n rows")
+            raise QueryError(f"floor is {self.floor}", expected="a number between 0 and 1/2; 1/(2n) suits about n rows")
 
     def eta(self, value: float, answer: float, spread: Callable[[], tuple[Values, Values]]) -> float:
         """The exponent for a released value; `spread` gives the query's weights and the mass on each."""
@@ -197,14 +197,14 @@ def bregman_step(weights: Values, masses: Values, value: float, floor: float) ->
 def gap(value: float, answer: float) -> float:
     """How far a released value lies above an answer; a value that is no number is refused."""
     if not math.isfinite(value):
-        raise QueryError(f"the value of an update must be a finite fraction of rows, got {value}")
+        raise QueryError(f"the value of an update is {value}", expected="a finite fraction of rows")
     return value - answer
 
 
 def check_alpha(alpha: float) -> float:
     """An error to correct, as a fraction of rows."""
     if not 0.0 < alpha <= 1.0:
-        raise QueryError("alpha must lie in (0, 1], a fraction of rows", advice=f"got {alpha}")
+        raise QueryError(f"alpha is {alpha}", expected="a number in (0, 1], a fraction of rows")
     return alpha
 
 
@@ -212,7 +212,7 @@ def check_masses(masses: NDArray[np.float64], shape: tuple[int, ...]) -> NDArray
     """Masses of this shape, normalised."""
     masses = np.asarray(masses, dtype=np.float64)
     if masses.shape != shape:
-        raise QueryError(f"expected one mass for each of {shape}, got shape {masses.shape}")
+        raise QueryError(f"got shape {masses.shape}", expected=f"one mass for each of {shape}")
     if not (np.isfinite(masses).all() and masses.min() >= 0.0 < masses.max()):
         raise QueryError("masses must be finite, not negative and not all zero")
     return np.asarray(masses / masses.sum())

@@ -31,7 +31,9 @@ class Perceptron(VectorModel):
         if step not in get_args(PerceptronStep):
             raise QueryError(f"there is no step {step!r}", expected=f"one of {', '.join(get_args(PerceptronStep))}")
         if not 0.0 < norm <= 1.0:
-            raise QueryError(f"norm bounds ||x||_2 / ||x||_1 of the table: expected a number in (0, 1], got {norm}")
+            raise QueryError(
+                f"norm is {norm}", expected="a number in (0, 1], a bound on ||x||_2 / ||x||_1 of the table"
+            )
         self.step = step
         self.norm = norm
         if step == "kaczmarz":

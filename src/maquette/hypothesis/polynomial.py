@@ -70,9 +70,9 @@ class BlockPolynomial:
         self.gamma = _error(self.coefficients, min(k, blocks))
         if not self.gamma < alpha:
             raise QueryError(
-                f"these coefficients err by {self.gamma:.3g} on {k} attributes in {blocks} blocks, so alpha must be "
-                "larger than that",
-                advice=f"got {alpha}",
+                f"alpha is {alpha}, and these coefficients err by {self.gamma:.3g} on {k} attributes in "
+                f"{blocks} blocks",
+                expected="an alpha larger than that error",
             )
         self.weight = _weight(self.coefficients, blocks)
         degree = len(self.coefficients)
@@ -121,7 +121,7 @@ class BlockPolynomial:
         """
         names = tuple(columns)
         if len(set(names)) < len(names) or len(names) > self.k:
-            raise QueryError(f"this model knows disjunctions of at most {self.k} different columns, got {len(names)}")
+            raise QueryError(f"got {len(names)} columns", expected=f"at most {self.k} different ones")
         values = np.ones((2,) * len(names))
         for chosen in itertools.product((0, 1), repeat=len(names)):
             if any(chosen):
@@ -150,8 +150,9 @@ class BlockPolynomial:
             if all(levels):
                 return frozenset(found.columns), complement
         raise QueryError(
-            f"this model answers `a OR b OR ...` of at most {self.k} columns that hold, and the complement of one",
-            advice=f"got {query!r}. For other questions use MultiplicativeWeights",
+            f"this model cannot answer {query!r}",
+            expected=f"`a OR b OR ...` of at most {self.k} columns that hold, or the complement of one",
+            advice="For other questions use MultiplicativeWeights",
         )
 
     def _met(self, asked: frozenset[str]) -> Iterator[tuple[Values, tuple[NDArray[np.intp], ...]]]:
@@ -183,7 +184,7 @@ def _check_sizes(schema: Schema, k: int, blocks: int) -> int:
         )
     for title, given, most in (("k", k, min(MAX_K, len(names))), ("blocks", blocks, len(names))):
         if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= most:
-            raise QueryError(f"{title} must be a whole number from 1 to {most} here, got {given!r}")
+            raise QueryError(f"{title} is {given!r}", expected=f"a whole number from 1 to {most}")
     largest = math.ceil(len(names) / blocks)
     if (features := _features([largest] * blocks, min(k, blocks))) > 2**24:
         raise QueryError(f"{blocks} blocks make {features:,} products, more than {2**24:,}", advice="use fewer blocks")

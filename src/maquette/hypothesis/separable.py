@@ -180,9 +180,7 @@ def _checked(schema: Schema, shares: Mapping[str, float] | None) -> dict[str, fl
     for name in given:
         schema.position(name)
     if not given or not all(math.isfinite(share) and share > 0.0 for share in given.values()):
-        raise QueryError(
-            "shares must be positive numbers for some columns, such as box.shares", advice=f"got {given!r}"
-        )
+        raise QueryError(f"shares are {given!r}", expected="positive numbers for some columns, such as box.shares")
     total = math.fsum(given.values())
     return {name: float(share) / total for name, share in given.items()}
 

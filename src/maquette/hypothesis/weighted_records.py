@@ -104,7 +104,8 @@ def _checked(schema: Schema, records: NDArray[np.integer[Any]]) -> NDArray[np.in
     sizes = np.array(schema.shape(schema.names))
     if records.ndim != 2 or records.shape[1] != len(sizes) or not len(records):
         raise QueryError(
-            f"expected at least one encoded record with {len(sizes)} columns, got an array of shape {records.shape}",
+            f"got an array of shape {records.shape}",
+            expected=f"at least one encoded record with {len(sizes)} columns",
             advice="encode rows with schema.encode",
         )
     if not ((records >= 0) & (records < sizes)).all():

@@ -173,8 +173,8 @@ class AdditiveAccountant(ABC):
         if rho is None and self.per_rho is not None and delta == 0:
             raise BudgetError(
                 f"epsilon {epsilon:g} at delta 0 cannot be promised under {self.currency} accounting, which needs "
-                "delta > 0: set delta well below 1 / rows (such as 1e-9), give rho instead, or use "
-                'accounting="pure".'
+                "delta > 0",
+                advice='set delta well below 1 / rows (such as 1e-9), give rho instead, or use accounting="pure".',
             )
 
 

@@ -73,7 +73,8 @@ class GdpAccountant(AdditiveAccountant):
         if variance < _LEAST_VARIANCE:
             raise BudgetError(
                 f"A discrete Gaussian of variance {float(variance):g} has no proven cost under gdp accounting, which "
-                'needs at least 1/3: use more noise, or Budget(..., accounting="zcdp").'
+                "needs at least 1/3",
+                advice='use more noise, or Budget(..., accounting="zcdp").',
             )
         return sensitivity_squared / (variance * (1 + sqrt_down(1 - 1 / (3 * variance))) / 2)
 

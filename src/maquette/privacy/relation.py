@@ -29,9 +29,9 @@ class Relation:
 
     def __post_init__(self) -> None:
         if self.kind not in ("add-remove", "replace"):
-            raise BudgetError(f'the relation must be "add-remove" or "replace", got {self.kind!r}')
+            raise BudgetError(f"the relation is {self.kind!r}", expected='"add-remove" or "replace"')
         if self.max_contributions < 1:
-            raise BudgetError(f"max_contributions must be at least 1, got {self.max_contributions}")
+            raise BudgetError(f"max_contributions is {self.max_contributions}", expected="1 or more")
 
     @property
     def rows_are_public(self) -> bool:

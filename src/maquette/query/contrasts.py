@@ -40,7 +40,10 @@ class Contrasts:
             matrix.shape[1] != size or not (given.dtype == np.int64 or np.array_equal(matrix, given))
             for matrix, given, size in zip(self.matrices, map(np.asarray, matrices), marginal.shape, strict=True)
         ):
-            raise QueryError(f"expected a whole-number matrix with one column per level for each axis of {marginal!r}")
+            raise QueryError(
+                "the matrices do not fit the marginal",
+                expected=f"a whole-number matrix with one column per level for each axis of {marginal!r}",
+            )
         if any(matrix.min(initial=0) < -LARGEST or matrix.max(initial=0) > LARGEST for matrix in self.matrices):
             raise QueryError(f"an entry of these contrasts exceeds {LARGEST:,}", advice="use coarser matrices")
         for matrix in self.matrices:  # sensitivities are worked out once

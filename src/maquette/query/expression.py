@@ -149,7 +149,7 @@ class Truth(Expression):
         """Equal to one of these."""
         if isinstance(literals, str):
             raise QueryError(
-                f"isin expects a list of values, got the text {literals!r}", advice=f"write isin([{literals!r}])"
+                f"isin got the text {literals!r}", expected="a list of values", advice=f"write isin([{literals!r}])"
             )
         return In(self.column, tuple(plain(literal) for literal in literals))
 
@@ -185,7 +185,8 @@ def where(schema: Schema, question: Expression | str | LinearQuery) -> LinearQue
         return _as_query(schema, _build(schema, question, False, 0))
     if not isinstance(question, LinearQuery):
         raise QueryError(
-            f"expected an expression, text or a linear query, got {type(question).__name__}",
+            f"the question is of type {type(question).__name__}",
+            expected="an expression, text or a linear query",
             advice="write col('age') >= 65 or \"age >= 65\"",
         )
     if question.schema != schema:
@@ -235,7 +236,7 @@ def _condition(value: object) -> Expression:
     if isinstance(value, Expression):
         return value
     raise QueryError(
-        f"& and | join conditions, got {type(value).__name__}",
+        f"& and | join conditions, not {type(value).__name__}",
         advice="put each comparison in parentheses: (col('age') >= 65) & (col('sex') == 'f')",
     )
 

@@ -104,7 +104,8 @@ class LinearQuery:
             weights = np.array(factor, dtype=np.float64)
             if weights.shape != (schema[name].size,):
                 raise QueryError(
-                    f"column {name!r} has {schema[name].size} levels, got weights of shape {weights.shape}"
+                    f"column {name!r}: got weights of shape {weights.shape}",
+                    expected=f"one for each of its {schema[name].size} levels",
                 )
             if not ((weights >= 0) & (weights <= 1)).all():
                 raise QueryError(f"column {name!r}: weights must lie in [0, 1]")

@@ -166,7 +166,7 @@ def marginal_of(schema: Schema, question: Sequence[str] | LinearQuery | Marginal
         return Marginal(schema, (), question)
     if isinstance(question, str):
         raise QueryError(
-            f"expected columns, a query or a marginal, got the text {question!r}", advice="parse it with `where`"
+            f"got the text {question!r}", expected="columns, a query or a marginal", advice="parse it with `where`"
         )
     for name in question:
         schema.position(name)

@@ -269,7 +269,7 @@ class _Prefixes(_Intervals):
 class _Listed(Workload):
     def __init__(self, schema: Schema, questions: Iterable[Expression | str | LinearQuery]) -> None:
         if isinstance(questions, str | Expression | LinearQuery):
-            raise QueryError("expected a list of questions, got one", advice="put it in a list")
+            raise QueryError("got one question", expected="a list of questions", advice="put it in a list")
         self.schema = schema
         self._queries = [where(schema, question) for question in questions]
         if not self._queries:
@@ -300,18 +300,18 @@ def _choices(
 ) -> list[_Choice]:
     names = schema.names if columns is None else _names(schema, columns)
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= len(names):
-        raise QueryError(f"k must be a whole number from 1 to the number of columns, {len(names)}", advice=f"got {k!r}")
+        raise QueryError(f"k is {k!r}", expected=f"a whole number from 1 to the number of columns, {len(names)}")
     return [_Choice(schema, names, j, first) for j in range(1 if up_to else k, k + 1)]
 
 
 def _names(schema: Schema, columns: Sequence[str]) -> tuple[str, ...]:
     if isinstance(columns, str):
-        raise QueryError(f"expected a list of column names, got the text {columns!r}", advice=f"write [{columns!r}]")
+        raise QueryError(f"got the text {columns!r}", expected="a list of column names", advice=f"write [{columns!r}]")
     names = tuple(columns)
     for name in names:
         schema.position(name)
     if not names or len(set(names)) < len(names):
-        raise QueryError("expected different columns, at least one", advice=f"got {', '.join(names) or 'none'}")
+        raise QueryError(f"the columns are {', '.join(names) or 'none'}", expected="different columns, at least one")
     return names
 
 

@@ -64,7 +64,9 @@ def release(
     (2, 10)
     """
     if not isinstance(workload, Workload):
-        raise QueryError(f"expected a workload, such as marginals(schema, k=2), got {type(workload).__name__}")
+        raise QueryError(
+            f"the workload is of type {type(workload).__name__}", expected="a workload, such as marginals(schema, k=2)"
+        )
     if workload.schema != curator.schema:
         raise QueryError("the workload was built for another schema", advice="build it from curator.schema")
     _check(method, settings)

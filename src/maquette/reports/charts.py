@@ -41,7 +41,7 @@ def altair() -> ModuleType:
         import vl_convert  # noqa: F401
     except ImportError as error:
         raise QueryError(
-            f"a report needs the extra 'charts' ({error.name} is missing): pip install 'maquette[charts]'"
+            f"a report needs the extra 'charts' ({error.name} is missing)", advice="pip install 'maquette[charts]'"
         ) from None
     return library  # type: ignore[no-any-return]
 

@@ -160,7 +160,9 @@ def train_on_synthetic(release: Release, truth: TestRows, target: str, *, seed: 
     try:
         from sklearn.ensemble import RandomForestClassifier
     except ImportError:
-        raise QueryError("training on synthetic rows needs scikit-learn: pip install scikit-learn") from None
+        raise QueryError(
+            "training on synthetic rows needs scikit-learn, which is not installed", advice="pip install scikit-learn"
+        ) from None
     if not isinstance(truth, TestRows):
         raise QueryError(
             f"truth is a {type(truth).__name__}", expected="mq.test_data(rows), for rows that are nobody's"

@@ -83,7 +83,8 @@ def subject_of(thing: object, *, confidence: float = 0.95) -> Subject:
         case Session():
             return _session(thing)
     raise QueryError(
-        f"a report is about a Release or a Session, got {type(thing).__name__}",
+        f"a report was asked about {type(thing).__name__}",
+        expected="a Release or a Session",
         advice="make one with mq.release or mq.online, or load one with mq.Release.load",
     )
 

@@ -91,17 +91,17 @@ class Column(ABC):
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name or not writable(self.name):
-            raise SchemaError(f"a column needs a name: expected non-empty text, got {shown(self.name)}")
+            raise SchemaError(f"the name of a column is {shown(self.name)}", expected="non-empty text")
         if not isinstance(self.nullable, bool):
-            raise SchemaError(f"column {self.name!r}: nullable must be true or false, got {shown(self.nullable)}")
+            raise SchemaError(f"column {self.name!r}: nullable is {shown(self.nullable)}", expected="true or false")
         self._check_missing()
 
     def _check_missing(self) -> None:
         listed = isinstance(self.missing, Sequence) and not isinstance(self.missing, str)
         if not listed or not all(isinstance(text, str) and writable(text) for text in self.missing):
             raise SchemaError(
-                f'column {self.name!r}: missing must be a list of texts that mean "no value", such as ["NA"], got '
-                f"{shown(self.missing)}"
+                f"column {self.name!r}: missing is {shown(self.missing)}",
+                expected='a list of texts that mean "no value", such as ["NA"]',
             )
         object.__setattr__(self, "missing", tuple(sorted({text.strip() for text in self.missing})))
         if self.missing and not self.nullable:
@@ -228,8 +228,8 @@ class Column(ABC):
         """The name as one writes it in a question."""
         return self.name if self.name.isidentifier() else identifier(self.name)
 
-    def _refuse(self, problem: str, expected: str) -> QueryError:
-        return QueryError(f"column {self.name!r} ({self.kind}): {problem}", advice=f"{expected}")
+    def _refuse(self, problem: str, advice: str | None = None, *, expected: str | None = None) -> QueryError:
+        return QueryError(f"column {self.name!r} ({self.kind}): {problem}", expected=expected, advice=advice)
 
 
 def encode_columns(columns: Sequence[Column], values: Sequence[object]) -> list[NDArray[np.int32]]:
@@ -306,7 +306,7 @@ class Boolean(Column):
         if comparison not in ("=", "<>"):
             raise self._refuse(f"{comparison} makes no sense", "use = or <>, or the column alone")
         if not isinstance(literal, bool | int) or literal not in (0, 1):
-            raise self._refuse(f"{literal!r} is not a truth value", "expected true or false")
+            raise self._refuse(f"{literal!r} is not a truth value", expected="true or false")
         wanted = int(literal) if comparison == "=" else 1 - int(literal)
         return self._select(wanted, wanted + 1)
 
@@ -389,9 +389,10 @@ class Category(Column):
         text = str(literal)
         if isinstance(literal, bool) or text not in self.values:
             close, more = nearest(text, self.values), ", ..." if len(self.values) > 5 else ""
-            expected = f"expected one of {', '.join(self.values[:5])}{more}"
-            hint = f"did you mean {' or '.join(map(quoted, close))}?" if close else expected
-            raise self._refuse(f"{literal!r} is not a declared level", hint)
+            problem = f"{literal!r} is not a declared level"
+            if close:
+                raise self._refuse(problem, f"did you mean {' or '.join(map(quoted, close))}?")
+            raise self._refuse(problem, expected=f"one of {', '.join(self.values[:5])}{more}")
         level = self.values.index(text)
         equal = self._select(level, level + 1)
         return equal if comparison == "=" else self._select(0, self.known) & ~equal

@@ -52,19 +52,21 @@ class Date(Ordered):
                 object.__setattr__(self, what, _date(getattr(self, what)))
             except (TypeError, ValueError):
                 raise SchemaError(
-                    f"column {self.name!r}: {what} must be a date as YYYY-MM-DD, got {shown(getattr(self, what))}"
+                    f"column {self.name!r}: {what} is {shown(getattr(self, what))}", expected="a date as YYYY-MM-DD"
                 ) from None
         if self.unit not in {**_DAYS, **_MONTHS}:
             raise SchemaError(
-                f"column {self.name!r}: unit must be one of {', '.join({**_DAYS, **_MONTHS})}",
-                advice=f"got {shown(self.unit)}",
+                f"column {self.name!r}: unit is {shown(self.unit)}",
+                expected=f"one of {', '.join({**_DAYS, **_MONTHS})}",
             )
         if self.order not in _WRITTEN:
             raise SchemaError(
-                f"column {self.name!r}: order must be one of {', '.join(_WRITTEN)}", advice=f"got {shown(self.order)}"
+                f"column {self.name!r}: order is {shown(self.order)}", expected=f"one of {', '.join(_WRITTEN)}"
             )
         if _date(self.high) < _date(self.low):
-            raise SchemaError(f"column {self.name!r}: need low <= high, got {self.low} to {self.high}")
+            raise SchemaError(
+                f"column {self.name!r}: low is {self.low} and high is {self.high}", expected="low <= high"
+            )
 
     @property
     def known(self) -> int:
@@ -147,7 +149,7 @@ class Date(Ordered):
         try:
             day = _date(literal)
         except (TypeError, ValueError):
-            raise self._refuse(f"{literal!r} is not a date", "expected a date as 'YYYY-MM-DD'") from None
+            raise self._refuse(f"{literal!r} is not a date", expected="a date as 'YYYY-MM-DD'") from None
         return float((day - _EPOCH).days)
 
     def _after(self, comparison: Comparison, literal: object, point: float) -> float:

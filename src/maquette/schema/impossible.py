@@ -34,7 +34,7 @@ def checked(columns: Sequence[Column], entries: Entry | Iterable[Entry]) -> tupl
     """The entries in one canonical form: columns, labels and entries in the order of the schema, each once."""
     listed = [entries] if isinstance(entries, Mapping) else entries
     if isinstance(listed, str) or not isinstance(listed, Iterable):
-        raise SchemaError(f"impossible must be a list of mappings from columns to labels, got {shown(entries)}")
+        raise SchemaError(f"impossible is {shown(entries)}", expected="a list of mappings from columns to labels")
     known = {column.name: column for column in columns}
     listed = list(listed)
     _refuse_large(known, listed)
@@ -86,19 +86,19 @@ def _entry(known: Mapping[str, Column], entry: object) -> Declared:
     """One entry, with everything that is wrong with it said."""
     if not isinstance(entry, Mapping):
         raise SchemaError(
-            f"an impossible combination maps columns to labels, as in {_example(known)}", advice=f"got {shown(entry)}"
+            f"an impossible combination is {shown(entry)}",
+            expected=f"a mapping from columns to labels, as in {_example(known)}",
         )
     for name in entry:
         if name not in known:
             close = nearest(str(name), known)
             hint = f"did you mean {' or '.join(close)}?" if close else f"columns are {', '.join(known)}"
-            raise SchemaError(
-                f"an impossible combination names the column {name!r}, which is not there", advice=f"{hint}"
-            )
+            raise SchemaError(f"an impossible combination names the column {name!r}, which is not there", advice=hint)
     if len(entry) < 2:
         named = ", ".join(map(repr, entry)) or "no column"
         raise SchemaError(
-            f"an impossible combination needs two or more columns, got {named}",
+            f"an impossible combination is over {named}",
+            expected="two or more columns",
             advice="a level that never occurs by itself is best left out of its column",
         )
     size = math.prod(known[name].size for name in entry)
@@ -120,7 +120,7 @@ def _entry(known: Mapping[str, Column], entry: object) -> Declared:
 def _labels(column: Column, given: object) -> tuple[str, ...]:
     listed = [given] if isinstance(given, str | int) else given
     if isinstance(listed, Mapping) or not isinstance(listed, Iterable):
-        raise SchemaError(f"column {column.name!r}: expected a label or a list of labels, got {shown(given)}")
+        raise SchemaError(f"column {column.name!r}: got {shown(given)}", expected="a label or a list of labels")
     wanted = [_text(label) for label in listed]
     if not wanted:
         raise SchemaError(f"column {column.name!r}: an impossible combination needs at least one label of it")
@@ -130,7 +130,7 @@ def _labels(column: Column, given: object) -> tuple[str, ...]:
             close, more = nearest(label, column.labels), ", ..." if column.size > 5 else ""
             expected = f"labels are {', '.join(column.labels[:5])}{more}"
             hint = f"did you mean {' or '.join(map(repr, close))}?" if close else expected
-            raise SchemaError(f"column {column.name!r}: {label!r} is not the label of a level", advice=f"{hint}")
+            raise SchemaError(f"column {column.name!r}: {label!r} is not the label of a level", advice=hint)
     chosen = frozenset(wanted)
     return tuple(label for label in dict.fromkeys(column.labels) if label in chosen)
 

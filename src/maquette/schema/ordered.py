@@ -135,10 +135,11 @@ class Integer(Numeric):
         for what in ("low", "high", "width"):
             value = getattr(self, what)
             if not isinstance(value, int) or isinstance(value, bool) or abs(value) > EXACT:
-                raise SchemaError(f"column {self.name!r}: {what} must be a whole number, got {shown(value)}")
+                raise SchemaError(f"column {self.name!r}: {what} is {shown(value)}", expected="a whole number")
         if self.high < self.low or self.width < 1:
             raise SchemaError(
-                f"column {self.name!r}: need low <= high and width >= 1, got {self.low}..{self.high} by {self.width}"
+                f"column {self.name!r}: low is {self.low}, high is {self.high} and width is {self.width}",
+                expected="low <= high and width >= 1",
             )
         if self.known > MAX_LEVELS:
             raise SchemaError(
@@ -189,7 +190,7 @@ class Integer(Numeric):
 
     def _point(self, literal: object) -> float:
         if isinstance(literal, bool) or not isinstance(literal, int | float) or literal != literal:  # noqa: PLR0124
-            raise self._refuse(f"{literal!r} is not a number", f"expected {self.low} to {self.high}")
+            raise self._refuse(f"{literal!r} is not a number", expected=f"{self.low} to {self.high}")
         return math.ceil(literal) if math.isfinite(literal) else literal
 
     def _after(self, comparison: Comparison, literal: object, point: float) -> float:
@@ -272,13 +273,13 @@ class Number(Numeric):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.decimal not in (".", ","):
-            raise SchemaError(f'column {self.name!r}: decimal must be "." or ",", got {shown(self.decimal)}')
+            raise SchemaError(f"column {self.name!r}: decimal is {shown(self.decimal)}", expected='"." or ","')
         spaced = (self.low, self.high, self.bins)
         if (self.edges is None) == (None in spaced) or (self.edges is not None and any(s is not None for s in spaced)):
             raise SchemaError(f"column {self.name!r}: give either edges, or low, high and bins")
         if self.edges is None and (type(self.bins) is not int or not 1 <= self.bins <= MAX_BINS):
             raise SchemaError(
-                f"column {self.name!r}: bins must be a whole number from 1 to {MAX_BINS:,}, got {shown(self.bins)}"
+                f"column {self.name!r}: bins is {shown(self.bins)}", expected=f"a whole number from 1 to {MAX_BINS:,}"
             )
         try:
             if self.edges is None:
@@ -354,7 +355,7 @@ class Number(Numeric):
 
     def _point(self, literal: object) -> float:
         if isinstance(literal, bool) or not isinstance(literal, int | float) or literal != literal:  # noqa: PLR0124
-            raise self._refuse(f"{literal!r} is not a number", f"expected {self._show(self._boundaries[0])} or more")
+            raise self._refuse(f"{literal!r} is not a number", expected=f"{self._show(self._boundaries[0])} or more")
         return float(literal)
 
     def _after(self, comparison: Comparison, literal: object, point: float) -> float:

@@ -59,7 +59,7 @@ class Schema:
         if strangers or not self.columns:
             kinds = ", ".join(kind.__name__ for kind in KINDS.values())
             raise SchemaError(
-                f"a schema needs at least one column, each one of {kinds}", advice=f"got {strangers or 'none'}"
+                f"the columns are {strangers or 'none'}", expected=f"at least one column, each one of {kinds}"
             )
         names = [c.name for c in self.columns]
         repeated = sorted({name for name in names if names.count(name) > 1})
@@ -90,13 +90,15 @@ class Schema:
         """Where a column stands; an unknown name is refused with the nearest known ones."""
         if not isinstance(name, str):
             raise QueryError(
-                f"a column is named by a text, got {type(name).__name__}", advice=f"columns are {preview(self.names)}"
+                f"a column is named by {type(name).__name__}",
+                expected="a text",
+                advice=f"columns are {preview(self.names)}",
             )
         if name in self._positions:
             return self._positions[name]
         close = nearest(name, self.names)
         hint = f"did you mean {' or '.join(close)}?" if close else f"columns are {', '.join(self.names)}"
-        raise QueryError(f"there is no column {name!r}", advice=f"{hint}")
+        raise QueryError(f"there is no column {name!r}", advice=hint)
 
     def __getitem__(self, name: str) -> Column:
         return self.columns[self.position(name)]
@@ -241,7 +243,7 @@ def _series(table: object) -> dict[str, Any]:
         frame = nw.from_native(table, eager_only=True)  # type: ignore[call-overload]
     except TypeError:
         raise SchemaError(
-            f"expected an Arrow table, a data frame or a mapping of columns, got {type(table).__name__}"
+            f"got {type(table).__name__}", expected="an Arrow table, a data frame or a mapping of columns"
         ) from None
     return {name: frame.get_column(name) for name in frame.columns}
 

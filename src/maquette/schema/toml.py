@@ -48,7 +48,8 @@ def loads(text: str) -> Schema:
     unknown = set(document) - {"column", "guessed", "impossible"}
     if unknown or not isinstance(document.get("column"), list):
         raise SchemaError(
-            f"a schema file holds [[column]] blocks{f', not {sorted(unknown)}' if unknown else '; found none'}"
+            f"the schema file holds {', '.join(map(repr, sorted(unknown))) if unknown else 'no columns'}",
+            expected="[[column]] blocks",
         )
     columns = [_column(number, block) for number, block in enumerate(document["column"], 1)]
     impossible = document.get("impossible", [])
@@ -59,31 +60,31 @@ def loads(text: str) -> Schema:
 
 def _column(number: int, block: object) -> Column:
     if not isinstance(block, dict):
-        raise SchemaError(f"expected a [[column]] block, got {shown(block)}")
+        raise SchemaError(f"column {number} is {shown(block)}", expected="a [[column]] block")
     if "name" not in block:
         raise SchemaError(f"column {number} has no name", advice="add a line name = '...' to its block")
     settings = dict(block)
     kind = settings.pop("kind", None)
     if not isinstance(kind, str) or kind not in KINDS:
-        raise SchemaError(
-            f"column {block['name']!r}: kind must be one of {', '.join(KINDS)}", advice=f"got {shown(kind)}"
-        )
+        raise SchemaError(f"column {block['name']!r}: kind is {shown(kind)}", expected=f"one of {', '.join(KINDS)}")
+    _check_settings(f"column {block['name']!r} ({kind})", kind, settings)
     try:
-        _check_settings(kind, settings)
         return KINDS[kind](**settings)
     except TypeError as error:
         raise SchemaError(f"column {block['name']!r} ({kind}): {error}") from None
 
 
-def _check_settings(kind: str, settings: dict[str, Any]) -> None:
+def _check_settings(column: str, kind: str, settings: dict[str, Any]) -> None:
     declared = {field.name: field for field in fields(KINDS[kind])}
     for unknown in (setting for setting in settings if setting not in declared):
         close = nearest(unknown, declared)
         hint = f"did you mean {close[0]}?" if close else f"settings are {', '.join(declared)}"
-        raise TypeError(f"unknown setting {unknown!r}; {hint}")
+        raise SchemaError(f"{column}: unknown setting {unknown!r}", advice=hint)
     missing = [name for name, field in declared.items() if field.default is MISSING and name not in settings]
     if missing:
-        raise TypeError(f"needs {' and '.join(missing)}; add a line {missing[0]} = ... to its block")
+        raise SchemaError(
+            f"{column}: needs {' and '.join(missing)}", advice=f"add a line {missing[0]} = ... to its block"
+        )
 
 
 def _key(name: str) -> str:

@@ -112,7 +112,7 @@ def _check(
 ) -> None:
     """Refuse what makes no sense before anything is charged."""
     if not isinstance(curator, Curator):
-        raise QueryError(f"a session needs a Curator, got {type(curator).__name__}")
+        raise QueryError(f"the curator is of type {type(curator).__name__}", expected="a Curator")
     for word, value in (("alpha", alpha), ("beta", beta)):
         if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 < float(value) < 1.0:
             raise QueryError(f"{word} is {value!r}", expected="a number between 0 and 1, such as 0.02")

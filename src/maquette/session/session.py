@@ -138,7 +138,7 @@ class Session:
     ) -> list[Answer | AnswerTable]:
         """Answer several questions for one charge; sharing what they need makes it cheaper than asking one by one."""
         if isinstance(asked, str) or not isinstance(asked, Sequence):
-            raise QueryError("expected a list of questions", advice="ask a single one with `ask`")
+            raise QueryError("got one question", expected="a list of questions", advice="ask a single one with `ask`")
         _check_analyst(analyst)
         questions = [Question.of(self.curator.schema, question) for question in asked]
         with self._lock, self.curator.within(self.deadline):

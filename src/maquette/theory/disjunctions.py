@@ -45,7 +45,10 @@ class Family:
         if self.k > self.d:
             raise QueryError(f"k is {self.k}, more than the {self.d} columns there are", expected=f"1 to {self.d}")
         if not (self.epsilon > 0 and 0 < self.delta < 1 and 0 < self.beta < 1):
-            raise QueryError("expected a positive epsilon, and delta and beta between 0 and 1")
+            raise QueryError(
+                f"epsilon is {self.epsilon}, delta {self.delta} and beta {self.beta}",
+                expected="a positive epsilon, and delta and beta between 0 and 1",
+            )
 
     @property
     def queries(self) -> int:

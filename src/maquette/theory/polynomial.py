@@ -234,11 +234,11 @@ def _chebyshev_values(degree: int, points: Values) -> Values:
 
 def _whole(number: int) -> int:
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-        raise QueryError(f"expected a whole number of attributes or a degree of at least 1, got {number!r}")
+        raise QueryError(f"got {number!r}", expected="a whole number of attributes or a degree of at least 1")
     return number
 
 
 def _fraction(gamma: float) -> float:
     if not 0 < gamma < 1:
-        raise QueryError("gamma must lie between 0 and 1, the distance allowed from OR", advice=f"got {gamma!r}")
+        raise QueryError(f"gamma is {gamma!r}", expected="a number between 0 and 1, the distance allowed from OR")
     return gamma

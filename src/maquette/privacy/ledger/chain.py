@@ -39,7 +39,7 @@ class Chain:
     def __init__(self, key: bytes) -> None:
         if len(key) != KEY_BYTES:
             raise LedgerCorrupted(
-                f"the ledger's key has {len(key)} bytes", expected=f"{KEY_BYTES}", advice="Restore the whole key"
+                f"the ledger's key has {len(key)} bytes", expected=str(KEY_BYTES), advice="Restore the whole key"
             )
         self._event = hashlib.blake2b(digest_size=32, key=key, person=b"maquette.event")
         self._table = hashlib.blake2b(digest_size=32, key=key, person=b"maquette.table")

@@ -68,7 +68,7 @@ class Replay:
     def _bind(self, terms: dict[str, Any]) -> None:
         """The terms, at the first event, and again in a new format when a ledger was brought up to date."""
         if self.terms and {**self.terms, "format": 0} != {**terms, "format": 0}:
-            raise LedgerCorrupted("the terms of the ledger changed on the way", advice=f"{_ADVICE}")
+            raise LedgerCorrupted("the terms of the ledger changed on the way", advice=_ADVICE)
         self.terms = terms
         self.budgets.setdefault(TABLE_SCOPE, [terms["limit"], 0])
 
@@ -129,9 +129,7 @@ def verify(connection: sqlite3.Connection, chain: Chain, anchored: Receipt | Non
 
 def _broken(seq: int) -> LedgerCorrupted:
     hint = "this is not the ledger's key, or " if seq == 1 else ""
-    return LedgerCorrupted(
-        f"the chain does not verify at event {seq}: {hint}the event was changed", advice=f"{_ADVICE}"
-    )
+    return LedgerCorrupted(f"the chain does not verify at event {seq}: {hint}the event was changed", advice=_ADVICE)
 
 
 def _check_pages(connection: sqlite3.Connection) -> None:
@@ -143,7 +141,7 @@ def _check_pages(connection: sqlite3.Connection) -> None:
             advice=f"Check the path. {_ADVICE}",
         )
     if connection.execute("PRAGMA integrity_check(1)").fetchone() != ("ok",):
-        raise LedgerCorrupted("the database file is damaged: SQLite's check of its pages fails", advice=f"{_ADVICE}")
+        raise LedgerCorrupted("the database file is damaged: SQLite's check of its pages fails", advice=_ADVICE)
 
 
 def _check_tables(connection: sqlite3.Connection, replay: Replay) -> None:
@@ -156,4 +154,4 @@ def _check_tables(connection: sqlite3.Connection, replay: Replay) -> None:
     for name, expected in tables:
         rows = connection.execute(f"SELECT * FROM {name}").fetchall()
         if rows != [(key, *expected[key]) for key in sorted(expected)]:
-            raise LedgerCorrupted(f"the {name} table differs from what the chain of events says", advice=f"{_ADVICE}")
+            raise LedgerCorrupted(f"the {name} table differs from what the chain of events says", advice=_ADVICE)

@@ -101,7 +101,7 @@ def doubled(records: NDArray[np.integer[Any]]) -> NDArray[np.integer[Any]]:
     """
     codes = np.asarray(records)
     if codes.ndim != 2 or not np.isin(codes, (0, 1)).all():
-        raise QueryError(f"expected rows of 0 and 1, got an array of shape {codes.shape}")
+        raise QueryError(f"got an array of shape {codes.shape}", expected="rows of 0 and 1")
     return np.hstack([codes, 1 - codes])
 
 
@@ -145,17 +145,18 @@ def literals_in(weights: Values, columns: tuple[str, ...]) -> Literals | None:
 def two_level_columns(schema: Schema, columns: Iterable[str] | None = None) -> tuple[str, ...]:
     """These columns (default: all), each of which must have exactly two levels, the second meaning that it holds."""
     if isinstance(columns, str):
-        raise QueryError(f"expected a list of column names, got the text {columns!r}", advice=f"write [{columns!r}]")
+        raise QueryError(f"got the text {columns!r}", expected="a list of column names", advice=f"write [{columns!r}]")
     names = schema.names if columns is None else tuple(columns)
     wide = [f"{name} ({schema[name].size})" for name in names if schema[name].size != 2]
     if wide:
         shown = ", ".join(wide[:5]) + (", ..." if len(wide) > 5 else "")
         raise QueryError(
-            f"expected columns of two levels each (yes/no, without NULL), got {shown} with the number of their levels",
+            f"got {shown} with the number of their levels",
+            expected="columns of two levels each (yes/no, without NULL)",
             advice="list the two-level columns to use, or declare a column Boolean",
         )
     if not names or len(set(names)) < len(names):
-        raise QueryError("expected different columns, at least one", advice=f"got {', '.join(names) or 'none'}")
+        raise QueryError(f"the columns are {', '.join(names) or 'none'}", expected="different columns, at least one")
     return names
 
 
@@ -178,5 +179,5 @@ def _complemented(array: Values) -> Values:
 def _checked(array: NDArray[Any] | Sequence[Any]) -> Values:
     values = np.asarray(array, dtype=np.float64)
     if set(values.shape) - {2}:
-        raise QueryError(f"expected one axis of length 2 for each column, got shape {values.shape}")
+        raise QueryError(f"got shape {values.shape}", expected="one axis of length 2 for each column")
     return values

@@ -59,7 +59,7 @@ def edge_schema(vertices: int | Sequence[str | int], *, weighted: int = 0, colum
         raise SchemaError(f"vertices is {vertices!r}", expected="a list of names, or how many there are")
     names = tuple(range(vertices)) if isinstance(vertices, int) else tuple(vertices)
     if len(names) < 2:
-        raise SchemaError(f"a graph needs at least 2 vertices, got {len(names)}")
+        raise SchemaError(f"the graph has {len(names)} vertices", expected="at least 2")
     # Not whole numbers, which a schema clamps to their range: an edge of an undeclared vertex is to be refused.
     ends: list[Column] = [Category(name, names) for name in (FROM, TO)]
     if weighted:  # bins around the multiples, so that those are what weights are rounded to
@@ -248,7 +248,7 @@ def _mask(schema: Schema, chosen: Vertices, what: str) -> Mask:
     """Truth values for every vertex, from vertices or from truth values."""
     labels = vertices_of(schema)
     if isinstance(chosen, str | int):
-        raise QueryError(f"{what} is a set of vertices, got {chosen!r}", advice=f"write [{chosen!r}]")
+        raise QueryError(f"{what} is {chosen!r}", expected="a set of vertices", advice=f"write [{chosen!r}]")
     if isinstance(chosen, np.ndarray) and chosen.dtype == np.bool_:
         if chosen.shape != (len(labels),):
             raise QueryError(
@@ -271,7 +271,7 @@ def _refuse_unknown(unknown: Sequence[str], labels: Sequence[str], what: str) ->
         return
     close, more = nearest(unknown[0], labels), ", ..." if len(labels) > 5 else ""
     hint = f"did you mean {' or '.join(close)}?" if close else f"vertices are {', '.join(labels[:5])}{more}"
-    raise QueryError(f"{what} holds {unknown[0]!r}, which is not a declared vertex", advice=f"{hint}")
+    raise QueryError(f"{what} holds {unknown[0]!r}, which is not a declared vertex", advice=hint)
 
 
 def _others(sources: Mask) -> Mask:

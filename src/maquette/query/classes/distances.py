@@ -49,7 +49,10 @@ def additive(
         column = schema[name]
         values = np.asarray(given, dtype=np.float64)
         if values.shape != (column.size,):
-            raise QueryError(f"column {name!r} has {column.size} levels, got weights of shape {values.shape}")
+            raise QueryError(
+                f"column {name!r}: got weights of shape {values.shape}",
+                expected=f"one for each of its {column.size} levels",
+            )
         if not ((values >= 0) & (values <= 1)).all():
             raise QueryError(f"column {name!r}: weights must lie in [0, 1]")
         # No column weighs more than its share, rounded down, so that no row weighs more than one.
@@ -96,20 +99,20 @@ class Box:
     ) -> None:
         if isinstance(columns, str):
             raise QueryError(
-                f"expected a list of column names, got the text {columns!r}", advice=f"write [{columns!r}]"
+                f"got the text {columns!r}", expected="a list of column names", advice=f"write [{columns!r}]"
             )
         self.schema = schema
         self.columns = schema.names if columns is None else tuple(columns)
         if not self.columns or len(set(self.columns)) < len(self.columns):
             raise QueryError(
-                "expected different columns, at least one", advice=f"got {', '.join(self.columns) or 'none'}"
+                f"the columns are {', '.join(self.columns) or 'none'}", expected="different columns, at least one"
             )
         self.spans = {name: _span(schema, name) for name in self.columns}
         scales = {} if scales is None else scales
         unknown = [name for name in scales if name not in self.spans]
         if unknown or not all(math.isfinite(scale) and scale > 0 for scale in scales.values()):
             raise QueryError(
-                f"scales are positive numbers for some of {', '.join(self.columns)}", advice=f"got {dict(scales)!r}"
+                f"scales are {dict(scales)!r}", expected=f"positive numbers for some of {', '.join(self.columns)}"
             )
         self.scales = {name: float(scales.get(name, 1.0)) for name in self.columns}
 
@@ -168,8 +171,8 @@ class Box:
             place = {}
         if set(place) != set(self.columns):
             raise QueryError(
-                f"a point is one number for each of {', '.join(self.columns)}{', by name' * named}",
-                advice=f"got {point!r}",
+                f"the point is {point!r}",
+                expected=f"one number for each of {', '.join(self.columns)}{', by name' * named}",
             )
         for name, span in self.spans.items():
             if not span.low <= place[name] <= span.high:
@@ -258,11 +261,11 @@ def _cells(column: Integer | Number) -> tuple[Values, Values]:
 def _check_shares(shares: Mapping[str, float], weights: Mapping[str, object]) -> None:
     if set(shares) != set(weights):
         raise QueryError(
-            f"expected a share for each of {', '.join(weights)}", advice=f"got {', '.join(shares) or 'none'}"
+            f"got shares for {', '.join(shares) or 'no column'}", expected=f"a share for each of {', '.join(weights)}"
         )
     if not all(math.isfinite(share) and share > 0 for share in shares.values()):
-        raise QueryError(f"shares must be positive numbers, got {dict(shares)!r}")
+        raise QueryError(f"shares are {dict(shares)!r}", expected="positive numbers")
     if math.fsum(shares.values()) > 1 + 1e-9:
         raise QueryError(
-            f"shares must sum to at most 1, got {math.fsum(shares.values()):g}", advice="a row weighs at most 1"
+            f"shares sum to {math.fsum(shares.values()):g}", expected="at most 1", advice="a row weighs at most 1"
         )

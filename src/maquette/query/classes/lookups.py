@@ -226,7 +226,7 @@ class _KeyAxis(Buckets):
 def checked_points(schema: Schema, columns: Sequence[str], points: object) -> Points:
     """A copy of some points: whole numbers, each a code of its column; anything else is refused."""
     if not columns or len(set(columns)) < len(columns):
-        raise QueryError("expected different columns, at least one", advice=f"got {', '.join(columns) or 'none'}")
+        raise QueryError(f"the columns are {', '.join(columns) or 'none'}", expected="different columns, at least one")
     given = np.array(points)
     if given.ndim != 2 or given.shape[1] != len(columns) or not len(given) or given.dtype.kind not in "iu":
         raise QueryError(
@@ -288,7 +288,10 @@ def lookup(schema: Schema, keys: Key | Iterable[Key], *, weights: Sequence[float
     """
     listed = [keys] if isinstance(keys, Mapping) else list(keys)
     if not listed or not all(isinstance(key, Mapping) and key for key in listed):
-        raise QueryError('expected keys such as {"code": 4711, "site": 12}, one or a list of them, at least one')
+        raise QueryError(
+            "there is no key, or one that is no mapping from columns to values",
+            expected='keys such as {"code": 4711, "site": 12}, one or a list of them',
+        )
     names = sorted(listed[0], key=schema.position)
     for key in listed:
         if set(key) != set(names):

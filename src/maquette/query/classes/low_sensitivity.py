@@ -61,7 +61,9 @@ class LowSensitivityQuery:
         if not self.name:
             raise QueryError("a low-sensitivity query needs a name", advice="it is how the query is told from others")
         if not (math.isfinite(self.sensitivity) and self.sensitivity > 0.0):
-            raise QueryError(f"query {self.name!r}: sensitivity must be positive and finite, got {self.sensitivity}")
+            raise QueryError(
+                f"query {self.name!r}: sensitivity is {self.sensitivity}", expected="a positive, finite number"
+            )
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
             raise QueryError(
                 f"query {self.name!r}: the range [{self.low}, {self.high}] must be finite, from a lower to a higher end"
@@ -193,7 +195,7 @@ def check_sensitivity(query: LowSensitivityQuery, schema: Schema, rows: int, *, 
     0.4
     """
     if relation not in ("replace", "add-remove"):
-        raise QueryError(f'the relation must be "add-remove" or "replace", got {relation!r}')
+        raise QueryError(f"the relation is {relation!r}", expected='"add-remove" or "replace"')
     cells, base = schema.size, rows - 1 if relation == "replace" else range(rows)
     sizes = [base] if isinstance(base, int) else list(base)
     pairs = sum(math.comb(cells + size - 1, size) for size in sizes) * cells * (cells if relation == "replace" else 1)

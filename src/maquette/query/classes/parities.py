@@ -39,7 +39,7 @@ class Parities(Contrasts):
         names = two_level_columns(schema, columns)
         if isinstance(level, bool) or not isinstance(level, int) or not 1 <= level <= len(names):
             raise QueryError(
-                f"level must be a whole number from 1 to the number of columns, {len(names)}", advice=f"got {level!r}"
+                f"level is {level!r}", expected=f"a whole number from 1 to the number of columns, {len(names)}"
             )
         if (count := math.comb(len(names), level)) > MAX_PARITIES:
             raise QueryError(

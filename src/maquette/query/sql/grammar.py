@@ -159,17 +159,18 @@ class Source:
     def __init__(self, text: str, *, statement: bool, names: Sequence[str] = ()) -> None:
         """`names` are those a text can speak of: one that needs quotes and has none is what is wrong with it."""
         self.text = text
-        self.expected = f"expected {SELECTS if statement else CONDITIONS}"
+        self.expected = SELECTS if statement else CONDITIONS
         try:
             self.tree = self._parsed(
                 _checked(text, int(statement), self.expected), exp.Select if statement else exp.Condition
             )
             self._close(_STATEMENT if statement else _CONDITION)
         except QueryError as error:
-            advice = _unquoted(text, names) or ("" if statement else _aggregates(text))
-            if not advice or error.line is None or _NAMES in str(error):
+            more = _unquoted(text, names) or ("" if statement else _aggregates(text))
+            if not more or error.line is None or error.advice == _NAMES:
                 raise
-            raise QueryError(f"{_unplaced(error)}", advice=f"{advice}", line=error.line, column=error.column) from None
+            error.advice = more if error.advice is None else f"{error.advice}; {more}"
+            raise
 
     def _parsed(self, tokens: list[Token], root: type[Any]) -> Any:
         try:
@@ -179,33 +180,33 @@ class Source:
             near = str(detail.get("highlight") or "")
             line, column = detail.get("line") or 1, (detail.get("col") or 1) - len(near) + 1
             problem = _unfinished(tokens) or f"cannot be read at {near[:40]!r}"
-            raise QueryError(f"{problem}", advice=f"{self.expected}", line=line, column=max(column, 1)) from None
+            raise QueryError(problem, expected=self.expected, line=line, column=max(column, 1)) from None
         except Exception:  # a deep or odd text may break the parser itself, which must not show
-            raise QueryError("cannot be read", advice=f"{self.expected}", line=1, column=1) from None
+            raise QueryError("cannot be read", expected=self.expected, line=1, column=1) from None
         if len(trees) != 1 or trees[0] is None:
-            raise QueryError("more than one statement", advice=f"{self.expected}", line=1, column=1)
+            raise QueryError("more than one statement", expected=self.expected, line=1, column=1)
         return trees[0]
 
     def _close(self, grammar: dict[type[Any], set[str]]) -> None:
         for node in self.tree.walk(bfs=False):
             allowed = grammar.get(type(node))
             if allowed is None:
-                self.refuse(node, f"{named(node)} is", instead(node) or self._advised(node))
+                self.refuse(node, f"{named(node)} is", instead(node), self._functions(node))
             for part, value in node.args.items():
                 if part not in allowed and value not in (None, False, [], ()):
                     self.refuse(node, *_PARTS.get(part, (f"{part.strip('_')} in {named(node)} is", None)))
 
-    def _advised(self, node: Any) -> str | None:
-        """What is expected, and what to do instead of a function that is none of it."""
+    def _functions(self, node: Any) -> str | None:
+        """What to do instead of a function that is none of what is expected."""
         if not isinstance(node, exp.Func):
             return None
         if isinstance(node, _SPREADS):
-            return f"{self.expected}; GROUP BY the column with count(*) to see where its values lie"
+            return "GROUP BY the column with count(*) to see where its values lie"
         if node.find_ancestor(exp.Group):
-            return f"{self.expected}; group by the column, which has declared bins, or by a CASE"
+            return "group by the column, which has declared bins, or by a CASE"
         condition = not isinstance(self.tree, exp.Select) and not isinstance(node, exp.AggFunc)
         if condition or node.find_ancestor(exp.Where):
-            return f"{self.expected}; {_ALONE}"
+            return _ALONE
         return None
 
     def at(self, node: Any) -> Place:
@@ -217,9 +218,9 @@ class Source:
             node = node.parent
         return 1, 1
 
-    def refuse(self, node: Any, what: str, hint: str | None = None) -> NoReturn:
-        """Say that something is not supported, where it is and what to write instead."""
-        raise _refusal(what, hint or self.expected, self.at(node))
+    def refuse(self, node: Any, what: str, instead: str | None = None, besides: str | None = None) -> NoReturn:
+        """Say that something is not supported, where it is, and what to write instead, or else what is expected."""
+        raise _refusal(what, self.at(node), None if instead else self.expected, instead or besides)
 
 
 def tokens_of(text: str) -> list[Token]:
@@ -247,10 +248,11 @@ def _checked(text: str, selects: int, expected: str) -> list[Token]:
     while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
         tokens.pop()
     if not tokens:
-        raise QueryError("the text is empty", advice=f"{expected}", line=1, column=1)
+        raise QueryError("the text is empty", expected=expected, line=1, column=1)
     depth = run = 0
     following = [*(token.token_type for token in tokens[1:]), None]
     words = [*(token.text for token in tokens[1:]), ""]
+    problem: tuple[str, str | None]
     for index, token in enumerate(tokens):
         kind = token.token_type
         depth += (kind in _OPENING) - (kind in _CLOSING)
@@ -265,7 +267,7 @@ def _checked(text: str, selects: int, expected: str) -> list[Token]:
             after = words[index][:40] if following[index] == TokenType.VAR else "the columns"
             problem = (f"{token.text.upper()} is", _HINTS[kind].format(after=after))
         elif (kind, following[index]) in _GAPS:
-            problem = (f"{token.text.upper()!r} with nothing on one side is", expected)
+            problem = (f"{token.text.upper()!r} with nothing on one side is", None)
         elif kind == TokenType.NOT and token.text == "!":
             problem = ("! is", "write NOT")
         elif index == 0 and kind != TokenType.SELECT and (selects or _is_statement(token.text, words[0])):
@@ -274,7 +276,8 @@ def _checked(text: str, selects: int, expected: str) -> list[Token]:
             problem = (f"nesting more than {MAX_NESTING} deep is", "ask it in parts")
         else:
             continue
-        raise _refusal(*problem, _place(text, token.start))
+        what, instead = problem
+        raise _refusal(what, _place(text, token.start), None if instead else expected, instead)
     return tokens
 
 
@@ -322,12 +325,8 @@ def _aggregates(text: str) -> str:
     return f"begin with SELECT, as in SELECT {begins[1].lower()}(...) FROM t WHERE ..." if begins else ""
 
 
-def _unplaced(error: QueryError) -> str:
-    return str(error).removeprefix(f"line {error.line}, column {error.column}: ")
-
-
-def _refusal(what: str, hint: str, place: Place) -> QueryError:
-    return QueryError(f"{what} not supported", advice=f"{hint}", line=place[0], column=place[1])
+def _refusal(what: str, place: Place, expected: str | None, advice: str | None) -> QueryError:
+    return QueryError(f"{what} not supported", expected=expected, advice=advice, line=place[0], column=place[1])
 
 
 def _place(text: str, offset: int) -> Place:

@@ -180,7 +180,7 @@ class _Reader:
             every = ", ".join(map(written, self.schema.names))
             hint = f"did you mean {' or '.join(close)}?" if close else f"columns are {every}"
             with located(self.at(node)):
-                raise QueryError(f"there is no column {node.name!r}", advice=f"{hint}")
+                raise QueryError(f"there is no column {node.name!r}", advice=hint)
         return name
 
     def _match(self, identifier: Any) -> str | None:
@@ -210,9 +210,9 @@ class _Reader:
                     return plain(None)
                 case exp.Column():
                     text = node.this.quoted or self._match(node.this) is None
-                    hint = f"; text takes single quotes: {quoted(node.name)}" if text else ""
-                    raise QueryError(f"a column can only be compared with a literal, not with {node.name!r}{hint}")
-        self.refuse(node, f"{named(node)} as a value is", "expected a number, 'text', true, false or DATE 'YYYY-MM-DD'")
+                    hint = f"text takes single quotes: {quoted(node.name)}" if text else None
+                    raise QueryError(f"a column is compared with {node.name!r}", expected="a literal", advice=hint)
+        self.refuse(node, f"{named(node)} as a value is", "write a number, 'text', true, false or DATE 'YYYY-MM-DD'")
 
 
 def _number(text: str) -> int | float:

@@ -147,7 +147,8 @@ class ParityAnswers:
         self._check(names)
         if len(names) > self.degree or len(set(names)) < len(names):
             raise QueryError(
-                f"this release knows tables of at most {self.degree} different columns, got {', '.join(names)}",
+                f"got the columns {', '.join(names)}",
+                expected=f"at most {self.degree} different ones, the tables that this release knows",
                 advice="ask for a disjunction or conjunction of them, or release with a larger degree",
             )
         parities = np.zeros((2,) * len(names))
@@ -179,9 +180,10 @@ class ParityAnswers:
             return _of_literals(literals, self.polynomial(len(columns)))
         if len(columns) > self.degree:
             raise QueryError(
-                "this release answers `a OR b OR ...` and `a AND b AND ...` of literals, and any question about at "
-                f"most {self.degree} columns",
-                advice=f"got another one about {len(columns)} columns. Ask it in parts, or release marginals",
+                f"the question about {len(columns)} columns is of another kind",
+                expected="`a OR b OR ...` or `a AND b AND ...` of literals, or any question about at most "
+                f"{self.degree} columns",
+                advice="Ask it in parts, or release marginals",
             )
         every = parities_of(weights) / weights.size
         return Spectrum(tuple(_by_level(every, s) for s in range(len(columns) + 1)), 0.0)
@@ -193,7 +195,8 @@ class ParityAnswers:
                 raise QueryError(f"column {name!r} was not measured", advice=f"columns are {_shown(self.columns)}")
         if not self.covers(columns):
             raise QueryError(
-                f"this release answers questions about at most {max(self.k, self.degree)} columns, got {len(columns)}",
+                f"the question is about {len(columns)} columns",
+                expected=f"at most {max(self.k, self.degree)}, which this release can answer",
                 advice="release disjunctions of more",
             )
 
@@ -250,7 +253,8 @@ def _check_workload(curator: Curator, workload: Workload, degree: int | None) ->
         raise QueryError("the workload was built for another schema", advice="build it from curator.schema")
     if not isinstance(workload, Combinations):
         raise QueryError(
-            f"expected a workload made by disjunctions or conjunctions, got {workload!r}",
+            f"the workload is {workload!r}",
+            expected="a workload made by disjunctions or conjunctions",
             advice='release marginals with method="auto"',
         )
     names = tuple(sorted(two_level_columns(curator.schema, workload.columns), key=curator.schema.position))
@@ -265,8 +269,9 @@ def _check_workload(curator: Curator, workload: Workload, degree: int | None) ->
         return names, workload.k, max(1, largest_degree(len(names), workload.k, FEW_SETS))
     if isinstance(degree, bool) or not isinstance(degree, int) or not 1 <= degree <= limit:
         raise QueryError(
-            f"degree must be a whole number from 1 to {limit} for {workload.k} of {len(names)} columns (at most "
-            f"{MAX_SETS:,} parities), got {degree!r}",
+            f"degree is {degree!r}",
+            expected=f"a whole number from 1 to {limit} for {workload.k} of {len(names)} columns "
+            f"(at most {MAX_SETS:,} parities)",
             advice="leave it out to have it chosen",
         )
     return names, workload.k, degree

@@ -178,7 +178,7 @@ def _check(
 ) -> None:
     """Refuse what makes no sense before anything is charged."""
     if not isinstance(cuts, Cuts):
-        raise QueryError(f"expected cuts made by cuts, bipartitions or degrees, got {type(cuts).__name__}")
+        raise QueryError(f"got {type(cuts).__name__}", expected="cuts made by cuts, bipartitions or degrees")
     if cuts.schema != curator.schema:
         raise QueryError("the cuts were built for another schema", advice="build them from curator.schema")
     for name, given, choices in (

@@ -75,7 +75,7 @@ def distance_construction(
 def _check(curator: Curator, sites: object, beta: float, rows: int | None) -> None:
     """Refuse what makes no sense before anything is charged."""
     if not isinstance(sites, Distances):
-        raise QueryError(f"expected distances made by Box.distances, got {type(sites).__name__}")
+        raise QueryError(f"got {type(sites).__name__}", expected="distances made by Box.distances")
     if sites.schema != curator.schema:
         raise QueryError("the distances were built for another schema", advice="build them from curator.schema")
     if sites.size > MAX_SITES:

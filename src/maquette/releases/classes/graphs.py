@@ -47,7 +47,7 @@ def synthetic_graph(
         import networkx as nx
     except ImportError:
         raise QueryError(
-            "a synthetic graph needs networkx, which is not installed: pip install 'maquette[graphs]'"
+            "a synthetic graph needs networkx, which is not installed", advice="pip install 'maquette[graphs]'"
         ) from None
     model = source.model if isinstance(source, Release) else source
     schema = source.schema

@@ -49,7 +49,11 @@ def look_up(
     """
     check_confidence(confidence)
     if isinstance(lookups, Lookup) or not len(lookups) or not all(isinstance(one, Lookup) for one in lookups):
-        raise QueryError("expected a list of look-ups, at least one", advice="`lookup(schema, keys)` makes them")
+        raise QueryError(
+            "there are no look-ups",
+            expected="a list of look-ups, at least one",
+            advice="`lookup(schema, keys)` makes them",
+        )
     if method not in get_args(LookupMethod):
         raise QueryError(f"method is {method!r}", expected=f"one of {', '.join(get_args(LookupMethod))}")
     if method == "keys" and len({one.columns for one in lookups}) > 1:

@@ -94,7 +94,8 @@ class ParityModel:
                 raise QueryError(f"column {name!r} was not measured", advice=f"columns are {', '.join(self.columns)}")
         if len(columns) > 2:
             raise QueryError(
-                f"the projection knows marginals of at most two columns, got {len(columns)}",
+                f"the question is about {len(columns)} columns",
+                expected="at most two, whose marginals the projection knows",
                 advice="sample records and count on them, or release a workload of wider marginals",
             )
         return [self.columns.index(name) + 1 for name in columns]
@@ -114,8 +115,8 @@ def projection(
     wide = [name for name in names if curator.schema[name].size != 2]
     if wide or len(names) < 2 or len(set(names)) < len(names):
         raise QueryError(
-            f"expected at least two different columns of two levels each, got {', '.join(names) or 'none'}"
-            f"{'; not of two levels: ' if wide else ''}{', '.join(wide)}",
+            f"the columns are {', '.join(names) or 'none'}{'; not of two levels: ' if wide else ''}{', '.join(wide)}",
+            expected="at least two different columns of two levels each",
             advice="List the columns to use",
         )
     noisy, evidence, units = _measure(curator, names, units_for(curator, epsilon, rho))
@@ -135,9 +136,13 @@ def project_parities(noisy: NDArray[np.floating[Any]]) -> Values:
     """
     target = np.array(noisy, dtype=np.float64)
     if target.ndim != 2 or target.shape[0] != target.shape[1] or not np.isfinite(target).all():
-        raise QueryError(f"expected a square matrix of finite numbers, got shape {target.shape}")
+        raise QueryError(f"got shape {target.shape}", expected="a square matrix of finite numbers")
     if not np.allclose(target, target.T):
-        raise QueryError("expected a symmetric matrix", advice="copy the measured upper triangle to the lower one")
+        raise QueryError(
+            "the matrix is not symmetric",
+            expected="a symmetric matrix",
+            advice="copy the measured upper triangle to the lower one",
+        )
     target = (target + target.T) / 2
     np.fill_diagonal(target, 1.0)
     point = _Dual(target, np.zeros(len(target)))

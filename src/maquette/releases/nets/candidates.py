@@ -82,7 +82,7 @@ class Net:
         """Public distributions over the whole universe: one candidate per row, one cell per point in schema order."""
         table = np.asarray(tables, dtype=np.float64)
         if table.ndim != 2 or not len(table) or table.shape[1] != schema.size:
-            raise QueryError(f"expected candidates x {schema.size:,} cells, one per point, got shape {table.shape}")
+            raise QueryError(f"got shape {table.shape}", expected=f"candidates x {schema.size:,} cells, one per point")
         totals = table.sum(axis=1, keepdims=True)
         if not (table >= 0).all() or not (np.abs(totals - 1) < 1e-6).all():
             raise QueryError("every histogram must hold probabilities that sum to 1", advice="divide each by its total")
@@ -173,8 +173,8 @@ def check_records(schema: Schema, records: NDArray[np.integer[Any]]) -> Records:
     array = np.asarray(records)
     if array.ndim != 2 or not len(array) or array.shape[1] != len(schema) or array.dtype.kind not in "iu":
         raise QueryError(
-            f"expected encoded records, rows x {len(schema)} columns of whole numbers (`Schema.encode` makes them)",
-            advice=f"got {array.dtype} of shape {array.shape}",
+            f"got {array.dtype} of shape {array.shape}",
+            expected=f"encoded records, rows x {len(schema)} columns of whole numbers (`Schema.encode` makes them)",
         )
     if (array < 0).any() or (array >= np.array(schema.shape(schema.names))).any():
         raise QueryError("a record has a level outside its column", advice="encode public rows with `Schema.encode`")

@@ -242,7 +242,10 @@ def _prepare(
     """Check what is public."""
     names = [f.name for f in functions if isinstance(f, LowSensitivityQuery)]
     if not len(functions) or len(set(names)) < len(functions):
-        raise QueryError("expected a list of LowSensitivityQuery with different names, at least one")
+        raise QueryError(
+            "the functions are not a list, are no LowSensitivityQuery or share a name",
+            expected="a list of LowSensitivityQuery with different names, at least one",
+        )
     if net.schema != curator.schema:
         raise QueryError("the net was built for another schema", advice="build it from curator.schema")
     refuse_entries(len(net), len(functions), "answers")
