@@ -103,7 +103,7 @@ TOML = {
         "settings are name, nullable, missing, low, high, width"
     ),
     "name = 'age'\nkind = 'integer'\nwidth = 10": "column 'age' (integer): needs low and high; add a line low = ...",
-    "name = 'age'\nkind = ['integer']": "kind must be one of boolean, category, integer, number, date",
+    "name = 'age'\nkind = ['integer']": "kind is ['integer']; expected one of boolean, category, integer, number, date",
     "kind = 'boolean'": "column 1 has no name",
 }
 MISSING = "declare nullable = true if values are missing"
@@ -341,12 +341,12 @@ NEWCOMER: dict[str, tuple[Callable[[], object], type[MaquetteError], str]] = {
     "a number for a budget": (
         lambda: mq.Curator(mq.open_table(ROWS, LITTLE), 1.0),  # type: ignore[arg-type]
         BudgetError,
-        "a curator needs a Budget, such as Budget(epsilon=1.0), got 1.0",
+        "the budget is 1.0; expected a Budget, such as Budget(epsilon=1.0)",
     ),
     "a schema for a workload": (
         lambda: mq.release(mq.Curator(mq.open_table(ROWS, LITTLE), mq.Budget(epsilon=1)), LITTLE),  # type: ignore[arg-type]
         QueryError,
-        "expected a workload, such as marginals(schema, k=2), got Schema",
+        "the workload is of type Schema; expected a workload, such as marginals(schema, k=2)",
     ),
     "a release saved nowhere": (
         lambda: mq.release(
@@ -373,7 +373,7 @@ NEWCOMER: dict[str, tuple[Callable[[], object], type[MaquetteError], str]] = {
     "rows without a wall": (
         lambda: mq.Curator(ROWS, mq.Budget(epsilon=1)),  # type: ignore[arg-type]
         QueryError,
-        "a curator keeps a table made by open_table, got dict",
+        "the table is of type dict; expected a table made by open_table",
     ),
     "a column less": (
         lambda: opened({"age": [1], "city": ["Rome"]}),
@@ -408,12 +408,12 @@ NEWCOMER: dict[str, tuple[Callable[[], object], type[MaquetteError], str]] = {
     "too many columns": (
         lambda: mq.marginals(LITTLE, k=9),
         QueryError,
-        "k must be a whole number from 1 to the number of columns, 3",
+        "k is 9; expected a whole number from 1 to the number of columns, 3",
     ),
     "a session of a table": (
         lambda: mq.online(mq.open_table(ROWS, LITTLE), alpha=0.02),  # type: ignore[arg-type]
         QueryError,
-        "a session needs a Curator, got PrivateTable",
+        "the curator is of type PrivateTable; expected a Curator",
     ),
     "alpha in rows": (lambda: mq.online(opened(), alpha=20), QueryError, "expected a number between 0 and 1, such as"),
     "SQL where a condition is wanted": (
@@ -424,7 +424,7 @@ NEWCOMER: dict[str, tuple[Callable[[], object], type[MaquetteError], str]] = {
     "a score of rows": (
         lambda: reusable_score(ROWS),  # type: ignore[arg-type]
         QueryError,
-        "expected a Holdout, got dict; write reusable_score(Holdout(rows, ...))",
+        "the holdout is of type dict; expected a Holdout; write reusable_score(Holdout(rows, ...))",
     ),
     "a bound as text": (
         lambda: mean_loss(len, bound="3"),  # type: ignore[arg-type]

@@ -283,7 +283,7 @@ def test_refusals_say_what_to_do() -> None:
         model.grown([schema.names])
     with pytest.raises(QueryError, match=r"c1, c2 is no clique of the model; add it with grown"):
         model.with_potentials({("c1", "c2"): np.zeros((10, 10))})
-    with pytest.raises(QueryError, match=r"expected a potential of shape \(10, 10\) for c0, c1, got \(10,\)"):
+    with pytest.raises(QueryError, match=r"the potential of c0, c1 has shape \(10,\); expected shape \(10, 10\)"):
         model.with_potentials({("c0", "c1"): np.zeros(10)})
     with pytest.raises(QueryError, match="must be finite; declare impossible cells as zeros"):
         model.with_potentials({("c0", "c1"): np.full((10, 10), -np.inf)})

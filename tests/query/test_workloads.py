@@ -168,16 +168,22 @@ def test_reprs_are_one_line() -> None:
 
 
 BAD: dict[str, tuple[Callable[[], object], str]] = {
-    "k too large": (lambda: marginals(SMALL, 5), "k must be a whole number from 1 to the number of columns, 4; got 5"),
-    "k zero": (lambda: conjunctions(SMALL, 0), "from 1 to the number of columns, 4; got 0"),
-    "k of few columns": (lambda: conjunctions(SMALL, 2, ["age"]), "the number of columns, 1; got 2"),
-    "k not whole": (lambda: disjunctions(SMALL, 1.5), "got 1.5"),  # type: ignore[arg-type]
+    "k too large": (lambda: marginals(SMALL, 5), "k is 5; expected a whole number from 1 to the number of columns, 4"),
+    "k zero": (lambda: conjunctions(SMALL, 0), "k is 0; expected a whole number from 1 to the number of columns, 4"),
+    "k of few columns": (
+        lambda: conjunctions(SMALL, 2, ["age"]),
+        "k is 2; expected a whole number from 1 to the number of columns, 1",
+    ),
+    "k not whole": (lambda: disjunctions(SMALL, 1.5), "k is 1.5; expected a whole number"),  # type: ignore[arg-type]
     "unknown": (lambda: marginals(SMALL, columns=[("agee", "sex")]), "there is no column 'agee'; did you mean age?"),
     "repeated": (
         lambda: marginals(SMALL, columns=[("age", "age")]),
-        "expected different columns, at least one; got age, age",
+        "the columns are age, age; expected different columns, at least one",
     ),
-    "one name": (lambda: marginals(SMALL, columns=["age"]), "got the text 'age'; write ['age']"),
+    "one name": (
+        lambda: marginals(SMALL, columns=["age"]),
+        "got the text 'age'; expected a list of column names; write ['age']",
+    ),
     "no marginals": (lambda: marginals(SMALL, columns=[]), "the list of marginals is empty"),
     "both": (lambda: marginals(SMALL, 2, columns=[("age",)]), "give either k or a list of columns"),
     "no order": (
@@ -185,7 +191,10 @@ BAD: dict[str, tuple[Callable[[], object], str]] = {
         "column 'sex' (category) has no order; expected an integer, number or date",
     ),
     "unknown range": (lambda: prefixes(SMALL, "ages"), "did you mean age?"),
-    "one question": (lambda: queries(SMALL, "smoker"), "expected a list of questions, got one; put it in a list"),
+    "one question": (
+        lambda: queries(SMALL, "smoker"),
+        "got one question; expected a list of questions; put it in a list",
+    ),
     "no questions": (lambda: queries(SMALL, []), "the list of questions is empty"),
     "bad question": (lambda: queries(SMALL, ["smoker", "salary > 3"]), "there is no column 'salary'"),
 }

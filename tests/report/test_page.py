@@ -255,7 +255,7 @@ def test_people_and_replacement_are_named() -> None:
 
 
 def test_other_things_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(QueryError, match="a Release or a Session, got dict"):
+    with pytest.raises(QueryError, match="about dict; expected a Release or a Session"):
         report(rows())
     with pytest.raises(DataError, match="cannot be written"):
         report(released(), tmp_path / "nowhere" / "report.html")

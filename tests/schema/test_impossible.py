@@ -147,14 +147,20 @@ MISTAKES: dict[str, tuple[Any, str]] = {
     ),
     "another label": ([{"age": "0-9", "married": "perhaps"}], "labels are false, true, NULL"),
     "a value": ([{"age": 5, "married": True}], "'age': '5' is not the label of a level"),
-    "one column": ([{"age": "0-9"}], "needs two or more columns, got 'age'; a level that never occurs"),
-    "no column": ([{}], "needs two or more columns, got no column"),
+    "one column": ([{"age": "0-9"}], "is over 'age'; expected two or more columns; a level that never occurs"),
+    "no column": ([{}], "is over no column; expected two or more columns"),
     "no label": ([{"age": [], "married": "true"}], "'age': an impossible combination needs at least one label"),
-    "a number": ([{"age": 0.5, "married": "true"}], "'age': expected a label or a list of labels, got 0.5"),
-    "nested": ([{"age": {"x": "0-9"}, "married": "true"}], "'age': expected a label or a list of labels"),
-    "text": ("age", "impossible must be a list of mappings"),
-    "nothing": (None, "impossible must be a list of mappings"),
-    "names": (["age", "married"], "maps columns to labels, as in {'age': ['0-9'], 'married': ['false']}; got 'age'"),
+    "a number": ([{"age": 0.5, "married": "true"}], "'age': got 0.5; expected a label or a list of labels"),
+    "nested": (
+        [{"age": {"x": "0-9"}, "married": "true"}],
+        "'age': got {'x': '0-9'}; expected a label or a list of labels",
+    ),
+    "text": ("age", "impossible is 'age'; expected a list of mappings"),
+    "nothing": (None, "impossible is None; expected a list of mappings"),
+    "names": (
+        ["age", "married"],
+        "is 'age'; expected a mapping from columns to labels, as in {'age': ['0-9'], 'married': ['false']}",
+    ),
     "everything": ([{"age": AGE.labels, "married": MARRIED.labels}], "nothing is possible"),
 }
 

@@ -87,7 +87,7 @@ def test_declared_texts_mean_that_a_value_is_missing(column: Column, values: lis
 def test_settings_that_make_no_sense_are_refused() -> None:
     refused = {
         "needs nullable = true as well": lambda: Integer("c", 0, 9, missing=["NA"]),
-        "missing must be a list of texts": lambda: Integer("c", 0, 9, nullable=True, missing="NA"),
+        "missing is 'NA'; expected a list of texts": lambda: Integer("c", 0, 9, nullable=True, missing="NA"),
         "NA is a level and means a missing value": lambda: Category("c", ["NA"], nullable=True, missing=["NA"]),
         "order must be one of ymd, dmy, mdy": lambda: Date("c", *YEAR, order="ydm"),  # type: ignore[arg-type]
         'decimal must be "." or ","': lambda: Number("c", 0, 9, bins=3, decimal=";"),  # type: ignore[arg-type]

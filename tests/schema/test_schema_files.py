@@ -124,7 +124,7 @@ def test_mixed_types_in_one_column_are_compared_as_text() -> None:
         ("nonsense", "not valid TOML"),
         ("", "the schema is empty"),
         ("[[columns]]\nname='a'", "columns"),
-        ("[[column]]\nname='a'\nkind='integr'", "kind must be one of"),
+        ("[[column]]\nname='a'\nkind='integr'", "kind is 'integr'; expected one of"),
         ("[[column]]\nname='a'\nkind='integer'\nlow=0", "high"),
         ("[[column]]\nname='a'\nkind='integer'\nlow=0\nhigh=1\nwdth=2", "wdth"),
         ("[[column]]\nname='a'\nkind='boolean'\n[[column]]\nname='a'\nkind='boolean'", "repeated: a"),

@@ -253,7 +253,7 @@ def test_declared_texts_are_missing_values_in_every_column(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("missing", ["NA", [None], 7, None])
 def test_missing_is_a_list_of_texts(missing: object) -> None:
-    with pytest.raises(SchemaError, match=r"missing must be a list of texts, such as missing=\['\?'\]"):
+    with pytest.raises(SchemaError, match=r"missing is .*; expected a list of texts, such as missing=\['\?'\]"):
         open_table({"sex": ["f"], "age": [1]}, SIMPLE, missing=missing)  # type: ignore[arg-type]
 
 

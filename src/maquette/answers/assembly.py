@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.answers.api import Answered
 from maquette.answers.result import NOISE_ONLY, Answer, AnswerTable, Row, Source
 from maquette.privacy import Loss
 from maquette.query import Marginal, Measure, Output, Statement
@@ -36,7 +37,7 @@ def assemble(
     source: Source,
     *,
     unknown: Collection[str] = (),
-) -> Answer | AnswerTable:
+) -> Answered:
     """The answer to a statement from an estimate of each of its marginals (by key).
 
     Numbers that need one of the `unknown` marginals (by key) carry no guarantee.
@@ -51,7 +52,7 @@ def assemble(
 
 def tabulate(
     statement: Statement, columns: Mapping[str, Column], confidence: float, cost: Loss, source: Source
-) -> Answer | AnswerTable:
+) -> Answered:
     """The answer to a statement from the values of its outputs, by title."""
     shape = tuple(len(labels) for labels in _labels(statement))
     if not shape and len(columns) == 1:

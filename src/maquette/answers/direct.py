@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
+from maquette.answers.api import Answered
 from maquette.answers.assembly import assemble
-from maquette.answers.result import Answer, AnswerTable
+from maquette.answers.result import Answer
 from maquette.curator import Curator, Deadline, Law, Measurement
 from maquette.privacy import Loss, check_confidence
 from maquette.query import Buckets, Expression, LinearQuery, Marginal, Statement, question
@@ -23,7 +24,7 @@ def answer(
     analyst: str = "custodian",
     request: str | None = None,
     deadline: Deadline | None = None,
-) -> Answer | AnswerTable:
+) -> Answered:
     """Answer SQL or a predicate for `epsilon` (at the budget's delta) or `rho`.
 
     A predicate is answered by the fraction of rows on which it holds; SQL by the numbers SQL would return, one row

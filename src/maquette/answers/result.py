@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from maquette.errors import QueryError
 from maquette.privacy import Loss
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 Source = Literal["cache", "derived", "hypothesis", "measured"]
 
 SHOWN = 50  # rows in a notebook
+TITLE = "value"  # of the only column of a single number
 NOISE_ONLY = "noise interval: the noise that was added to the binned, clamped table; no sampling or binning error"
 
 
@@ -39,6 +41,47 @@ class Answer:
     unbiased: float | None = None
     guarantee: str | None = NOISE_ONLY
     remaining: Loss | None = None
+
+    @property
+    def numbers(self) -> tuple[Answer, ...]:
+        """Itself, as the only number."""
+        return (self,)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The title of its only column."""
+        return (TITLE,)
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """One row without groups."""
+        return (Row((), {TITLE: self}),)
+
+    def row(self, *groups: str) -> Row:
+        """Its only row, of no groups."""
+        return _found(self.rows, (), groups)
+
+    def each(self, change: Callable[[Answer], Answer]) -> Answer:
+        """It, changed."""
+        return change(self)
+
+    def recalled(self, cost: Loss) -> Answer:
+        """The same from the cache, at this cost."""
+        return replace(self, source="cache", cost=cost)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data of it, without its cost."""
+        facts = {"count": self.count, "source": self.source, "guarantee": self.guarantee}
+        return {**_interval(self), **facts, "confidence": self.confidence}
+
+    def to_arrow(self) -> pa.Table:
+        """One row of value, low and high."""
+        return _arrow(self.rows, (), self.columns)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The same as a pandas data frame."""
+        frame: pd.DataFrame = self.to_arrow().to_pandas()
+        return frame
 
     def __float__(self) -> float:
         return self.value
@@ -89,30 +132,97 @@ class AnswerTable:
         """A row by position or by its group labels."""
         if isinstance(groups, int):
             return self.rows[groups]
-        wanted = (groups,) if isinstance(groups, str) else tuple(groups)
-        for row in self.rows:
-            if row.groups == wanted:
-                return row
-        raise KeyError(f"no group {wanted}; groups are labelled by {', '.join(self.group_titles)}")
+        return self.row(groups) if isinstance(groups, str) else self.row(*groups)
+
+    def row(self, *groups: str) -> Row:
+        """The numbers of one group, by its labels."""
+        return _found(self.rows, self.group_titles, groups)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The titles of the groups, then those of the numbers."""
+        return (*self.group_titles, *self.titles)
+
+    @property
+    def numbers(self) -> tuple[Answer, ...]:
+        """Every number with its interval, row by row."""
+        return tuple(row[title] for row in self.rows for title in self.titles)
+
+    @property
+    def value(self) -> float:
+        """The number, if the table holds just one."""
+        return self._only("value").value
+
+    @property
+    def low(self) -> float:
+        """The lower end of the interval of its only number."""
+        return self._only("low").low
+
+    @property
+    def high(self) -> float:
+        """The upper end of the interval of its only number."""
+        return self._only("high").high
+
+    @property
+    def count(self) -> float | None:
+        """The number of rows, if the table holds just that."""
+        return self._only("count").count
+
+    @property
+    def confidence(self) -> float:
+        """The probability with which each interval covers its number."""
+        return self.rows[0][self.titles[0]].confidence
+
+    @property
+    def source(self) -> Source:
+        """Where the numbers came from."""
+        return self.rows[0][self.titles[0]].source
+
+    @property
+    def guarantee(self) -> str | None:
+        """What is promised of every number; None if nothing is promised of one of them."""
+        given = [one.guarantee for one in self.numbers]
+        return None if None in given else given[0]
+
+    @property
+    def remaining(self) -> Loss | None:
+        """In a session, what was left after the charge."""
+        return self.rows[0][self.titles[0]].remaining
+
+    def each(self, change: Callable[[Answer], Answer]) -> AnswerTable:
+        """The same with every number changed."""
+        rows = (Row(row.groups, {title: change(one) for title, one in row.answers.items()}) for row in self.rows)
+        return replace(self, rows=tuple(rows))
+
+    def recalled(self, cost: Loss) -> AnswerTable:
+        """The same from the cache, at this cost."""
+        return replace(self.each(lambda one: one.recalled(cost)), cost=cost)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data of its rows, without the cost."""
+        rows = [
+            dict(zip(self.group_titles, row.groups, strict=True)) | {t: _interval(row[t]) for t in self.titles}
+            for row in self.rows
+        ]
+        return {"rows": rows}
 
     def to_arrow(self) -> pa.Table:
         """Group labels, and value, low and high of every aggregate."""
-        import pyarrow as pa
-
-        columns: dict[str, list[Any]] = {
-            title: [row.groups[i] for row in self.rows] for i, title in enumerate(self.group_titles)
-        }
-        for title in self.titles:
-            answers = [row[title] for row in self.rows]
-            columns[title] = [answer.value for answer in answers]
-            columns[f"{title}_low"] = [answer.low for answer in answers]
-            columns[f"{title}_high"] = [answer.high for answer in answers]
-        return pa.table(columns)
+        return _arrow(self.rows, self.group_titles, self.titles)
 
     def to_pandas(self) -> pd.DataFrame:
         """The same as a pandas data frame."""
         frame: pd.DataFrame = self.to_arrow().to_pandas()
         return frame
+
+    def _only(self, wanted: str) -> Answer:
+        numbers = self.numbers
+        if len(numbers) != 1:
+            raise QueryError(
+                f"the answer is a table of {len(numbers):,} numbers, and {wanted} is that of one",
+                advice="read .rows, .row(group)[title] or .to_pandas()",
+            )
+        return numbers[0]
 
     def __str__(self) -> str:
         shown = self.rows[:20]
@@ -135,6 +245,29 @@ class AnswerTable:
             width = len(self.group_titles) + len(self.titles)
             body += f'<tr><td colspan="{width}">... {len(self.rows) - SHOWN:,} more rows</td></tr>'
         return f"<table><tr>{head}</tr>{body}</table><small>{_price(self.cost)}</small>"
+
+
+def _found(rows: Sequence[Row], titles: Sequence[str], groups: tuple[str, ...]) -> Row:
+    for row in rows:
+        if row.groups == groups:
+            return row
+    raise KeyError(f"no group {groups}; groups are labelled by {', '.join(titles) or 'nothing'}")
+
+
+def _interval(answer: Answer) -> dict[str, Any]:
+    return {"value": answer.value, "low": answer.low, "high": answer.high}
+
+
+def _arrow(rows: Sequence[Row], group_titles: Sequence[str], titles: Sequence[str]) -> pa.Table:
+    import pyarrow as pa
+
+    columns: dict[str, list[Any]] = {title: [row.groups[i] for row in rows] for i, title in enumerate(group_titles)}
+    for title in titles:
+        answers = [row[title] for row in rows]
+        columns[title] = [answer.value for answer in answers]
+        columns[f"{title}_low"] = [answer.low for answer in answers]
+        columns[f"{title}_high"] = [answer.high for answer in answers]
+    return pa.table(columns)
 
 
 def _price(cost: Loss) -> str:

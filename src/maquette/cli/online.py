@@ -16,7 +16,6 @@ from maquette.cli.telling import tell_error
 from maquette.errors import MaquetteError, QueryError
 
 if TYPE_CHECKING:
-    from maquette.answers import Answer, AnswerTable
     from maquette.schema import Column
     from maquette.session import Session
 
@@ -98,8 +97,6 @@ def online(
 
 
 def _reply(session: Session, line: str, analyst: str, json: bool) -> None:
-    from maquette.answers import AnswerTable
-
     command, _, rest = line.partition(" ")
     if json and (facts := _facts(session, command, rest)) is not None:
         print_json(facts, lines=False)
@@ -124,9 +121,8 @@ def _reply(session: Session, line: str, analyst: str, json: bool) -> None:
                 facts = {"question": line, **answer_facts(answer), "remaining": loss_facts(session.remaining)}
                 print_json(facts, lines=False)
                 return
-            source = "" if isinstance(answer, AnswerTable) else f"  {answer.source}"
             price = f"cost {answer.cost}; {_left(session)} of the budget remains" if answer.cost.units else "free"
-            typer.echo(f"{answer}\n {source} {price}{'' if _promised(answer) else NO_PROMISE}")
+            typer.echo(f"{answer}\n   {answer.source} {price}{'' if answer.guarantee else NO_PROMISE}")
 
 
 def _question(rest: str) -> str:
@@ -155,13 +151,6 @@ def _left(session: Session) -> str:
     """The share of the budget that remains: unlike epsilon, shares add up."""
     budget = session.curator.budget
     return f"{session.remaining.units / budget.limit:.1%}"
-
-
-def _promised(answer: Answer | AnswerTable) -> bool:
-    from maquette.answers import Answer
-
-    given = [answer] if isinstance(answer, Answer) else [one for row in answer for one in row.answers.values()]
-    return all(one.guarantee is not None for one in given)
 
 
 def _facts(session: Session, command: str, rest: str) -> dict[str, Any] | None:

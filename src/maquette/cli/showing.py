@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
-    from maquette.answers import Answer, AnswerTable
+    from maquette.answers import Answered
     from maquette.privacy import Loss
 
 
@@ -23,25 +23,9 @@ def loss_facts(loss: Loss) -> dict[str, Any]:
     return {"epsilon": loss.epsilon, "delta": loss.delta, "rho": loss.rho, "currency": loss.currency}
 
 
-def answer_facts(answer: Answer | AnswerTable) -> dict[str, Any]:
-    """An answer, or the rows of a table of them."""
-    from maquette.answers import AnswerTable
-
-    if isinstance(answer, AnswerTable):
-        rows = [
-            {
-                **dict(zip(answer.group_titles, row.groups, strict=True)),
-                **{title: _number(row[title]) for title in answer.titles},
-            }
-            for row in answer
-        ]
-        return {"rows": rows, "cost": loss_facts(answer.cost)}
-    facts = {**_number(answer), "count": answer.count, "source": answer.source, "guarantee": answer.guarantee}
-    return {**facts, "confidence": answer.confidence, "cost": loss_facts(answer.cost)}
-
-
-def _number(answer: Answer) -> dict[str, float]:
-    return {"value": answer.value, "low": answer.low, "high": answer.high}
+def answer_facts(answer: Answered) -> dict[str, Any]:
+    """An answer, or the rows of a table of them, and its cost."""
+    return {**answer.as_dict(), "cost": loss_facts(answer.cost)}
 
 
 def _plain(value: Any) -> Any:

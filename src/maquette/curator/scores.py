@@ -40,9 +40,15 @@ class Scorer:
         raw = np.ones(count) if weights is None else plain.array(weights)
         off = np.zeros(count) if penalties is None else plain.array(penalties)
         if raw.shape != (count,) or not (np.isfinite(raw) & (raw > 0)).all():
-            raise QueryError(f"got {raw.size} weights, or one that is not positive", expected=f"{count} positive numbers, one per question")
+            raise QueryError(
+                f"got {raw.size} weights, or one that is not positive",
+                expected=f"{count} positive numbers, one per question",
+            )
         if off.shape != (count,) or not np.isfinite(off).all():
-            raise QueryError(f"got {off.size} penalties, or one that is not finite", expected=f"{count} finite numbers, one per question")
+            raise QueryError(
+                f"got {off.size} penalties, or one that is not finite",
+                expected=f"{count} finite numbers, one per question",
+            )
         grid = max(m.grid for m in marginals)
         unit = 1 if weights is None else WEIGHT if grid == 1 else WEIGHT // 16
         self.weights = [max(1, round(float(weight / raw.max()) * unit)) for weight in raw]

@@ -116,7 +116,6 @@ def _questions(release: mq.Release, people: pa.Table, out: Console) -> None:
         engine.register("survey", people)
         for asked in QUESTIONS:
             given = release.answer(asked)
-            assert isinstance(given, mq.Answer)
             (truth,) = engine.execute(asked).fetchall()[0]
             held += given.low <= truth <= given.high
             words = asked.removeprefix("SELECT ").replace(" FROM survey", "").replace("count(*) WHERE ", "")
@@ -161,7 +160,6 @@ def _session(curator: mq.Curator, people: pa.Table, out: Console) -> None:
     asked = stream(ASKED, np.random.default_rng())
     for condition in track(asked, "asking", console=out, transient=True, disable=not out.is_terminal):
         given = session.ask(condition)
-        assert isinstance(given, mq.Answer)
         used[given.source] += 1
         paid += given.cost.units > 0
         worst = max(worst, abs(given.value - truth.of(condition)))

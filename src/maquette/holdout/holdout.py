@@ -345,7 +345,9 @@ def _check_settings(
     if tolerance is not None and not 0 < tolerance <= 1:
         raise QueryError(f"tolerance is {tolerance!r}", expected="a fraction between 0 and 1, such as 0.02")
     if method != "guess-and-check" and queries is None:
-        raise QueryError(f"{method} must know how many queries will come", advice="say queries=, or use guess-and-check")
+        raise QueryError(
+            f"{method} must know how many queries will come", advice="say queries=, or use guess-and-check"
+        )
     if method == "thresholdout" and hits is None:
         raise QueryError("thresholdout must know how many guesses may fail", advice="say hits=, often a few dozen")
     unused = {

@@ -56,7 +56,9 @@ class Sample:
         """The rows as codes of the schema, encoded once."""
         if self._records is None or self._records[0] != schema:
             if isinstance(self._rows, np.ndarray | tuple):
-                raise SchemaError("a schema needs columns with names", advice="give a mapping of columns or a data frame")
+                raise SchemaError(
+                    "a schema needs columns with names", advice="give a mapping of columns or a data frame"
+                )
             self._records = schema, schema.encode(self._rows)
         return self._records[1]
 

@@ -68,6 +68,8 @@ def reusable_score(
     """
     if not isinstance(holdout, Holdout):
         raise QueryError(
-            f"got {type(holdout).__name__}", expected="a Holdout", advice="write reusable_score(Holdout(rows, ...))"
+            f"the holdout is of type {type(holdout).__name__}",
+            expected="a Holdout",
+            advice="write reusable_score(Holdout(rows, ...))",
         )
     return ReusableScore(holdout, target=target, features=features, loss=loss, bound=bound)

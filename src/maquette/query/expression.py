@@ -236,7 +236,7 @@ def _condition(value: object) -> Expression:
     if isinstance(value, Expression):
         return value
     raise QueryError(
-        f"& and | join conditions, not {type(value).__name__}",
+        f"& and | join conditions, got {type(value).__name__}",
         advice="put each comparison in parentheses: (col('age') >= 65) & (col('sex') == 'f')",
     )
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.answers import NOISE_ONLY, Answer, AnswerTable, assemble
+from maquette.answers import NOISE_ONLY, Answer, Answered, assemble
 from maquette.curator import Curator
 from maquette.estimates import DenseModel, Evidence, Step, estimate_sum
 from maquette.hypothesis import MultiplicativeWeights
@@ -169,7 +169,7 @@ class Release:
             self.schema.position(name)
         return self.model.marginal(columns)
 
-    def answer(self, asked: str | Expression | LinearQuery, *, confidence: float = 0.95) -> Answer | AnswerTable:
+    def answer(self, asked: str | Expression | LinearQuery, *, confidence: float = 0.95) -> Answered:
         """Answer SQL or a predicate, free of charge."""
         check_confidence(confidence)
         parsed = question(self.schema, asked)

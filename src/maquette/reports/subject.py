@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.answers import Answer
 from maquette.errors import QueryError
 from maquette.estimates import MergedEvidence, NoEvidence, Step
 from maquette.privacy import Loss
@@ -110,7 +109,6 @@ def _release(release: Release, confidence: float) -> Subject:
 
     def look(factors: Factors) -> Seen:
         given = release.answer(LinearQuery.product(release.schema, factors), confidence=confidence)
-        assert isinstance(given, Answer)
         return Seen(given.value, given.low, given.high, given.guarantee is not None)
 
     facts = {name: getattr(certificate, name) for name in certificate.__dataclass_fields__ if name != "charges"}
@@ -155,7 +153,6 @@ def _session(session: Session) -> Subject:
 
     def look(factors: Factors) -> Seen:
         given = session.peek(LinearQuery.product(curator.schema, factors))
-        assert isinstance(given, Answer)
         return Seen(given.value, given.low, given.high, given.source == "derived" or given.guarantee is not None)
 
     def covers(columns: Sequence[str]) -> bool:

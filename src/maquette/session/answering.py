@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from maquette.answers import Answer, AnswerTable, Column, Row, Source, tabulate
+from maquette.answers import Answer, Answered, Column, Source, tabulate
 from maquette.estimates import Columns, spread
 from maquette.privacy import DiscreteGaussian, Loss, sum_half_width
 from maquette.query import LinearQuery, Output
@@ -134,7 +134,7 @@ def known_with(view: View, known: Mapping[Columns, Known], rented: Mapping[Colum
 
 def answered(
     asked: Question, numbers: Numbers, *, guarantee: str | None, cost: Loss, source: Source, remaining: Loss
-) -> Answer | AnswerTable:
+) -> Answered:
     """The answer to a question from its numbers."""
     confidence = 1 - numbers.widths.beta
     if isinstance(asked.parsed, LinearQuery):
@@ -146,7 +146,7 @@ def answered(
         output.title: _column(output, numbers, guarantee) for output in asked.parsed.outputs if output.kind != "group"
     }
     table = tabulate(asked.parsed, columns, confidence, cost, source)
-    return changed(table, lambda one: _finished(one, remaining))
+    return table.each(lambda one: _finished(one, remaining))
 
 
 def _column(output: Output, numbers: Numbers, guarantee: str | None) -> Column:
@@ -166,14 +166,6 @@ def _column(output: Output, numbers: Numbers, guarantee: str | None) -> Column:
         highest=centre + scale,
         guarantee=guarantee,
     )
-
-
-def changed(answer: Answer | AnswerTable, change: Callable[[Answer], Answer]) -> Answer | AnswerTable:
-    """The same with every number of it changed."""
-    if isinstance(answer, Answer):
-        return change(answer)
-    rows = tuple(Row(row.groups, {title: change(one) for title, one in row.answers.items()}) for row in answer.rows)
-    return replace(answer, rows=rows)
 
 
 def _finished(answer: Answer, remaining: Loss) -> Answer:

@@ -21,15 +21,15 @@ import itertools
 import math
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from maquette.answers import Answer, AnswerTable, Source
+from maquette.answers import Answered, Source
 from maquette.curator import Curator, Deadline
 from maquette.errors import BudgetExceeded, LedgerError, QueryError
 from maquette.privacy import Loss
 from maquette.privacy.ledger import Charge
 from maquette.query import Expression, LinearQuery, Marginal
-from maquette.session.answering import answered, changed
+from maquette.session.answering import answered
 from maquette.session.guard_policy import STALE, GuardPolicy, Values, guessed
 from maquette.session.knowledge import Knowledge
 from maquette.session.model import Model
@@ -88,7 +88,7 @@ class Session:
         self._lock = self._record.lock
         self.curator: Curator = self._record.curator
         self._free = self.curator.cost_of([])
-        self._answers: dict[str, Answer | AnswerTable] = {}
+        self._answers: dict[str, Answered] = {}
         self.history: deque[Asking] = deque(maxlen=HISTORY)  # since it was opened here; public, not durable
 
     @property
@@ -121,7 +121,7 @@ class Session:
         """What remains of the table's budget."""
         return self._loss(self.curator.budget.limit - self.curator.ledger.spent())
 
-    def ask(self, asked: QuestionLike, *, analyst: str = CUSTODIAN, strict: bool = False) -> Answer | AnswerTable:
+    def ask(self, asked: QuestionLike, *, analyst: str = CUSTODIAN, strict: bool = False) -> Answered:
         """Answer SQL or a condition.
 
         A condition is answered by the fraction of rows on which it holds, SQL by the numbers SQL would return. When the
@@ -135,7 +135,7 @@ class Session:
 
     def ask_many(
         self, asked: Sequence[QuestionLike], *, analyst: str = CUSTODIAN, strict: bool = False
-    ) -> list[Answer | AnswerTable]:
+    ) -> list[Answered]:
         """Answer several questions for one charge; sharing what they need makes it cheaper than asking one by one."""
         if isinstance(asked, str) or not isinstance(asked, Sequence):
             raise QueryError("got one question", expected="a list of questions", advice="ask a single one with `ask`")
@@ -163,7 +163,7 @@ class Session:
             answers = []
             for question in questions:
                 known = self._answers.get(question.key)
-                answers.append(self._answer(question, before, paid, spent) if known is None else _again(known, free))
+                answers.append(self._answer(question, before, paid, spent) if known is None else known.recalled(free))
             self.history.extend(Asking(*_route(answer), spent) for answer in answers)
             return answers
 
@@ -186,7 +186,7 @@ class Session:
             self._settle(order, [], {})
             return paid
 
-    def peek(self, asked: QuestionLike) -> Answer | AnswerTable:
+    def peek(self, asked: QuestionLike) -> Answered:
         """The answer from what is known now, however wide its interval; nothing is charged and nothing is kept.
 
         `guarantee` is None where the interval exceeds the tolerance, `source` "hypothesis" where the model guesses.
@@ -306,7 +306,7 @@ class Session:
         ending = "" if plan.units <= left else "; more than remains: it would be answered without a guarantee"
         return f"{first}to be measured: {shown}, for {cost}{ending}"
 
-    def _answer(self, asked: Question, before: int, paid: Loss, spent: int) -> Answer | AnswerTable:
+    def _answer(self, asked: Question, before: int, paid: Loss, spent: int) -> Answered:
         """Answer a question from what is known; kept for ever if it is within the tolerance."""
         states = [self._knowledge.state(goal) for goal in asked.goals]
         promised = all(state is not None for state in states)
@@ -365,12 +365,5 @@ def _check_analyst(analyst: object) -> None:
         raise QueryError(f"analyst is {analyst!r}", expected="a name")
 
 
-def _route(answer: Answer | AnswerTable) -> tuple[Source, bool]:
-    given = [answer] if isinstance(answer, Answer) else [one for row in answer for one in row.answers.values()]
-    return (given[0].source if given else "derived"), all(one.guarantee is not None for one in given)
-
-
-def _again(answer: Answer | AnswerTable, free: Loss) -> Answer | AnswerTable:
-    """The same answer, from the cache, free."""
-    again = changed(answer, lambda one: replace(one, source="cache", cost=free))
-    return replace(again, cost=free) if isinstance(again, AnswerTable) else again
+def _route(answer: Answered) -> tuple[Source, bool]:
+    return answer.source, answer.guarantee is not None

@@ -211,7 +211,9 @@ class _Reader:
                 case exp.Column():
                     text = node.this.quoted or self._match(node.this) is None
                     hint = f"text takes single quotes: {quoted(node.name)}" if text else None
-                    raise QueryError(f"a column is compared with {node.name!r}", expected="a literal", advice=hint)
+                    raise QueryError(
+                        f"a column can only be compared with a literal, not with {node.name!r}", advice=hint
+                    )
         self.refuse(node, f"{named(node)} as a value is", "write a number, 'text', true, false or DATE 'YYYY-MM-DD'")
 
 
