@@ -1,0 +1,91 @@
+"""What every question returns, one number or a table of them, so that no caller has to ask which."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from maquette.privacy import Loss
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+    from maquette.answers.result import Answer, Row, Source
+
+
+class Answered(Protocol):
+    """An answer, read as a number or as a table; `Answer` and `AnswerTable` are both.
+
+    As a number: `value`, `low`, `high` and `count` are those of an answer that has one number, and a table of several
+    refuses them. As a table: `rows` by group, `numbers` one after the other, `to_pandas()`; a single number is one row
+    without groups.
+    """
+
+    @property
+    def value(self) -> float:
+        """The number, if there is one."""
+
+    @property
+    def low(self) -> float:
+        """The lower end of its noise interval."""
+
+    @property
+    def high(self) -> float:
+        """The upper end of its noise interval."""
+
+    @property
+    def count(self) -> float | None:
+        """The number of rows, where the question counts rows."""
+
+    @property
+    def numbers(self) -> tuple[Answer, ...]:
+        """Every number with its interval, row by row."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The titles of the table: those of the groups, then those of the numbers."""
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """Every group with its numbers."""
+
+    def row(self, *groups: str) -> Row:
+        """The numbers of one group, by its labels."""
+
+    @property
+    def confidence(self) -> float:
+        """The probability with which each interval covers its number."""
+
+    @property
+    def source(self) -> Source:
+        """Where the numbers came from."""
+
+    @property
+    def cost(self) -> Loss:
+        """What the charge for all of them took."""
+
+    @property
+    def guarantee(self) -> str | None:
+        """What is promised of every number; None if nothing is promised of one of them."""
+
+    @property
+    def remaining(self) -> Loss | None:
+        """In a session, what was left after the charge."""
+
+    def each(self, change: Callable[[Answer], Answer]) -> Self:
+        """The same with every number changed."""
+
+    def recalled(self, cost: Loss) -> Self:
+        """The same from the cache, at this cost."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data of it, without its cost."""
+
+    def to_arrow(self) -> pa.Table:
+        """Group labels, and value, low and high of every number."""
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The same as a pandas data frame."""
+
+    def _repr_html_(self) -> str: ...
