@@ -17,7 +17,7 @@ import maquette as mq
 from gate_tools import compiled, neighbours_of, patched, table_of
 from maquette.audit.reference import (
     Call,
-    Guard,
+    GuardNoise,
     ScriptedNoise,
     exponential_law,
     grid,
@@ -330,7 +330,7 @@ def gate_guard_cost() -> None:
                 ),
             )
         (threshold, query) = (float(call.scale) for call in seen.calls[:2])
-        guard = Guard(hits, threshold, query, refreshed=True)
+        guard = GuardNoise(hits, threshold, query, refreshed=True)
         worst = max(pattern_loss(guard, p, (-6, -2, 0, 2, 6), sensitivity=m) for p in patterns(3, hits))
         assert worst <= seen.amounts[0] * TOLERANCE, f"m={m}, hits={hits}: lost {worst}, charged {seen.amounts[0]}"
 

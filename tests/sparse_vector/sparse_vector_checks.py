@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from maquette.audit.reference import (
-    Guard,
+    GuardNoise,
     ScriptedNoise,
     discrete_gaussian,
     grid,
@@ -94,11 +94,13 @@ def refuses_when_sealed(machine: SparseVector) -> None:
     raise AssertionError(f"the guard answered after {machine.hits} hits")
 
 
-def guard_of(settings: Settings) -> Guard:
-    return Guard(settings.hits, float(settings.threshold_scale), float(settings.query_scale), settings.refreshed)
+def guard_of(settings: Settings) -> GuardNoise:
+    return GuardNoise(settings.hits, float(settings.threshold_scale), float(settings.query_scale), settings.refreshed)
 
 
-def exact_epsilon(guard: Guard, answer_epsilon: float, length: int, values: tuple[int, ...], sensitivity: int) -> float:
+def exact_epsilon(
+    guard: GuardNoise, answer_epsilon: float, length: int, values: tuple[int, ...], sensitivity: int
+) -> float:
     """L2: the largest loss over all patterns, streams and perturbations; each hit's answer adds its own full loss."""
     return max(
         pattern_loss(guard, pattern, values, sensitivity) + sum(pattern) * answer_epsilon

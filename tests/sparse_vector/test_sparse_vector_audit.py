@@ -11,7 +11,7 @@ import sparse_vector_checks as checks
 from sparse_vector_checks import FORMS, Subject
 
 from maquette.audit.reference import (
-    Guard,
+    GuardNoise,
     ScriptedNoise,
     ScriptExhausted,
     epsilon_lower_bound,
@@ -24,7 +24,7 @@ from maquette.curator.sparse_vector import SparseVector, resampled
 SOUND = Subject()
 
 
-def loss(guard: Guard, pattern, stream, change) -> float:
+def loss(guard: GuardNoise, pattern, stream, change) -> float:
     moved = [value + d for value, d in zip(stream, change, strict=True)]
     p, q = (pattern_probabilities(guard, pattern, [[v] for v in s]).item() for s in (stream, moved))
     return abs(log(p / q))
@@ -68,7 +68,7 @@ STREAMS = [(0, 0, 0), (1, 1, 1), (-3, -3, 5), (4, -4, 4), (-6, -6, -6), (6, 6, 6
 
 @pytest.mark.parametrize(("query_scale", "expected"), [(4.0, 0.63), (2.0, 1.21)])
 def test_above_threshold_on_the_streams_of_the_theory(query_scale, expected):
-    guard = Guard(1, 2.0, query_scale, refreshed=True)
+    guard = GuardNoise(1, 2.0, query_scale, refreshed=True)
     worst = max(
         loss(guard, pattern, stream[: len(pattern)], change)
         for stream in STREAMS
@@ -86,7 +86,7 @@ def test_one_threshold_for_all_hits_on_the_streams_of_the_theory(hits, equal, op
     values = (-30, -12, -6, -3, 0, 3, 6, 12, 30)
 
     def worst(threshold_scale: float, query_scale: float) -> float:
-        guard = Guard(hits, threshold_scale, query_scale, refreshed=False)
+        guard = GuardNoise(hits, threshold_scale, query_scale, refreshed=False)
         return max(
             loss(guard, pattern, [a] * 3 + [b] * hits, [s] * 3 + [t] * hits)
             for a, b, s, t in product(values, values, (-1, 0, 1), (-1, 0, 1))
@@ -100,12 +100,12 @@ def test_one_threshold_for_all_hits_on_the_streams_of_the_theory(hits, equal, op
 
 @pytest.mark.parametrize("queries", [10, 100])
 def test_no_threshold_noise_loses_with_every_easy_query(queries):
-    guard = Guard(1, None, 10.0, refreshed=True)
+    guard = GuardNoise(1, None, 10.0, refreshed=True)
     assert loss(guard, [False] * queries, [60] * queries, [1] * queries) == pytest.approx(queries / 10, rel=1e-2)
 
 
 def test_no_query_noise_has_infinite_loss():
-    guard = Guard(1, 2.0, None, refreshed=True)
+    guard = GuardNoise(1, 2.0, None, refreshed=True)
     assert pattern_probabilities(guard, [False, True], [[0], [1]]).item() > 0.1
     assert pattern_probabilities(guard, [False, True], [[1], [1]]).item() == 0
 

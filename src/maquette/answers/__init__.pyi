@@ -1,4 +1,4 @@
 from .api import Answered as Answered
-from .assembly import Column as Column, assemble as assemble, tabulate as tabulate
+from .assembly import OutputColumn as OutputColumn, assemble as assemble, tabulate as tabulate
 from .direct import answer as answer
 from .result import NOISE_ONLY as NOISE_ONLY, Answer as Answer, AnswerTable as AnswerTable, Row as Row, Source as Source

@@ -51,7 +51,7 @@ def assemble(
 
 
 def tabulate(
-    statement: Statement, columns: Mapping[str, Column], confidence: float, cost: Loss, source: Source
+    statement: Statement, columns: Mapping[str, OutputColumn], confidence: float, cost: Loss, source: Source
 ) -> Answered:
     """The answer to a statement from the values of its outputs, by title."""
     shape = tuple(len(labels) for labels in _labels(statement))
@@ -78,7 +78,7 @@ def _group_titles(statement: Statement) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Column:
+class OutputColumn:
     """One output of a statement: a value and an interval for every group."""
 
     value: Values
@@ -103,7 +103,9 @@ class Column:
         )
 
 
-def _column(output: Output, estimates: Mapping[str, Estimated], confidence: float, unknown: Collection[str]) -> Column:
+def _column(
+    output: Output, estimates: Mapping[str, Estimated], confidence: float, unknown: Collection[str]
+) -> OutputColumn:
     assert output.measure is not None
     needed = {marginal.key for marginal in (output.measure.marginal, output.per) if marginal is not None}
     guarantee = NOISE_ONLY if needed.isdisjoint(unknown) else None
@@ -111,7 +113,7 @@ def _column(output: Output, estimates: Mapping[str, Estimated], confidence: floa
         return replace(_average(output.measure, output.per, estimates, confidence), guarantee=guarantee)
     total, width = _total(output.measure, estimates, confidence)
     floor = 0.0 if not output.measure.signed else -math.inf
-    return Column(total, np.maximum(total - width, floor), np.maximum(total + width, floor), guarantee)
+    return OutputColumn(total, np.maximum(total - width, floor), np.maximum(total + width, floor), guarantee)
 
 
 def _total(measure: Measure, estimates: Mapping[str, Estimated], confidence: float) -> tuple[Values, Values | float]:
@@ -124,7 +126,7 @@ def _total(measure: Measure, estimates: Mapping[str, Estimated], confidence: flo
     return measure.scale * difference, measure.scale * each.sum(axis=-1)
 
 
-def _average(measure: Measure, per: Marginal, estimates: Mapping[str, Estimated], confidence: float) -> Column:
+def _average(measure: Measure, per: Marginal, estimates: Mapping[str, Estimated], confidence: float) -> OutputColumn:
     """Centre plus sum over count: the interval is the range of it while both stay within their own intervals.
 
     Each holds with half the doubt, so both do together at `confidence`. Where the count may be zero nothing is known,
@@ -141,4 +143,4 @@ def _average(measure: Measure, per: Marginal, estimates: Mapping[str, Estimated]
     low = np.where(known, np.min(corners, axis=0), lowest)
     high = np.where(known, np.max(corners, axis=0), highest)
     value = np.clip(centre + total / np.maximum(rows, 1.0), lowest, highest)
-    return Column(value, np.clip(low, lowest, highest), np.clip(high, lowest, highest))
+    return OutputColumn(value, np.clip(low, lowest, highest), np.clip(high, lowest, highest))

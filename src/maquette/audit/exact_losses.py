@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from maquette.audit.benches import Bench, Outcome
-from maquette.audit.reference.guard_patterns import Guard, pattern_loss, patterns
+from maquette.audit.reference.guard_patterns import GuardNoise, pattern_loss, patterns
 from maquette.audit.reference.laws import exponential_law, permute_and_flip_law
 from maquette.audit.tiny import (
     ANSWERS,
@@ -105,7 +105,7 @@ def guard_losses() -> Loss:
             table = bench(BASE, max(m, 1), PURE, relation)
             seen = table.ask(partial(_guarded, hits=hits))
             threshold, query = (float(call.scale) / UNIT for call in seen.calls[:2])
-            guard = Guard(hits, threshold, query, refreshed=True)
+            guard = GuardNoise(hits, threshold, query, refreshed=True)
             lost = max(pattern_loss(guard, p, (-4, 0, 4), sensitivity=m) for p in patterns(2, hits))
             share, pairs = max(share, lost / (seen.units / UNITS_PER_ONE)), pairs + 1
             table.close()

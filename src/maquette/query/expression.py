@@ -18,7 +18,7 @@ import numpy as np
 
 from maquette.errors import QueryError
 from maquette.query.linear import LinearQuery
-from maquette.schema import Boolean, Column, Comparison, Number, Schema, Selection, writable
+from maquette.schema import Boolean, Column, Comparison, LevelMask, Number, Schema, writable
 
 MAX_NODES = 10_000
 MAX_DEPTH = 64
@@ -264,7 +264,7 @@ class _Levels:
     """The levels of one column on which a condition holds: cheap to combine, unlike queries."""
 
     position: int
-    holds: Selection
+    holds: LevelMask
 
 
 def _build(schema: Schema, node: Expression, negated: bool, depth: int) -> _Levels | LinearQuery:
@@ -299,7 +299,7 @@ def _operands(node: Expression, negated: bool, every: bool) -> Iterator[tuple[Ex
 
 def _combined(schema: Schema, parts: list[_Levels | LinearQuery], every: bool) -> _Levels | LinearQuery:
     """All of the parts, or any of them; conditions on one column become one factor first."""
-    levels: dict[int, Selection] = {}
+    levels: dict[int, LevelMask] = {}
     queries: list[LinearQuery] = []
     for part in parts:
         if isinstance(part, LinearQuery):
@@ -355,7 +355,7 @@ def _atom(schema: Schema, node: Expression, negated: bool) -> _Levels:
     return _Levels(schema.position(name), holds)
 
 
-def _up_to(column: Column, low: Literal, high: Literal) -> Selection:
+def _up_to(column: Column, low: Literal, high: Literal) -> LevelMask:
     try:
         return column.compare("<=", high)
     except QueryError:

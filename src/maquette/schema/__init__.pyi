@@ -5,7 +5,7 @@ from .columns import (
     Category as Category,
     Column as Column,
     Comparison as Comparison,
-    Selection as Selection,
+    LevelMask as LevelMask,
     identifier as identifier,
     nearest as nearest,
     quoted as quoted,

@@ -35,7 +35,7 @@ LISTED = 2**26  # levels of one column that a condition can list
 _LONG = 128  # up to so many levels a CASE is as fast as an ENUM, and far faster on values in neither
 
 Comparison = Literal["=", "<>", "<", "<=", ">", ">="]
-Selection = NDArray[np.bool_]
+LevelMask = NDArray[np.bool_]
 
 
 def quoted(text: str) -> str:
@@ -191,7 +191,7 @@ class Column(ABC):
     def _arrow_type(self) -> pa.DataType: ...
 
     @abstractmethod
-    def compare(self, comparison: Comparison, literal: object) -> Selection:
+    def compare(self, comparison: Comparison, literal: object) -> LevelMask:
         """The levels on which `column <comparison> literal` holds; the null level never does (SQL)."""
 
     @property
@@ -199,7 +199,7 @@ class Column(ABC):
         """What a reader of the schema would not expect of the levels; mostly nothing."""
         return ""
 
-    def is_null(self) -> Selection:
+    def is_null(self) -> LevelMask:
         """The null level, if there is one."""
         return self._all_levels() >= self.known
 
@@ -218,7 +218,7 @@ class Column(ABC):
         kept = {k: v for k, v in settings.items() if v is not None and (k == "name" or v != defaults[k])}
         return {"name": kept.pop("name"), "kind": self.kind, **kept}
 
-    def _select(self, low: int, high: int) -> Selection:
+    def _select(self, low: int, high: int) -> LevelMask:
         """Levels low <= level < high."""
         levels = self._all_levels()
         return (low <= levels) & (levels < min(high, self.known))
@@ -301,7 +301,7 @@ class Boolean(Column):
         number = f"CASE TRY_CAST({text} AS DOUBLE) WHEN 0 THEN 0 WHEN 1 THEN 1 END"
         return f"coalesce(CAST(TRY_CAST({text} AS BOOLEAN) AS INTEGER), {number})"
 
-    def compare(self, comparison: Comparison, literal: object) -> Selection:
+    def compare(self, comparison: Comparison, literal: object) -> LevelMask:
         """Equality with true, false, 1 or 0."""
         if comparison not in ("=", "<>"):
             raise self._refuse(f"{comparison} makes no sense", "use = or <>, or the column alone")
@@ -382,7 +382,7 @@ class Category(Column):
     def _unknown(self) -> int:
         return INVALID if self.other is None else len(self.levels)
 
-    def compare(self, comparison: Comparison, literal: object) -> Selection:
+    def compare(self, comparison: Comparison, literal: object) -> LevelMask:
         """Equality with a declared level."""
         if comparison not in ("=", "<>"):
             raise self._refuse(f"categories have no order, so {comparison} makes no sense", "use =, <> or IN")

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import QueryError, SchemaError
-from maquette.schema.columns import Column, Comparison, Selection, shown
+from maquette.schema.columns import Column, Comparison, LevelMask, shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,7 +30,7 @@ class Ordered(Column):
 
     _step: ClassVar[float] = 1.0  # from one value to the next; 0 where there is none
 
-    def compare(self, comparison: Comparison, literal: object) -> Selection:
+    def compare(self, comparison: Comparison, literal: object) -> LevelMask:
         """Order comparisons that cut between levels, and equality with the only value of one."""
         point = self._point(literal)
         if comparison in ("=", "<>"):
@@ -236,7 +236,7 @@ class Integer(Numeric):
         start = self.low + level * self.width
         return f"{start}-{min(start + self.width - 1, self.high)}" if self.width > 1 else str(start)
 
-    def compare(self, comparison: Comparison, literal: object) -> Selection:
+    def compare(self, comparison: Comparison, literal: object) -> LevelMask:
         """Order comparisons that cut between bins; a fraction equals no whole number."""
         if comparison in ("=", "<>") and isinstance(literal, float) and not literal.is_integer():
             raise self._refuse(f"{literal} is not a whole number", "compare with a whole number")
@@ -367,7 +367,7 @@ class Number(Numeric):
             f"use {exact} {literal}: bins hold their lower edge",
         )
 
-    def compare(self, comparison: Comparison, literal: object) -> Selection:
+    def compare(self, comparison: Comparison, literal: object) -> LevelMask:
         """Order comparisons at declared edges."""
         if comparison in ("=", "<>"):
             raise self._refuse(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from maquette.answers import Answer, Answered, Column, Source, tabulate
+from maquette.answers import Answer, Answered, OutputColumn, Source, tabulate
 from maquette.estimates import Columns, spread
 from maquette.privacy import DiscreteGaussian, Loss, sum_half_width
 from maquette.query import LinearQuery, Output
@@ -149,7 +149,7 @@ def answered(
     return table.each(lambda one: _finished(one, remaining))
 
 
-def _column(output: Output, numbers: Numbers, guarantee: str | None) -> Column:
+def _column(output: Output, numbers: Numbers, guarantee: str | None) -> OutputColumn:
     measure, goals = output.measure, goals_of(output)
     assert measure is not None
     if len(goals) == 1:

@@ -1,5 +1,5 @@
 from .guard_patterns import (
-    Guard as Guard,
+    GuardNoise as GuardNoise,
     pattern_loss as pattern_loss,
     pattern_probabilities as pattern_probabilities,
     patterns as patterns,

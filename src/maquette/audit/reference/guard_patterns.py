@@ -18,7 +18,7 @@ from maquette.audit.reference.laws import discrete_laplace, laplace_tail
 Floats = NDArray[np.float64]
 
 
-class Guard(NamedTuple):
+class GuardNoise(NamedTuple):
     """The noise of a sparse vector; a scale of None is no noise, for mutants."""
 
     hits: int
@@ -36,7 +36,7 @@ def patterns(length: int, hits: int) -> list[tuple[bool, ...]]:
     return sorted(found)
 
 
-def pattern_probabilities(guard: Guard, pattern: Sequence[bool], choices: Sequence[Sequence[int]]) -> Floats:
+def pattern_probabilities(guard: GuardNoise, pattern: Sequence[bool], choices: Sequence[Sequence[int]]) -> Floats:
     """P(pattern) for every stream in product(*choices), in that order; statistics are relative to the threshold."""
     if guard.refreshed and True in pattern[:-1]:
         end = list(pattern).index(True) + 1
@@ -53,7 +53,7 @@ def pattern_probabilities(guard: Guard, pattern: Sequence[bool], choices: Sequen
     return (halves[0].T @ halves[1]).ravel()
 
 
-def pattern_loss(guard: Guard, pattern: Sequence[bool], values: Sequence[int], sensitivity: int = 1) -> float:
+def pattern_loss(guard: GuardNoise, pattern: Sequence[bool], values: Sequence[int], sensitivity: int = 1) -> float:
     """Largest |ln ratio| of P(pattern) over every stream of these values and every neighbouring perturbation."""
     changes = (0, *range(-sensitivity, 0), *range(1, sensitivity + 1))
     choices = [value + change for value in values for change in changes]
@@ -67,7 +67,7 @@ def pattern_loss(guard: Guard, pattern: Sequence[bool], values: Sequence[int], s
     return float(np.abs(logs[possible] - base[possible]).max())
 
 
-def _threshold_law(guard: Guard) -> tuple[Floats, Floats]:
+def _threshold_law(guard: GuardNoise) -> tuple[Floats, Floats]:
     if guard.threshold_scale is None:
         return np.zeros(1), np.ones(1)
     # What lies beyond 45 scales has probability e^-45, under the rounding of the sums.
@@ -76,7 +76,7 @@ def _threshold_law(guard: Guard) -> tuple[Floats, Floats]:
     return shifts, discrete_laplace(shifts, guard.threshold_scale)
 
 
-def _tail(values: Floats, guard: Guard) -> Floats:
+def _tail(values: Floats, guard: GuardNoise) -> Floats:
     if guard.query_scale is None:
         return (values <= 0).astype(np.float64)
     return laplace_tail(values, guard.query_scale)

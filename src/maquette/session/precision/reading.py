@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.answers import Column
+from maquette.answers import OutputColumn
 from maquette.session.precision.width import STEP
 
 Values = NDArray[np.float64]
@@ -24,11 +24,11 @@ class Reading:
     widths: Values
 
 
-def total(reading: Reading, scale: float, *, signed: bool, guarantee: str | None) -> Column:
+def total(reading: Reading, scale: float, *, signed: bool, guarantee: str | None) -> OutputColumn:
     """Scaled counts; what is never negative is not estimated below zero."""
     values, widths = scale * reading.values, scale * reading.widths
     floor = -math.inf if signed else 0.0
-    return Column(values, np.maximum(values - widths, floor), np.maximum(values + widths, floor), guarantee)
+    return OutputColumn(values, np.maximum(values - widths, floor), np.maximum(values + widths, floor), guarantee)
 
 
 def fieller(top: Reading, bottom: Reading, covariance: Values, multiplier: float) -> Bounds:
@@ -75,10 +75,10 @@ def ratio(
     lowest: float,
     highest: float,
     guarantee: str | None,
-) -> Column:
+) -> OutputColumn:
     """centre + scale * top / bottom within its declared range, which is all that is known where bottom may be zero."""
     low, high, known = bounds
     value = np.clip(centre + scale * top.values / np.maximum(bottom.values, 1.0), lowest, highest)
     low = np.where(known, np.clip(centre + scale * low, lowest, highest), lowest)
     high = np.where(known, np.clip(centre + scale * high, lowest, highest), highest)
-    return Column(value, low, high, guarantee)
+    return OutputColumn(value, low, high, guarantee)
