@@ -25,6 +25,7 @@ import maquette as mq
 from maquette.curator import noise
 from maquette.curator.table import engine_of
 from maquette.errors import DeadlineMissed
+from maquette.query import Marginal
 
 SCHEMA = mq.Schema([mq.Integer("age", 0, 99), mq.Boolean("smoker"), mq.Integer("income", 0, 999, width=10)])
 QUESTION = "SELECT smoker, count(*) FROM people WHERE age >= 65 GROUP BY smoker"
@@ -89,7 +90,7 @@ def asking(table: mq.PrivateTable, deadline: float | None, *, cold: bool) -> Sid
 def sampled(table: mq.PrivateTable, deadline: float | None, *, exact: bool) -> Side:
     """One count with noise; `exact` sends its first draw to the exact branch of the sampler."""
     curator = mq.Curator(table, BUDGET, deadline=deadline)
-    truth, total = float(engine_of(table).rows), mq.Marginal(SCHEMA)
+    truth, total = float(engine_of(table).rows), Marginal(SCHEMA)
 
     def ready() -> Ask:
         noise.words = borderline if exact else WORDS
@@ -111,7 +112,7 @@ def guarded(table: mq.PrivateTable, deadline: float | None, *, off: bool) -> Sid
     """One test of a guard, of an answer that is right or far off."""
     curator = mq.Curator(table, BUDGET)
     guard = curator.guard(1_000.0, hits=2 * (ROUND + WARM), epsilon=8_000.0)
-    query = mq.Marginal(SCHEMA)
+    query = Marginal(SCHEMA)
     public = float(engine_of(table).rows) + (1e6 if off else 0.0)
 
     def test() -> None:

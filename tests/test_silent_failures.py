@@ -17,6 +17,7 @@ import maquette as mq
 from maquette.audit.reference import ScriptedNoise
 from maquette.curator import Curator, noise
 from maquette.errors import BudgetError, LedgerLocked, MaquetteError, RequestLost
+from maquette.query import LinearQuery
 
 SCHEMA = mq.Schema(
     [
@@ -33,7 +34,7 @@ PURE = mq.Budget(epsilon=10.0)
 def test_1_released_values_are_whole_multiples_of_the_grid() -> None:
     with Curator(mq.open_table(PEOPLE, SCHEMA), PURE) as curator:
         whole = curator.measure(["age"], epsilon=0.1).values
-        weighed = curator.measure(mq.LinearQuery.product(SCHEMA, {"pay": [0.1, 1 / 3, 1.0]}), epsilon=0.1)
+        weighed = curator.measure(LinearQuery.product(SCHEMA, {"pay": [0.1, 1 / 3, 1.0]}), epsilon=0.1)
     assert np.array_equal(whole, np.rint(whole))
     assert weighed.marginal.grid == 2**20
     assert (float(weighed.values) * 2**20).is_integer()

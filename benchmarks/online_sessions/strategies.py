@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 import maquette as mq
 from maquette.privacy import UNITS_PER_ONE
 from maquette.privacy.budget import ACCOUNTANTS
+from maquette.query import LinearQuery
 from maquette.session.baselines.exact_cache import ExactCache
 from maquette.session.baselines.one_histogram import OneHistogram
 from maquette.session.baselines.whole_marginals import WholeMarginals
@@ -80,7 +81,7 @@ class Outcome:
 class Session(Protocol):
     curator: mq.Curator
 
-    def ask(self, asked: mq.LinearQuery) -> Any: ...
+    def ask(self, asked: LinearQuery) -> Any: ...
 
 
 def unit_price(workload: Workload, alpha: float, currency: str) -> float:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 import maquette as mq
 from maquette.curator import PrivateTable
+from maquette.query import LinearQuery
 from offline import ADULT, generated
 
 Integers = NDArray[np.int64]
@@ -41,7 +42,7 @@ class Workload:
         self.pure = pure
         self.rows = len(rows)
         self._rows = rows
-        self._questions: dict[int, mq.LinearQuery] = {}
+        self._questions: dict[int, LinearQuery] = {}
 
     @cached_property
     def table(self) -> PrivateTable:
@@ -52,7 +53,7 @@ class Workload:
         budget = mq.Budget(epsilon=5_000.0) if self.pure else mq.Budget(rho=5_000.0, delta=1e-9)
         return mq.Curator(self.table, budget, ledger=ledger)
 
-    def question(self, number: int) -> mq.LinearQuery:
+    def question(self, number: int) -> LinearQuery:
         """A question of the pool, made once: its canonical form takes longer than most answers."""
         if number not in self._questions:
             factors = {}
@@ -60,7 +61,7 @@ class Workload:
                 weights = np.zeros(self.schema.columns[position].size)
                 weights[list(levels)] = 1.0
                 factors[self.schema.names[position]] = weights
-            self._questions[number] = mq.LinearQuery.product(self.schema, factors)
+            self._questions[number] = LinearQuery.product(self.schema, factors)
             _ = self._questions[number].key
         return self._questions[number]
 

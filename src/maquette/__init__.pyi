@@ -1,32 +1,21 @@
-from .answers import Answer as Answer, AnswerTable as AnswerTable, answer as answer
-from .curator import (
-    Curator as Curator,
-    Guard as Guard,
-    Measurement as Measurement,
-    PrivateTable as PrivateTable,
-    open_table as open_table,
-)
+from .answers import Answer as Answer, Answered as Answered, AnswerTable as AnswerTable, answer as answer
+from .curator import Curator as Curator, PrivateTable as PrivateTable, open_table as open_table
 from .errors import (
+    BudgetError as BudgetError,
     BudgetExceeded as BudgetExceeded,
+    DataError as DataError,
     LedgerError as LedgerError,
     MaquetteError as MaquetteError,
+    PrivacyWarning as PrivacyWarning,
     QueryError as QueryError,
     SchemaError as SchemaError,
 )
 from .holdout import Certified as Certified, Holdout as Holdout
-from .privacy import UNITS_PER_ONE as UNITS_PER_ONE, Budget as Budget, Loss as Loss
+from .privacy import Budget as Budget, Loss as Loss
 from .query import (
-    LinearQuery as LinearQuery,
-    Marginal as Marginal,
-    average_distance as average_distance,
-    bipartitions as bipartitions,
     col as col,
     conjunctions as conjunctions,
-    cut as cut,
-    cuts as cuts,
     disjunctions as disjunctions,
-    edge_schema as edge_schema,
-    lookup as lookup,
     marginals as marginals,
     prefixes as prefixes,
     queries as queries,

@@ -10,7 +10,7 @@ import pytest
 from cut_checks import Exact, multigraph, opened, random_masks, simple_graph
 
 import maquette as mq
-from maquette.query import Marginal, bipartitions, cut, cuts, degrees, edge_schema
+from maquette.query import LinearQuery, Marginal, bipartitions, cut, cuts, degrees, edge_schema
 from maquette.query.classes.cuts import flow_matrix
 from maquette.schema import Boolean, Integer, Schema
 
@@ -21,7 +21,7 @@ TRUTH = Exact(GRAPH, EDGES)
 WEIGHTED = edge_schema(5, weighted=4)
 
 
-def value(query: mq.LinearQuery) -> float:
+def value(query: LinearQuery) -> float:
     return float(query.evaluate(EDGES).mean())
 
 

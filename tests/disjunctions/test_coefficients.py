@@ -16,6 +16,7 @@ from scipy import stats
 import maquette as mq
 from maquette.audit.reference import ScriptedNoise
 from maquette.errors import BudgetExceeded, QueryError
+from maquette.privacy import UNITS_PER_ONE
 from maquette.query import Literals, conjunctions, disjunctions, literal_query, marginals, where
 from maquette.releases.classes.coefficients import ROWS_SHARE, ParityAnswers, coefficients, largest_degree
 from maquette.schema import Boolean, Integer, Schema
@@ -120,7 +121,7 @@ def test_it_charges_what_its_doors_charge(relation: Any, moved: int) -> None:
     noise, price = ScriptedNoise([0] * 1000), 0.02
     with mq.Curator(opened(), ZCDP, relation=relation, noise=noise) as curator:
         release = coefficients(curator, EVERY, degree=2, rho=price)
-        charges = [charge.units / mq.UNITS_PER_ONE for charge in curator.ledger.charges()]
+        charges = [charge.units / UNITS_PER_ONE for charge in curator.ledger.charges()]
     assert sum(charges) == pytest.approx(price)
     assert sum(charges) <= price
     assert release.cost.rho == pytest.approx(price)

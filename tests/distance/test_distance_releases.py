@@ -15,7 +15,7 @@ from maquette.estimates.evidence import NoEvidence
 from maquette.estimates.residuals import Residuals
 from maquette.estimates.sums import estimate_sum
 from maquette.hypothesis import Separable
-from maquette.query import Box, additive
+from maquette.query import Box, LinearQuery, additive
 from maquette.releases import Release, distance_construction, histograms
 from maquette.session import OnlineIC, distance_rule
 from maquette.theory import distance as theory, updates as update_theory
@@ -61,7 +61,7 @@ def test_histograms_have_the_noise_that_theory_says_whatever_the_columns(columns
     )
 
 
-def _mean(query: mq.LinearQuery) -> float:
+def _mean(query: LinearQuery) -> float:
     assert query.sum is not None
     return sum(float(part.mean()) for part in query.sum.parts.values())
 
@@ -110,7 +110,7 @@ def test_histograms_refuse_what_they_cannot_answer_before_any_charge() -> None:
     with pytest.raises(QueryError, match="not a sum over columns"):
         histograms(curator, mq.queries(box.schema, ["x0 < 0.5 AND x1 < 0.5"]))
     with pytest.raises(QueryError, match="nothing to measure"):
-        histograms(curator, mq.queries(box.schema, [mq.LinearQuery.constant(box.schema)]))
+        histograms(curator, mq.queries(box.schema, [LinearQuery.constant(box.schema)]))
     assert curator.ledger.spent() == 0
 
 

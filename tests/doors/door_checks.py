@@ -29,6 +29,7 @@ from maquette.audit.reference import (
 )
 from maquette.curator import Curator, guard as guard_module
 from maquette.errors import GuardSealed
+from maquette.privacy import UNITS_PER_ONE
 from maquette.query import Buckets, Contrasts, LinearQuery, Marginal, additive
 from maquette.schema import Boolean, Category, Schema
 
@@ -105,7 +106,7 @@ class Observed:
         self.result = result
         self.calls = calls
         self.scores = scores
-        self.amounts = [charge.units / mq.UNITS_PER_ONE for charge in charges]
+        self.amounts = [charge.units / UNITS_PER_ONE for charge in charges]
 
     @functools.cached_property
     def laws(self) -> list[np.ndarray]:
@@ -360,7 +361,7 @@ def gate_order() -> None:
         with mock.patch.object(ledger, "reserve", spy("reserve")), mock.patch.object(ledger, "commit", spy("commit")):
             curator.measure(["a"], epsilon=0.5)
         assert steps == ["reserve", "draw", "commit"], steps
-        assert ledger.spent() == mq.UNITS_PER_ONE // 2
+        assert ledger.spent() == UNITS_PER_ONE // 2
 
 
 def gate_replay() -> None:

@@ -20,7 +20,7 @@ from maquette.audit.reference import ScriptedNoise, discrete_laplace
 from maquette.curator import Curator, LazyGuard, lazy_guard as lazy_module
 from maquette.curator.transaction import Transaction
 from maquette.errors import BudgetError, QueryError
-from maquette.privacy import Budget, LazyRounds, basic, from_dict
+from maquette.privacy import UNITS_PER_ONE, Budget, LazyRounds, basic, from_dict
 from maquette.privacy.lazy import lazy_epsilon, lazy_rate
 from maquette.privacy.ledger import SqliteLedger
 
@@ -306,7 +306,7 @@ def test_refusals() -> None:
 def test_basic_accounting() -> None:
     accountant, event = BASIC.accountant, LazyRounds(5, 400, 2, DELTA)  # type: ignore[arg-type]
     assert from_dict(event.as_dict()) == event
-    assert accountant.units(event) >= lazy_epsilon(hits=5, rate=2 / 400, delta=DELTA) * mq.UNITS_PER_ONE
+    assert accountant.units(event) >= lazy_epsilon(hits=5, rate=2 / 400, delta=DELTA) * UNITS_PER_ONE
     with pytest.raises(BudgetError, match="one lazy guard"):
         accountant.units(mq.privacy.Composed((event, event)))
     for name in ("pure", "zcdp", "gdp"):

@@ -23,7 +23,7 @@ from maquette.curator.noise import ExactNoise
 from maquette.curator.table import engine_of
 from maquette.curator.transaction import pack, unpack
 from maquette.errors import LedgerCorrupted, QueryError
-from maquette.privacy import zcdp
+from maquette.privacy import UNITS_PER_ONE, zcdp
 from maquette.query import Contrasts, LinearQuery, Marginal, residual
 from maquette.query.contrasts import helmert
 from maquette.schema import Category, Schema
@@ -139,7 +139,7 @@ def test_epsilon_is_converted_for_those_who_look(monkeypatch: pytest.MonkeyPatch
         together = curator.cost_of([first, second])
         assert converted == []
         for cost in (first.cost, together, first.cost):
-            assert cost.epsilon == original(cost.units / mq.UNITS_PER_ONE, 1e-9)
+            assert cost.epsilon == original(cost.units / UNITS_PER_ONE, 1e-9)
         assert len(converted) == 2
         again = pickle.loads(pickle.dumps(second.cost))
         assert again == second.cost == curator.budget.accountant.loss(second.cost.units, 1e-9)

@@ -14,6 +14,7 @@ import numpy as np
 import maquette as mq
 from maquette.audit.reference import exponential_law
 from maquette.curator import Curator, cap, lottery
+from maquette.privacy import UNITS_PER_ONE
 from maquette.query import LinearQuery, Marginal
 from maquette.schema import Boolean, Category, Schema
 
@@ -89,7 +90,7 @@ class Observed:
             for door, limit in itertools.product((signed, between), (None, 8)):
                 for answers in (ANSWERS[0], ANSWERS):
                     door.draw(answers, draws=3, cap=limit, **price)
-            self.charged = [charge.units / mq.UNITS_PER_ONE for charge in curator.ledger.charges()]
+            self.charged = [charge.units / UNITS_PER_ONE for charge in curator.ledger.charges()]
         self.scores = [scores for scores, _ in noise.seen]
         self.scales = [scale for _, scale in noise.seen]
         assert all(scores.dtype == np.int64 for scores in self.scores), "scores must be integers"

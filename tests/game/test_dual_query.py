@@ -18,6 +18,7 @@ import maquette as mq
 from maquette.distinguisher import Clause, Response, Solver
 from maquette.distinguisher.best_response import enumerated, satisfied
 from maquette.errors import BudgetError, MaquetteError, QueryError
+from maquette.privacy import UNITS_PER_ONE
 from maquette.query import Marginal
 from maquette.releases import CellIndex, dual_query
 from maquette.releases.game.budget import QueryPlayer, fund
@@ -43,10 +44,10 @@ def test_the_ledger_holds_what_the_formula_says(relation: Any, pure: bool) -> No
         assert made.certificate.units == curator.ledger.spent()
         assert curator.ledger.spent() <= budget.limit
         charges = list(curator.ledger.charges())
-    amount = curator.budget.limit / mq.UNITS_PER_ONE
+    amount = curator.budget.limit / UNITS_PER_ONE
     facts = {"draws": draws, "rounds": rounds, "rows": 2500.0}
     eta = float(theory.affordable_eta(amount=amount, pure=pure, **facts))  # type: ignore[arg-type]
-    spent = sum(charge.units for charge in charges) / mq.UNITS_PER_ONE
+    spent = sum(charge.units for charge in charges) / UNITS_PER_ONE
     formula = theory.draws_epsilon if pure else theory.draws_rho
     assert spent == pytest.approx(formula(eta=eta, **facts), rel=1e-7)  # type: ignore[arg-type]
     assert len(charges) == rounds - 1, "the first round is free"

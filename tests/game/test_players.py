@@ -15,6 +15,7 @@ from game_checks import Seeded, binary, largest_error, opened
 import maquette as mq
 from maquette.distinguisher import Clause
 from maquette.errors import BudgetExceeded, MaquetteError, QueryError
+from maquette.privacy import UNITS_PER_ONE
 from maquette.query import LinearQuery
 from maquette.releases import CellIndex, Repair, analyst_private, boosted, both_learn
 from maquette.releases.game.both_learn import DataPlayer
@@ -68,10 +69,10 @@ def test_both_learn_pays_its_formula_and_keeps_its_promise(pure: bool) -> None:
     rounds = 200
     with mq.Curator(TABLE, budget, relation="replace", noise=Seeded(1)) as curator:
         made = both_learn(curator, WORKLOAD, calibration="theory", rounds=rounds, draws=1, rng=np.random.default_rng(2))
-        spent = curator.ledger.spent() / mq.UNITS_PER_ONE
+        spent = curator.ledger.spent() / UNITS_PER_ONE
     best = math.sqrt(2 * math.log(2 * 60) / rounds)
     facts: dict[str, Any] = {"draws": 1, "rounds": rounds, "rows": 20_000.0}
-    eta = min(best, float(theory.affordable_eta(amount=budget.limit / mq.UNITS_PER_ONE, pure=pure, **facts)))
+    eta = min(best, float(theory.affordable_eta(amount=budget.limit / UNITS_PER_ONE, pure=pure, **facts)))
     assert spent == pytest.approx((theory.draws_epsilon if pure else theory.draws_rho)(eta=eta, **facts), rel=1e-6)
     assert largest_error(made, RECORDS, PAIRS) <= promise(made) < 0.6
 
@@ -107,7 +108,7 @@ def test_capped_play_states_both_kinds_of_privacy() -> None:
     with mq.Curator(TABLE, ZCDP, noise=Seeded(5)) as curator:
         made, said = analyst_private(curator, QUERIES, rho=0.05, **CAPPED)
         spent = curator.ledger.spent()
-        assert made.certificate.units == spent <= 0.05 * mq.UNITS_PER_ONE
+        assert made.certificate.units == spent <= 0.05 * UNITS_PER_ONE
         capped = [json.loads(c.description)["cap"] for c in curator.ledger.charges() if '"lottery"' in c.description]
         assert set(capped) == {said.cap}
         assert len(capped) == 11

@@ -13,6 +13,7 @@ import numpy as np
 import maquette as mq
 from maquette.audit.reference import Guard, ScriptedNoise, exponential_law, pattern_loss, patterns, permute_and_flip_law
 from maquette.curator import Curator
+from maquette.privacy import UNITS_PER_ONE
 from maquette.query import LowSensitivityQuery, Statistic
 from maquette.schema import Category, Schema
 
@@ -94,7 +95,7 @@ class Seen:
         noise = Recording([0] * 999)
         with Curator(table(counts, contributions), budget, relation=relation, noise=noise) as curator:
             self.result = ask(curator)
-            self.amounts = [charge.units / mq.UNITS_PER_ONE for charge in curator.ledger.charges()]
+            self.amounts = [charge.units / UNITS_PER_ONE for charge in curator.ledger.charges()]
         self.calls = noise.calls
 
 

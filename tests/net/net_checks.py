@@ -12,6 +12,7 @@ import numpy as np
 
 import maquette as mq
 from maquette.audit.reference import Call, ScriptedNoise, exponential_law, permute_and_flip_law
+from maquette.privacy import UNITS_PER_ONE
 from maquette.query import LinearQuery
 from maquette.schema import Category, Schema
 
@@ -88,7 +89,7 @@ def observe(
     with mq.Curator(open_counts(counts), budget, relation=relation, noise=noise) as curator:
         result = ask(curator)
         charges = list(curator.ledger.charges())
-    amounts = [charge.units / mq.UNITS_PER_ONE for charge in charges]
+    amounts = [charge.units / UNITS_PER_ONE for charge in charges]
     return Seen(result, noise.calls, noise.scores, noise.laws, amounts, [charge.description for charge in charges])
 
 

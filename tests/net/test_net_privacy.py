@@ -10,6 +10,7 @@ import pytest
 from net_checks import QUERIES, SCHEMA, ZCDP, Counts, Seen, observe, replaced, tables
 
 import maquette as mq
+from maquette.privacy import UNITS_PER_ONE
 from maquette.releases.nets.net import Net, local_search, net_mechanism
 
 TOLERANCE = 1 + 1e-9
@@ -82,10 +83,10 @@ def test_one_row_count_and_all_selections_are_charged_and_no_more() -> None:
         seen = observe(
             (2, 1, 1), lambda c: local_search(c, QUERIES, np.zeros((2, 1), int), 3), budget=budget, relation=relation
         )
-        limit = budget.limit / mq.UNITS_PER_ONE
+        limit = budget.limit / UNITS_PER_ONE
         assert len(seen.charged) == (4 if relation == "add-remove" else 3)
         assert limit * (1 - 1e-9) <= sum(seen.charged) <= limit
-        assert seen.result.cost.units == round(sum(seen.charged) * mq.UNITS_PER_ONE)
+        assert seen.result.cost.units == round(sum(seen.charged) * UNITS_PER_ONE)
 
 
 def test_markov_chain_started_at_the_rows_fails_the_audit() -> None:

@@ -12,6 +12,7 @@ import pytest
 import maquette as mq
 from maquette.audit.reference import ScriptedNoise
 from maquette.errors import QueryError
+from maquette.privacy import UNITS_PER_ONE
 from maquette.releases.classes.projection import ParityModel, projection
 from maquette.schema import Boolean, Category, Schema
 
@@ -64,7 +65,7 @@ def test_one_measurement_is_charged_with_one_number_for_every_mean_and_parity(re
     noise = ScriptedNoise([0] * 7)
     with mq.Curator(opened(BINARY, codes()), ZCDP, relation=relation, noise=noise) as curator:
         model = projection(curator, rho=0.5)
-        charges = [charge.units / mq.UNITS_PER_ONE for charge in curator.ledger.charges()]
+        charges = [charge.units / UNITS_PER_ONE for charge in curator.ledger.charges()]
     assert charges == pytest.approx([0.5])
     assert model.cost.rho == pytest.approx(0.5)
     assert {(call.kind, call.size) for call in noise.calls} == {("gaussian", 1)}

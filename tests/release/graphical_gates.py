@@ -25,6 +25,7 @@ from maquette.errors import MaquetteError
 from maquette.estimates.merged import MergedModel
 from maquette.estimates.residuals import Residuals
 from maquette.hypothesis.graphical import GraphicalModel
+from maquette.privacy import UNITS_PER_ONE
 from maquette.query import Contrasts, Marginal
 
 loop: Any = importlib.import_module("maquette.releases.methods.graphical")
@@ -250,8 +251,8 @@ def gate_exact_loss(name: str) -> None:
             lost = sum(
                 _loss(setting.budget.currency, np.ravel(a - b), next(calls)) for a, b in zip(one, other, strict=True)
             )
-            assert lost * mq.UNITS_PER_ONE <= charged * TOLERANCE, f"{name}: lost {lost}, charged {charged}"
-            worst = max(worst, lost * mq.UNITS_PER_ONE / charged)
+            assert lost * UNITS_PER_ONE <= charged * TOLERANCE, f"{name}: lost {lost}, charged {charged}"
+            worst = max(worst, lost * UNITS_PER_ONE / charged)
     assert worst > 0.4, f"{name}: at most {worst} of a charge is lost: the audit misses what is released"
 
 
@@ -278,7 +279,7 @@ def gate_charges(name: str) -> None:
         else:
             moves = [ends * _moved(question, 1) for question in questions], [_squared(q, ends) for q in questions]
             parts = [_price(setting.budget.currency, next(calls), l1, l2) for l1, l2 in zip(*moves, strict=True)]
-        assert abs(sum(parts) * mq.UNITS_PER_ONE / charged - 1) < 1e-9, f"{name}: {sum(parts)}, {charged}"
+        assert abs(sum(parts) * UNITS_PER_ONE / charged - 1) < 1e-9, f"{name}: {sum(parts)}, {charged}"
     spent = [charged for _, charged in seen.charges]
     assert seen.spent == sum(spent) <= seen.allowed, f"{name}: {seen.spent} spent, {seen.allowed} asked for"
     rounds = (len(spent) - 1) // 2

@@ -18,6 +18,8 @@ from release_checks import Integers, Seeded, counts, open_records, records
 import maquette as mq
 from maquette.audit.reference import ScriptedNoise, discrete_laplace, exponential_law
 from maquette.hypothesis import MultiplicativeWeights
+from maquette.privacy import UNITS_PER_ONE
+from maquette.query import LinearQuery
 from maquette.releases.methods.iterative import RULES, Parameters
 from maquette.schema import Schema
 
@@ -124,7 +126,7 @@ def test_updates_never_exceed_the_bound(push: int, monkeypatch: pytest.MonkeyPat
         chosen.append(original(*facts, **settings))
         return chosen[0]
 
-    def counted(model: MultiplicativeWeights, query: mq.LinearQuery, value: float) -> None:
+    def counted(model: MultiplicativeWeights, query: LinearQuery, value: float) -> None:
         updates.append(value)
         step(model, query, value)
 
@@ -190,7 +192,7 @@ def test_the_exact_loss_of_every_transcript_is_within_the_charge(
     levels: int, rounds: int, values: range, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three rows, epsilon 0.4 for each selection and measurement; §5.6: at most 1.6 for two rounds, and not idle."""
-    units = 0.4 * mq.UNITS_PER_ONE
+    units = 0.4 * UNITS_PER_ONE
     fixed = Parameters(
         alpha=0.99, resolution=0.3, threshold=0.45, rounds=rounds, select_units=units, measure_units=units
     )

@@ -18,7 +18,7 @@ from maquette.curator import Measurement
 from maquette.errors import QueryError
 from maquette.estimates.residuals import Residuals, subsets
 from maquette.estimates.shares import Allocation
-from maquette.privacy import DiscreteGaussian, DiscreteLaplace, Loss
+from maquette.privacy import UNITS_PER_ONE, DiscreteGaussian, DiscreteLaplace, Loss
 from maquette.query import Contrasts, Marginal, residual
 from maquette.schema import Schema
 
@@ -169,7 +169,7 @@ def test_expected_error_is_the_error_that_happens(schema: Schema, currency: str)
             for measurement in curator.measure_many(questions, shares=list(allocation.shares), **price):  # type: ignore[arg-type]
                 residuals.add(measurement)
         errors += [np.abs(residuals.marginal(names)[0] - truth[names]).sum() / 2 / 500 for names in tables]
-    expected = allocation.expected_error(currency, budget.limit / mq.UNITS_PER_ONE, 500)
+    expected = allocation.expected_error(currency, budget.limit / UNITS_PER_ONE, 500)
     assert np.mean(errors) == pytest.approx(expected, rel=0.12)
 
 

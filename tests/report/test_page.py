@@ -16,6 +16,7 @@ from report_checks import HOSTILE, SCHEMA, asked, curator, page, prose, released
 
 import maquette as mq
 from maquette.errors import DataError, MaquetteError, QueryError
+from maquette.privacy import UNITS_PER_ONE
 from maquette.releases import Release, archive, gaussian, graphical, iterative_construction, mwem
 from maquette.reports import charts, evaluation, registry_entry, report, tables, test_data as declared
 from maquette.reports.subject import subject_of
@@ -41,7 +42,7 @@ def test_a_session_tells_of_its_questions() -> None:
         if "data" in spec and "route" in spec["data"].get("values", [{}])[0]
     ]
     assert [value["route"] for value in values].count("cache") == 2
-    assert values[-1]["spent"] == pytest.approx(asked().curator.ledger.spent() / mq.UNITS_PER_ONE)
+    assert values[-1]["spent"] == pytest.approx(asked().curator.ledger.spent() / UNITS_PER_ONE)
 
 
 def test_a_session_draws_no_guesses() -> None:

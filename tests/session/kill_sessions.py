@@ -29,6 +29,7 @@ import numpy as np
 import maquette as mq
 from maquette.curator import Curator
 from maquette.errors import BudgetExceeded
+from maquette.privacy import UNITS_PER_ONE
 from maquette.session import Session
 from maquette.session.record import Guarded
 
@@ -191,7 +192,7 @@ def play(directory: Path, kills: int, variant: str = "plain", seed: int = 1) -> 
         "not repeated at the end": wrong,
         "paid again": paid_again,
         "decreased": sum(later < earlier for earlier, later in itertools.pairwise(spent)),
-        "overspent": max(0, final - limit, ann - int(ANN * mq.UNITS_PER_ONE), sum(c.units for c in charges) - final),
+        "overspent": max(0, final - limit, ann - int(ANN * UNITS_PER_ONE), sum(c.units for c in charges) - final),
         "unpromised": sum(line.startswith("told - ") for line in lines),
         "vouched": len([own for goals in session._record.own.values() for own in goals if isinstance(own, Guarded)]),
         "charges": len(charges),

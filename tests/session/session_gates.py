@@ -33,6 +33,7 @@ from maquette.audit.reference import (
 )
 from maquette.curator import Curator, curator as doors, guard as guards
 from maquette.errors import BudgetExceeded, MaquetteError
+from maquette.privacy import UNITS_PER_ONE
 from maquette.privacy.relation import Kind
 from maquette.query import Contrasts, Marginal
 from maquette.session import Session
@@ -367,7 +368,7 @@ def gate_reference() -> None:
             with Curator(table(single(rows)), budget, relation="replace", noise=noise) as curator:
                 session = setting.opened(curator)
                 answers = [session.ask(question) for question in asked]
-                charged = [charge.units / mq.UNITS_PER_ONE for charge in curator.ledger.charges()]
+                charged = [charge.units / UNITS_PER_ONE for charge in curator.ledger.charges()]
             expected, scales = reference(rows, law, 0.5, 0.3, vector)
             assert [one.source for one in answers] == [source for _, source in expected], f"{law}, noise {vector}"
             assert np.allclose([one.value for one in answers], [value for value, _ in expected], atol=1e-9)
@@ -423,7 +424,7 @@ def gate_exact_epsilon() -> None:
         for one, other in neighbours(setting.relation, setting.contributions):
             for seen in runs:
                 lost = abs(log_probability(seen.draws, one) - log_probability(seen.draws, other))
-                charged = seen.spent / mq.UNITS_PER_ONE
+                charged = seen.spent / UNITS_PER_ONE
                 assert lost <= charged * TOLERANCE, f"{setting}: lost {lost}, charged {charged}"
                 worst = max(worst, lost / charged)
         assert worst > 0.45, f"{setting}: noise for {worst} of the charge: the audit misses what is released"
@@ -449,7 +450,7 @@ def gate_whole_law() -> None:
         totals = np.array(list(events.values()))
         assert np.allclose(totals.sum(axis=0), 1.0, atol=1e-4)
         seen_often = totals[totals.min(axis=1) > 1e-3]  # what the support cuts off is far below
-        charged = max(seen.spent for seen in runs) / mq.UNITS_PER_ONE
+        charged = max(seen.spent for seen in runs) / UNITS_PER_ONE
         assert np.abs(np.log(seen_often[:, 0] / seen_often[:, 1])).max(initial=0.0) <= charged + 0.02
         compared += len(seen_often)
     assert compared > 10
@@ -463,7 +464,7 @@ def gate_renyi() -> None:
     setting, support = Setting(ZCDP, "replace", alpha=0.25, beta=0.5), np.arange(-18, 19)
     leaves = [run(setting, single(BASE), branching, (int(value),)) for value in support]
     assert not any(leaf.finished for leaf in leaves)
-    spent = max(run(setting, single(BASE), branching, (value, 0)).spent for value in (-3, 3)) / mq.UNITS_PER_ONE
+    spent = max(run(setting, single(BASE), branching, (value, 0)).spent for value in (-3, 3)) / UNITS_PER_ONE
     for one, other in neighbours("replace", 1):
         laws = [np.concatenate([_law(leaf, units, support) for leaf in leaves]) for units in (one, other)]
         assert min(law.sum() for law in laws) > 1 - 1e-9
@@ -491,7 +492,7 @@ def gate_guard_charged() -> None:
         session.ask("a")
         spent, drawn = curator.ledger.spent(), len(noise.calls)
         session._policy._arm()
-        paid = (curator.ledger.spent() - spent) / mq.UNITS_PER_ONE
+        paid = (curator.ledger.spent() - spent) / UNITS_PER_ONE
         (threshold,) = noise.calls[drawn:]
         session.ask("b")
         query = noise.calls[drawn + 1]
@@ -581,7 +582,7 @@ def gate_analysts() -> None:
         assert session.spent_by("ann").units == curator.ledger.spent() > 0
         refused = session.ask("b", analyst="ann")
         assert refused.guarantee is None
-        assert session.spent_by("ann").units == curator.ledger.spent() <= 2.0 * mq.UNITS_PER_ONE
+        assert session.spent_by("ann").units == curator.ledger.spent() <= 2.0 * UNITS_PER_ONE
         assert session.ask("b", analyst="bob").guarantee is not None
         assert session.spent_by("bob").units == curator.ledger.spent() - session.spent_by("ann").units > 0
         assert session.ask("b", analyst="ann").guarantee is not None
@@ -602,7 +603,7 @@ def gate_limit() -> None:
         assert curator.ledger.spent() == sum(one.cost.units for one in answers) <= budget.limit
         # Everything drawn was charged.
         lost = sum(replaced(draw.question) / draw.scale for draw in noise.draws if draw.question is not None)
-        assert 0.99 * curator.ledger.spent() <= lost * mq.UNITS_PER_ONE <= curator.ledger.spent()
+        assert 0.99 * curator.ledger.spent() <= lost * UNITS_PER_ONE <= curator.ledger.spent()
 
 
 def gate_statistical(trials: int = 90) -> None:
@@ -617,7 +618,7 @@ def gate_statistical(trials: int = 90) -> None:
                 answer = setting.opened(curator).ask("a AND b")
                 assert isinstance(answer, mq.Answer)
                 hits += answer.value >= 0.5
-                spent = curator.ledger.spent() / mq.UNITS_PER_ONE
+                spent = curator.ledger.spent() / UNITS_PER_ONE
         often.append(hits)
     assert epsilon_lower_bound(*often, trials) <= spent, f"{often} of {trials}: more than {spent}"
 

@@ -13,7 +13,7 @@ import pytest
 import maquette as mq
 from maquette.curator import results
 from maquette.errors import BudgetExceeded, GuardSealed, RequestLost
-from maquette.query import Marginal
+from maquette.query import LinearQuery, Marginal
 from maquette.session import guard_policy as module
 from maquette.session.guard_policy import GOOD, GuardPolicy
 from maquette.session.precision.width import Widths
@@ -47,7 +47,7 @@ class Scripted:
 class Model:
     """A public model that always says the same."""
 
-    def answer(self, query: mq.LinearQuery) -> float:
+    def answer(self, query: LinearQuery) -> float:
         return 0.5
 
     def marginal(self, columns: Sequence[str]) -> np.ndarray:

@@ -13,7 +13,7 @@ from session_checks import SeededNoise
 from session_gates import numbers
 
 import maquette as mq
-from maquette.query import Marginal
+from maquette.query import LinearQuery, Marginal
 from maquette.session import Session
 from maquette.session.baselines.one_histogram import OneHistogram
 from maquette.session.question import Goal
@@ -171,7 +171,7 @@ def test_a_session_of_one_histogram_costs_little_more_than_the_histogram() -> No
         session = mq.online(keeper, alpha=alpha, beta=0.001, simultaneous=False)
         for _ in range(500):
             held = {name: (rng.random(size) < 0.5).astype(float) for name, size in zip(columns, sizes, strict=True)}
-            answer = session.ask(mq.LinearQuery.product(schema, held), strict=True)
+            answer = session.ask(LinearQuery.product(schema, held), strict=True)
             assert answer.count is not None
             inside = np.logical_and.reduce([weights[columns[name]] > 0 for name, weights in held.items()])
             assert abs(answer.count - inside.sum()) <= session.tolerance

@@ -12,7 +12,7 @@ from scipy import special, stats
 import maquette as mq
 from maquette.estimates.residuals import Columns
 from maquette.privacy.interval import sum_half_width
-from maquette.query import Marginal
+from maquette.query import LinearQuery, Marginal
 from maquette.schema import Schema
 from maquette.session.precision.description import KIND
 from maquette.session.precision.view import View, view_of
@@ -235,7 +235,7 @@ def test_laplace_widths_stay_finite_for_questions_with_very_long_names() -> None
     of = view_of(Marginal(schema, (), mq.where(schema, text)))
     assert of.description.bits > 190
     assert 0 < Widths(0.05, True, gaussian=False).of(of, known(of)) < math.inf
-    nameless = view_of(Marginal(schema, (), mq.LinearQuery.product(schema, {"x0": np.linspace(0, 1, 64) ** 2})))
+    nameless = view_of(Marginal(schema, (), LinearQuery.product(schema, {"x0": np.linspace(0, 1, 64) ** 2})))
     assert Widths(0.05, True, gaussian=False).of(nameless, known(nameless)) == math.inf
 
 
@@ -268,7 +268,7 @@ def test_each_uses_the_normal_quantile_and_all_at_once_the_better_of_two_bounds(
     assert together.multiplier(odd, rented) == pytest.approx(_chi(doubt, len(rented)))
     assert together.multiplier(odd, rented) >= together.multiplier(odd, known(odd))
     # Weights without a name fall back on all directions of their columns, 10 here.
-    nameless = view_of(Marginal(SCHEMA, (), mq.LinearQuery.product(SCHEMA, {"age": np.linspace(0, 1, 10) ** 2})))
+    nameless = view_of(Marginal(SCHEMA, (), LinearQuery.product(SCHEMA, {"age": np.linspace(0, 1, 10) ** 2})))
     log_doubt = math.log(0.05 * DERIVED) - (nameless.description.set_bits + KIND) * math.log(2)
     assert together.multiplier(nameless, known(nameless)) == pytest.approx(_chi(log_doubt, 10))
     owned = {part: Known(1.0, 1, lumped=part != ()) for part in nameless.gains}

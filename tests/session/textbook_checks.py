@@ -17,6 +17,7 @@ import maquette as mq
 from maquette.answers.result import Answer
 from maquette.audit.reference import Guard, ScriptedNoise, discrete_laplace, pattern_probabilities, reference_scales
 from maquette.hypothesis import MultiplicativeWeights
+from maquette.privacy import UNITS_PER_ONE
 from maquette.query import LinearQuery
 from maquette.schema import Schema
 from maquette.session.textbook.plan import Plan
@@ -84,7 +85,7 @@ def fixed(refreshed: bool | None, *, hits: int = HITS) -> Iterator[None]:
         resolution=RESOLUTION,
         threshold=THRESHOLD,
         hits=hits,
-        units=PRICE * mq.UNITS_PER_ONE,
+        units=PRICE * UNITS_PER_ONE,
         refreshed=refreshed,
         answer_error=0.5,
     )
@@ -216,7 +217,7 @@ class Toy:
             before = self._curator.ledger.spent()
             session = textbook.OnlineIC(self._curator, queries=9, epsilon=PRICE)
             answers = [session.ask(query) for query in ASKED]
-            return answers, statistics, (self._curator.ledger.spent() - before) / mq.UNITS_PER_ONE
+            return answers, statistics, (self._curator.ledger.spent() - before) / UNITS_PER_ONE
 
 
 @functools.cache

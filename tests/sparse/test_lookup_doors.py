@@ -15,6 +15,7 @@ import maquette as mq
 from maquette.audit.reference import ScriptedNoise
 from maquette.curator import Curator
 from maquette.curator.compiled import AtPoints
+from maquette.privacy import UNITS_PER_ONE
 from maquette.query import Keys, lookup
 from maquette.schema import Boolean, Category, Schema
 
@@ -54,7 +55,7 @@ def gate(cells: int) -> None:
                     weighted,
                 ]
                 released = [m for q in asked for m in [curator.measure(q, **price)]]
-                charges = [charge.units / mq.UNITS_PER_ONE for charge in curator.ledger.charges()]
+                charges = [charge.units / UNITS_PER_ONE for charge in curator.ledger.charges()]
             return [np.ravel(m.values) * m.question.grid for m in released], noise.calls, charges
 
         with mock.patch("maquette.curator.compile.FEW_CELLS", cells):

@@ -12,6 +12,7 @@ import maquette as mq
 from maquette.audit.reference import ScriptedNoise
 from maquette.curator import Curator
 from maquette.errors import QueryError
+from maquette.privacy import UNITS_PER_ONE
 from maquette.query import Keys, LinearQuery, Lookup, Marginal, lookup, where
 from maquette.releases.classes.lookups import look_up
 from maquette.schema import Boolean, Category, Integer, Schema
@@ -118,7 +119,7 @@ def test_listed_lookups_are_exact_without_noise_and_charged_once(method: str, bu
         assert len(list(curator.ledger.charges())) == 1
         spent = curator.ledger.spent()
     assert [a.unbiased for a in answers] == [float(one.evaluate(points).sum()) for one in lookups]
-    assert 0.999 * mq.UNITS_PER_ONE <= spent <= mq.UNITS_PER_ONE
+    assert 0.999 * UNITS_PER_ONE <= spent <= UNITS_PER_ONE
     assert all(a.low <= a.value <= a.high for a in answers)
 
 

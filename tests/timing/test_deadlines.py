@@ -20,6 +20,7 @@ from maquette.curator.deadline import Moments, SystemClock, Work, seconds
 from maquette.curator.engines import kernels
 from maquette.errors import BudgetExceeded, DeadlineMissed, QueryError, RequestLost
 from maquette.privacy.ledger import inspect
+from maquette.query import Marginal
 
 LENGTHS = st.sampled_from([0.0, 0.1, 0.2, 0.3, 0.7, 0.8, 0.9, 1.1, 5.0])
 
@@ -258,7 +259,7 @@ def test_auto_is_the_same_for_every_table_of_a_schema() -> None:
 
 
 def test_auto_grows_with_what_is_declared_and_asked() -> None:
-    asked = [compiled(question, SCHEMA) for question in (AGE, mq.Marginal(SCHEMA, ["age", "smoker"]))]
+    asked = [compiled(question, SCHEMA) for question in (AGE, Marginal(SCHEMA, ["age", "smoker"]))]
     one, two = Work.of(SCHEMA, asked[:1]), Work.of(SCHEMA, asked)
     assert (one, two) == (Work(2, 10), Work(5, 30))
     assert seconds("auto", 10**6, one) == pytest.approx(deadline.BASE + 2e6 * 1e-7 + 10 * 2e-6)

@@ -14,13 +14,14 @@ import pytest
 import maquette as mq
 from maquette.curator import Curator
 from maquette.errors import DeadlineMissed
+from maquette.query import Marginal
 
 DEADLINE = 1.0
 DECIDED = 0.75  # of a deadline: the rest is for the record
 SCHEMA = mq.Schema([mq.Integer("age", 0, 9), mq.Boolean("smoker")])
 ROWS = {"age": [1, 2, 2, 7, 9], "smoker": [True, False, True, True, False]}
-AGE = mq.Marginal(SCHEMA, ["age"])
-TOTAL = mq.Marginal(SCHEMA)
+AGE = Marginal(SCHEMA, ["age"])
+TOTAL = Marginal(SCHEMA)
 
 
 class FakeClock:

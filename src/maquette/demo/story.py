@@ -23,6 +23,7 @@ from maquette.demo.bars import bars
 from maquette.demo.questions import QUESTIONS, stream
 from maquette.demo.table import ROWS, SCHEMA, survey
 from maquette.errors import MaquetteError
+from maquette.privacy import UNITS_PER_ONE
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -164,7 +165,7 @@ def _session(curator: mq.Curator, people: pa.Table, out: Console) -> None:
         paid += given.cost.units > 0
         worst = max(worst, abs(given.value - truth.of(condition)))
     bars(out, [(SOURCES[name], used[name], f"{used[name]:,}") for name in SOURCES if used[name]])
-    first, later = ((ahead - before) / mq.UNITS_PER_ONE, (curator.ledger.spent() - ahead) / mq.UNITS_PER_ONE)
+    first, later = ((ahead - before) / UNITS_PER_ONE, (curator.ledger.spent() - ahead) / UNITS_PER_ONE)
     out.print(
         f"All pairs of columns were bought ahead (rho {first:.2g}). Of {len(asked):,} answers {paid} were paid for "
         f"(rho {later:.2g}); the worst is off by {worst:.2%} of the rows, {ALPHA:.0%} were promised. "
