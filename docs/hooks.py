@@ -1,9 +1,10 @@
 """What the site says about the code, written from the code: command line help, lists of names, links to the reference.
 
 A page asks for it with a marker on a line of its own: `<!-- commands -->`, `<!-- names of maquette.query -->`,
-`<!-- members of maquette.query -->`, `<!-- decisions -->`. Names such as `maquette.theory.net` in inline code become
-links wherever the reference has them; in the theory each is followed by a link to the line of code it stands for, and
-names of tests are links too. Those lines are in pages of the site's own, under code/, so that nothing is fetched.
+`<!-- members of maquette.query -->`, `<!-- decisions -->`, `<!-- walks -->`. Names such as `maquette.theory.net` in
+inline code become links wherever the reference has them; in the theory each is followed by a link to the line of code
+it stands for, and names of tests are links too. Those lines are in pages of the site's own, under code/, so that
+nothing is fetched.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import html
 import importlib
 import inspect
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +20,7 @@ from typing import Any
 
 DOCS = Path(__file__).parent
 MARKER = re.compile(
-    r"^<!-- (?P<wanted>commands|decisions|names of|members of)(?: (?P<module>[\w.]+))? -->$", re.MULTILINE
+    r"^<!-- (?P<wanted>commands|decisions|walks|names of|members of)(?: (?P<module>[\w.]+))? -->$", re.MULTILINE
 )
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 TERMINAL = {"COLUMNS": "88", "TERM": "dumb", "NO_COLOR": "1"}
@@ -109,6 +111,8 @@ def _filled(marker: re.Match[str]) -> str:
             return commands()
         case "decisions":
             return decisions()
+        case "walks":
+            return walks()
         case "names of":
             return names(marker["module"])
         case _:
@@ -179,6 +183,14 @@ def decisions() -> str:
     records = sorted(DOCS.glob("decisions/[0-9]*.md"))
     titles = (record.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ") for record in records)
     return "\n".join(f"* [{title}](../decisions/{record.name})" for title, record in zip(titles, records, strict=True))
+
+
+def walks() -> str:
+    """How many files the walks of the architecture page pass, as `walks.py` counted them."""
+    known = json.loads((DOCS / "walks.json").read_text(encoding="utf-8"))
+    titles = {"count": "a count in SQL", "release": "a release", "ask": "a question to a session"}
+    lines = [f"| {title} | {known[name]['stations']} | {known[name]['files']} |" for name, title in titles.items()]
+    return "\n".join(["| walk | stations | all files, tools included |", "|---|---|---|", *lines])
 
 
 def commands() -> str:
