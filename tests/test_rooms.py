@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 import pkgutil
 from collections import defaultdict
 from pathlib import Path
@@ -69,3 +70,30 @@ def test_no_two_public_classes_share_a_name() -> None:
 
 def _identity(thing: object) -> object:
     return f"{thing.__module__}.{thing.__qualname__}" if isinstance(thing, type) else str(thing)
+
+
+def test_one_word_for_doubt() -> None:
+    """`beta` fails a promise about all answers together, `confidence` is of one interval; nobody takes both."""
+    for module in MODULES:
+        for name, thing in vars(importlib.import_module(module)).items():
+            if callable(thing) and getattr(thing, "__module__", None) == module:
+                taken = _parameters(thing)
+                assert not {"beta", "confidence"} <= taken, f"{module}.{name}"
+                assert "confidence" not in taken or not module.startswith("maquette.theory"), f"{module}.{name}"
+    assert "confidence" in _parameters(maquette.Holdout)
+    assert "beta" in _parameters(maquette.online)
+
+
+def _parameters(thing: object) -> set[str]:
+    members = (
+        [member for member in vars(thing).values() if inspect.isfunction(member)] if isinstance(thing, type) else []
+    )
+    found: set[str] = set()
+    for function in (thing, *members):
+        try:
+            taken = set(inspect.signature(function).parameters)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            continue
+        assert not {"beta", "confidence"} <= taken, function
+        found |= taken
+    return found

@@ -1,0 +1,76 @@
+"""One protocol for one number and for a table of them."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+import maquette as mq
+from maquette.answers import Answered
+
+LOSS = mq.Loss(epsilon=0.5, delta=0.0, rho=None, units=1, currency="pure")
+FREE = mq.Loss(epsilon=0.0, delta=0.0, rho=None, units=0, currency="pure")
+
+
+def one(value: float, guarantee: str | None = "all of it") -> mq.Answer:
+    return mq.Answer(
+        value=value, low=value - 1, high=value + 1, confidence=0.9, count=value, source="measured", cost=LOSS,
+        guarantee=guarantee,
+    )  # fmt: skip
+
+
+def table(*values: float) -> mq.AnswerTable:
+    from maquette.answers import Row
+
+    rows = tuple(Row((f"g{i}",), {"n": one(value)}) for i, value in enumerate(values))
+    return mq.AnswerTable(("g",), ("n",), rows, LOSS)
+
+
+@pytest.mark.parametrize("kind", [mq.Answer, mq.AnswerTable])
+def test_both_kinds_have_every_part_of_the_protocol(kind: type) -> None:
+    promised = {name for name in vars(Answered) if not name.startswith("_")} | {"_repr_html_"}
+    fields = set(inspect.signature(kind).parameters)
+    assert {name for name in promised if name not in fields and not hasattr(kind, name)} == set()
+
+
+@pytest.mark.parametrize("answer", [one(3.0), table(3.0)])
+def test_one_number_is_read_the_same_way(answer: Answered) -> None:
+    assert (answer.value, answer.low, answer.high, answer.count) == (3.0, 2.0, 4.0, 3.0)
+    assert (answer.source, answer.confidence, answer.guarantee) == ("measured", 0.9, "all of it")
+    assert [number.value for number in answer.numbers] == [3.0]
+    assert [float(row[answer.columns[-1]]) for row in answer.rows] == [3.0]
+    assert answer.to_arrow().column(answer.columns[-1]).to_pylist() == [3.0]
+    assert len(answer.to_pandas()) == 1
+    doubled = answer.each(lambda number: one(2 * number.value))
+    assert (doubled.value, doubled.cost) == (6.0, LOSS)
+    again = answer.recalled(FREE)
+    assert (again.source, again.cost, again.numbers[0].cost, again.value) == ("cache", FREE, FREE, 3.0)
+    assert "3" in answer._repr_html_()
+
+
+def test_a_table_of_several_numbers_says_how_to_read_it() -> None:
+    answer: Answered = table(1.0, 2.0)
+    for part in ("value", "low", "high", "count"):
+        with pytest.raises(mq.QueryError, match=rf"a table of 2 numbers, and {part} is that of one; read \.rows"):
+            getattr(answer, part)
+    assert answer.row("g1")["n"].value == 2.0
+    with pytest.raises(KeyError, match="no group"):
+        answer.row("nothing")
+    assert answer.as_dict() == {
+        "rows": [{"g": "g0", "n": {"value": 1.0, "low": 0.0, "high": 2.0}},
+                 {"g": "g1", "n": {"value": 2.0, "low": 1.0, "high": 3.0}}]
+    }  # fmt: skip
+
+
+def test_a_table_promises_what_all_its_numbers_promise() -> None:
+    full = table(1.0, 2.0)
+    assert full.guarantee == "all of it"
+    assert full.each(lambda number: one(number.value, None if number.value > 1 else "all of it")).guarantee is None
+
+
+def test_a_single_number_has_one_row_of_no_group() -> None:
+    (row,) = one(1.0).rows
+    assert (row.groups, one(1.0).row(), one(1.0).columns) == ((), row, ("value",))
+    with pytest.raises(KeyError, match="labelled by nothing"):
+        one(1.0).row("f")
