@@ -11,7 +11,14 @@ from typing import Any
 import numpy as np
 
 import maquette as mq
-from maquette.audit.reference import Guard, ScriptedNoise, exponential_law, pattern_loss, patterns, permute_and_flip_law
+from maquette.audit.reference import (
+    GuardNoise,
+    ScriptedNoise,
+    exponential_law,
+    pattern_loss,
+    patterns,
+    permute_and_flip_law,
+)
 from maquette.curator import Curator
 from maquette.privacy import UNITS_PER_ONE
 from maquette.query import LowSensitivityQuery, Statistic
@@ -187,7 +194,7 @@ def gate_guard() -> None:
             assert see(one).calls == see(other).calls
             worst = max(worst, *(abs(a - b) for a, b in zip(see(one).result, see(other).result, strict=True)))
         threshold, query = (float(call.scale) for call in see((ROWS, 0, 0)).calls[:2])
-        unit = Guard(1, threshold / worst, query / worst, refreshed=True)  # noise in units of what one row moves
+        unit = GuardNoise(1, threshold / worst, query / worst, refreshed=True)  # noise in units of what one row moves
         lost = max(pattern_loss(unit, p, (-6, -2, 0, 2, 6), sensitivity=1) for p in patterns(3, 1))
         assert lost <= see((ROWS, 0, 0)).amounts[0] * TOLERANCE, f"{relation}: lost {lost}"
 

@@ -20,7 +20,7 @@ from scipy.special import ndtri
 import maquette as mq
 from gate_tools import Rows as Engine, tallied
 from maquette.audit.reference import (
-    Guard,
+    GuardNoise,
     ScriptedNoise,
     ScriptExhausted,
     discrete_gaussian,
@@ -497,7 +497,7 @@ def gate_guard_charged() -> None:
         session.ask("b")
         query = noise.calls[drawn + 1]
         scales = [float(call.scale) / guards.GRID for call in (threshold, query)]
-        law = Guard(1, *scales, refreshed=True)
+        law = GuardNoise(1, *scales, refreshed=True)
         worst = max(pattern_loss(law, pattern, (-6, -2, 0, 2, 6)) for pattern in patterns(3, 1))
         assert 0.5 * paid < worst <= paid * TOLERANCE, f"lost {worst}, charged {paid}"
 

@@ -15,7 +15,13 @@ import numpy as np
 
 import maquette as mq
 from maquette.answers.result import Answer
-from maquette.audit.reference import Guard, ScriptedNoise, discrete_laplace, pattern_probabilities, reference_scales
+from maquette.audit.reference import (
+    GuardNoise,
+    ScriptedNoise,
+    discrete_laplace,
+    pattern_probabilities,
+    reference_scales,
+)
 from maquette.hypothesis import MultiplicativeWeights
 from maquette.privacy import UNITS_PER_ONE
 from maquette.query import LinearQuery
@@ -195,7 +201,7 @@ class Toy:
             assert event is None or answer.unbiased == event / ROWS, "a released count is not what its noise made it"
         scales = [float(call.scale) for call in self.noise.calls]
         assert len(scales) >= len(drawn), "less noise was drawn than the transcript takes"
-        law = Guard(HITS, scales[self.estimated], scales[self.estimated + 1], refreshed=self.refreshed)
+        law = GuardNoise(HITS, scales[self.estimated], scales[self.estimated + 1], refreshed=self.refreshed)
         pattern = [event is not None for event in transcript][: len(statistics)]
         logs = _pattern(law, tuple(pattern), tuple(s - THRESHOLD for s in statistics[: len(pattern)]))
         for (role, value), scale in zip(drawn, scales, strict=False):
@@ -221,7 +227,7 @@ class Toy:
 
 
 @functools.cache
-def _pattern(law: Guard, pattern: tuple[bool, ...], statistics: tuple[int, ...]) -> float:
+def _pattern(law: GuardNoise, pattern: tuple[bool, ...], statistics: tuple[int, ...]) -> float:
     return math.log(float(pattern_probabilities(law, pattern, [[s] for s in statistics])[0]))
 
 
