@@ -26,7 +26,7 @@ from scipy import stats
 
 import maquette as mq
 from maquette.audit.reference import (
-    Guard,
+    GuardNoise,
     discrete_laplace,
     epsilon_lower_bound,
     exponential_law,
@@ -115,7 +115,7 @@ def _guard(hits: int, epsilon: float) -> Pair:
 
     def law(side: int, factor: float) -> np.ndarray:
         scales = (float(settings.threshold_scale) * factor, float(settings.query_scale) * factor)
-        guard = Guard(hits, *scales, refreshed=True)
+        guard = GuardNoise(hits, *scales, refreshed=True)
         found = [pattern_probabilities(guard, p, [[s] for s in streams[side][: len(p)]])[0] for p in known]
         return np.array(found, dtype=np.float64)
 

@@ -68,7 +68,7 @@ def goals(text: str) -> list[Goal]:
 
 
 ASKED = [(f"{name} {number}", goal) for name, text in STATEMENTS.items() for number, goal in enumerate(goals(text))]
-each = pytest.mark.parametrize(("name", "need"), ASKED, ids=[name for name, _ in ASKED])
+each = pytest.mark.parametrize(("name", "goal"), ASKED, ids=[name for name, _ in ASKED])
 
 
 def weights_of(goal: Goal) -> Values:
