@@ -223,8 +223,7 @@ def test_24_answers_are_total(rows: dict[str, list[object]]) -> None:
             "FALSE",
         ):
             given = mq.answer(curator, asked, epsilon=0.1)
-            numbers = [given] if isinstance(given, mq.Answer) else [a for row in given for a in row.answers.values()]
-            for number in numbers:
+            for number in given.numbers:
                 assert np.isfinite([number.value, number.low, number.high]).all()
                 assert number.low <= number.high
 

@@ -40,7 +40,7 @@ def session_speed(name: str, data: str, patience: float) -> dict[str, Any]:
         start = time.perf_counter()
         for question in questions:
             asked = time.perf_counter()
-            source = session.ask(question).source  # type: ignore[union-attr]
+            source = session.ask(question).source
             answers[source] += 1
             seconds[source] += time.perf_counter() - asked
             if asked - start > patience:

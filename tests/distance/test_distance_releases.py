@@ -55,7 +55,7 @@ def test_histograms_have_the_noise_that_theory_says_whatever_the_columns(columns
     assert abs(np.mean(errors)) < 5.5 / math.sqrt(40)
     without_rows = math.sqrt(
         estimate.deviation**2 - (float(sites[0].sum.constant) + _mean(sites[0])) ** 2 * _rows(made)
-    )  # type: ignore[union-attr]
+    )
     assert without_rows / ROWS == pytest.approx(
         theory.histogram_deviation(levels=levels, place=0.0, rho=0.5, rows=ROWS), rel=0.01
     )
@@ -97,11 +97,11 @@ def test_released_histograms_cover_the_distances_and_can_be_saved(delta: float, 
     assert curator.remaining.epsilon < 1e-3
     truth = np.array([exact(table, query) for query in sites])
     answers = [made.answer(query, confidence=1 - 1e-6) for query in sites]
-    assert all(answer.low <= value <= answer.high for answer, value in zip(answers, truth, strict=True))  # type: ignore[union-attr]
-    assert all(answer.guarantee and answer.high - answer.low < 0.2 for answer in answers)  # type: ignore[union-attr]
+    assert all(answer.low <= value <= answer.high for answer, value in zip(answers, truth, strict=True))
+    assert all(answer.guarantee and answer.high - answer.low < 0.2 for answer in answers)
     made.save(tmp_path / "sites.maq")
     again = Release.load(tmp_path / "sites.maq")
-    assert again.answer(sites[7]).value == made.answer(sites[7]).value  # type: ignore[union-attr]
+    assert again.answer(sites[7]).value == made.answer(sites[7]).value
 
 
 def test_histograms_refuse_what_they_cannot_answer_before_any_charge() -> None:
@@ -124,7 +124,7 @@ def test_the_construction_keeps_its_promise(relation: str) -> None:
     assert made.certificate.accuracy is not None
     alpha = float(made.certificate.accuracy.split()[4])
     table = opened(box.schema, rows)
-    errors = [abs(made.answer(query).value - exact(table, query)) for query in sites]  # type: ignore[union-attr]
+    errors = [abs(made.answer(query).value - exact(table, query)) for query in sites]
     assert max(errors) <= alpha < 0.2
     uniform = Separable(box.schema)
     assert max(errors) < max(abs(uniform.answer(query) - exact(table, query)) for query in sites)
@@ -183,5 +183,5 @@ def test_a_practical_session_answers_distances_too() -> None:
     for place in np.random.default_rng(7).random((5, 6)):
         query = box.distance(place)
         answer, again = session.ask(query), session.ask(box.distance(place))
-        assert abs(answer.value - exact(table, query)) <= 0.03  # type: ignore[union-attr]
-        assert again.value == answer.value  # type: ignore[union-attr]
+        assert abs(answer.value - exact(table, query)) <= 0.03
+        assert again.value == answer.value

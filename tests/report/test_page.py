@@ -60,8 +60,8 @@ def test_peeking_charges_nothing_and_holds_the_answer() -> None:
     given, known = session.peek("age >= 60"), session.ask("age >= 60")
     guess = session.peek("age >= 50 AND kids >= 3")
     assert session.curator.ledger.spent() == before
-    assert (given.low, given.high) == (known.low, known.high)  # type: ignore[union-attr]
-    assert guess.guarantee is None  # type: ignore[union-attr]
+    assert (given.low, given.high) == (known.low, known.high)
+    assert guess.guarantee is None
 
 
 def test_nothing_is_fetched() -> None:

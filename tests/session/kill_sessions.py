@@ -100,9 +100,9 @@ class _Nothing(dict[str, Any]):
         pass
 
 
-def numbers(answer: Any) -> str:
+def numbers(answer: mq.Answered) -> str:
     """A digest of all numbers of an answer, and whether they are promised."""
-    rows = [answer] if isinstance(answer, mq.Answer) else [row[title] for row in answer for title in answer.titles]
+    rows = answer.numbers
     facts = [(one.value, one.low, one.high, one.count, one.guarantee) for one in rows]
     promised = all(one.guarantee is not None for one in rows)
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:16] if promised else "-"

@@ -193,8 +193,6 @@ class Truth:
         return np.asarray(cells[..., 1] - cells[..., 0] if goal.signed else cells)
 
 
-def numbers(answer: mq.Answer | mq.AnswerTable) -> list[mq.Answer]:
+def numbers(answer: mq.Answered) -> list[mq.Answer]:
     """Every number of an answer, in the order of `Truth.of`."""
-    if isinstance(answer, mq.Answer):
-        return [answer]
-    return [row.answers[title] for row in answer.rows for title in answer.titles]
+    return list(answer.numbers)

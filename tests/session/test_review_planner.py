@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import maquette as mq
-from maquette.answers.result import Answer, AnswerTable
+from maquette.answers import Answer, Answered
 from maquette.schema import Category, Schema
 from maquette.session.knowledge import Knowledge
 from maquette.session.planner import Planner
@@ -36,8 +36,8 @@ def goals(session: Session, *questions: str) -> list[Goal]:
     return [goal for text in questions for goal in Question.of(session.curator.schema, text).goals]
 
 
-def numbers(answer: Answer | AnswerTable) -> list[Answer]:
-    return [answer] if isinstance(answer, Answer) else [one for row in answer for one in row.answers.values()]
+def numbers(answer: Answered) -> list[Answer]:
+    return list(answer.numbers)
 
 
 @pytest.mark.parametrize("sizes", [(2, 2, 2), (3, 4, 5)])

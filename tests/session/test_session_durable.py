@@ -87,9 +87,8 @@ def test_a_restart_repeats_every_answer_in_any_order(
             assert curator.ledger.spent() == spent
 
 
-def _promises(answer: Any) -> list[str]:
-    rows = [answer] if isinstance(answer, mq.Answer) else [row[title] for row in answer for title in answer.titles]
-    return ["-" if one.guarantee is None else "+" for one in rows]
+def _promises(answer: mq.Answered) -> list[str]:
+    return ["-" if one.guarantee is None else "+" for one in answer.numbers]
 
 
 def test_what_was_asked_between_restarts_goes_on_as_if_there_had_been_none(tmp_path: Path) -> None:

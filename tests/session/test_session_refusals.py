@@ -219,7 +219,7 @@ def test_an_exhausted_analyst_hears_the_model_and_pays_nothing() -> None:
         with unchanged(asking.curator):
             for asked in ("age >= 60 AND smoker", "SELECT region, avg(age), count(*) FROM people GROUP BY region"):
                 answer = asking.ask(asked, analyst="ann")
-                rows = [answer] if isinstance(answer, mq.Answer) else [r[t] for r in answer for t in answer.titles]
+                rows = answer.numbers
                 assert {one.guarantee for one in rows} == {None}
                 assert {one.cost.units for one in rows} == {0}
                 assert all(one.low <= one.value <= one.high for one in rows)

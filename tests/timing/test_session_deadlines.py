@@ -61,7 +61,7 @@ def test_a_late_measurement_is_paid_for_and_not_found_again(tmp_path: Path, wher
     paid = scene.curator.ledger.spent() - spent
     assert paid > 0
     scene.engine.cost = scene.recording = 0.0
-    assert session.peek(FIRST).guarantee is None  # type: ignore[union-attr]
+    assert session.peek(FIRST).guarantee is None
     assert session._record.transcript.digest == known
     late = [charge for charge in scene.curator.ledger.charges() if charge.state == "lost"]
     assert len(late) == 1
@@ -70,14 +70,14 @@ def test_a_late_measurement_is_paid_for_and_not_found_again(tmp_path: Path, wher
 
     again, restarted = opened(tmp_path / "ledger")
     assert restarted._record.transcript.digest == known
-    assert restarted.peek(FIRST).guarantee is None  # type: ignore[union-attr]
+    assert restarted.peek(FIRST).guarantee is None
     spent = again.curator.ledger.spent()
     answer = restarted.ask(FIRST)
     assert again.curator.ledger.spent() > spent  # measured afresh, for a charge of its own
     again.curator.close()
 
     _, third = opened(tmp_path / "ledger")
-    assert third.ask(FIRST).value == answer.value  # type: ignore[union-attr]
+    assert third.ask(FIRST).value == answer.value
     assert third.curator.recall(late[0].id) is None
     third.curator.close()
 
@@ -95,7 +95,7 @@ def test_a_guard_that_opens_late_leaves_its_session_in_order() -> None:
     with scene.curator.within(DEADLINE):
         policy._arm()
     assert policy.armed
-    assert session.ask(SECOND).guarantee is not None  # type: ignore[union-attr]
+    assert session.ask(SECOND).guarantee is not None
 
 
 def test_a_late_test_vouches_for_nothing() -> None:
@@ -107,7 +107,7 @@ def test_a_late_test_vouches_for_nothing() -> None:
         session.ask(SECOND)
     scene.engine.cost = 0.0
     answer = session.ask(SECOND)
-    assert answer.source == "measured"  # type: ignore[union-attr]
+    assert answer.source == "measured"
     states = [charge.state for charge in scene.curator.ledger.charges()]
     assert states.count("lost") == 2
 
