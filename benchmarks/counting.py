@@ -43,8 +43,8 @@ def all_sets(sizes: dict[str, int]) -> list[tuple[str, ...]]:
 
 
 def maquette(path: str, sizes: dict[str, int], *, loaded: bool) -> dict[str, float]:
+    from maquette.curator import open_table
     from maquette.curator.engines import kernels
-    from maquette.curator.open import open_table
     from maquette.curator.table import engine_of
     from maquette.schema import Integer, Schema
 

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
+from maquette.privacy import MAX_UNITS
 from maquette.privacy.ledger import Request, SqliteLedger, Terms, Ticket
 from maquette.privacy.ledger.head import Head
-from maquette.privacy.units import MAX_UNITS
 
 TERMS = Terms(table="00" * 32, schema="00" * 32, relation="add-remove", currency="zcdp", limit=MAX_UNITS)
 DESCRIPTION = '{"door": "measure", "mechanism": "discrete gaussian", "variance": "12/7"}'

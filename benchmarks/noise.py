@@ -14,7 +14,7 @@ import opendp.prelude as dp
 from rich.console import Console
 from rich.table import Table
 
-from maquette.curator.noise import ExactNoise
+from maquette.curator import ExactNoise
 
 SIZE, OPENDP_SIZE = 2_000_000, 50_000
 SOURCE, RNG = ExactNoise(), np.random.default_rng()

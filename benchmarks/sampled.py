@@ -34,7 +34,7 @@ from maquette.audit.reference import (
     patterns,
     permute_and_flip_law,
 )
-from maquette.curator.noise import ExactNoise
+from maquette.curator import ExactNoise
 from maquette.curator.sparse_vector import SparseVector, resampled
 
 FAILURE = 1e-6

@@ -18,13 +18,10 @@ from rich.table import Table
 
 import maquette as mq
 from maquette.hypothesis import SparseWeights
-from maquette.privacy.conversion import zcdp_rho
+from maquette.privacy import zcdp_rho
 from maquette.query import Lookup, LowSensitivityQuery, Statistic, lookup
-from maquette.releases.classes.lookups import look_up
-from maquette.releases.nets.functions import construct_functions, net_of_functions
-from maquette.releases.nets.net import Net
-from maquette.session import OnlineIC
-from maquette.session.textbook.functions import OnlineFunctions
+from maquette.releases import Net, construct_functions, look_up, net_of_functions
+from maquette.session import OnlineFunctions, OnlineIC
 from maquette.theory.online import tight
 from maquette.theory.updates import sparse
 

@@ -5,7 +5,7 @@ from .classes.distances import distance_construction as distance_construction
 from .classes.graphs import synthetic_graph as synthetic_graph
 from .classes.histograms import histograms as histograms
 from .classes.lookups import look_up as look_up
-from .classes.projection import projection as projection
+from .classes.projection import project_parities as project_parities, projection as projection
 from .game.analyst_private import Discretion as Discretion, Repair as Repair, analyst_private as analyst_private
 from .game.boosting import MedianModel as MedianModel, boosted as boosted
 from .game.both_learn import both_learn as both_learn
