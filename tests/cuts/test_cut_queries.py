@@ -139,7 +139,7 @@ def test_further_columns_make_cuts_of_a_part() -> None:
         (lambda: cut(GRAPH, ["north"], []), "T is empty"),
         (lambda: cut(GRAPH, ["Nort"]), "S holds 'Nort', which is not a declared vertex; did you mean north"),
         (lambda: cut(GRAPH, ["north"], ["zz"]), "T holds 'zz'.*vertices are north, south"),
-        (lambda: cut(GRAPH, "north"), r"got 'north'; write \['north'\]"),
+        (lambda: cut(GRAPH, "north"), r"S is 'north'; expected a set of vertices; write \['north'\]"),
         (lambda: cut(GRAPH, NAMES), "S holds every vertex"),
         (lambda: cut(GRAPH, np.ones(4, dtype=np.bool_)), r"shape \(4,\); expected one for each of 5"),
         (lambda: cut(Schema([Boolean("a")]), [0]), "make the schema with edge_schema"),
@@ -157,7 +157,7 @@ def test_refusals_say_what_to_do(work: Callable[[], object], says: str) -> None:
 @pytest.mark.parametrize(
     ("work", "says"),
     [
-        (lambda: edge_schema(1), "at least 2 vertices, got 1"),
+        (lambda: edge_schema(1), "the graph has 1 vertices; expected at least 2"),
         (lambda: edge_schema("north"), "expected a list of names"),
         (lambda: edge_schema(["a", "a"]), "levels must differ, repeated: a"),
         (lambda: edge_schema(3, weighted=-1), "weighted is -1"),

@@ -125,7 +125,7 @@ def test_what_it_cannot_do_is_refused() -> None:
         model.answer(where(attributes(5), "s0"))
     with pytest.raises(QueryError, match="no records to sample"):
         model.sample(3, np.random.default_rng(0))
-    with pytest.raises(QueryError, match="at most 2 different columns"):
+    with pytest.raises(QueryError, match="got 3 columns; expected at most 2 different ones"):
         model.marginal(schema.names[:3])
     with pytest.raises(QueryError, match="finite"):
         model.update(where(schema, "s0"), math.nan)
@@ -136,12 +136,12 @@ def test_what_it_cannot_do_is_refused() -> None:
     ("schema", "settings", "message"),
     [
         (attributes(21), {"k": 2, "alpha": 0.1}, "21 attributes are more than the 20"),
-        (attributes(6), {"k": 4, "alpha": 0.1}, "k must be a whole number from 1 to 3"),
-        (attributes(2), {"k": 3, "alpha": 0.1}, "k must be a whole number from 1 to 2"),
-        (attributes(3), {"k": 2, "alpha": 0.1, "blocks": 4}, "blocks must be a whole number from 1 to 3"),
-        (attributes(3), {"k": 2, "alpha": 0.0}, "alpha must lie in"),
+        (attributes(6), {"k": 4, "alpha": 0.1}, "k is 4; expected a whole number from 1 to 3"),
+        (attributes(2), {"k": 3, "alpha": 0.1}, "k is 3; expected a whole number from 1 to 2"),
+        (attributes(3), {"k": 2, "alpha": 0.1, "blocks": 4}, "blocks is 4; expected a whole number from 1 to 3"),
+        (attributes(3), {"k": 2, "alpha": 0.0}, "alpha is .*; expected a number in"),
         (attributes(3), {"k": 2, "alpha": 0.1, "coefficients": [0.8]}, "err by 0.6"),
-        (Schema([Boolean("a"), Integer("n", 0, 4)]), {"k": 1, "alpha": 0.1}, r"two levels each.*n \(5\)"),
+        (Schema([Boolean("a"), Integer("n", 0, 4)]), {"k": 1, "alpha": 0.1}, r"n \(5\) .* two levels each"),
     ],
 )
 def test_bad_settings_are_explained(schema: Schema, settings: dict[str, float], message: str) -> None:

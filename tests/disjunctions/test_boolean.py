@@ -123,10 +123,10 @@ def test_hundreds_of_columns_are_counted_not_listed() -> None:
 @pytest.mark.parametrize(
     ("k", "columns", "message"),
     [
-        (4, ["a", "b", "c"], "number of columns, 3; got 4"),
-        (0, None, "got 0"),
+        (4, ["a", "b", "c"], "k is 4; .* the number of columns, 3"),
+        (0, None, "k is 0"),
         (1, ["a", "age"], r"age \(4\)"),
-        (1, ["unsure"], r"without NULL\), got unsure \(3\)"),
+        (1, ["unsure"], r"got unsure \(3\) .*without NULL\)"),
         (1, "ab", "got the text 'ab'"),
         (1, [], "different columns"),
         (1, ["a", "a"], "different columns"),

@@ -161,7 +161,7 @@ SMALL = Schema([Boolean("a"), Integer("b", 0, 2)])
         (lambda: Separable(SMALL, shares={}), "positive numbers for some columns"),
         (lambda: Separable(SMALL, shares={"a": 0.0}), "positive numbers for some columns"),
         (lambda: Separable(SMALL, shares={"z": 1.0}), "no column 'z'"),
-        (lambda: Separable(SMALL, alpha=2.0), "alpha must lie in"),
+        (lambda: Separable(SMALL, alpha=2.0), "alpha is .*; expected a number in"),
         (lambda: Separable(SMALL).update(additive(SMALL, {"a": [0, 1], "b": [0, 0, 1]}), 0.9), "needs alpha"),
         (lambda: Separable(SMALL, alpha=0.1).check(where(SMALL, "a AND b = 1")), "not a sum over columns"),
         (lambda: Separable(SMALL, alpha=0.1).update(where(SMALL, "a AND b = 1"), 0.5), "not a sum over columns"),

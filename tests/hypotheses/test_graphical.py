@@ -287,7 +287,7 @@ def test_refusals_say_what_to_do() -> None:
         model.with_potentials({("c0", "c1"): np.zeros(10)})
     with pytest.raises(QueryError, match="must be finite; declare impossible cells as zeros"):
         model.with_potentials({("c0", "c1"): np.full((10, 10), -np.inf)})
-    with pytest.raises(QueryError, match="need a table of true and false of shape"):
+    with pytest.raises(QueryError, match="expected a table of true and false of shape"):
         GraphicalModel(schema, zeros=[(("c0",), np.zeros(10))])
     with pytest.raises(QueryError, match="cannot sample -1 rows"):
         model.sample(-1, np.random.default_rng(0))

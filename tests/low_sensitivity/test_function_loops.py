@@ -181,7 +181,10 @@ REFUSED = {
     ),
     "online promise of nothing": (lambda c: OnlineFunctions(c, NET, sensitivity=0.9, queries=5), "which is nothing"),
     "online queries": (lambda c: OnlineFunctions(c, NET, sensitivity=0.1, queries=0), "at least 1 query"),
-    "online sensitivity": (lambda c: OnlineFunctions(c, NET, sensitivity=-1.0, queries=5), "positive and finite"),
+    "online sensitivity": (
+        lambda c: OnlineFunctions(c, NET, sensitivity=-1.0, queries=5),
+        "expected a positive, finite number",
+    ),
     "online schema": (
         lambda c: OnlineFunctions(c, Net.small_databases(Schema([Boolean("x")]), 3), sensitivity=0.1, queries=5),
         "another schema",

@@ -32,8 +32,8 @@ def test_a_description_is_readable() -> None:
     [
         ({}, "expected one of discrete-laplace"),
         ({"kind": "laplace", "scale": "1"}, "'laplace' is unknown"),
-        ({"kind": "pure"}, "it needs epsilon"),
-        ({"kind": "pure", "epsilon": 1.0, "delta": 0.1}, "it needs epsilon"),
+        ({"kind": "pure"}, "expected the fields epsilon"),
+        ({"kind": "pure", "epsilon": 1.0, "delta": 0.1}, "expected the fields epsilon"),
         ({"kind": "pure", "epsilon": "1"}, "epsilon is '1'"),
         ({"kind": "discrete-gaussian", "variance": "a", "sensitivity_squared": "1"}, "variance is 'a'"),
         ({"kind": "composed", "events": [{"kind": "x"}]}, "'x' is unknown"),

@@ -89,8 +89,8 @@ def test_settings_that_make_no_sense_are_refused() -> None:
         "needs nullable = true as well": lambda: Integer("c", 0, 9, missing=["NA"]),
         "missing is 'NA'; expected a list of texts": lambda: Integer("c", 0, 9, nullable=True, missing="NA"),
         "NA is a level and means a missing value": lambda: Category("c", ["NA"], nullable=True, missing=["NA"]),
-        "order must be one of ymd, dmy, mdy": lambda: Date("c", *YEAR, order="ydm"),  # type: ignore[arg-type]
-        'decimal must be "." or ","': lambda: Number("c", 0, 9, bins=3, decimal=";"),  # type: ignore[arg-type]
+        "order is .ydm.; expected one of ymd, dmy, mdy": lambda: Date("c", *YEAR, order="ydm"),  # type: ignore[arg-type]
+        'decimal is .;.; expected "." or ","': lambda: Number("c", 0, 9, bins=3, decimal=";"),  # type: ignore[arg-type]
     }
     for why, make in refused.items():
         with pytest.raises(SchemaError, match=why):

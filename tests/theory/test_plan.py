@@ -158,7 +158,7 @@ def test_whole_numbers_may_be_floats_or_numpy() -> None:
         ({"alpha": 0.0}, QueryError, "alpha is 0.0; expected a fraction of rows between 0 and 1"),
         ({"alpha": -0.1}, QueryError, "alpha is -0.1"),
         ({"alpha": 1.0}, QueryError, "alpha is 1.0"),
-        ({"relation": "swap"}, BudgetError, "relation must be"),
+        ({"relation": "swap"}, BudgetError, "the relation is .swap.; expected"),
     ],
 )
 def test_bad_input_is_refused(change: dict[str, object], error: type[Exception], message: str) -> None:

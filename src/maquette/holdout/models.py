@@ -163,7 +163,7 @@ def check_form(rows: Any, target: Target | None, features: Features | None) -> N
         if rows.ndim != 2 or isinstance(target, str):
             raise Misused(
                 f"the rows are an array of {rows.ndim} dimensions and the target is {target!r}",
-                expected="two dimensions, and the number of a column",
+                expected="two dimensions, and the number of a column, not a name",
             )
         _numbers([*([] if target is None else [target]), *(features or ())], rows.shape[1])
     elif target is None:

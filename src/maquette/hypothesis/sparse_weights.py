@@ -70,7 +70,7 @@ class SparseWeights:
         names = schema.names if columns is None else tuple(columns)
         positions = positions_of(schema, names)
         if not names:
-            raise QueryError("there is no key column", expected="at least one")
+            raise QueryError("there is no key column", expected="at least one key column")
         self.schema = schema
         self.columns = tuple(schema.names[i] for i in sorted(positions))
         self.support = support

@@ -136,7 +136,7 @@ def from_dict(description: Mapping[str, Any]) -> Event:
         return _KINDS[name](**body)
     except (TypeError, ValueError) as error:
         expected = ", ".join(field.name for field in fields(_KINDS[name]))
-        raise BudgetError(f"A {name} event could not be read ({error})", expected=expected) from error
+        raise BudgetError(f"A {name} event could not be read ({error})", expected=f"the fields {expected}") from error
 
 
 def _plain(value: Any) -> Any:

@@ -290,7 +290,7 @@ def lookup(schema: Schema, keys: Key | Iterable[Key], *, weights: Sequence[float
     if not listed or not all(isinstance(key, Mapping) and key for key in listed):
         raise QueryError(
             "there is no key, or one that is no mapping from columns to values",
-            expected='keys such as {"code": 4711, "site": 12}, one or a list of them',
+            expected='keys such as {"code": 4711, "site": 12}, one or a list of at least one',
         )
     names = sorted(listed[0], key=schema.position)
     for key in listed:
