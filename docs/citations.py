@@ -45,7 +45,7 @@ def cited(text: str) -> Iterator[tuple[str, str]]:
 
 
 def linked(text: str) -> str:
-    """Make the citations of running text, as Markdown, references that stay plain where the page is missing."""
+    """Make the citations of running text, as Markdown, references; the build refuses one that leads nowhere."""
     return _INLINE.sub(_replaced, text)
 
 
@@ -60,4 +60,4 @@ def _replaced(match: re.Match[str]) -> str:
 
 
 def _reference(anchor: str, text: str) -> str:
-    return f'<autoref optional identifier="{anchor}">{text}</autoref>'
+    return f'<autoref identifier="{anchor}">{text}</autoref>'

@@ -152,15 +152,14 @@ def test_a_bad_citation_is_found(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "links"),
     [
-        ("Mechanisms §6.4 says", '<autoref optional identifier="m6-4">Mechanisms §6.4</autoref> says'),
+        ("Mechanisms §6.4 says", '<autoref identifier="m6-4">Mechanisms §6.4</autoref> says'),
         (
             "§4.1-4.3",
-            '<autoref optional identifier="m4-1">§4.1</autoref>-<autoref optional identifier="m4-3">4.3</autoref>',
+            '<autoref identifier="m4-1">§4.1</autoref>-<autoref identifier="m4-3">4.3</autoref>',
         ),
         (
             "errata A10 and A11",
-            '<autoref optional identifier="a10">errata A10</autoref> and '
-            '<autoref optional identifier="a11">A11</autoref>',
+            '<autoref identifier="a10">errata A10</autoref> and <autoref identifier="a11">A11</autoref>',
         ),
         ("`Mechanisms §6.4`", "`Mechanisms §6.4`"),
         ("[erratum A6](../errata.md#a6)", "[erratum A6](../errata.md#a6)"),
