@@ -16,7 +16,7 @@ class ZcdpAccountant(AdditiveAccountant):
     One unit is 1e-15 of rho; costs and calibrations are exact rationals. A pure access costs epsilon**2 / 2 (Bun and
     Steinke 2016, Proposition 1.4), also a discrete Laplace, for which the smaller continuous formula is not proven;
     a selection of range epsilon costs epsilon**2 / 8 (Cesar and Rogers 2021); a discrete Gaussian costs
-    sensitivity_squared / (2 variance). MECHANISMS §1.3 and §1.4.
+    sensitivity_squared / (2 variance). Mechanisms §1.3 and §1.4.
     """
 
     currency = "zcdp"

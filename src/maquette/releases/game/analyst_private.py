@@ -3,7 +3,7 @@
 DualQuery with two changes. No signed query is drawn with probability above 1/cap, and the data player answers by an
 exponential mechanism over the universe. So one query moves little of what is published, whoever asked it. The price is
 accuracy: fewer than `cap` queries may be answered badly; `Repair` mends those one by one, privately. This is theory:
-for most purposes, publish a release for a fixed public workload and let analysts ask it in private. MECHANISMS §7.4.
+for most purposes, publish a release for a fixed public workload and let analysts ask it in private. Mechanisms §7.4.
 """
 
 from __future__ import annotations
