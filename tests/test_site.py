@@ -198,7 +198,7 @@ def test_theory_leads_to_lines_of_code(site: Path) -> None:
     lost, seen = [], 0
     for page in sorted((DOCS / "theory").rglob("*.md")):
         text = FENCE.sub("", page.read_text(encoding="utf-8"))
-        built = (site / "theory" / page.with_suffix(".html").name).read_text(encoding="utf-8")
+        built = (site / page.relative_to(DOCS).with_suffix(".html")).read_text(encoding="utf-8")
         links = LINE.findall(built)
         for name in NAME.findall(text):
             found = [(path, int(line)) for before, path, line in links if before == name]

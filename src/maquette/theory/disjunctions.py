@@ -158,7 +158,8 @@ def parity_coefficients(family: Family, rows: float, degree: int | None = None) 
 
     The `coefficients` release. A parity moves by 2/rows where a row is replaced; the polynomial and the levels are
     those of the least sum of bias and noise. It also answers every disjunction and conjunction with negated columns,
-    all of which are counted in the tail. By Parseval the noise is not amplified.
+    all of which are counted in the tail. By Parseval the noise is not amplified. The bound is for questions of exactly
+    k columns: the levels are bought for them, and one of fewer columns may err more. Mechanisms §8.6.2.
     """
     degree = degree or family.k
     queries = 2 * sum(math.comb(family.d, j) * 2**j for j in range(1, family.k + 1))
@@ -279,7 +280,7 @@ def _promises(family: Family, rows: int, alpha: float | None) -> list[Promise]:
             parity(rows).error,
             _rows_for(lambda n: parity(n).error, goal),
             _parity_obstacle(family, parity(rows)),
-            "Mechanisms §8.6, in the basis of parities",
+            "Mechanisms §8.6.2, for questions of exactly k columns",
         ),
         promise(
             ("projection", "Projection of noisy pairs"),

@@ -131,9 +131,10 @@ def analyst_private(
 class Repair:
     """Mends the queries that capped play answers badly, for `epsilon` or `rho` (default: what remains) in all.
 
-    Privacy of rows: one sparse-vector guard with so many `hits`, charged when it opens. Privacy of queries: an answer
-    goes to its analyst alone; others learn only when the hits are used up, which happens with probability at most beta
-    when `hits` is the cap and the release kept its promise.
+    Privacy of rows: one sparse-vector guard of `hits` hits, charged when it opens. Privacy of queries: an answer goes
+    to its analyst alone; others learn when the hits are used up, with probability at most beta when `hits`
+    is the cap and the release kept its promise. Under zCDP each hit also draws a fresh threshold, so that another's hit
+    changes whether two of one's own tests share the threshold's noise. Mechanisms §7.4.
     """
 
     def __init__(
