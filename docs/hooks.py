@@ -4,7 +4,8 @@ A page asks for it with a marker on a line of its own: `<!-- commands -->`, `<!-
 `<!-- members of maquette.query -->`, `<!-- decisions -->`, `<!-- walks -->`. Names such as `maquette.theory.net` in
 inline code become links wherever the reference has them; in the theory each is followed by a link to the line of code
 it stands for, and names of tests are links too. Those lines are in pages of the site's own, under code/, so that
-nothing is fetched.
+nothing is fetched. Citations such as Mechanisms §6.4 and erratum A6 become links to the theory: see
+citations.py.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import citations  # beside this file, which mkdocs puts on the path while it loads this one
 
 DOCS = Path(__file__).parent
 MARKER = re.compile(
@@ -47,7 +50,8 @@ _shown: set[str] = set()  # files that a page links to
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     """Fill in what a page asks for, then link names."""
     filled = MARKER.sub(_filled, markdown)
-    return linked(filled, up="../" if page.file.src_uri.startswith("theory/") else None)
+    address = page.file.src_uri
+    return linked(filled, up="../" * address.count("/") if address.startswith("theory/") else None)
 
 
 def on_post_build(*, config: Any, **_: Any) -> None:
@@ -120,7 +124,7 @@ def _filled(marker: re.Match[str]) -> str:
 
 
 def linked(markdown: str, up: str | None = None) -> str:
-    """Every dotted name in inline code, outside code blocks, as a reference that may stay plain.
+    """Every citation and every dotted name in inline code, outside code blocks, as a reference that may stay plain.
 
     With `up`, the way from the page to the top of the site, links to lines of code are added.
     """
@@ -132,6 +136,7 @@ def linked(markdown: str, up: str | None = None) -> str:
 
 
 def _named(text: str, up: str | None) -> str:
+    text = citations.linked(text)
     if up is None:
         return NAME.sub(_reference, text)
     text = NAME.sub(lambda name: f"{_reference(name)} {_code_link(*place(name[1]), up, 'code')}", text)
