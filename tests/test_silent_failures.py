@@ -42,7 +42,7 @@ def test_1_released_values_are_whole_multiples_of_the_grid() -> None:
 
 def test_2_selection_gives_every_candidate_a_chance() -> None:
     law = noise.ExactNoise()
-    drawn = {law.exponential(np.array([0, -40], dtype=np.int64), noise.up(20.0)) for _ in range(400)}
+    drawn = {law.exponential(np.array([0, -40], dtype=np.int64), noise.round_scale_up(20.0)) for _ in range(400)}
     assert drawn == {0, 1}  # the rarer one has probability 0.12: missing it 400 times has probability 1e-22
 
 
@@ -145,7 +145,7 @@ def test_9_production_noise_takes_no_seed() -> None:
         assert not {"seed", "rng", "random_state"} & set(inspect.signature(public).parameters)
     sources = "".join(path.read_text() for path in Path(inspect.getfile(noise)).parent.glob("*.py"))
     assert "environ" not in sources
-    first, second = (noise.ExactNoise().laplace(noise.up(1000.0), 64).tolist() for _ in range(2))
+    first, second = (noise.ExactNoise().laplace(noise.round_scale_up(1000.0), 64).tolist() for _ in range(2))
     assert first != second
 
 
@@ -232,7 +232,7 @@ def test_a_forked_child_draws_its_own_noise() -> None:
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
-        os.write(write, noise.ExactNoise().laplace(noise.up(1e6), 8).tobytes())
+        os.write(write, noise.ExactNoise().laplace(noise.round_scale_up(1e6), 8).tobytes())
         os._exit(0)
     os.waitpid(child, 0)
-    assert os.read(read, 64) != noise.ExactNoise().laplace(noise.up(1e6), 8).tobytes()
+    assert os.read(read, 64) != noise.ExactNoise().laplace(noise.round_scale_up(1e6), 8).tobytes()
