@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maquette.curator import plain
+from maquette.curator.account import ScopedAccount
 from maquette.curator.compile import Question
 from maquette.curator.compiled import tally
 from maquette.curator.deadline import Deadline, Work
@@ -99,10 +100,13 @@ class Curator(Intake):
         """What a single further access may still cost."""
         return self._transaction.loss(self.budget.limit - self.ledger.spent())
 
-    @property
-    def charged_here(self) -> frozenset[str]:
-        """The ids of the last requests that this thread made, some of which are charges on the ledger."""
-        return frozenset(self._transaction.charged_here)
+    def account(self, purpose: str) -> AbstractContextManager[ScopedAccount]:
+        """An account of its own for what is asked inside `with curator.account("monthly report") as account:`.
+
+        It tells afterwards what the block cost, whoever else was asking meanwhile: see `ScopedAccount`. Opening it is
+        free, and changes nothing of what is charged.
+        """
+        return self._transaction.accounts.open(plain.text(purpose, "purpose"))
 
     def cost_of(self, measurements: Sequence[Measurement]) -> Loss:
         """What several measurements cost together."""

@@ -8,7 +8,7 @@ import json
 import math
 import threading
 import uuid
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from maquette.curator.account import Accounts
 from maquette.curator.deadline import (
     Attempt,
     Clock,
@@ -32,14 +33,23 @@ from maquette.curator.deadline import (
 )
 from maquette.curator.engines.kernels import load
 from maquette.curator.plain import text
-from maquette.errors import BudgetExceeded, DeadlineMissed, LedgerCorrupted, QueryError, RequestBusy
+from maquette.errors import (
+    BudgetExceeded,
+    DeadlineMissed,
+    GuardSealed,
+    LedgerCorrupted,
+    QueryError,
+    RequestBusy,
+    RequestConflict,
+    RequestLost,
+)
 from maquette.privacy import UNITS_PER_ONE, Budget, Composed, Event, Loss
 from maquette.privacy.ledger import Ledger, Recorded, Request, Ticket
 
 Arrays = list[NDArray[np.int64]]
 
 KEPT = 1_000  # shapes of recorded arrays
-REMEMBERED = 2**20  # charges of a thread, more than a release makes
+NOT_CHARGED = (BudgetExceeded, GuardSealed, RequestBusy, RequestConflict, RequestLost)  # by this very request
 _SPANS: ContextVar[Mapping[int, Span]] = ContextVar("spans by transaction", default={})  # noqa: B039
 
 
@@ -61,7 +71,8 @@ class Transaction:
         self._deadline = self._declared(deadline)
         self._clock = clock or SystemClock()
         self._one_at_a_time = threading.RLock()
-        self._thread = threading.local()
+        self.accounts = Accounts(self.loss)
+        self._guards: dict[str, Request] = {}  # what opened each guard of this process
         self._unreleased: dict[str, int] = {}  # requests under a deadline, by the thread that asks them
 
     def through(
@@ -74,6 +85,7 @@ class Transaction:
         request: str | None,
         analyst: str,
         guard: str | None = None,
+        opens_guard: bool = False,
         hit: Callable[[Arrays], bool] = lambda _: True,
         work: Work = Work(),  # noqa: B008 -- frozen
     ) -> tuple[Arrays, Loss]:
@@ -82,7 +94,8 @@ class Transaction:
         `public` holds everything else that defines the question; with the events, in order, it makes the digest under
         which a repeated request is recognised. A request already answered returns the recorded arrays and runs nothing.
         Under a deadline everything else leaves at one moment, counted from here (`_on_time`); `work` is what "auto"
-        computes it from.
+        computes it from. What is charged, or was charged before and is told again, is an entry of the accounts that are
+        open in this context.
         """
         span = _SPANS.get().get(id(self))
         moments = self._moments(span, work)
@@ -98,8 +111,9 @@ class Transaction:
         )
         cost = self.loss(units)
         self._check_released(asked.id)
-        self.charged_here.append(asked.id)  # first: a charge may be durable though reserving it was interrupted
-        ticket = self._reserve(asked)
+        ticket = self._accounted(asked)
+        if opens_guard:
+            self._guards[asked.id] = asked
         if isinstance(ticket, Recorded):
             self._check_released(asked.id)
             return unpack(ticket.answer), cost
@@ -115,14 +129,6 @@ class Transaction:
             recorded, was_hit = found()
         self.ledger.commit(ticket, recorded, hit=was_hit)
         return unpack(recorded), cost
-
-    @property
-    def charged_here(self) -> deque[str]:
-        """The ids of the last requests that this thread made: what others ask meanwhile is not among them."""
-        if not hasattr(self._thread, "charged"):
-            self._thread.charged = deque(maxlen=REMEMBERED)
-        charged: deque[str] = self._thread.charged
-        return charged
 
     @contextmanager
     def within(self, deadline: Deadline | None) -> Iterator[None]:
@@ -208,6 +214,27 @@ class Transaction:
                 f"request {request!r} is being evaluated",
                 advice="nothing more was charged. Ask again later, under the same id.",
             )
+
+    def _accounted(self, asked: Request) -> Ticket | Recorded:
+        """Reserve a request, as an entry of the accounts that it is inside of.
+
+        It is entered first: a charge may be durable though reserving it was interrupted. A test of a guard relies on
+        what the guard was charged, wherever that was.
+        """
+        accounts = self.accounts.here
+        for account in accounts:
+            account.expect(asked)
+        try:
+            ticket = self._reserve(asked)
+        except NOT_CHARGED:
+            for account in accounts:
+                account.settle(asked, "refused")
+            raise
+        for account in accounts:
+            account.settle(asked, "replayed" if isinstance(ticket, Recorded) else "charged")
+            if asked.guard in self._guards:
+                account.settle(self._guards[asked.guard], "replayed")
+        return ticket
 
     def _reserve(self, asked: Request) -> Ticket | Recorded:
         try:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.answers import NOISE_ONLY, Answer, AnswerTable, assemble
-from maquette.curator import Curator
+from maquette.curator import Curator, ScopedAccount
 from maquette.estimates import DenseModel, Evidence, Step, estimate_sum
 from maquette.hypothesis import MultiplicativeWeights
 from maquette.privacy import ACCOUNTANTS, Loss, check_confidence
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Values = NDArray[np.float64]
-CUSTODIAN = "custodian"  # on whose account releases are charged
 
 
 class Model(Protocol):
@@ -82,43 +81,27 @@ class Certificate:
         return ACCOUNTANTS[self.currency.partition(" ")[0]].loss(self.ledger_units, self.delta)
 
 
-def certified(curator: Curator, method: str, units: int, *, accuracy: str | None = None) -> Certificate:
-    """The certificate of a release that has just spent so many units; `accuracy` states a theorem, where one holds."""
-    cost = curator.budget.accountant.loss(units, curator.budget.delta)
+def certified(curator: Curator, method: str, account: ScopedAccount, *, accuracy: str | None = None) -> Certificate:
+    """The certificate of a release made within `account`; `accuracy` states a theorem, where one holds.
+
+    It counts and lists everything that the release relied on, recorded answers too, and nothing that others asked.
+    """
+    cost = account.loss
     return Certificate(
         epsilon=cost.epsilon,
         delta=cost.delta,
         rho=cost.rho,
         currency=cost.currency,
-        units=units,
+        units=cost.units,
         relation=str(curator.relation),
         method=method if curator.private else f"{method}, with injected noise: NOT PRIVATE",
         schema=curator.schema.digest,
-        charges=_own(curator, units),
+        charges=tuple(entry.description for entry in account.entries),
         version=version("maquette"),
         accuracy=accuracy,
         unit=unit_of(curator),
         ledger_units=curator.ledger.spent(),
     )
-
-
-def _own(curator: Curator, units: int) -> tuple[str, ...]:
-    """The charges of a release that has just spent so many units: this thread's last ones that add up to them.
-
-    What others asked is theirs to tell, also where they gave no name and count as the custodian. Where nothing adds up,
-    as when an analyst was charged meanwhile and `units` counts that too, none is listed rather than one that is not the
-    release's.
-    """
-    own = curator.charged_here
-    found: list[str] = []
-    left = units
-    made = [each for each in curator.ledger.charges() if each.id in own and each.analyst == CUSTODIAN]
-    for charge in reversed(made):
-        if left <= 0:
-            break
-        found.append(charge.description)
-        left -= charge.units
-    return tuple(reversed(found)) if left == 0 else ()
 
 
 def unit_of(curator: Curator) -> str | None:

@@ -68,13 +68,14 @@ def release(
     if workload.schema != curator.schema:
         raise QueryError("the workload was built for another schema", advice="build it from curator.schema")
     _check(method, settings)
-    before, units = curator.ledger.spent(), units_for(curator, epsilon, rho)
-    if method != "auto":
-        return METHODS[method](curator, workload, **price(curator, units), **settings)
-    method, units = _choose(curator, workload, units)
-    fitting = {name: value for name, value in settings.items() if name in _settings(method)}
-    made = METHODS[method](curator, workload, **price(curator, units), **fitting)
-    made.certificate = certified(curator, method, curator.ledger.spent() - before)
+    with curator.account("release") as account:
+        units = units_for(curator, epsilon, rho)
+        if method != "auto":
+            return METHODS[method](curator, workload, **price(curator, units), **settings)
+        method, units = _choose(curator, workload, units)
+        fitting = {name: value for name, value in settings.items() if name in _settings(method)}
+        made = METHODS[method](curator, workload, **price(curator, units), **fitting)
+    made.certificate = certified(curator, method, account)
     return made
 
 
@@ -108,9 +109,9 @@ def _choose(curator: Curator, workload: Workload, units: int) -> tuple[str, int]
     allocation = Allocation(curator.schema, tables_of(curator.schema, list(workload.marginals)), linear=pure)
     contrasts = residual(curator.schema, next(iter(part for part in allocation.sets if part), ()))
     moves = curator.relation.l1(contrasts) / contrasts.gains[1]
-    before = curator.ledger.spent()
-    rows = max(1.0, curator.count_rows(**price(curator, ROWS * units)))
-    units -= curator.ledger.spent() - before
+    with curator.account("number of rows") as account:
+        rows = max(1.0, curator.count_rows(**price(curator, ROWS * units)))
+    units -= account.units
     amount = units / UNITS_PER_ONE
     error = allocation.expected_error(curator.budget.accountant.currency, amount, rows / moves)
     # Contrasts move more in L1 than whole tables do, so under a pure budget plain tables may have less noise.

@@ -103,20 +103,20 @@ def cut_construction(
     _check(cuts, curator, hypothesis, calibration, rounds=rounds, replays=replays, beta=beta, rows=rows)
     rule = CutRule(curator.schema, hypothesis, norm, float(cuts.areas.max()))
     rule.start(1.0)  # refuses a norm that is none
-    before = curator.ledger.spent()
-    setting = _prepare(curator, cuts, rows, beta, units_for(curator, epsilon, rho))
-    loop = _Loop(curator, cuts, setting)
-    if calibration == "theory":
-        found = parameters(
-            curator, cast("type[Hypothesis]", rule), setting, distinguisher="exponential", constants="tight"
-        )
-        model = loop.until_close(rule.start(found.resolution), found)
-        promise = f"every listed cut within {found.alpha:.4g} of the edges with probability {1 - beta:.3g}"
-    else:
-        count = _rounds(curator, setting) if rounds is None else rounds
-        model, promise = loop.replayed(rule.practical(setting.rows), count, replays, progress), None
+    with curator.account("cut-construction") as account:
+        setting = _prepare(curator, cuts, rows, beta, units_for(curator, epsilon, rho))
+        loop = _Loop(curator, cuts, setting)
+        if calibration == "theory":
+            found = parameters(
+                curator, cast("type[Hypothesis]", rule), setting, distinguisher="exponential", constants="tight"
+            )
+            model = loop.until_close(rule.start(found.resolution), found)
+            promise = f"every listed cut within {found.alpha:.4g} of the edges with probability {1 - beta:.3g}"
+        else:
+            count = _rounds(curator, setting) if rounds is None else rounds
+            model, promise = loop.replayed(rule.practical(setting.rows), count, replays, progress), None
     method = f"cut-construction ({hypothesis}, {calibration})"
-    certificate = certified(curator, method, curator.ledger.spent() - before, accuracy=promise)
+    certificate = certified(curator, method, account, accuracy=promise)
     return Release(curator.schema, model, NoEvidence(setting.rows), certificate)
 
 

@@ -118,9 +118,10 @@ def projection(
             f"{'; not of two levels: ' if wide else ''}{', '.join(wide)}",
             advice="List the columns to use",
         )
-    noisy, evidence, units = _measure(curator, names, units_for(curator, epsilon, rho))
+    with curator.account("projection") as account:
+        noisy, evidence = _measure(curator, names, units_for(curator, epsilon, rho))
     model = ParityModel(curator.schema, names, project_parities(noisy / evidence.rows))
-    return Release(curator.schema, model, evidence, certified(curator, "projection", units))
+    return Release(curator.schema, model, evidence, certified(curator, "projection", account))
 
 
 def project_parities(noisy: NDArray[np.floating[Any]]) -> Values:
@@ -197,8 +198,8 @@ class _Dual:
         return (kept + kept.T) / 2
 
 
-def _measure(curator: Curator, names: Sequence[str], units: int) -> tuple[Values, Residuals, int]:
-    """A noisy moment matrix in rows, the same as evidence with the row count, and the units spent on both."""
+def _measure(curator: Curator, names: Sequence[str], units: int) -> tuple[Values, Residuals]:
+    """A noisy moment matrix in rows, the same as evidence with the row count."""
     schema, public = curator.schema, curator.relation.rows_are_public
     sets = [*itertools.combinations(names, 1), *itertools.combinations(names, 2)]
     parities = [residual(schema, columns) for columns in sets]
@@ -215,4 +216,4 @@ def _measure(curator: Curator, names: Sequence[str], units: int) -> tuple[Values
     # A residual counts the first level as +1, a parity the second.
     moments[upper] = [(-1) ** len(s) * m.values.item() for s, m in zip(sets, measured[len(total) :], strict=True)]
     moments.T[upper] = moments[upper]
-    return moments, evidence, curator.cost_of(measured).units
+    return moments, evidence

@@ -95,17 +95,18 @@ def analyst_private(
         )
     index = CellIndex(curator.schema, [Marginal(curator.schema, (), query) for query in family])
     lottery = curator.lottery(index.tables)
-    before, units = curator.ledger.spent(), units_for(curator, epsilon, rho)
-    funds = fund(curator, index, units, rows, beta)
-    eta = min(affordable(funds, rounds, draws), math.sqrt(2 * math.log(2 * len(family)) / rounds))
-    player = QueryPlayer(curator, lottery, funds, eta=eta, draws=draws)
-    universe = _Universe(curator, family)
-    totals, records = np.zeros(len(family)), []
-    for done in range(rounds):
-        moves = player.play(totals / done if done else None, None, cap=cap)
-        record = universe.respond(moves, strength)
-        totals += universe.answers(record)
-        records.append(record)
+    with curator.account("analyst-private") as account:
+        units = units_for(curator, epsilon, rho)
+        funds = fund(curator, index, units, rows, beta)
+        eta = min(affordable(funds, rounds, draws), math.sqrt(2 * math.log(2 * len(family)) / rounds))
+        player = QueryPlayer(curator, lottery, funds, eta=eta, draws=draws)
+        universe = _Universe(curator, family)
+        totals, records = np.zeros(len(family)), []
+        for done in range(rounds):
+            moves = player.play(totals / done if done else None, None, cap=cap)
+            record = universe.respond(moves, strength)
+            totals += universe.answers(record)
+            records.append(record)
     # 2 s / scale in every round, where scale = 2 LEVEL m / epsilon_t and epsilon_t = 2 eta (t - 1) m / n.
     level = draws * eta * rounds * (rounds - 1) / (LEVEL * funds.rows)
     spent = rounds * theory.analyst_round_epsilon(cap=cap, draws=draws, strength=strength) + level
@@ -121,9 +122,7 @@ def analyst_private(
         stretch=funds.stretch,
     )
     said = Discretion(analyst_epsilon=spent, cap=cap, alpha=alpha)
-    certificate = certified(
-        curator, "analyst-private", curator.ledger.spent() - before, accuracy=_statement(said, beta)
-    )
+    certificate = certified(curator, "analyst-private", account, accuracy=_statement(said, beta))
     model = WeightedRecords(curator.schema, np.stack(records), step="exact")
     return Release(curator.schema, model, NoEvidence(funds.rows), _discreet(certificate)), said
 

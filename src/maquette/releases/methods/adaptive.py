@@ -53,17 +53,17 @@ def adaptive(
     penalties, round budgets and the decision to stop computed from released numbers only.
     """
     check_dense(curator.schema)
-    before = curator.ledger.spent()
-    run = _Run(curator, workload, units_for(curator, epsilon, rho), rounds)
-    with Progress("rounds", 100, progress) as shown:
-        try:
-            while run.round():
-                shown.update(round(100 * run.share_spent), run.fitted.residual)
-            run.polish()
-        except KeyboardInterrupt:
-            pass  # the model as it stands, with everything that was paid for
-    # By the ledger: an access that was charged and then interrupted taught nothing, but it was paid.
-    certificate = certified(curator, "adaptive", curator.ledger.spent() - before)
+    with curator.account("adaptive") as account:
+        run = _Run(curator, workload, units_for(curator, epsilon, rho), rounds)
+        with Progress("rounds", 100, progress) as shown:
+            try:
+                while run.round():
+                    shown.update(round(100 * run.share_spent), run.fitted.residual)
+                run.polish()
+            except KeyboardInterrupt:
+                pass  # the model as it stands, with everything that was paid for
+    # By the account: an access that was charged and then interrupted taught nothing, but it was paid.
+    certificate = certified(curator, "adaptive", account)
     model = DenseModel(curator.schema, run.fitted.probabilities)
     return Release(curator.schema, model, run.residuals, certificate, trace=run.trace)
 

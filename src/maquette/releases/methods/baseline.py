@@ -32,7 +32,8 @@ def gaussian(
 
 def _independent(curator: Curator, workload: Workload, law: Literal["laplace", "gaussian"], units: int) -> Release:
     tables = [Marginal(curator.schema, columns) for columns in tables_of(curator.schema, list(workload.marginals))]
-    measured = curator.measure_many(tables, **price(curator, units), noise=law)
-    certificate = certified(curator, law, curator.cost_of(measured).units)
+    with curator.account(law) as account:
+        measured = curator.measure_many(tables, **price(curator, units), noise=law)
+    certificate = certified(curator, law, account)
     model = Tables(curator.schema, measured)
     return Release(curator.schema, model, model, certificate)

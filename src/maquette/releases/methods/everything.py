@@ -38,8 +38,9 @@ def everything(
         schema, tables_of(schema, list(workload.marginals)), linear=curator.budget.accountant.currency == "pure"
     )
     questions = [residual(schema, part) if part else Marginal(schema) for part in allocation.sets]
-    units = units_for(curator, epsilon, rho)
-    measured = curator.measure_many(questions, **price(curator, units), shares=list(allocation.shares))
+    with curator.account("everything") as account:
+        units = units_for(curator, epsilon, rho)
+        measured = curator.measure_many(questions, **price(curator, units), shares=list(allocation.shares))
     residuals = Residuals(schema)
     for measurement in measured:
         residuals.add(measurement)
@@ -52,5 +53,5 @@ def everything(
         schema,
         DenseModel(schema, fitted.probabilities),
         residuals,
-        certified(curator, "everything", curator.cost_of(measured).units),
+        certified(curator, "everything", account),
     )

@@ -81,20 +81,19 @@ def graphical(
     for word, value in (("rounds", rounds), ("max_cells", max_cells)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
             raise QueryError(f"{word} is {value!r}", expected="a whole number of at least 1, or None to choose")
-    before = curator.ledger.spent()
-    run = _Run(curator, workload, units_for(curator, epsilon, rho), rounds, max_cells)
-    with Progress("fitting", STAGES, progress) as shown:
-        try:
-            run.columns()
-            for share in run.plan():
-                run.round(share, shown)
-        except KeyboardInterrupt as interrupt:
-            if run.fitted is None:
-                charged = curator.budget.accountant.loss(curator.ledger.spent() - before, curator.budget.delta)
-                interrupt.add_note(f"{charged} was charged; there is no model yet to release")
-                raise
-    # By the ledger: an access that was charged and then interrupted taught nothing, but it was paid.
-    certificate = certified(curator, "graphical", curator.ledger.spent() - before)
+    with curator.account("graphical") as account:
+        run = _Run(curator, workload, units_for(curator, epsilon, rho), rounds, max_cells)
+        with Progress("fitting", STAGES, progress) as shown:
+            try:
+                run.columns()
+                for share in run.plan():
+                    run.round(share, shown)
+            except KeyboardInterrupt as interrupt:
+                if run.fitted is None:
+                    interrupt.add_note(f"{account.loss} was charged; there is no model yet to release")
+                    raise
+    # By the account: an access that was charged and then interrupted taught nothing, but it was paid.
+    certificate = certified(curator, "graphical", account)
     return Release(curator.schema, run.model, run.evidence, certificate, trace=run.trace)
 
 

@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.curator import Curator
+from maquette.curator import Curator, ScopedAccount
 from maquette.distinguisher import DISTINGUISHERS
 from maquette.errors import QueryError
 from maquette.estimates import DenseModel, NoEvidence, Step, check_dense, price, rule_out, step_of, tables_of, units_for
@@ -92,24 +92,24 @@ def iterative_construction(
     ):
         if given not in choices:
             raise QueryError(f"{name} is {given!r}", expected=f"one of {', '.join(choices)}")
-    before = curator.ledger.spent()
-    setting = _prepare(curator, workload, rows, beta, units_for(curator, epsilon, rho))
-    chosen = parameters(curator, HYPOTHESES[hypothesis], setting, distinguisher=distinguisher, constants=constants)
-    model = _start(HYPOTHESES[hypothesis], curator.schema, chosen.resolution)
-    rule_out(model)
-    trace: list[Step] = []
-    for done in range(chosen.rounds):
-        answers, cost = _answers(model, setting), price(curator, chosen.select_units)
-        query = DISTINGUISHERS[distinguisher].point(curator, setting.tables, answers, **cost).query
-        measured = curator.measure(query, **price(curator, chosen.measure_units))
-        trace.append(step_of(done + 1, measured, model.answer(query) * setting.rows, setting.rows))
-        value = float(measured.values) / setting.rows
-        if abs(value - model.answer(query)) < chosen.threshold:
-            break
-        model.update(query, value)
+    with curator.account("iterative-construction") as account:
+        setting = _prepare(curator, workload, rows, beta, units_for(curator, epsilon, rho))
+        chosen = parameters(curator, HYPOTHESES[hypothesis], setting, distinguisher=distinguisher, constants=constants)
+        model = _start(HYPOTHESES[hypothesis], curator.schema, chosen.resolution)
         rule_out(model)
+        trace: list[Step] = []
+        for done in range(chosen.rounds):
+            answers, cost = _answers(model, setting), price(curator, chosen.select_units)
+            query = DISTINGUISHERS[distinguisher].point(curator, setting.tables, answers, **cost).query
+            measured = curator.measure(query, **price(curator, chosen.measure_units))
+            trace.append(step_of(done + 1, measured, model.answer(query) * setting.rows, setting.rows))
+            value = float(measured.values) / setting.rows
+            if abs(value - model.answer(query)) < chosen.threshold:
+                break
+            model.update(query, value)
+            rule_out(model)
     method = f"iterative-construction ({hypothesis}, {constants})"
-    made = _released(curator, model, setting.rows, before, method=method, alpha=chosen.alpha, beta=beta)
+    made = _released(curator, model, setting.rows, account, method=method, alpha=chosen.alpha, beta=beta)
     made.trace = tuple(trace)
     return made
 
@@ -178,26 +178,26 @@ def averaged_construction(
     sqrt(ln N / (2T)) + (2 / (n epsilon_s)) ln(2 |Q| T / beta), the best proven offline bound here, plus twice the error
     of the row estimate where the number of rows is private. `rounds` replaces the best T. MECHANISMS §5.3.
     """
-    before = curator.ledger.spent()
-    setting = _prepare(curator, workload, rows, beta, units_for(curator, epsilon, rho))
-    log_cells = math.log(curator.schema.size)
-    count = rounds or _best_rounds(curator, setting)
-    eta = min(4.0, math.sqrt(8 * max(log_cells, 1e-12) / count))
-    choice = _selection_error(curator, setting, "signed", setting.units / count, count)
-    alpha = log_cells / (eta * count) + eta / 8 + choice + 2 * setting.slack / setting.rows
-    if rounds is None:
-        _check_promise(alpha, setting.rows, curator.budget.epsilon)
-    model = MultiplicativeWeights(curator.schema, alpha=eta / 4)  # a theory step moves by 4 alpha
-    rule_out(model)
-    average = np.zeros(curator.schema.shape(curator.schema.names))
-    for _ in range(count):
-        average += model.marginal(curator.schema.names) / count
-        answers, cost = _answers(model, setting), price(curator, setting.units / count)
-        worst = DISTINGUISHERS["signed"].point(curator, setting.tables, answers, **cost)
-        model.update(worst.query, 1.0 if worst.sign == 1 else 0.0)
+    with curator.account("averaged-construction") as account:
+        setting = _prepare(curator, workload, rows, beta, units_for(curator, epsilon, rho))
+        log_cells = math.log(curator.schema.size)
+        count = rounds or _best_rounds(curator, setting)
+        eta = min(4.0, math.sqrt(8 * max(log_cells, 1e-12) / count))
+        choice = _selection_error(curator, setting, "signed", setting.units / count, count)
+        alpha = log_cells / (eta * count) + eta / 8 + choice + 2 * setting.slack / setting.rows
+        if rounds is None:
+            _check_promise(alpha, setting.rows, curator.budget.epsilon)
+        model = MultiplicativeWeights(curator.schema, alpha=eta / 4)  # a theory step moves by 4 alpha
         rule_out(model)
+        average = np.zeros(curator.schema.shape(curator.schema.names))
+        for _ in range(count):
+            average += model.marginal(curator.schema.names) / count
+            answers, cost = _answers(model, setting), price(curator, setting.units / count)
+            worst = DISTINGUISHERS["signed"].point(curator, setting.tables, answers, **cost)
+            model.update(worst.query, 1.0 if worst.sign == 1 else 0.0)
+            rule_out(model)
     mean = DenseModel(curator.schema, average / average.sum())
-    return _released(curator, mean, setting.rows, before, method="averaged-construction", alpha=alpha, beta=beta)
+    return _released(curator, mean, setting.rows, account, method="averaged-construction", alpha=alpha, beta=beta)
 
 
 def _best_rounds(curator: Curator, setting: Setting) -> int:
@@ -290,10 +290,10 @@ def _check_promise(alpha: float, size: float, epsilon: float) -> None:
 
 
 def _released(
-    curator: Curator, model: Model, size: float, before: int, *, method: str, alpha: float, beta: float
+    curator: Curator, model: Model, size: float, account: ScopedAccount, *, method: str, alpha: float, beta: float
 ) -> Release:
     promise = f"every cell of the workload within {alpha:.4g} of the rows with probability {1 - beta:.3g}"
     if curator.schema.impossible and isinstance(model, MultiplicativeWeights | DenseModel):
         promise += ", if no row holds an impossible combination"
-    certificate = certified(curator, method, curator.ledger.spent() - before, accuracy=promise if alpha < 1 else None)
+    certificate = certified(curator, method, account, accuracy=promise if alpha < 1 else None)
     return Release(curator.schema, model, NoEvidence(size), certificate)

@@ -48,27 +48,28 @@ def mwem(
         raise QueryError("the model was built for another schema", advice="build it from curator.schema")
     rule_out(model)
     tables = [Marginal(curator.schema, columns) for columns in tables_of(curator.schema, list(workload.marginals))]
-    before, units = curator.ledger.spent(), units_for(curator, epsilon, rho)
-    rows = max(1.0, curator.count_rows(**price(curator, ROWS * units)))
-    each = (units - (curator.ledger.spent() - before)) / (2 * rounds)
-    seen: list[tuple[LinearQuery, float]] = []
-    trace: list[Step] = []
-    with Progress("rounds", rounds, progress) as shown:
-        try:
-            for done in range(rounds):
-                answers = [model.marginal(table.names) * rows for table in tables]
-                query = DISTINGUISHERS["exponential"].point(curator, tables, answers, **price(curator, each)).query
-                measured = curator.measure(query, **price(curator, each))
-                trace.append(step_of(done + 1, measured, model.answer(query) * rows, rows))
-                value = float(measured.values) / rows
-                seen.append((query, min(1.0, max(0.0, value))))
-                for query, value in [*seen[-1:], *(seen * replays)]:
-                    model.update(query, value)
-                    rule_out(model)
-                shown.update(done + 1, abs(value - model.answer(query)))
-        except KeyboardInterrupt:
-            pass  # what has been paid for is released
-    certificate = certified(curator, "mwem", curator.ledger.spent() - before)
+    with curator.account("mwem") as account:
+        units = units_for(curator, epsilon, rho)
+        rows = max(1.0, curator.count_rows(**price(curator, ROWS * units)))
+        each = (units - account.units) / (2 * rounds)
+        seen: list[tuple[LinearQuery, float]] = []
+        trace: list[Step] = []
+        with Progress("rounds", rounds, progress) as shown:
+            try:
+                for done in range(rounds):
+                    answers = [model.marginal(table.names) * rows for table in tables]
+                    query = DISTINGUISHERS["exponential"].point(curator, tables, answers, **price(curator, each)).query
+                    measured = curator.measure(query, **price(curator, each))
+                    trace.append(step_of(done + 1, measured, model.answer(query) * rows, rows))
+                    value = float(measured.values) / rows
+                    seen.append((query, min(1.0, max(0.0, value))))
+                    for query, value in [*seen[-1:], *(seen * replays)]:
+                        model.update(query, value)
+                        rule_out(model)
+                    shown.update(done + 1, abs(value - model.answer(query)))
+            except KeyboardInterrupt:
+                pass  # what has been paid for is released
+    certificate = certified(curator, "mwem", account)
     dense = isinstance(model, MultiplicativeWeights)
     finished = DenseModel(curator.schema, model.marginal(curator.schema.names)) if dense else model
     return Release(curator.schema, finished, NoEvidence(rows), certificate, trace=trace)
