@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from maquette.privacy import Loss
-from maquette.privacy.ledger import Request
+from maquette.privacy.ledger import Description, Request
 
 Outcome = Literal["charged", "replayed", "refused"]
 _State = Literal["pending", "charged", "replayed"]
@@ -36,6 +36,11 @@ class AccountEntry:
     units: int
     description: str
     new: bool
+
+    @property
+    def described(self) -> Description:
+        """What was charged for."""
+        return Description.of(self.description)
 
 
 class ScopedAccount:

@@ -74,11 +74,12 @@ class Intake:
             budget.check_rows(self._engine.rows)
         else:
             budget.check_private_rows()
-        unit = table.privacy_unit or "row"
         terms = Terms(
             table=self._engine.fingerprint,
             schema=self.schema.digest,
-            relation=f"{relation}, unit={unit}, max_contributions={table.max_contributions}",
+            relation=self.relation.kind,
+            unit=table.privacy_unit,
+            max_contributions=table.max_contributions,
             currency=budget.currency,
             limit=budget.limit,
         )

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import math
 import threading
 import uuid
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -44,7 +42,7 @@ from maquette.errors import (
     RequestLost,
 )
 from maquette.privacy import UNITS_PER_ONE, Budget, Composed, Event, Loss
-from maquette.privacy.ledger import Ledger, Recorded, Request, Ticket
+from maquette.privacy.ledger import Description, Ledger, Recorded, Request, Ticket
 
 Arrays = list[NDArray[np.int64]]
 
@@ -100,7 +98,7 @@ class Transaction:
         span = _SPANS.get().get(id(self))
         moments = self._moments(span, work)
         units = self.budget.accountant.units(Composed(tuple(events)))
-        description = json.dumps({"door": door, "events": _grouped(events), **public}, sort_keys=True)
+        description = Description.made(door, events, public).text
         asked = Request(
             id=text(request, "request") if request else uuid.uuid4().hex,
             analyst=text(analyst, "analyst"),
@@ -256,11 +254,6 @@ class Transaction:
 
 def _longer(one: Deadline | None, other: Deadline) -> bool:
     return isinstance(one, float) and isinstance(other, float) and one > other
-
-
-def _grouped(events: Sequence[Event]) -> list[dict[str, Any]]:
-    counts = Counter(events)
-    return [{**event.as_dict(), "times": times} for event, times in counts.items()]
 
 
 def digest(arrays: Sequence[NDArray[np.int64]]) -> str:

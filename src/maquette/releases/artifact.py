@@ -17,6 +17,7 @@ from maquette.curator import Curator, ScopedAccount
 from maquette.estimates import DenseModel, Evidence, Step, estimate_sum
 from maquette.hypothesis import MultiplicativeWeights
 from maquette.privacy import ACCOUNTANTS, Loss, check_confidence
+from maquette.privacy.ledger import Description
 from maquette.query import Expression, LinearQuery, Marginal, Statement, question
 from maquette.schema import Schema
 
@@ -69,6 +70,11 @@ class Certificate:
         return self.relation if self.unit is None else f"{self.relation}, by {self.unit}"
 
     @property
+    def described(self) -> tuple[Description, ...]:
+        """What each of the charges was for."""
+        return tuple(map(Description.of, self.charges))
+
+    @property
     def cost(self) -> Loss:
         """The price as a loss."""
         return Loss(epsilon=self.epsilon, delta=self.delta, rho=self.rho, units=self.units, currency=self.currency)
@@ -99,16 +105,9 @@ def certified(curator: Curator, method: str, account: ScopedAccount, *, accuracy
         charges=tuple(entry.description for entry in account.entries),
         version=version("maquette"),
         accuracy=accuracy,
-        unit=unit_of(curator),
+        unit=curator.ledger.terms.unit,
         ledger_units=curator.ledger.spent(),
     )
-
-
-def unit_of(curator: Curator) -> str | None:
-    """The column that names the units this curator protects, as its ledger's terms have it; None for rows."""
-    terms = curator.ledger.terms.relation.partition(", unit=")[2]  # the name may hold commas, the number cannot
-    name = terms.rpartition(", max_contributions=")[0]
-    return None if name == "row" else name
 
 
 class Release:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -136,9 +135,9 @@ class Record:
         """This session's charges through some doors, oldest first, with their notes."""
         for charge in self.curator.ledger.charges():
             if charge.id.startswith(f"{self.name}:"):
-                described = json.loads(charge.description)
-                if described["door"] in doors:
-                    yield charge, described.get("note")
+                described = charge.described
+                if described.door in doors:
+                    yield charge, described.note
 
     def charge(self, order: Order, *, analyst: str) -> Loss:
         """Measure what was ordered, as one charge."""

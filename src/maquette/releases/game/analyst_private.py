@@ -8,7 +8,6 @@ for most purposes, publish a release for a fixed public workload and let analyst
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -218,8 +217,4 @@ def _statement(said: Discretion, beta: float) -> str:
 
 def _discreet(certificate: Certificate) -> Certificate:
     """A certificate whose charges tell what was spent and nothing of what was asked."""
-    kept = []
-    for charge in certificate.charges:
-        facts = json.loads(charge)
-        kept.append(json.dumps({word: facts[word] for word in ("door", "events") if word in facts}, sort_keys=True))
-    return replace(certificate, charges=tuple(kept))
+    return replace(certificate, charges=tuple(described.discreet.text for described in certificate.described))
