@@ -3,7 +3,8 @@
 Every door (a) checks its public input, (b) computes its sensitivity from the `Relation` and its noise from the budget
 share it was given, (c) charges the ledger durably, (d) reads exact integer counts, (e) draws exact discrete noise or
 makes an exact private selection, (f) records the result durably, (g) returns it. Scores and statistics are integers;
-public answers are rounded to the same grid before they meet a count. What is done with the results is
+public answers are rounded to the same grid before they meet a count. A door's price is exactly one of `epsilon` (at
+the budget's delta), `rho` and `units` of the ledger, the last without any rounding. What is done with the results is
 post-processing, so the privacy of the whole system is the privacy of these doors plus composition by the ledger.
 """
 
@@ -145,6 +146,7 @@ class Curator(Intake):
         *,
         epsilon: float | None = None,
         rho: float | None = None,
+        units: int | None = None,
         noise: Law = "auto",
         request: str | None = None,
         analyst: str = CUSTODIAN,
@@ -152,7 +154,7 @@ class Curator(Intake):
     ) -> Measurement:
         """One noisy marginal (or number); see `measure_many`."""
         (measurement,) = self.measure_many(
-            [question], epsilon=epsilon, rho=rho, noise=noise, request=request, analyst=analyst, note=note
+            [question], epsilon=epsilon, rho=rho, units=units, noise=noise, request=request, analyst=analyst, note=note
         )
         return measurement
 
@@ -162,13 +164,14 @@ class Curator(Intake):
         *,
         epsilon: float | None = None,
         rho: float | None = None,
+        units: int | None = None,
         shares: Sequence[float] | None = None,
         noise: Law = "auto",
         request: str | None = None,
         analyst: str = CUSTODIAN,
         note: object = None,
     ) -> tuple[Measurement, ...]:
-        """Noisy marginals for one charge of `epsilon` (at the budget's delta) or `rho`, split by `shares`.
+        """Noisy marginals for one charge of `epsilon`, `rho` or `units`, split by `shares`.
 
         Every cell gets independent discrete Laplace or Gaussian noise; "auto" is Laplace under a pure budget. `note`
         is public JSON that the ledger keeps with the charge.
@@ -177,9 +180,9 @@ class Curator(Intake):
         """
         asked = self._asked(questions)
         marginals = [self._compile(question) for question in asked]
-        parts = self._split(self._units(epsilon, rho), len(marginals), shares)
+        parts = self._split(self._units(epsilon, rho, units), len(marginals), shares)
         law = self._law(noise)
-        events = [self._noise_event(law, units, m) for units, m in zip(parts, marginals, strict=True)]
+        events = [self._noise_event(law, part, m) for part, m in zip(parts, marginals, strict=True)]
 
         def evaluate() -> Arrays:
             self._prefetch(marginals)
@@ -212,6 +215,7 @@ class Curator(Intake):
         *,
         epsilon: float | None = None,
         rho: float | None = None,
+        units: int | None = None,
         noise: Law = "auto",
         request: str | None = None,
         analyst: str = CUSTODIAN,
@@ -228,8 +232,8 @@ class Curator(Intake):
         moves = [self.relation.l1(m) * (grid // m.grid) for m in marginals]
         for m, answer in zip(marginals, public, strict=True):
             check_reach(reach(m) + absolute_total(answer), grid // m.grid)
-        units, law = self._units(epsilon, rho), self._law(noise)
-        event = self._calibrated(law, units, sum(moves), sum(move**2 for move in moves))
+        price, law = self._units(epsilon, rho, units), self._law(noise)
+        event = self._calibrated(law, price, sum(moves), sum(move**2 for move in moves))
 
         def evaluate() -> Arrays:
             self._prefetch(marginals)
@@ -257,6 +261,7 @@ class Curator(Intake):
         *,
         epsilon: float | None = None,
         rho: float | None = None,
+        units: int | None = None,
         over: Literal["cells", "marginals"] = "cells",
         signed: bool = False,
         mechanism: Mechanism = "auto",
@@ -295,7 +300,7 @@ class Curator(Intake):
             scores,
             scorer.sensitivity,
             mechanism=mechanism,
-            units=self._units(epsilon, rho),
+            units=self._units(epsilon, rho, units),
             public={
                 "questions": [m.key for m in marginals],
                 "answers": digest(public),
@@ -322,6 +327,7 @@ class Curator(Intake):
         *,
         epsilon: float | None = None,
         rho: float | None = None,
+        units: int | None = None,
         request: str | None = None,
         analyst: str = CUSTODIAN,
     ) -> Chosen:
@@ -353,7 +359,7 @@ class Curator(Intake):
             "select_best",
             scores,
             sensitivity,
-            units=self._units(epsilon, rho),
+            units=self._units(epsilon, rho, units),
             public={"questions": [m.key for m in marginals], "candidates": digest([rounded])},
             request=request,
             analyst=analyst,
@@ -368,6 +374,7 @@ class Curator(Intake):
         hits: int = 1,
         epsilon: float | None = None,
         rho: float | None = None,
+        units: int | None = None,
         numeric: bool = True,
         refreshed: bool | None = None,
         analyst: str = CUSTODIAN,
@@ -386,7 +393,7 @@ class Curator(Intake):
             self._noise,
             threshold=threshold,
             hits=hits,
-            units=self._units(epsilon, rho),
+            units=self._units(epsilon, rho, units),
             numeric=numeric,
             refreshed=refreshed,
             analyst=analyst,
@@ -398,7 +405,8 @@ class Curator(Intake):
         threshold: float,
         *,
         hits: int,
-        epsilon: float,
+        epsilon: float | None = None,
+        units: int | None = None,
         experimental: bool = False,
         analyst: str = CUSTODIAN,
     ) -> LazyGuard:
@@ -414,7 +422,7 @@ class Curator(Intake):
             self._noise,
             threshold=threshold,
             hits=hits,
-            units=self._units(epsilon, None),
+            units=self._units(epsilon, None, units),
             experimental=experimental,
             analyst=analyst,
         )
@@ -444,15 +452,18 @@ class Curator(Intake):
         *,
         epsilon: float | None = None,
         rho: float | None = None,
+        units: int | None = None,
         request: str | None = None,
         analyst: str = CUSTODIAN,
     ) -> float:
-        """The number of rows: exact and free where it is public, otherwise noisy for `epsilon` or `rho`.
+        """The number of rows: exact and free where it is public, otherwise noisy for `epsilon`, `rho` or `units`.
 
         Privacy: under "replace" with one row per unit all neighbours have the same number of rows. Otherwise it is
         `measure` of the constant query.
         """
         if self.relation.rows_are_public:
             return float(self._engine.rows)
-        measured = self.measure(Marginal(self.schema), epsilon=epsilon, rho=rho, request=request, analyst=analyst)
+        measured = self.measure(
+            Marginal(self.schema), epsilon=epsilon, rho=rho, units=units, request=request, analyst=analyst
+        )
         return float(measured.values)

@@ -27,6 +27,7 @@ from maquette.curator.noise import (
     check_selection,
     round_scale_up,
 )
+from maquette.curator.price import units_of
 from maquette.curator.results import NoiseEvent
 from maquette.curator.scores import rounded_to
 from maquette.curator.table import PrivateTable, engine_of
@@ -134,13 +135,8 @@ class Intake:
             rounded.append(rounded_to(values, m.grid))
         return rounded
 
-    def _units(self, epsilon: float | None, rho: float | None) -> int:
-        units = self.budget.accountant.share(epsilon=epsilon, rho=rho, delta=self.budget.delta)
-        if units < 1:
-            raise BudgetError(
-                f"epsilon={epsilon}, rho={rho} is less than the ledger's smallest unit", advice="ask for more"
-            )
-        return units
+    def _units(self, epsilon: float | None, rho: float | None, units: int | None) -> int:
+        return units_of(self.budget, epsilon=epsilon, rho=rho, units=units)
 
     def _split(self, units: int, parts: int, shares: Sequence[float] | None) -> list[int]:
         if shares is None:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from maquette.curator import Curator, Measurement
 from maquette.errors import BudgetExceeded, LedgerCorrupted
-from maquette.estimates import Columns, price, spread
-from maquette.privacy import MAX_UNITS, DiscreteGaussian, Loss
+from maquette.estimates import Columns, spread
+from maquette.privacy import MAX_UNITS, DiscreteGaussian, Loss, recorded_price
 from maquette.privacy.ledger import Charge
 from maquette.query import Contrasts
 from maquette.session.precision.view import Component
@@ -224,7 +224,7 @@ class Record:
                 *(goal.marginal for goal in directs),
                 *(contrast for _, components in rented for _, contrast, _ in components),
             ],
-            **price(self.curator, sum(note["units"])),
+            **recorded_price(self.curator.budget, sum(note["units"])),
             shares=note["units"],
             request=request,
             analyst=analyst,

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from maquette.curator import Curator
 from maquette.errors import QueryError
-from maquette.estimates import Residuals, price, units_for
+from maquette.estimates import Residuals, units_for
 from maquette.hypothesis import GraphicalModel, on_simplex
 from maquette.query import LinearQuery, Marginal, Workload
 from maquette.releases.artifact import Release, certified
@@ -35,7 +35,7 @@ def histograms(
     questions = [Marginal(schema, [name]) for name in spreads]
     shares = [spread**power for spread in spreads.values()]
     with curator.account("histograms") as account:
-        measured = curator.measure_many(questions, **price(curator, units_for(curator, epsilon, rho)), shares=shares)
+        measured = curator.measure_many(questions, units=units_for(curator, epsilon, rho), shares=shares)
     residuals = Residuals(schema)
     for measurement in measured:
         residuals.add(measurement)

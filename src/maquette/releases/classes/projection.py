@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from maquette.curator import Curator
 from maquette.errors import QueryError
-from maquette.estimates import Residuals, price, units_for
+from maquette.estimates import Residuals, units_for
 from maquette.query import LinearQuery, Marginal, residual
 from maquette.releases.artifact import Release, certified
 from maquette.schema import Schema
@@ -205,7 +205,7 @@ def _measure(curator: Curator, names: Sequence[str], units: int) -> tuple[Values
     parities = [residual(schema, columns) for columns in sets]
     total = [] if public else [Marginal(schema)]
     shares = [ROWS_SHARE / (1 - ROWS_SHARE) * len(sets)] * len(total) + [1.0] * len(sets)
-    measured = curator.measure_many([*total, *parities], shares=shares, **price(curator, units))
+    measured = curator.measure_many([*total, *parities], shares=shares, units=units)
     evidence = Residuals(schema)
     for measurement in measured:
         evidence.add(measurement)

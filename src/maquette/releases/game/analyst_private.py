@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from maquette.curator import Curator, Guard
 from maquette.errors import QueryError
-from maquette.estimates import NoEvidence, price, units_for
+from maquette.estimates import NoEvidence, units_for
 from maquette.hypothesis import WeightedRecords
 from maquette.query import Expression, LinearQuery, Marginal, Workload, where
 from maquette.releases.artifact import Certificate, Release, certified
@@ -147,8 +147,7 @@ class Repair:
         if not 0 < threshold < 1:
             raise QueryError(f"threshold is {threshold}", expected="a fraction of rows between 0 and 1")
         self._release = release
-        cost = price(curator, units_for(curator, epsilon, rho))
-        self._guard: Guard = curator.guard(threshold * release.rows, hits=hits, **cost)
+        self._guard: Guard = curator.guard(threshold * release.rows, hits=hits, units=units_for(curator, epsilon, rho))
 
     def ask(self, question: LinearQuery | Expression | str) -> float:
         """The answer as a fraction of rows: the release's own, or a fresh noisy one where that is off."""

@@ -76,6 +76,7 @@ def both_learn(
     progress: bool | None = None,
     epsilon: float | None = None,
     rho: float | None = None,
+    units: int | None = None,
 ) -> Release:
     """The average of a dense model's plays against privately drawn queries; for universes that can be listed.
 
@@ -98,7 +99,7 @@ def both_learn(
     lottery = curator.lottery(index.tables)
     coins = np.random.default_rng() if rng is None else rng
     with curator.account("both-learn") as account:
-        units = units_for(curator, epsilon, rho)
+        units = units_for(curator, epsilon, rho, units)
         funds = fund(curator, index, units, rows, beta)
         chosen = _chosen(index, funds, calibration, rounds, draws)
         queries = QueryPlayer(curator, lottery, funds, eta=chosen.eta, draws=chosen.draws)

@@ -55,6 +55,7 @@ def dual_query(
     progress: bool | None = None,
     epsilon: float | None = None,
     rho: float | None = None,
+    units: int | None = None,
 ) -> Release:
     """Synthetic records for the cells of a workload's tables over any number of columns.
 
@@ -81,7 +82,7 @@ def dual_query(
     index = index_for(curator, workload)
     lottery = curator.lottery(index.tables)
     with curator.account("dual-query") as account:
-        units = units_for(curator, epsilon, rho)
+        units = units_for(curator, epsilon, rho, units)
         funds = fund(curator, index, units, rows, beta)
         chosen = _chosen(index, funds, calibration, rounds, draws)
         player = QueryPlayer(curator, lottery, funds, eta=chosen.eta, draws=chosen.draws)

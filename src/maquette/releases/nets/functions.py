@@ -20,7 +20,7 @@ from scipy import sparse
 from maquette.answers import Answer, Source
 from maquette.curator import Curator
 from maquette.errors import QueryError
-from maquette.estimates import NoEvidence, price, units_for
+from maquette.estimates import NoEvidence, units_for
 from maquette.hypothesis import Median, WeightedRecords
 from maquette.privacy import Loss
 from maquette.query import FINE, LowSensitivityQuery, Marginal, Statistic
@@ -71,7 +71,7 @@ def net_of_functions(
     table = np.stack([[f(histogram) for histogram in setting.histograms] for f in functions], axis=1)
     with curator.account("functions by a net") as account:
         statistics = setting.bought()
-        chosen = curator.select_best(statistics, table / statistics[0].unit, **price(curator, setting.left))
+        chosen = curator.select_best(statistics, table / statistics[0].unit, units=setting.left)
     records, shares = net[chosen.index]
     model = WeightedRecords(curator.schema, records, weights=shares, step="exact")
     certificate = certified(curator, f"functions by a net of {net.made}", account)
@@ -120,8 +120,8 @@ def construct_functions(
         updates = 0
         for _ in range(rounds):
             public = [statistic.public(model.answer(f)) for f, statistic in zip(functions, statistics, strict=True)]
-            worst = curator.select_worst(statistics, public, **price(curator, plan.select)).index
-            noisy = float(curator.measure(statistics[worst], **price(curator, plan.measure)).values) * unit
+            worst = curator.select_worst(statistics, public, units=plan.select).index
+            noisy = float(curator.measure(statistics[worst], units=plan.measure).values) * unit
             if abs(noisy - model.answer(functions[worst])) < plan.threshold:
                 break
             model.update(functions[worst], noisy)
@@ -142,8 +142,8 @@ class _Plan:
     alpha: float
     resolution: float
     threshold: float
-    select: float
-    measure: float
+    select: int
+    measure: int
 
 
 def _plan(  # noqa: PLR0917 -- the letters of the theorem
@@ -212,7 +212,7 @@ class _Setting:
         self.functions = functions
         self.histograms = histograms
         self.sensitivity = max(f.sensitivity for f in functions)
-        self.left: float = units
+        self.left = units
         self.rows = 1.0
         for f in functions:  # what cannot be asked shows here, before the rows are counted
             Statistic(curator.schema, f, rows=1.0, sensitivity=self.sensitivity)
@@ -222,7 +222,7 @@ class _Setting:
         if self.curator.relation.rows_are_public:
             self.rows = self.curator.count_rows()
         else:
-            counted = self.curator.measure(Marginal(self.curator.schema), **price(self.curator, ROWS_SHARE * self.left))
+            counted = self.curator.measure(Marginal(self.curator.schema), units=int(ROWS_SHARE * self.left))
             self.rows, self.left = max(1.0, float(counted.values)), self.left - counted.cost.units
         return [Statistic(self.curator.schema, f, rows=self.rows, sensitivity=self.sensitivity) for f in self.functions]
 

@@ -27,7 +27,7 @@ from scipy.special import gammaln
 
 from maquette.curator import Curator, ScopedAccount
 from maquette.errors import BudgetError, BudgetExceeded, QueryError
-from maquette.estimates import NoEvidence, price, units_for
+from maquette.estimates import NoEvidence, units_for
 from maquette.hypothesis import WeightedRecords
 from maquette.query import Expression, LinearQuery, Marginal, Workload, queries
 from maquette.releases.artifact import Release, certified
@@ -179,9 +179,7 @@ class _Search:
         total = self._affordable(epsilon, rho)
         public = curator.relation.rows_are_public
         for_rows = 0 if public else int(total * ROWS_SHARE)
-        # From 2^51 units on, a float price may mean a few units too many: ask for a hair less than there is.
-        selections = total - for_rows - (total >> 51) * len(shares)
-        self._units = [selections * share // sum(shares) for share in shares]
+        self._units = [(total - for_rows) * share // sum(shares) for share in shares]
         if not all(self._units) or not (public or for_rows):
             raise BudgetError(
                 f"{total} units of budget are too few for {len(shares)} selections", advice="ask for more"
@@ -189,7 +187,7 @@ class _Search:
         if public:
             self.rows = curator.count_rows()
         else:
-            counted = curator.measure(Marginal(curator.schema), **price(curator, for_rows))
+            counted = curator.measure(Marginal(curator.schema), units=for_rows)
             self.rows = max(1.0, float(counted.values))
 
     @property
@@ -199,9 +197,7 @@ class _Search:
 
     def best(self, answers: Values) -> int:
         """The candidate chosen among these answers (fractions of rows)."""
-        return self.curator.select_best(
-            self.asked, answers * self.rows, **price(self.curator, self._units.pop(0))
-        ).index
+        return self.curator.select_best(self.asked, answers * self.rows, units=self._units.pop(0)).index
 
     def release(self, records: Records, probabilities: Values, method: str, account: ScopedAccount) -> Release:
         """What is published: the chosen candidate as a model, whose accuracy is a theorem, so without evidence."""

@@ -9,7 +9,7 @@ from typing import Literal
 from maquette.answers import Answer
 from maquette.curator import Curator
 from maquette.errors import QueryError
-from maquette.estimates import price, units_for
+from maquette.estimates import units_for
 from maquette.query import LowSensitivityQuery, Statistic
 from maquette.releases import FINER, Net, histograms_of, median_of, within
 from maquette.session.baselines.known_rows import SHARE, known_rows
@@ -85,7 +85,7 @@ class OnlineFunctions:
                 hits=found.hits,
                 numeric=True,
                 refreshed=found.refreshed,
-                **price(curator, found.units),
+                units=int(found.units),
             )
         self.cost, self._free = account.loss, curator.budget.accountant.loss(0, curator.budget.delta)
         self.updates = 0

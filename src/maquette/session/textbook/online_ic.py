@@ -8,7 +8,7 @@ from typing import Literal
 from maquette.answers import Answer
 from maquette.curator import Curator
 from maquette.errors import QueryError
-from maquette.estimates import price, units_for
+from maquette.estimates import units_for
 from maquette.hypothesis import Hypothesis, Separable
 from maquette.query import Expression, LinearQuery, Statement, question
 from maquette.session.baselines.known_rows import SHARE, known_rows
@@ -87,7 +87,7 @@ class OnlineIC:
                 hits=found.hits,
                 numeric=True,
                 refreshed=found.refreshed,
-                **price(curator, found.units),
+                units=int(found.units),
             )
         self.cost = account.loss
         self._free = curator.budget.accountant.loss(0, curator.budget.delta)
