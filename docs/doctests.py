@@ -1,4 +1,4 @@
-"""Docstrings as Markdown: examples and drawings, which are laid out by hand, become code blocks."""
+"""Docstrings as Markdown: examples and drawings, which are laid out by hand, become code blocks; citations, links."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
+import citations  # loaded by hooks.py, which stands beside it
 import griffe
 
 FENCES = {"example": "```pycon", "drawing": "```text"}
 
 
 def fenced(text: str) -> str:
-    """Put a fence around every run of lines that is an interpreter session or a drawing."""
+    """Put a fence around every run of lines that is an interpreter session or a drawing; link what the rest cites."""
     return "\n".join(_fenced(text.splitlines()))
 
 
@@ -20,7 +21,7 @@ def _fenced(lines: list[str]) -> Iterator[str]:
     for kind, run in groupby(zip(_kinds(lines), lines, strict=True), key=lambda pair: pair[0]):
         content = [line for _, line in run]
         if kind == "text":
-            yield from content
+            yield from citations.linked("\n".join(content)).split("\n")
         else:
             yield from ("", FENCES[kind], *content, "```", "")
 

@@ -1,4 +1,4 @@
-"""The silent failures of MECHANISMS §12 that concern the foundation, each kept out by a test of its number."""
+"""The silent failures of Mechanisms §12 that concern the foundation, each kept out by a test of its number."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ import maquette
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-ROOMS = ("schema", "query", "curator", "privacy", "privacy.ledger", "hypothesis", "distinguisher", "release")
-ROOMS += ("release.game", "session", "holdout", "theory", "report", "audit", "auditing")
+ROOMS = ("schema", "query", "curator", "privacy", "privacy.ledger", "hypothesis", "distinguisher", "answers")
+ROOMS += ("estimates", "releases", "session", "holdout", "theory", "reports", "audit", "audit.reference")
 NAME = re.compile(r"`(maquette(?:\.\w+)+)`")
 TEST = re.compile(r"`(tests/[\w/.]+)`")
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
@@ -184,7 +184,7 @@ def test_every_page_is_in_the_navigation() -> None:
     assert set(listed) == {str(path.relative_to(DOCS).as_posix()) for path in DOCS.rglob("*.md")}
 
 
-@pytest.mark.parametrize("page", sorted((DOCS / "theory").glob("*.md")), ids=lambda page: page.name)
+@pytest.mark.parametrize("page", sorted((DOCS / "theory").rglob("*.md")), ids=lambda page: page.name)
 def test_theory_names_what_exists(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     for name in set(NAME.findall(text)):
@@ -196,9 +196,9 @@ def test_theory_names_what_exists(page: Path) -> None:
 def test_theory_leads_to_lines_of_code(site: Path) -> None:
     """Every name in the theory is followed by a link to the line that defines it, and every test is a link."""
     lost, seen = [], 0
-    for page in sorted((DOCS / "theory").glob("*.md")):
+    for page in sorted((DOCS / "theory").rglob("*.md")):
         text = FENCE.sub("", page.read_text(encoding="utf-8"))
-        built = (site / "theory" / page.with_suffix(".html").name).read_text(encoding="utf-8")
+        built = (site / page.relative_to(DOCS).with_suffix(".html")).read_text(encoding="utf-8")
         links = LINE.findall(built)
         for name in NAME.findall(text):
             found = [(path, int(line)) for before, path, line in links if before == name]

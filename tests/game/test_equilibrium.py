@@ -65,7 +65,9 @@ def test_hedge_keeps_its_regret_against_an_adversary() -> None:
 
 
 def test_nonlinear_queries_are_answered_by_the_mixture_and_not_by_one_database() -> None:
-    """f(x) = 1/2 while every database answers 0 or 1: an even mixture has no error, each database has 1/2 (A13)."""
+    """f(x) = 1/2 while every database answers 0 or 1: an even mixture has no error, each database has 1/2
+    (erratum A13).
+    """
     values = np.array([[0.0, 1.0, 0.5, 0.5], [0.5, 0.5, 0.0, 1.0], [0.45, 0.55, 0.5, 0.52]])
     truth = np.array([0.5, 0.5, 0.5])
     game = Game.of_databases(values, truth)

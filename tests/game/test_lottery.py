@@ -11,18 +11,18 @@ from unittest import mock
 import numpy as np
 import pytest
 from game_checks import ANSWERS, ASKED, CELLS, GATES, PURE, SCHEMA, ZCDP, Seeded, Watching, table
-from maquette.curator.passage import Passage
 
 from gate_tools import one_contribution
 from maquette.audit.reference import exponential_law, goodness_of_fit
 from maquette.curator import Curator, cap, lottery
 from maquette.curator.exact import sum_reaches
 from maquette.curator.noise import ExactNoise
+from maquette.curator.transaction import Transaction
 from maquette.errors import BudgetError, BudgetExceeded, MaquetteError, QueryError
 from maquette.query import Contrasts
 
 ROWS = (((False, "x"),), ((True, "z"),), ((True, "z"),))
-_scores, _through, _clipped = lottery.Lottery._scores, Passage.through, cap.clipped
+_scores, _through, _clipped = lottery.Lottery._scores, Transaction.through, cap.clipped
 
 
 @pytest.mark.parametrize("gate", GATES)
@@ -44,7 +44,7 @@ def _late(scores: np.ndarray, scale: Fraction, limit: int) -> np.ndarray:
     return np.minimum(scores, int(_clipped(scores, scale, limit).max() + 3 * scale))
 
 
-def _paid_once(self: Passage, door: str, **named: Any) -> Any:
+def _paid_once(self: Transaction, door: str, **named: Any) -> Any:
     return _through(self, door, **{**named, "events": named["events"][:1]})
 
 
@@ -67,7 +67,7 @@ MUTANTS = {
     "capped ones dropped": ("lottery", _patch(lottery, "clipped", _dropped)),
     "floats": ("lottery", _patch(lottery.Lottery, "_scores", lambda s, p: _scores(s, p) + 0.25)),
     "one draw for all": ("lottery", _patch(lottery, "exponentials", _one_for_all)),
-    "one draw paid": ("lottery", _patch(Passage, "through", _paid_once)),
+    "one draw paid": ("lottery", _patch(Transaction, "through", _paid_once)),
     "rows in the scale": ("lottery", _patch(lottery.Lottery, "_scores", lambda s, p: _scores(s, p) * s._engine.rows)),
     "signs swapped": ("scores", _patch(lottery.Lottery, "_scores", lambda s, p: _scores(s, p)[::-1])),
     "cap too late": ("cap", _patch(cap, "clipped", _late)),

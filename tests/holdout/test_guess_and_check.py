@@ -122,7 +122,7 @@ def test_certificates_widen_with_questions_and_failures() -> None:
     assert Holdout(rows).ask(lambda r: r, guess=0.3).half_width < 0.06
     assert width(10, 0) < width(100, 0) < width(1000, 0)
     assert width(100, 0) < width(100, 0, unguessed=1) < width(100, 1) < width(100, 5)
-    # MECHANISMS §10.4: n = 10^4, i = 10^4, G = 50.
+    # Mechanisms §10.4: n = 10^4, i = 10^4, G = 50.
     assert width(10_000, 0) == pytest.approx(0.034, abs=5e-4)
     assert width(10_000, 10) == pytest.approx(0.085, abs=5e-4)
     assert width(10_000, 50) == pytest.approx(0.164, abs=5e-4)

@@ -74,12 +74,14 @@ def test_the_median_never_exceeds_log2_of_its_net_also_for_non_linear_queries(ad
 
 
 def test_the_printed_natural_logarithm_is_exceeded() -> None:
-    """Printed (A7): T = log |net|. Halving counts in base 2; ln 28 = 3.3 and four updates occur."""
+    """Printed (erratum A7): T = log |net|. Halving counts in base 2; ln 28 = 3.3 and four updates occur."""
     assert max(longest_run(0.02, adversary) for adversary in ("min-gap", "random")) > math.log(28)
 
 
 def test_the_printed_rule_with_a_net_as_coarse_as_alpha_deletes_everybody() -> None:
-    """Printed (A6): an alpha-net, updates at >= alpha. Two equal candidates exactly alpha away from the table."""
+    """Printed (erratum A6): an alpha-net, updates at >= alpha. Two equal candidates exactly alpha away from the
+    table.
+    """
     alpha, answers, truth = 0.1, np.array([0.5, 0.5]), 0.4
     median = np.sort(answers)[(len(answers) - 1) // 2]
     assert median - truth >= alpha - 1e-12

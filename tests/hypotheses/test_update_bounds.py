@@ -114,7 +114,7 @@ def test_vector_models_never_exceed_their_update_bound(rule: str, kind: str, adv
 
 
 def test_a_perceptron_that_confuses_fractions_with_counts_exceeds_the_bound() -> None:
-    """Printed (A9): a step of alpha / N on unnormalised data. It has to be alpha n / N."""
+    """Printed (erratum A9): a step of alpha / N on unnormalised data. It has to be alpha n / N."""
     cells, rows, alpha = 4, 50, 0.5
     table, queries = np.array([rows, 0.0, 0.0, 0.0]), np.eye(cells)
     bound = float((table**2).sum()) / rows**2 * cells / alpha**2
@@ -227,7 +227,7 @@ def test_kaczmarz_never_moves_away_from_the_table_and_finds_it() -> None:
 
 
 def test_the_printed_direction_is_wrong_outside_its_guard() -> None:
-    """Printed (D1): increase when f(D) - z < tau. An answer a little too high would be raised; it must fall."""
+    """Printed (erratum D1): increase when f(D) - z < tau. An answer a little too high would be raised; it must fall."""
     schema, tau = line(8), 0.2
     query = weigh(schema, (np.arange(8) < 4).astype(float))
     model = MultiplicativeWeights(schema, alpha=0.05)

@@ -69,7 +69,7 @@ def test_rows_for_is_the_fewest_rows_that_hoeffding_allows(size: int, alpha: flo
 
 
 def test_error_bound_gives_the_published_table() -> None:
-    """MECHANISMS §14.10, epsilon 1, beta 0.05, with the number of rows optimised."""
+    """Mechanisms §14.10, epsilon 1, beta 0.05, with the number of rows optimised."""
     tried = np.unique(np.geomspace(1, 4e6, 4000).astype(int))
     table = {
         (2**10, 10**3, 1e4): 0.25,

@@ -28,7 +28,7 @@ DELTA = 1e-9
 
 
 def kov_epsilon(uses: int, epsilon: float, delta: float) -> float:
-    """Optimal composition of `uses` epsilon-DP accesses (Kairouz, Oh and Viswanath; MECHANISMS §1.3)."""
+    """Optimal composition of `uses` epsilon-DP accesses (Kairouz, Oh and Viswanath; Mechanisms §1.3)."""
     other = np.arange(uses + 1)
     log_count = gammaln(uses + 1) - gammaln(other + 1) - gammaln(uses - other + 1)
     log_p = log_count + (uses - other) * epsilon - uses * np.logaddexp(0, epsilon)

@@ -99,7 +99,7 @@ def test_hopeless_noise_still_gives_a_feasible_matrix() -> None:
     [(500, 2.07, 0.34), (2_000, 0.52, 0.17), (10_000, 0.105, 0.065), (100_000, 0.0104, 0.0104)],
 )
 def test_published_errors_are_reproduced(rows: int, before: float, after: float) -> None:
-    """MECHANISMS §8.7: 2-way parities of 128 columns at epsilon 1, delta 1e-9, replace; simulated noise."""
+    """Mechanisms §8.7: 2-way parities of 128 columns at epsilon 1, delta 1e-9, replace; simulated noise."""
     rng, d = np.random.default_rng(3), 128
     hidden = rng.choice([-1.0, 1.0], size=(rows, 3)) @ (rng.normal(size=(3, d)) * 0.8)
     signs = np.sign(hidden + rng.normal(size=(rows, d)))

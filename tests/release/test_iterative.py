@@ -189,7 +189,9 @@ def _toy(counted: tuple[int, ...], transcript: tuple[tuple[int, int], ...]) -> t
 def test_the_exact_loss_of_every_transcript_is_within_the_charge(
     levels: int, rounds: int, values: range, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three rows, epsilon 0.4 for each selection and measurement; §5.6: at most 1.6 for two rounds, and not idle."""
+    """Three rows, epsilon 0.4 for each selection and measurement; Mechanisms §5.6: at most 1.6 for two rounds, and not
+    idle.
+    """
     units = 4 * mq.UNITS_PER_ONE // 10
     fixed = Parameters(
         alpha=0.99, resolution=0.3, threshold=0.45, rounds=rounds, select_units=units, measure_units=units

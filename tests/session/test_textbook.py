@@ -221,7 +221,7 @@ def test_quiet_answers_are_the_models_to_the_bit(rule: str) -> None:
 
 
 def test_rules_start_in_their_own_state() -> None:
-    """Zero for the Perceptron, the whole net for the Median, uniform weights only for weights (A10)."""
+    """Zero for the Perceptron, the whole net for the Median, uniform weights only for weights (erratum A10)."""
     starts = {}
     for rule in RULES:
         with mq.Curator(lopsided()[0], BUDGETS["pure"], relation="replace", noise=Edge(-ROWS, 0)) as curator:

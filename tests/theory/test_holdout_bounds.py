@@ -1,4 +1,4 @@
-"""Bounds for a reused holdout: the tables of MECHANISMS §14.8 and §14.9, §10.4, and the counts behind them."""
+"""Bounds for a reused holdout: the tables of Mechanisms §14.8 and §14.9, §10.4, and the counts behind them."""
 
 from __future__ import annotations
 

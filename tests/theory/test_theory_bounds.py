@@ -372,7 +372,7 @@ def test_lazy_epsilon_is_never_below_its_formula() -> None:
 
 
 def test_lazy_rounds_cost_less_than_the_sum_of_hit_probabilities_says() -> None:
-    """The bound of MECHANISMS §6.3, by a supermartingale on the sum of hit probabilities, is another valid one."""
+    """The bound of Mechanisms §6.3, by a supermartingale on the sum of hit probabilities, is another valid one."""
 
     def psi(u: Any) -> Any:
         return (np.expm1(u) - u) / u**2

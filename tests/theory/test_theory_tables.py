@@ -1,4 +1,4 @@
-"""The numeric tables of MECHANISMS §14 that come from bounds, reproduced."""
+"""The numeric tables of Mechanisms §14 that come from bounds, reproduced."""
 
 from __future__ import annotations
 

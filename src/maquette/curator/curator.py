@@ -176,7 +176,7 @@ class Curator(Intake):
         Every cell gets independent discrete Laplace or Gaussian noise; "auto" is Laplace under a pure budget. `note`
         is public JSON that the ledger keeps with the charge.
         Privacy: marginal i is one Laplace or Gaussian mechanism at the L1 or L2 sensitivity that `Relation` states
-        (a row falls into one cell); the marginals compose. MECHANISMS §1.1-1.4.
+        (a row falls into one cell); the marginals compose. Mechanisms §1.1-1.4.
         """
         asked = self._asked(questions)
         marginals = [self._compile(question) for question in asked]
@@ -280,7 +280,7 @@ class Curator(Intake):
         Privacy: one exponential mechanism or permute-and-flip ("auto": the latter under a pure budget, where it errs
         less at the same price) on integer scores, at sensitivity D = max over
         marginals of weight * (`Relation.one_cell` or, for whole marginals, `Relation.l1`); scores are not monotone
-        under either relation, so the exponent is epsilon * score / (2 D). MECHANISMS §2.
+        under either relation, so the exponent is epsilon * score / (2 D). Mechanisms §2.
         """
         over, signed = plain.one_of(over, ("cells", "marginals"), "over"), bool(signed)
         if signed and over == "marginals":
@@ -337,7 +337,7 @@ class Curator(Intake):
         score of a candidate is minus its largest error.
 
         Privacy: a maximum of errors that each move by at most D = max `Relation.one_cell` moves by at most D; one
-        exponential mechanism (permute-and-flip under a pure budget) at sensitivity D. MECHANISMS §3.1.
+        exponential mechanism (permute-and-flip under a pure budget) at sensitivity D. Mechanisms §3.1.
         """
         marginals = self._compiled(questions)
         grid = max(m.grid for m in marginals)
@@ -383,7 +383,7 @@ class Curator(Intake):
         """A sparse-vector guard: tests public answers against the table until `hits` of them were off by `threshold`.
 
         The whole guard is charged when it opens; its tests are free. Under a pure budget `refreshed=False` (default
-        from three hits on, where it needs less noise) keeps one noisy threshold for all hits. MECHANISMS §6.1-6.2;
+        from three hits on, where it needs less noise) keeps one noisy threshold for all hits. Mechanisms §6.1-6.2;
         the argument is in `Guard`.
         """
         return Guard.open(

@@ -58,7 +58,7 @@ class Lottery:
     relation, so the exponent is epsilon * score / (2 k D). With `cap` scores are first clipped at the level where no
     candidate is likelier than 1/cap, which keeps their sensitivity (`clipped`). Draws are independent given the scores:
     each is charged as a mechanism of its own, all in one charge before the rows are read. Exact counts are kept in
-    memory behind the wall between draws; opening a lottery reads nothing and costs nothing. MECHANISMS §2.1, §7.2 and
+    memory behind the wall between draws; opening a lottery reads nothing and costs nothing. Mechanisms §2.1, §7.2 and
     §7.4.
     """
 

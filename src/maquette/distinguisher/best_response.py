@@ -2,7 +2,7 @@
 
 The data player of the query-release game answers queries that were drawn privately before, so what happens here is
 post-processing: an inexact solver costs accuracy, never privacy. Maximum satisfiability is hard in the worst case and
-quick for the few dozen clauses of a round, whatever the number of columns. MECHANISMS §7.2.
+quick for the few dozen clauses of a round, whatever the number of columns. Mechanisms §7.2.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Telling a table from a model is agnostic learning: rows are examples of one label, the model's records of the other, and
 the query with the largest gap is the classifier with the least error. Whatever learns a class can therefore play the
 query player of a game whose table is public, such as an earlier release. The argmax is not private: it must never see
-rows. MECHANISMS §5.5.
+rows. Mechanisms §5.5.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The largest error over a class is weighted classification, so an optimiser can search classes too large to list. Its
 argmax is not private, so it must never see rows: use it between released synthetic rows and a model, or on queries that
-were sampled privately before. MECHANISMS §5.5.
+were sampled privately before. Mechanisms §5.5.
 """
 
 from __future__ import annotations

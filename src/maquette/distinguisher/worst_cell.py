@@ -19,7 +19,7 @@ class WorstCell:
     Absolute errors give F = (2 / (n epsilon)) ln(|Q| / gamma). Signed ones have twice the candidates and also tell the
     direction, so that no measurement is needed to update. Privacy: one `Curator.select_worst`. The exponential
     mechanism has bounded range, epsilon^2/8-zCDP: the choice for many rounds under zCDP. Permute-and-flip never errs
-    more in expectation but is only epsilon^2/2-zCDP: the choice for pure budgets and single selections. MECHANISMS §2.
+    more in expectation but is only epsilon^2/2-zCDP: the choice for pure budgets and single selections. Mechanisms §2.
     """
 
     mechanism: Mechanism = "exponential"

@@ -1,6 +1,6 @@
 """Guess and check by description length: k questions and m failures are fixed beforehand, every interval is the same.
 
-Reference: Stemmer, lecture 4, with the mechanism it quotes spelt out and its constants corrected; MECHANISMS §9.3.
+Reference: Stemmer, lecture 4, with the mechanism it quotes spelt out and its constants corrected; Mechanisms §9.3.
 """
 
 from __future__ import annotations

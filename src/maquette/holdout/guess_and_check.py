@@ -3,7 +3,7 @@
 The holdout says only whether a guess is close; when it is not, it says a point of a coarse grid. So few transcripts are
 possible, and a union bound over all of them, each weighted when it is reached, needs no limit on questions or failures.
 
-Reference: Rogers et al., Guaranteed Validity for Empirical Approaches to Adaptive Data Analysis, 2020; MECHANISMS
+Reference: Rogers et al., Guaranteed Validity for Empirical Approaches to Adaptive Data Analysis, 2020; Mechanisms
 §10.4.
 """
 

@@ -29,7 +29,7 @@ class WeightsGuesser:
 
     With a tolerance eta it takes steps of 4 eta, and at most ln N / (2 eta^2) of its guesses miss by more than eta if
     answers are within eta / 4: the choice for `queries=` and `tolerance=`. Without one it steps to the answer itself,
-    which has no bound but learns faster. MECHANISMS §9.3.
+    which has no bound but learns faster. Mechanisms §9.3.
     """
 
     def __init__(self, schema: Schema, *, tolerance: float | None = None) -> None:
@@ -69,7 +69,7 @@ class MedianGuesser:
     Candidates are the multisets of `rows` points of the universe, which is given as rows of the sample's own form.
     An answer removes those off by more than eta / 2. If guesses are checked at eta and answers are within eta / 4,
     every failure removes half, and a candidate within eta / 4 of the sample stays, so at most log2 of their number
-    fail; for k questions ceil(8 ln(4k) / eta^2) rows have such a candidate (Stemmer). MECHANISMS §9.3.
+    fail; for k questions ceil(8 ln(4k) / eta^2) rows have such a candidate (Stemmer). Mechanisms §9.3.
     """
 
     def __init__(self, universe: Any, *, rows: int, tolerance: float) -> None:

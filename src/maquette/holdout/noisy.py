@@ -2,7 +2,7 @@
 
 References: Jung et al., A new analysis of differential privacy's generalization guarantees, 2020; Bassily et al.,
 Algorithmic stability for adaptive data analysis, 2016; Dwork et al., Generalization in adaptive data analysis and
-holdout reuse, 2015 (max-information). MECHANISMS §10.2.
+holdout reuse, 2015 (max-information). Mechanisms §10.2.
 """
 
 from __future__ import annotations

@@ -142,7 +142,7 @@ def plan(
 
     `failures` is how many guesses are expected to be wrong: guess-and-check and thresholdout live on good guesses, the
     others do not care. With the size of a `universe`, a public model guesses, and the failures it can have are known.
-    With a target `half_width`, every method says the rows it needs. MECHANISMS §10.
+    With a target `half_width`, every method says the rows it needs. Mechanisms §10.
 
     >>> plan(rows=10_000, queries=50, failures=50).best.name, plan(rows=10_000, queries=500).best.name
     ('splitting', 'description-length')

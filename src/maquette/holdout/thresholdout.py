@@ -1,7 +1,7 @@
 """Thresholdout: the sparse vector technique on the sample, so that agreeing guesses cost nothing.
 
 Reference: Dwork et al., The reusable holdout, 2015; here with exact discrete noise, accounted in zCDP and carried to
-the population by the transfer theorem of Jung et al. 2020. MECHANISMS §6.2 and §10.3.
+the population by the transfer theorem of Jung et al. 2020. Mechanisms §6.2 and §10.3.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class CutDecomposition:
     public bound on ||x||_2 / ||x||_1 of the table's histogram x, and `area` one on ||f||^2 of every query, N if none is
     given; queries beyond it are refused. For a simple graph norm is m^(-1/2) for m edges, so T = |V|^2 / (m alpha^2);
     area is |V|^2 / 4 for bipartitions. centred: (norm^2 - 1/N) a (1 - a/N) / alpha^2, a = min(area, N/2). Never compute
-    norm from the rows. MECHANISMS §4.2, §4.6.
+    norm from the rows. Mechanisms §4.2, §4.6.
 
     Memory and time of an answer grow with updates times the sum of the column sizes, or with the cells once that is
     less. Universes that cannot be listed can be asked and updated, not sampled.

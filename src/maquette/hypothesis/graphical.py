@@ -38,7 +38,7 @@ class GraphicalModel:
 
     Privacy: post-processing of released values; it never sees a row. Accuracy: an update multiplies the distribution
     over the whole universe by exp(eta * query), which is multiplicative weights exactly, so T(alpha) =
-    ln N / (2 alpha^2) with N the possible points of the universe (MECHANISMS §4.2). A query whose columns share no
+    ln N / (2 alpha^2) with N the possible points of the universe (Mechanisms §4.2). A query whose columns share no
     node makes the tree grow, up to `max_cells` cells. Memory: some thirty bytes a cell of the tree. Time: a few passes
     over the tree for each change. Between updates several threads may ask.
 

@@ -28,8 +28,8 @@ class Median:
     Privacy: post-processing of released values. Accuracy: at most T = floor(log2 |net|) updates, for linear and
     low-sensitivity queries alike, if the net is finer than alpha: for every table and every query asked some candidate
     is within `tolerance` < alpha. Strictly: with tolerance = alpha, as printed in the sources, a tie deletes the last
-    consistent candidate (MECHANISMS §4.4, A6, A7). A step that would leave nobody, which no valid value can ask for,
-    changes nothing. Medians of different queries need not agree with any one table.
+    consistent candidate (Mechanisms §4.4, errata A6 and A7). A step that would leave nobody, which no valid value can
+    ask for, changes nothing. Medians of different queries need not agree with any one table.
     """
 
     def __init__(self, schema: Schema, net: NDArray[np.float64], *, alpha: float, tolerance: float) -> None:

@@ -69,7 +69,7 @@ class MirrorDescent(VectorModel):
     weights do (default p = 1 + 1/ln N). entropy: on the simplex from uniform, which is multiplicative weights itself.
 
     Privacy: post-processing of released values. Accuracy: with q = p/(p-1), T(alpha) = N^(2/q) / ((p-1) alpha^2) for
-    norm, at most e^2 ln N / alpha^2 at the default p; ln N / (2 alpha^2) for entropy (MECHANISMS §4.2).
+    norm, at most e^2 ln N / alpha^2 at the default p; ln N / (2 alpha^2) for entropy (Mechanisms §4.2).
     """
 
     def __init__(self, schema: Schema, *, alpha: float, p: float | None = None, psi: Potential = "norm") -> None:

@@ -68,7 +68,7 @@ class MultiplicativeWeights:
     """A distribution over every cell of the universe, updated multiplicatively.
 
     Privacy: post-processing of released values; it never sees a row. Accuracy: among queries off by alpha or more with
-    values off by less, at most T(alpha) = ln N / (2 alpha^2) make an update, N the number of cells (MECHANISMS §4.2);
+    values off by less, at most T(alpha) = ln N / (2 alpha^2) make an update, N the number of cells (Mechanisms §4.2);
     `prior` (public) replaces ln N by max ln(1 / prior). Memory: eight bytes a cell. Time: an update waits for the next
     answer and is done in the same pass over memory, which skips runs of cells that neither changes nor weighs.
     Without alpha a model can be asked and sampled; only exact steps update it. Between updates several threads may ask.

@@ -22,7 +22,8 @@ class Perceptron(VectorModel):
 
     Privacy: post-processing of released values. Accuracy: T(alpha) = norm^2 N / alpha^2, where `norm` is a public bound
     on ||x||_2 / ||x||_1 of the table's histogram x; never compute it from the rows. It is at most 1, m^(-1/2) for a
-    simple graph of m edges. Values are fractions of rows: in counts the step is alpha n / N (MECHANISMS §4.5, A9).
+    simple graph of m edges. Values are fractions of rows: in counts the step is alpha n / N (Mechanisms §4.5,
+    erratum A9).
     """
 
     def __init__(self, schema: Schema, *, alpha: float, step: PerceptronStep = "theory", norm: float = 1.0) -> None:

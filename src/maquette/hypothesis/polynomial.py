@@ -39,7 +39,7 @@ class BlockPolynomial:
     take monotone disjunctions and their complements, "none of these".
 
     Privacy: post-processing of released values. Accuracy: among questions off by alpha or more, with values off by
-    less, at most T(alpha) = 2 W^2 ln(2|F|) / (alpha - gamma)^2 make an update, |F| the number of products (MECHANISMS
+    less, at most T(alpha) = 2 W^2 ln(2|F|) / (alpha - gamma)^2 make an update, |F| the number of products (Mechanisms
     §8.5). A demonstrator: W makes it need far more rows than plain multiplicative weights do, and |F| grows as
     2^attributes.
 

@@ -30,7 +30,7 @@ class Separable:
     Privacy: post-processing of released values; it never sees a row. Accuracy: T(alpha) = K / (2 alpha^2) updates with
     K = sum_j a_j ln s_j <= ln s for columns of s levels, however many columns: the potential sum_j a_j KL(x_j, H_j)
     starts at K or less and falls by eta gap - eta^2 V / 8 >= 2 alpha^2, where V = sum_j range(g_j)^2 / a_j must be at
-    most one; it is where no g_j ranges over more than a_j (MECHANISMS §4.8, where a_j = 1/d). Steps of the theory
+    most one; it is where no g_j ranges over more than a_j (Mechanisms §4.8, where a_j = 1/d). Steps of the theory
     refuse any other query. Memory and time: the sum of the columns' levels.
 
     >>> from maquette import Number, Schema

@@ -35,7 +35,7 @@ class SparseWeights:
 
     Privacy: post-processing of released values. Accuracy: T(alpha) = min{T : T >= ln(mT + 1) / (2 alpha^2)}, whatever
     the size of the universe: rename touched points to cells of their own and all other rows of the table to the last
-    cell, and this is `MultiplicativeWeights` on `slots` cells (MECHANISMS §4.7, after Blum and Roth). Memory: a number
+    cell, and this is `MultiplicativeWeights` on `slots` cells (Mechanisms §4.7, after Blum and Roth). Memory: a number
     for each touched point. Time: an answer looks at the question's points alone; an update also adds up the touched.
 
     `answer` is the theorem's. It is no one distribution on a universe of more than `slots` points: untouched points

@@ -21,7 +21,7 @@ class WeightedRecords:
     """A distribution over public encoded records, such as a sample of an earlier release; the universe may be any size.
 
     Privacy: post-processing of released values and public records. Accuracy: T(alpha) = ln(m) / (2 alpha^2) for m
-    records, if the table's own records are among them (MECHANISMS §4.2 on the universe of the listed records); for
+    records, if the table's own records are among them (Mechanisms §4.2 on the universe of the listed records); for
     another table it is as close as weights on these records can come, without a bound. `weights` (public) start it
     elsewhere than at equal weights. Memory: the records, and a few numbers for each.
     """

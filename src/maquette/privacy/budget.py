@@ -99,7 +99,7 @@ class Budget:
     def check_rows(self, rows: int) -> None:
         """Refuse a delta of 1 / rows or more; `rows` must be public, as the refusal tells about it.
 
-        Publishing one row picked at random is (0, 1 / rows)-DP, so such a delta promises nothing. MECHANISMS §12, 23.
+        Publishing one row picked at random is (0, 1 / rows)-DP, so such a delta promises nothing. Mechanisms §12.23.
         """
         if rows < 1:
             raise BudgetError(f"The row count is {rows}", expected="at least 1.")
@@ -113,7 +113,7 @@ class Budget:
         """Refuse a delta that is too large whatever the number of rows, which is private and so decides nothing.
 
         A delta above 1e-5 is refused and one above 1e-6 warned about: at 1 / delta rows it promises nothing, and who
-        knows the table's size can tell which tables those are. MECHANISMS §12, 23.
+        knows the table's size can tell which tables those are. Mechanisms §12.23.
         """
         if self.delta > LARGEST_DELTA:
             raise BudgetError(

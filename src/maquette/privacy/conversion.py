@@ -19,7 +19,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     delta = inf over alpha > 1 of exp((alpha - 1)(alpha rho - epsilon)) (1 - 1/alpha)**alpha / (alpha - 1), solved for
     epsilon: each alpha gives a valid epsilon, so an inexact search is safe. log delta is convex in alpha, hence the
     epsilon of alpha is quasi-convex and a golden-section search finds its minimum. Canonne, Kamath and Steinke 2020,
-    section 2.3; MECHANISMS §1.3.
+    section 2.3; Mechanisms §1.3.
     """
     if rho == 0:
         return 0.0

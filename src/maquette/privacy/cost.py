@@ -29,7 +29,7 @@ class _Description:
 class DiscreteLaplace(_Description):
     """Integers plus independent noise of law proportional to exp(-|z| / scale).
 
-    Pure epsilon = sensitivity / scale, where sensitivity bounds the L1 change between neighbours. MECHANISMS §1.2.
+    Pure epsilon = sensitivity / scale, where sensitivity bounds the L1 change between neighbours. Mechanisms §1.2.
     """
 
     scale: Fraction
@@ -45,7 +45,7 @@ class DiscreteGaussian(_Description):
     """Integers plus independent noise of law proportional to exp(-z**2 / (2 variance)).
 
     zCDP rho = sensitivity_squared / (2 variance), where sensitivity_squared bounds the squared L2 change between
-    neighbours. Not pure. Canonne, Kamath and Steinke 2020; MECHANISMS §1.2.
+    neighbours. Not pure. Canonne, Kamath and Steinke 2020; Mechanisms §1.2.
     """
 
     variance: Fraction
@@ -60,7 +60,7 @@ class DiscreteGaussian(_Description):
 class Selection(_Description):
     """An exponential mechanism: epsilon bounds the *range* of its log-likelihood ratio, so it is also pure epsilon.
 
-    Durfee and Rogers 2019 (bounded range); MECHANISMS §2.1.
+    Durfee and Rogers 2019 (bounded range); Mechanisms §2.1.
     """
 
     epsilon: float

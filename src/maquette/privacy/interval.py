@@ -15,7 +15,7 @@ def half_width(event: DiscreteLaplace | DiscreteGaussian, confidence: float) -> 
     """The least whole number k with Pr[|noise| > k] <= 1 - confidence (an upper bound for the Gaussian).
 
     Laplace: Pr[|Z| > k] = 2 p^(k+1) / (1 + p), p = exp(-1 / scale). Gaussian: the discrete tail at k + 1 is at most the
-    continuous tail at k (Canonne, Kamath and Steinke 2020, proposition 25). MECHANISMS §1.2.
+    continuous tail at k (Canonne, Kamath and Steinke 2020, proposition 25). Mechanisms §1.2.
     """
     check_confidence(confidence)
     doubt = 1.0 - confidence
@@ -34,7 +34,7 @@ def sum_half_width(deviation: float, largest: float, confidence: float, *, gauss
     Gaussian: the normal quantile. Otherwise parts are Laplace of scale b_i = deviation_i / sqrt(2); the moment
     generating function of each is at most exp(b_i^2 s^2 / (1 - b_i^2 s^2)), also for the discrete law of that scale,
     so Chernoff's bound holds at every s below 1 / max b_i; the least of a grid is taken. A single noise has its own
-    tail, Pr[|Z| > t] <= 2 exp(-t / b), also for the discrete law and its multiples (MECHANISMS §1.2).
+    tail, Pr[|Z| > t] <= 2 exp(-t / b), also for the discrete law and its multiples (Mechanisms §1.2).
     """
     check_confidence(confidence)
     if deviation == 0.0:

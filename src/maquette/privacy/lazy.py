@@ -28,8 +28,8 @@ def lazy_epsilon(*, hits: int, rate: float, delta: float) -> float:
     For every s > 0 with (e^(s rate) - 1)(e^((1 + s) rate) - 1) < 1, the Rényi divergence of order 1 + s between
     neighbours is at most c m / s, m = -ln(1 - (e^(s rate) - 1)(e^((1 + s) rate) - 1)), however many rounds there are
     and however they are chosen; no smaller m will do. Hence epsilon = (c m + ln(1/delta) + s ln s - (1 + s) ln(1 + s))
-    / s, the least over a grid of s, each of which is valid. Corrected: the lecture claims epsilon with delta 0 (D2)
-    and does not seal (D4).
+    / s, the least over a grid of s, each of which is valid. Corrected: the lecture claims epsilon with delta 0
+    (erratum D2) and does not seal (erratum D4).
     """
     shift = _GROWTH * np.expm1(_ORDERS + rate)
     valid = shift < _MOST

@@ -12,7 +12,7 @@ from maquette.privacy.units import UNITS_PER_ONE, exact
 class PureAccountant(AdditiveAccountant):
     """Basic composition: accesses that are epsilon_i-DP are together (sum of epsilon_i)-DP, with delta 0.
 
-    One unit is 1e-15 of epsilon; all arithmetic is exact. MECHANISMS §1.3, row "basic".
+    One unit is 1e-15 of epsilon; all arithmetic is exact. Mechanisms §1.3, row "basic".
     """
 
     currency = "pure"

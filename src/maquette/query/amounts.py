@@ -24,7 +24,7 @@ class Amounts(Marginal):
     negative, and are clamped to `low` and `high` (their own range unless given).
 
     Privacy: a row adds a whole number from `low` to `high` to one cell; the price is that of the larger in absolute
-    value, and under "replace" that of the distance between two of them. MECHANISMS §1.1.
+    value, and under "replace" that of the distance between two of them. Mechanisms §1.1.
 
     >>> from maquette import Boolean, Integer, Schema
     >>> schema = Schema([Integer("age", 0, 99), Boolean("smoker")])

@@ -3,7 +3,7 @@
 Rooms by topic: `noise`, `selection`, `net`, `updates` (T of every update algorithm), `offline` and `online` (the
 iterative construction), `composition`, `holdout` and `transfer` (reusing a sample). A bound takes public numbers and
 returns a fraction of rows; it reads no data and costs nothing. Arguments are taken to be in range: `plan` is the door
-that checks them. Codes such as A1 name the corrections to the published statements in MECHANISMS §13.
+that checks them. Codes such as erratum A1 name the corrections to the published statements in Mechanisms §13.
 """
 
 import lazy_loader

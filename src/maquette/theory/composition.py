@@ -1,7 +1,7 @@
 """Composition side by side: the epsilon of k accesses that are epsilon0-DP each, at a total delta.
 
 For reading and for tests: the ledger adds integer units (`maquette.privacy`). All rules allow adaptive choices of
-the mechanisms. MECHANISMS §1.3.
+the mechanisms. Mechanisms §1.3.
 """
 
 from __future__ import annotations

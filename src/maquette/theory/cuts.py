@@ -1,4 +1,4 @@
-"""Cuts of a graph with m private edges over |V| public vertices: updates, and errors in edges. MECHANISMS §11.
+"""Cuts of a graph with m private edges over |V| public vertices: updates, and errors in edges. Mechanisms §11.
 
 The universe is V x V, a cut the product of two sets of vertices. Alphas are fractions of the edges. All of it is for
 the privacy of edges; that of vertices is not covered, since one vertex may have |V| edges.

@@ -2,7 +2,7 @@
 
 "Any of these k symptoms": there are C(d, <= k) monotone questions. Errors are fractions of rows and hold for all of
 them together with probability 1 - beta, unless said otherwise; queries move by 1/rows. Public numbers only.
-MECHANISMS §8 and §14.7.
+Mechanisms §8 and §14.7.
 """
 
 from __future__ import annotations
@@ -74,17 +74,17 @@ class Learnt(NamedTuple):
 
 
 def gaussian_rows(family: Family, alpha: float) -> float:
-    """Noise on every query: sqrt(|Q| / (2 rho)) sqrt(2 ln(2|Q| / beta)) / alpha. MECHANISMS §1.2."""
+    """Noise on every query: sqrt(|Q| / (2 rho)) sqrt(2 ln(2|Q| / beta)) / alpha. Mechanisms §1.2."""
     return noise.gaussian_accuracy(queries=family.queries, rho=family.rho, rows=1, beta=family.beta) / alpha
 
 
 def weights_rows(family: Family, alpha: float) -> float:
-    """Private multiplicative weights over all 2^d cells, averaged: T = d ln 2 / (2 a^2) rounds. MECHANISMS §5.3."""
+    """Private multiplicative weights over all 2^d cells, averaged: T = d ln 2 / (2 a^2) rounds. Mechanisms §5.3."""
     return _learning_rows(family, family.d * math.log(2) / 2, alpha)
 
 
 def basis_rows(family: Family, features: int, weight: float, alpha: float) -> float:
-    """Multiplicative weights over signed functions of total weight W: T = 2 W^2 ln(2|F|) / a^2. MECHANISMS §8.5."""
+    """Multiplicative weights over signed functions of total weight W: T = 2 W^2 ln(2|F|) / a^2. Mechanisms §8.5."""
     return _learning_rows(family, 2 * weight**2 * math.log(2 * features), alpha)
 
 
@@ -100,7 +100,7 @@ def _learning_rows(family: Family, potential: float, alpha: float) -> float:
 
 
 def monomials(family: Family, alpha: float, gamma: float = GAMMA) -> Learnt:
-    """Learning in plain products of at most D columns, with the least weight that errs by gamma. MECHANISMS §8.3."""
+    """Learning in plain products of at most D columns, with the least weight that errs by gamma. Mechanisms §8.3."""
     degree = least_degree(family.k, gamma)
     found = least_weight(family.k, degree, family.d, gamma)
     weight = math.inf if found is None else found.weight(family.d)
@@ -111,7 +111,7 @@ def monomials(family: Family, alpha: float, gamma: float = GAMMA) -> Learnt:
 def block_basis(family: Family, alpha: float, gamma: float = GAMMA) -> Learnt | None:
     """Learning in products of block disjunctions: the best blocks and degree whose functions can be listed.
 
-    None where every choice has more than 10^7 functions. MECHANISMS §8.4.
+    None where every choice has more than 10^7 functions. Mechanisms §8.4.
     """
     lowest, best = least_degree(family.k, gamma), None
     for blocks in range(2, family.d + 1):
@@ -141,7 +141,7 @@ class Direct(NamedTuple):
 def monomial_coefficients(family: Family, rows: float) -> Direct:
     """Noise on all products of at most D columns, the best D: gamma + sigma ||a||_{2,k} sqrt(2 ln(2|Q| / beta)).
 
-    MECHANISMS §8.6.
+    Mechanisms §8.6.
     """
     tail = noise.gaussian_tail(family.queries, family.beta)
 
@@ -158,7 +158,8 @@ def parity_coefficients(family: Family, rows: float, degree: int | None = None) 
 
     The `coefficients` release. A parity moves by 2/rows where a row is replaced; the polynomial and the levels are
     those of the least sum of bias and noise. It also answers every disjunction and conjunction with negated columns,
-    all of which are counted in the tail. By Parseval the noise is not amplified.
+    all of which are counted in the tail. By Parseval the noise is not amplified. The bound is for questions of exactly
+    k columns: the levels are bought for them, and one of fewer columns may err more. Mechanisms §8.6.2.
     """
     degree = degree or family.k
     queries = 2 * sum(math.comb(family.d, j) * 2**j for j in range(1, family.k + 1))
@@ -178,7 +179,7 @@ def projection_error(family: Family, rows: float) -> float:
     """The root mean squared error of a parity of one or two columns after projection; infinite for k above 2.
 
     Nearest point of a convex set: mean squared error <= 4 sigma w / |Q|, w the Gaussian width. For the elliptope of
-    m = d + 1 rows, w <= m E[norm of a Gaussian matrix] / 2, about m^(3/2). An average, not the worst; MECHANISMS §8.7.
+    m = d + 1 rows, w <= m E[norm of a Gaussian matrix] / 2, about m^(3/2). An average, not the worst; Mechanisms §8.7.
     """
     if family.k > 2:
         return math.inf
@@ -251,42 +252,42 @@ def _promises(family: Family, rows: int, alpha: float | None) -> list[Promise]:
             gaussian_rows(family, 1.0) / rows,
             gaussian_rows(family, goal),
             _over("queries", family.queries, MAX_STREAMED),
-            "MECHANISMS 1.2",
+            "Mechanisms §1.2",
         ),
         promise(
             ("weights", "Multiplicative weights over 2^d cells"),
             _error_of(lambda a: weights_rows(family, a), rows),
             weights_rows(family, goal),
             _over("cells", 2**family.d, MAX_CELLS),
-            "MECHANISMS 5.3",
+            "Mechanisms §5.3",
         ),
         promise(
             ("block-basis", "Multiplicative weights over a block basis"),
             block,
             _block_rows(family, goal) if goal > GAMMA else math.inf,
             None if family.d <= MAX_BLOCK_D and family.k <= MAX_BLOCK_K else "a demonstrator: d <= 20, k <= 3",
-            "MECHANISMS 8.5",
+            "Mechanisms §8.5",
         ),
         promise(
             ("monomial-coefficients", "Noise on products of few columns"),
             monomial_coefficients(family, rows).error,
             _rows_for(lambda n: monomial_coefficients(family, n).error, goal),
             "parities of the same columns err less",
-            "MECHANISMS 8.6",
+            "Mechanisms §8.6",
         ),
         promise(
             ("parity-coefficients", "Noise on parities of few columns"),
             parity(rows).error,
             _rows_for(lambda n: parity(n).error, goal),
             _parity_obstacle(family, parity(rows)),
-            "MECHANISMS 8.6, in the basis of parities",
+            "Mechanisms §8.6.2, for questions of exactly k columns",
         ),
         promise(
             ("projection", "Projection of noisy pairs"),
             projection_error(family, rows),
             math.inf if family.k > 2 else _rows_for(lambda n: projection_error(family, n), goal),
             "no constants for k > 2" if family.k > 2 else "an average over parities, not the worst",
-            "MECHANISMS 8.7",
+            "Mechanisms §8.7",
         ),
         promise(("graphical", "Graphical model"), math.inf, math.inf, "measured, no theorem", "benchmarks"),
     ]

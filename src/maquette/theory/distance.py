@@ -1,4 +1,4 @@
-"""Bounds for average distances and other sums over columns, as fractions of the largest distance. MECHANISMS §4.8.
+"""Bounds for average distances and other sums over columns, as fractions of the largest distance. Mechanisms §4.8.
 
 Columns j have public shares a_j that sum to one, and s_j levels; a query adds at most a_j for column j.
 """
@@ -30,7 +30,7 @@ def grid_error(columns: Iterable[tuple[float, int]]) -> float:
 
 
 def offline(*, levels: int, queries: int, epsilon: float, delta: float, rows: int, beta: float) -> Construction:
-    """The iterative construction with separable weights over listed distances; tight constants. MECHANISMS §5.1."""
+    """The iterative construction with separable weights over listed distances; tight constants. Mechanisms §5.1."""
     return offline_theory.tight(
         updates=lambda alpha: updates([(1.0, levels)], alpha),
         queries=queries,
@@ -42,7 +42,7 @@ def offline(*, levels: int, queries: int, epsilon: float, delta: float, rows: in
 
 
 def online(*, levels: int, queries: int, epsilon: float, delta: float, rows: int, beta: float) -> Construction:
-    """The online construction with separable weights; tight constants, delta > 0. MECHANISMS §6.4."""
+    """The online construction with separable weights; tight constants, delta > 0. Mechanisms §6.4."""
     return online_theory.tight(
         updates=lambda alpha: updates([(1.0, levels)], alpha),
         queries=queries,
@@ -73,7 +73,7 @@ def gaussian_deviation(*, queries: int, rho: float, rows: int) -> float:
 
 
 def crossover(*, levels: int, place: float = 0.0) -> float:
-    """How many distances cost as much measured one by one as the histograms that answer all: s v. MECHANISMS §1.2.
+    """How many distances cost as much measured one by one as the histograms that answer all: s v. Mechanisms §1.2.
 
     s/12 for points at a corner, s/48 for the centre.
     """

@@ -4,7 +4,7 @@ A data player picks records (or a distribution D), a query player signed queries
 value of the game is 0. If both play with average regrets R_A and R_B, the average D errs by at most R_A + R_B on every
 query. Errors are fractions of rows and hold with probability 1 - beta; `rows` is the number of rows, divided by how
 many one unit may own. Under add-remove it is a public estimate of them: the price is exact for whatever number is used.
-MECHANISMS §7.
+Mechanisms §7.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def dual_query_error(
 
     R_B is the regret of 2|Q| signed queries on gains in [-1, 1]. The second term: in every round the s draws represent
     the weights on every record at once, among them the best response to them. The third: on the table itself, which is
-    fixed, the errors of the draws average over rounds (Azuma). Add the average gap of inexact responses. MECHANISMS
+    fixed, the errors of the draws average over rounds (Azuma). Add the average gap of inexact responses. Mechanisms
     §7.2 takes the second term twice. `stretch` widens the gains where the number of rows is only estimated.
     """
     t, s = np.asarray(rounds), np.asarray(draws)
@@ -150,7 +150,7 @@ def analyst_round_epsilon(*, cap: float, draws: int, strength: float) -> float:
     more, so the laws of a draw share a part of mass 1 - kappa. Exchanging one of s draws moves the response's law by at
     most strength / s in logarithm, so the response's probabilities given any two values of that draw are within that
     factor; the worst ratio of (1 - kappa) m + kappa r to (1 - kappa) m + kappa r' is then 1 - kappa + kappa
-    exp(strength / s), draw by draw. MECHANISMS §7.4 lets r and r' differ twice as much, which doubles the bound.
+    exp(strength / s), draw by draw. Mechanisms §7.4 lets r and r' differ twice as much, which doubles the bound.
     """
     kappa = min(1.0, 2 / cap)
     return draws * math.log1p(kappa * math.expm1(strength / draws))
@@ -173,7 +173,7 @@ def capped_error(
     ln(2|Q|/cap) / (eta T) + eta / 2 + sqrt(ln(3NT/beta) / (2s)) + sqrt(ln(3/beta) / (2sT)) + (2/strength) ln(3NT/beta).
     Water-filling is follow-the-regularised-leader with entropy on the capped simplex, which holds the uniform
     distribution on any `cap` queries: were so many worse, it would show in the regret. The last term is the data
-    player's exponential mechanism. MECHANISMS §7.4.
+    player's exponential mechanism. Mechanisms §7.4.
     """
     log_records = log_universe + math.log(3 * rounds / beta)
     log_actions = math.log(max(2 * queries / cap, 1.0))
@@ -187,7 +187,7 @@ def boosting_rounds(*, queries: float, margin: float) -> int:
 
     Each structure is good on a 1/2 + margin share of its round's weights, which rise at rate 2 margin where it is bad
     (gain +1) and fall where it is good (-1): the gains of every query add up to less than zero, so more than half of
-    the structures are not bad on it. MECHANISMS §7.3.
+    the structures are not bad on it. Mechanisms §7.3.
     """
     return math.floor(math.log(queries) / (2 * margin**2)) + 1
 

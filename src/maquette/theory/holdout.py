@@ -3,7 +3,7 @@
 A sample of `rows` independent rows answers statistical queries, functions of a row with values in [0, 1], chosen
 adaptively; every bound is on the distance to the mean over the population, for all answers together, with probability
 1 - beta over the sample. Nothing here is differentially private: what is limited is how much the answers say about the
-sample. The transfer theorems, which do go through privacy, are in `transfer`. MECHANISMS §9.3 and §10.4.
+sample. The transfer theorems, which do go through privacy, are in `transfer`. Mechanisms §9.3 and §10.4.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def log_transcripts(*, queries: int, failures: int, grid: int) -> float:
 
     A guess that holds is returned, so it adds no outcome; a failed one returns one of G grid points. So the places of
     the failures and their answers determine what an analyst with fixed coins sees. Exact to 100,000 failures; beyond,
-    the sum is bounded by its last term over 1 - r, r the ratio of the last two, and by (1 + G)^k. MECHANISMS §9.3.
+    the sum is bounded by its last term over 1 - r, r the ratio of the last two, and by (1 + G)^k. Mechanisms §9.3.
 
     >>> round(math.exp(log_transcripts(queries=4, failures=1, grid=3)))  # 1 + 4 * 3
     13
@@ -57,7 +57,7 @@ def node_log_failure(
     when at most k queries come (None: any number). log_answers is the sum over failures of ln G_j, the number of
     answers that failure could have had; each G_j may depend on what was released before it. At one depth with one
     number of failures there are C(i, f) places, and for each the 1 / prod G_j add up to at most 1 (Kraft), so all
-    nodes of the transcript tree together have at most beta. Rogers et al. 2020; MECHANISMS §10.4.
+    nodes of the transcript tree together have at most beta. Rogers et al. 2020; Mechanisms §10.4.
     """
     places = log_multisets(asked - failures + 1, failures)
     turn = _log_weight(asked) if queries is None else -math.log(queries)
@@ -183,7 +183,7 @@ def guess_and_check_width(
 
     Any source of guesses: the bound knows only how many may fail. The tree of transcripts has at most k Nt nodes, each
     with a query fixed independently of the sample; Hoeffding and a union bound. G = ceil(2 / eta) unless given.
-    Stemmer, lecture 4; MECHANISMS §9.3, where the mechanism the lecture cites is spelt out (B4).
+    Stemmer, lecture 4; Mechanisms §9.3, where the mechanism the lecture cites is spelt out (erratum B4).
     """
     points = math.ceil(2 / tolerance) if grid is None else grid
     transcripts = log_transcripts(queries=queries, failures=failures, grid=points)
@@ -201,7 +201,7 @@ def guesser_failures(*, guesser: Guesser, universe: int, queries: int, tolerance
     "tuples": the median mechanism over N^n' databases, floor(n' log2 N), as the lecture has it; each failure removes
     half. "multisets": the same, counting databases that differ in the order of rows once, floor(log2 C(N + n' - 1,
     n')). "weights": multiplicative weights with step 4 eta, floor(ln N / (2 eta^2)): a failure has a gap of more than
-    eta and an answer within eta/4. Corrected: base 2 and floors (B3). MECHANISMS §9.3.
+    eta and an answer within eta/4. Corrected: base 2 and floors (erratum B3). Mechanisms §9.3.
     """
     if guesser == "weights":
         return math.floor(math.log(universe) / (2 * tolerance**2))
@@ -217,8 +217,8 @@ def guess_and_check(
     """The population error of guess-and-check with a guesser that fails boundedly often, at the best tolerance.
 
     Useful where k is far above m; the median mechanism is theory only, the weights are practical. The lecture's
-    tolerance is `lecture_tolerance`. Corrected: it ignores log2 N and the logarithm of transcripts (B2). MECHANISMS
-    §14.8.
+    tolerance is `lecture_tolerance`. Corrected: it ignores log2 N and the logarithm of transcripts (erratum B2).
+    Mechanisms §14.8.
     """
 
     def choose(eta: float) -> Checking:
@@ -239,5 +239,5 @@ def guess_and_check(
 
 
 def lecture_tolerance(*, rows: int, queries: int) -> float:
-    """The lecture's eta = (ln(4k) / (2n))^(1/4), for which n' = 8 sqrt(2n ln(4k)) (B1)."""
+    """The lecture's eta = (ln(4k) / (2n))^(1/4), for which n' = 8 sqrt(2n ln(4k)) (erratum B1)."""
     return math.sqrt(math.sqrt(math.log(4 * queries) / (2 * rows)))

@@ -27,7 +27,7 @@ def small_database_size(*, queries: int, alpha0: float) -> int:
 
     m random rows miss with probability at most 2|Q| exp(-2 m alpha0^2) < 1 (Hoeffding), so some m rows err by strictly
     less than alpha0. Corrected: the lecture's 8 ln|Q| / alpha^2 is 15 times larger; the book's ln|Q| / alpha^2 needs
-    |Q| > 2 (D6, MECHANISMS §3.2).
+    |Q| > 2 (erratum D6, Mechanisms §3.2).
     """
     return math.floor(math.log(2 * queries) / (2 * alpha0**2)) + 1
 
@@ -55,7 +55,7 @@ def net_accuracy(*, log_members: float, epsilon: float, rows: int, beta: float, 
     """Error of the Net mechanism, with probability 1 - beta: OPT + (2 / (epsilon n)) (ln|R| + ln(1 / beta)).
 
     Dwork and Roth, proposition 5.2; `optimum` is the error of the best member, at most alpha0 for an alpha0-net.
-    Corrected: a net exists for normalised data of fixed size, not for all of N^X (A5).
+    Corrected: a net exists for normalised data of fixed size, not for all of N^X (erratum A5).
     """
     return optimum + 2 / (epsilon * rows) * (log_members + math.log(1 / beta))
 
@@ -64,7 +64,7 @@ def small_db(*, universe: int, queries: int, epsilon: float, rows: int, beta: fl
     """SmallDB with the best alpha0, counting multisets: min over alpha0 of alpha0 + (2 / (epsilon n)) ln(|R| / beta).
 
     Blum, Ligett and Roth; Dwork and Roth, section 4.1. Corrected: multisets instead of N^m tuples and the tight m;
-    the published statements are `small_db_book` and `small_db_lecture`. MECHANISMS §3.3.
+    the published statements are `small_db_book` and `small_db_lecture`. Mechanisms §3.3.
     """
 
     def choose(alpha0: float) -> Net:
@@ -79,7 +79,7 @@ def small_db(*, universe: int, queries: int, epsilon: float, rows: int, beta: fl
 def small_db_closed_form(*, universe: int, queries: int, epsilon: float, rows: int, beta: float) -> float:
     """The same with ln|R| <= m ln N and m = ln(2|Q|) / (2 alpha0^2): 1.89 A^(1/3) + 2 ln(1 / beta) / (epsilon n).
 
-    A = ln(2|Q|) ln N / (epsilon n), 1.89 = (27/4)^(1/3), at alpha0 = (2A)^(1/3). MECHANISMS §3.3.
+    A = ln(2|Q|) ln N / (epsilon n), 1.89 = (27/4)^(1/3), at alpha0 = (2A)^(1/3). Mechanisms §3.3.
     """
     a = math.log(2 * queries) * math.log(universe) / (epsilon * rows)
     return math.cbrt(6.75 * a) + 2 * math.log(1 / beta) / (epsilon * rows)

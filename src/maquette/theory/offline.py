@@ -32,7 +32,8 @@ class Construction:
 def book_round_epsilon(*, rounds: float, epsilon: float, delta: float) -> float:
     """The epsilon of each of 2T accesses: epsilon / (2T), or epsilon / (4 sqrt(T ln(1/delta))) when delta > 0.
 
-    Dwork and Roth, theorem 5.3. Corrected: the second form needs epsilon <= 1 (A4); a larger epsilon is used as 1.
+    Dwork and Roth, theorem 5.3. Corrected: the second form needs epsilon <= 1 (erratum A4); a larger epsilon is used as
+    1.
     """
     if delta == 0:
         return epsilon / (2 * rounds)
@@ -43,7 +44,8 @@ def book_requirement(*, rounds: float, queries: int, round_epsilon: float, rows:
     """What alpha must reach for the proof to go through: max(8 ln(2T/beta) / (epsilon0 n), 8F), gamma = beta/2T.
 
     Dwork and Roth, theorems 5.4 and 5.5. Noise and F at most alpha/8 with threshold 3 alpha/4 and T(alpha/2) give
-    alpha. The first term is at most half the second. Corrected: the lecture's 4 and 2F prove only 3 alpha/2 (E1).
+    alpha. The first term is at most half the second. Corrected: the lecture's 4 and 2F prove only 3 alpha/2
+    (erratum E1).
     """
     gamma = beta / (2 * rounds)
     return 8 * exponential_error(candidates=queries, epsilon=round_epsilon, gamma=gamma, rows=rows)
@@ -53,7 +55,7 @@ def book(*, updates: Updates, queries: int, epsilon: float, delta: float, rows: 
     """Iterative construction with the book's parameters: the alpha that equals its requirement.
 
     Dwork and Roth, theorem 5.7. Corrected: substituting 5.3 into 5.4 gives 32 T(alpha/2) / (n epsilon) ln(2T|Q|/beta)
-    and 64 sqrt(T(alpha/2) ln(1/delta)) / (n epsilon) ln(2T|Q|/beta), not 8 and 16 (A1).
+    and 64 sqrt(T(alpha/2) ln(1/delta)) / (n epsilon) ln(2T|Q|/beta), not 8 and 16 (erratum A1).
     """
 
     def requirement(alpha: float) -> float:
@@ -69,7 +71,7 @@ def tight(*, updates: Updates, queries: int, epsilon: float, delta: float, rows:
 
     Rounds floor(T(a')); Nb bounds all measurement noises, F all selections, each with probability 1 - beta/2; the
     threshold a' + Nb needs Nb < a'. Pure: Laplace measurements, epsilons add. Otherwise zCDP with Gaussian ones.
-    MECHANISMS §5.1.
+    Mechanisms §5.1.
     """
     resolution = RESOLUTIONS[:, None]
     # Beyond 1e60 rounds nothing is promised at any size, and an infinite number would become NaN below.
@@ -98,7 +100,7 @@ def averaged(*, universe: int, queries: int, epsilon: float, delta: float, rows:
 
     No measurements and no threshold; the best T. Pure: epsilon_s = epsilon / T. Otherwise sqrt(8 rho / T), the
     exponential mechanism being epsilon_s^2/8-zCDP. Ullman's slides, with the average released instead of the last
-    iterate (C3), signed candidates (C5) and the exponent halved (C1). MECHANISMS §5.3.
+    iterate (erratum C3), signed candidates (erratum C5) and the exponent halved (erratum C1). Mechanisms §5.3.
     """
     rounds = np.unique(np.floor(np.geomspace(1, 1e12, 3000)))
     selection = epsilon / rounds if delta == 0 else np.sqrt(8 * zcdp_rho(epsilon, delta) / rounds)
@@ -113,7 +115,7 @@ def averaged_closed_form(
 ) -> float:
     """The same minimum with L = ln(2|Q|T/beta) held at the given T.
 
-    Pure: 3 (ln N L / (4 n epsilon))^(1/3). zCDP: 2 (ln N / 2)^(1/4) sqrt(L / (n sqrt(2 rho))). MECHANISMS §5.3.
+    Pure: 3 (ln N L / (4 n epsilon))^(1/3). zCDP: 2 (ln N / 2)^(1/4) sqrt(L / (n sqrt(2 rho))). Mechanisms §5.3.
     """
     log_term = math.log(2 * queries * rounds / beta)
     if delta == 0:

@@ -50,7 +50,7 @@ def resampled(*, hits: int, epsilon: float) -> Scales:
     """Pure, a fresh threshold after every hit: 2c, 4c at 8/9 epsilon, answers c at epsilon/9.
 
     Dwork and Roth, NumericSparse, theorem 3.25. Corrected: the printed answers at 2 epsilon/9 with scale 2c are the
-    same thing. MECHANISMS §6.2.
+    same thing. Mechanisms §6.2.
     """
     tests, answers = epsilon * 8 / 9, epsilon / 9
     return Scales(threshold=2 * hits / tests, query=4 * hits / tests, answer=hits / answers)
@@ -59,7 +59,7 @@ def resampled(*, hits: int, epsilon: float) -> Scales:
 def unresampled(*, hits: int, epsilon: float) -> Scales:
     """Pure, one threshold noise for all hits: 1/e1, 2c/e2, with e1 : e2 = 1 : (2c)^(2/3) of 8/9 epsilon.
 
-    Lyu, Su and Li 2017, algorithm 1. MECHANISMS §6.2.
+    Lyu, Su and Li 2017, algorithm 1. Mechanisms §6.2.
     """
     ratio = (2 * hits) ** (2 / 3)
     tests = epsilon * 8 / 9
@@ -71,7 +71,7 @@ def resampled_approximate(*, hits: int, epsilon: float, delta: float) -> Scales:
     """(epsilon, delta), strong composition: s, 2s with s = sqrt(32 c ln(2/delta)) / e1, e1 : epsilon = r : r + 1.
 
     r = sqrt(512); answers sqrt(8 c ln(2/delta)) (r + 1) / epsilon. Dwork and Roth, theorem 3.28. Corrected: a dropped
-    epsilon and a share 1/r that should be 1/(r + 1) (A11). An epsilon above 1 is used as 1.
+    epsilon and a share 1/r that should be 1/(r + 1) (erratum A11). An epsilon above 1 is used as 1.
     """
     epsilon = min(epsilon, 1.0)
     unit = math.sqrt(32 * hits * math.log(2 / delta)) * (_ROOT_512 + 1) / (_ROOT_512 * epsilon)
@@ -80,7 +80,10 @@ def resampled_approximate(*, hits: int, epsilon: float, delta: float) -> Scales:
 
 
 def concentrated(*, hits: int, rho: float, test_share: float = 0.9) -> Scales:
-    """rho-zCDP: c fresh AboveThresholds of e' = sqrt(2 share rho / c), 2/e' and 4/e'; Gaussian answers. §6.2."""
+    """rho-zCDP: c fresh AboveThresholds of e' = sqrt(2 share rho / c), 2/e' and 4/e'; Gaussian answers.
+
+    Mechanisms §6.2.
+    """
     each = math.sqrt(2 * test_share * rho / hits)
     return Scales(threshold=2 / each, query=4 / each, answer=math.sqrt(hits / (2 * (1 - test_share) * rho)))
 
@@ -92,7 +95,7 @@ def numeric_sparse_accuracy(
 
     Pure: 9c (ln k + ln(4c/beta)) / (epsilon n), theorem 3.26. Otherwise (sqrt(512) + 1) sqrt(c ln(2/delta)) /
     (epsilon n) max(ln k + ln(4c/beta), sqrt(8) ln(2c/beta)), theorem 3.28. Corrected: the printed statement lacks the
-    second term of the maximum, which the numeric answers need (A11).
+    second term of the maximum, which the numeric answers need (erratum A11).
     """
     tests = math.log(queries) + math.log(4 * hits / beta)
     if delta == 0:
@@ -106,7 +109,7 @@ def book(*, updates: Updates, queries: int, epsilon: float, delta: float, rows: 
     """OnlineIC with the book's parameters: error 3 alpha, alpha the accuracy of NumericSparse with T(alpha) hits.
 
     Dwork and Roth, theorems 5.14 and 5.15: threshold 2 alpha, two tests for each query, hence 2k. Corrected: the
-    numeric answers (A11), noise scaled by 1/n, sealed instead of halted after c hits (A10).
+    numeric answers (erratum A11), noise scaled by 1/n, sealed instead of halted after c hits (erratum A10).
     """
 
     def requirement(alpha: float) -> float:
@@ -122,7 +125,7 @@ def tight(*, updates: Updates, queries: int, epsilon: float, delta: float, rows:
     """OnlineIC on AboveThreshold and Gaussian answers under zCDP: alpha = a' + 2W, minimised over a' and the share.
 
     One test |f(x) - f(D)| for each query; W = (4 / (n e')) ln(2k/beta) + (2 / (n e')) ln(4c/beta) bounds its noise, and
-    the answers stay within a'. Needs delta > 0. MECHANISMS §6.4.
+    the answers stay within a'. Needs delta > 0. Mechanisms §6.4.
     """
     rho = zcdp_rho(epsilon, delta)
 
@@ -139,8 +142,8 @@ def tight(*, updates: Updates, queries: int, epsilon: float, delta: float, rows:
 def lazy(*, updates: Updates, queries: int, epsilon: float, delta: float, rows: int, beta: float) -> Construction:
     """Experimental. OnlineIC without threshold noise: alpha = a' + 2 Nb, Nb = ln(k/beta) / (rate n) < a'.
 
-    Privacy (epsilon, delta) from `lazy_epsilon`, tighter than MECHANISMS §6.3; needs delta > 0. Hardt and Rothblum's
-    private multiplicative weights, with the parameters of MECHANISMS §6.5.
+    Privacy (epsilon, delta) from `lazy_epsilon`, tighter than Mechanisms §6.3; needs delta > 0. Hardt and Rothblum's
+    private multiplicative weights, with the parameters of Mechanisms §6.5.
     """
 
     def error(resolution: float, hits: int, share: float) -> float:

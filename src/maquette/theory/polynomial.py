@@ -2,7 +2,7 @@
 
 If t of k attributes hold for a row, OR is the step [t > 0]. A polynomial r of degree D that stays within gamma of the
 step at 0, 1, ..., k turns a question about k attributes into questions about at most D of them, since r(t) is a sum of
-products of at most D attributes. All of it is public arithmetic. MECHANISMS §8.3, §8.4, §8.6.
+products of at most D attributes. All of it is public arithmetic. Mechanisms §8.3, §8.4, §8.6.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ def exponential_error(*, candidates: float, epsilon: float, gamma: float, rows: 
     """F of the exponential mechanism: (2 / (n epsilon)) ln(|R| / gamma).
 
     Privacy: epsilon-DP and, its range being bounded, epsilon^2/8-zCDP. Dwork and Roth, theorem 5.5, correct as
-    printed; signed candidates count twice. MECHANISMS §2.1.
+    printed; signed candidates count twice. Mechanisms §2.1.
     """
     return 2 / (rows * epsilon) * math.log(candidates / gamma)
 
@@ -22,7 +22,7 @@ def permute_and_flip_error(*, candidates: float, epsilon: float, gamma: float, r
     """F of permute-and-flip: that of the exponential mechanism, which it never exceeds.
 
     Privacy: epsilon-DP and epsilon^2/2-zCDP: its range is not bounded, so it is for one-shot pure budgets.
-    McKenna and Sheldon 2020; MECHANISMS §2.2.
+    McKenna and Sheldon 2020; Mechanisms §2.2.
     """
     return exponential_error(candidates=candidates, epsilon=epsilon, gamma=gamma, rows=rows)
 
@@ -31,6 +31,6 @@ def noisy_max_error(*, candidates: float, epsilon: float, gamma: float, rows: in
     """F of report-noisy-max with noise Lap(2 / (n epsilon)): (4 / (n epsilon)) ln(|R| / gamma).
 
     Privacy: epsilon-DP and epsilon^2/2-zCDP. The best and the chosen noise may err in opposite directions, hence
-    twice the exponential mechanism. MECHANISMS §2.2.
+    twice the exponential mechanism. Mechanisms §2.2.
     """
     return 4 / (rows * epsilon) * math.log(candidates / gamma)

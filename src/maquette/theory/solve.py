@@ -16,7 +16,7 @@ def fixed_point(rhs: Callable[[float], float]) -> float:
     """The alpha with alpha == rhs(alpha), for a positive non-increasing right-hand side.
 
     The theorems read "accurate for every alpha >= rhs(alpha)", where rhs falls because T(alpha) does. So the smallest
-    such alpha is the unique fixed point. Bisection on log alpha, down to neighbouring floats. MECHANISMS §5.2.
+    such alpha is the unique fixed point. Bisection on log alpha, down to neighbouring floats. Mechanisms §5.2.
 
     >>> fixed_point(lambda alpha: 8 / alpha**2)
     2.0

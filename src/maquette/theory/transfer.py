@@ -3,7 +3,7 @@
 k adaptive statistical queries on `rows` independent rows, answered by a mechanism that is private for the *sample*
 under relation "replace". A transfer theorem turns its error on the sample into one on the population, for all answers
 together, with probability 1 - beta. The theorems hold whatever parameters are chosen; each function looks for the best
-ones. Noise is taken continuous; exact discrete noise on the grid of rows is within one row of it. MECHANISMS §10.2.
+ones. Noise is taken continuous; exact discrete noise on the grid of rows is within one row of it. Mechanisms §10.2.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def jung(*, sample_error: float, epsilon: float, c: float, d: float) -> float:
     For an (epsilon, delta)-DP mechanism within alpha of the sample with probability 1 - sample_beta, and any c, d > 0.
     Answers are within alpha + c of the posterior mean but with probability sample_beta / c, since the sample is as
     good as a fresh one from the posterior; and the posterior mean is within e^epsilon - 1 + 2d of the population but
-    with probability delta / d. Jung et al. 2020, theorem 3.5; MECHANISMS §10.2.
+    with probability delta / d. Jung et al. 2020, theorem 3.5; Mechanisms §10.2.
     """
     return sample_error + (math.expm1(epsilon) if epsilon < 700 else math.inf) + c + 2 * d
 
@@ -55,7 +55,7 @@ def gaussian(
 
     The error is about 7.6 k^(1/4) / sqrt(n) for beta 0.05.
     They are mu-Gaussian DP with mu = sqrt(k) / (n sigma), exactly converted, or mu^2/2-zCDP. The way beta is shared
-    and c and d are chosen is within 0.5% of the optimum (see the tests). MECHANISMS §14.9.
+    and c and d are chosen is within 0.5% of the optimum (see the tests). Mechanisms §14.9.
     """
 
     def choose(scale: float) -> Transfer:
@@ -144,7 +144,7 @@ def max_information(*, rows: int, queries: int, beta: float, scale: float | None
     An epsilon-DP mechanism on n independent rows makes an event at most exp(epsilon^2 n/2 + epsilon sqrt(n ln(2/b)/2))
     times as likely as on rows independent of its output, but for b; there, a query strays by tau with probability
     2k exp(-2 n tau^2) in all. A third of beta each to this, to b and to the noise. Dwork et al. 2015, theorem 20;
-    the k is ours, as all k queries must hold. MECHANISMS §10.2.
+    the k is ours, as all k queries must hold. Mechanisms §10.2.
     """
 
     def choose(scale: float) -> Transfer:
@@ -189,7 +189,7 @@ def thresholdout(
     epsilon0 = sqrt(2 (9/10) rho / B), noise 2 / epsilon0 on the threshold and 4 / epsilon0 on each of k tests, and has
     a Gaussian answer of variance B / (2 rho / 10), in rows. But with probability sample_beta, a third for each noise,
     a kept guess is within threshold + both test noises of the sample and an answer within its own noise. The default
-    threshold is the largest test noise: then a perfect guess is never a hit. MECHANISMS §6.2 and §10.3.
+    threshold is the largest test noise: then a perfect guess is never a hit. Mechanisms §6.2 and §10.3.
     """
 
     def choose(total: float) -> Thresholdout:
@@ -219,7 +219,7 @@ def thresholdout_paper_rows(*, error: float, queries: int, hits: int, beta: floa
     """Rows with which Thresholdout's own theorem promises `error` tau: min(16B, 80 sqrt(B ln(1/(tau beta)))) / (tau s).
 
     Laplace noise of scale s = tau / (96 ln(4k / beta)), threshold 3 tau / 4; holds until B guesses are off by more
-    than tau / 2 on the population. Dwork et al. 2015, theorem 25, its constants as quoted in MECHANISMS §10.3.
+    than tau / 2 on the population. Dwork et al. 2015, theorem 25, its constants as quoted in Mechanisms §10.3.
     """
     scale = error / (96 * math.log(4 * queries / beta))
     return min(16 * hits, 80 * math.sqrt(hits * max(math.log(1 / (error * beta)), 0))) / (error * scale)

@@ -1,7 +1,7 @@
 """T(alpha): how many updates a database update algorithm can make on queries it errs on by alpha or more.
 
 Data and errors are normalised (fractions of rows). An update is post-processing: it costs no privacy. For mirror
-descent with a potential of strong convexity s, T(alpha) = 2 sup B(x, D1) max |f|^2 / (s alpha^2). MECHANISMS §4.2.
+descent with a potential of strong convexity s, T(alpha) = 2 sup B(x, D1) max |f|^2 / (s alpha^2). Mechanisms §4.2.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def multiplicative_weights(universe: int, alpha: float) -> float:
     """Multiplicative weights with step 4 alpha: ln N / (2 alpha^2).
 
     The divergence from the data falls by eta alpha - eta^2/8 (Hoeffding). Corrected: the book's step alpha/2 gives
-    eight times as many (A14).
+    eight times as many (erratum A14).
     """
     return math.log(universe) / (2 * alpha**2)
 
@@ -42,8 +42,8 @@ def multiplicative_weights_range(universe: int, alpha: float, width: float) -> f
 def perceptron(universe: int, alpha: float, norm: float = 1.0) -> float:
     """Perceptron from zero, step alpha/N: norm^2 N / alpha^2, `norm` a public bound on |x|_2 / |x|_1.
 
-    Dwork and Roth, theorem 5.11. Corrected: alpha is normalised there (A9), and the norm of the data is private, so
-    only a public bound may enter (A3).
+    Dwork and Roth, theorem 5.11. Corrected: alpha is normalised there (erratum A9), and the norm of the data is
+    private, so only a public bound may enter (erratum A3).
     """
     return norm**2 * power(universe, 1.0) / alpha**2
 
@@ -59,8 +59,8 @@ def p_norm(universe: int, alpha: float, p: float, norm: float = 1.0) -> float:
 def median(log_members: float) -> int:
     """The median algorithm on a net strictly finer than alpha: floor(log2 |R|), given ln|R|.
 
-    Dwork and Roth, theorem 5.8. Corrected: base 2, as every update halves the net (A7); a net exactly as coarse as
-    alpha can lose its last consistent member to a tie (A6). The tiny excess keeps exact powers of two whole.
+    Dwork and Roth, theorem 5.8. Corrected: base 2, as every update halves the net (erratum A7); a net exactly as coarse
+    as alpha can lose its last consistent member to a tie (erratum A6). The tiny excess keeps exact powers of two whole.
     """
     return math.floor(log_members / math.log(2) + 1e-9)
 
@@ -68,21 +68,21 @@ def median(log_members: float) -> int:
 def median_small_databases(universe: int, queries: int, alpha: float) -> int:
     """The median algorithm on small databases, for linear queries: log2 C(N + m - 1, m), m for alpha0 = alpha.
 
-    Corrected: ln(2|Q|) / (2 alpha^2) log2 N at most, not log|Q| log|X| / alpha^2 (A8). The m rows err by strictly less
-    than alpha, so the net is fine enough.
+    Corrected: ln(2|Q|) / (2 alpha^2) log2 N at most, not log|Q| log|X| / alpha^2 (erratum A8). The m rows err by
+    strictly less than alpha, so the net is fine enough.
     """
     return median(log_multisets(universe, small_database_size(queries=queries, alpha0=alpha)))
 
 
 def frieze_kannan(vertices: int, edges: int, alpha: float) -> float:
-    """Cut decomposition of a simple graph: |V|^2 / (m alpha^2). MECHANISMS §4.6."""
+    """Cut decomposition of a simple graph: |V|^2 / (m alpha^2). Mechanisms §4.6."""
     return vertices**2 / (edges * alpha**2)
 
 
 def sparse(support: int, alpha: float) -> int:
     """Multiplicative weights on queries with at most `support` points: least T >= 1 with T >= ln(mT + 1)/(2 alpha^2).
 
-    Whatever the universe, infinite included. MECHANISMS §4.7.
+    Whatever the universe, infinite included. Mechanisms §4.7.
 
     >>> sparse(20, 0.1)
     456
@@ -105,6 +105,6 @@ def sparse(support: int, alpha: float) -> int:
 def separable(levels: int, alpha: float) -> float:
     """One histogram of `levels` cells per column, for sums over columns: ln s / (2 alpha^2), whatever the columns.
 
-    MECHANISMS §4.8.
+    Mechanisms §4.8.
     """
     return math.log(levels) / (2 * alpha**2)

@@ -10,7 +10,7 @@ thing; in each, index 1 along an axis means that the column belongs to the set S
 All go through k sums or differences of halves. Nothing here sees a row or costs anything. With independent noise of
 deviation s on every entry, a cell that names z columns false comes back with s 2^(z/2) from conjunctions (Moebius
 inversion), at worst s 2^(k/2), and with s 2^(-k/2) from parities (Walsh-Hadamard): measure parities or the table, never
-conjunctions. MECHANISMS §8.1.
+conjunctions. Mechanisms §8.1.
 """
 
 from __future__ import annotations

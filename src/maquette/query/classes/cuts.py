@@ -6,7 +6,7 @@ like any other.
 
 Privacy is that of rows, hence of edges: whether one edge is there is protected, or one edge of each person where the
 privacy unit is a person. It is not privacy of vertices: one vertex may have as many edges as there are vertices, and
-they show together. MECHANISMS §11.
+they show together. Mechanisms §11.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ class Statistic(Marginal):
     Privacy: let D = FINE. The tally is the whole number nearest to D * f / unit, with unit = sensitivity * D / (D - 1),
     and a little more for floating point. One row moves f by at most the declared sensitivity (clipping moves it no
     further), D * f / unit by at most D - 1, and its rounding by at most one more: D in all, the grid of a weight in
-    [0, 1] (MECHANISMS §0.4). `max_contributions` rows are as many steps of one row, and `Relation` multiplies by them.
+    [0, 1] (Mechanisms §0.4). `max_contributions` rows are as many steps of one row, and `Relation` multiplies by them.
     Small universes only: the function sees the whole histogram.
     """
 

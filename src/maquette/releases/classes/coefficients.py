@@ -11,7 +11,7 @@ replaced; where the number of rows is private, a share of the price estimates it
 polynomial is chosen from public numbers and the row estimate. Accuracy: an answer is within gamma + noise, both in its
 interval; the noise has deviation sqrt(sum_S c_S^2 sigma_S^2). One linear program balances the two and decides which
 levels are worth measuring, and how precisely. Reference: the polynomial view is Hardt, Rothblum and Servedio 2012 and
-Thaler, Ullman and Vadhan 2012; MECHANISMS §8.6.
+Thaler, Ullman and Vadhan 2012; Mechanisms §8.6.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def cut_construction(
     within alpha of the table, alpha = a' + 2 Nb + F (certificate.accuracy). `norm` is a public bound on
     ||x||_2 / ||x||_1, m^(-1/2) for a simple graph of m edges; the cut decomposition and the Perceptron need one to
     promise anything. `rows` is the number of edges where all know it. Time: about a quarter of a millisecond for each
-    cut and round. MECHANISMS §5.1, §11.
+    cut and round. Mechanisms §5.1, §11.
     """
     _check(cuts, curator, hypothesis, calibration, rounds=rounds, replays=replays, beta=beta, rows=rows)
     rule = CutRule(curator.schema, hypothesis, norm, float(cuts.areas.max()))

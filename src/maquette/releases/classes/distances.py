@@ -50,7 +50,7 @@ def distance_construction(
     happen; where the number of rows is private, an estimate of it for a hundredth. One row moves one total by at most
     one (a diameter). Accuracy: with probability 1 - `beta` every listed distance is within alpha of the diameter,
     alpha = a' + 2 Nb + F with T = sum_j share_j ln s_j / (2 a'^2), whatever the number of columns (certificate). At
-    practical sizes the `histograms` of the columns answer far better. MECHANISMS §4.8, §5.1.
+    practical sizes the `histograms` of the columns answer far better. Mechanisms §4.8, §5.1.
     """
     _check(curator, sites, beta, rows)
     with curator.account("distance-construction") as account:

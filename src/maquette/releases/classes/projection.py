@@ -9,7 +9,7 @@ Privacy: one `Curator.measure_many` of signed sums, each moved by 1 by a row tha
 replaced; where the number of rows is private, a tenth of the price estimates it. The projection is post-processing.
 Accuracy: with d columns, n rows and a price of rho, the root mean squared error of a parity is of the order of
 d^(1/4) / (sqrt(n) rho^(1/4)), against d / (n sqrt(rho)) for the noise alone: it wins while n is below about
-d^(3/2) / sqrt(rho). Reference: Nikolov, Talwar and Zhang 2013; Dwork, Nikolov and Talwar 2015; MECHANISMS §8.7.
+d^(3/2) / sqrt(rho). Reference: Nikolov, Talwar and Zhang 2013; Dwork, Nikolov and Talwar 2015; Mechanisms §8.7.
 """
 
 from __future__ import annotations

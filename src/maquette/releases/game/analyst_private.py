@@ -3,7 +3,7 @@
 DualQuery with two changes. No signed query is drawn with probability above 1/cap, and the data player answers by an
 exponential mechanism over the universe. So one query moves little of what is published, whoever asked it. The price is
 accuracy: fewer than `cap` queries may be answered badly; `Repair` mends those one by one, privately. This is theory:
-for most purposes, publish a release for a fixed public workload and let analysts ask it in private. MECHANISMS §7.4.
+for most purposes, publish a release for a fixed public workload and let analysts ask it in private. Mechanisms §7.4.
 """
 
 from __future__ import annotations
@@ -129,9 +129,10 @@ def analyst_private(
 class Repair:
     """Mends the queries that capped play answers badly, for `epsilon` or `rho` (default: what remains) in all.
 
-    Privacy of rows: one sparse-vector guard with so many `hits`, charged when it opens. Privacy of queries: an answer
-    goes to its analyst alone; others learn only when the hits are used up, which happens with probability at most beta
-    when `hits` is the cap and the release kept its promise.
+    Privacy of rows: one sparse-vector guard of `hits` hits, charged when it opens. Privacy of queries: an answer goes
+    to its analyst alone; others learn when the hits are used up, with probability at most beta when `hits`
+    is the cap and the release kept its promise. Under zCDP each hit also draws a fresh threshold, so that another's hit
+    changes whether two of one's own tests share the threshold's noise. Mechanisms §7.4.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Boosting for queries: many weak structures, each good on most of the queries that earlier ones got wrong.
 
 Queries are drawn by weights that grow where the structures so far are off, a base sanitizer is run on the draws, and
-the answer to any query is the median of all structures. Dwork, Rothblum and Vadhan 2010; MECHANISMS §7.3.
+the answer to any query is the median of all structures. Dwork, Rothblum and Vadhan 2010; Mechanisms §7.3.
 """
 
 from __future__ import annotations

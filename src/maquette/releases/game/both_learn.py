@@ -1,7 +1,7 @@
 """Both players learn: multiplicative weights over the universe against multiplicative weights over signed queries.
 
 Each plays before it sees the other's move, so the errors of the query player's draws average out over the rounds and
-one draw a round is enough. The average model is the data player's half of an equilibrium. MECHANISMS §7.1, solver (3).
+one draw a round is enough. The average model is the data player's half of an equilibrium. Mechanisms §7.1, solver (3).
 """
 
 from __future__ import annotations

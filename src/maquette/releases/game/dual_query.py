@@ -2,7 +2,7 @@
 
 Neither the universe nor a distribution over it is ever listed: the private step draws a few queries, the public one is
 a small satisfiability problem over the columns they name. So it runs on hundreds of columns, and is coarse: its
-synthetic table has a few records for each round. Gaboardi, Gallego Arias, Hsu, Roth and Wu 2014; MECHANISMS §7.2.
+synthetic table has a few records for each round. Gaboardi, Gallego Arias, Hsu, Roth and Wu 2014; Mechanisms §7.2.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The data player picks a record, the query player a signed query f (Q is closed u
 f(record). The value is 0: the data player may play the table itself, the query player any query and its negation at
 even odds. A distribution over records that loses at most alpha answers every query within alpha. Everything here is
 public: the answers f(x) are an argument, so this is for learning, for checking, and for tables that are public.
-MECHANISMS §7.1.
+Mechanisms §7.1.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Game:
         """For queries that are not linear: the data player picks whole databases y and loses |f(x) - f(y)|.
 
         A strategy is then a distribution over databases, not one of them: answer by `mixed_answer`, since a single
-        database drawn from it need not be accurate (A13). The value is the error of the best mixture.
+        database drawn from it need not be accurate (erratum A13). The value is the error of the best mixture.
         """
         values = np.asarray(values, dtype=np.float64)
         return cls(np.abs(np.asarray(truth, dtype=np.float64)[:, None] - values))

@@ -21,7 +21,7 @@ def laplace(
     """Discrete Laplace noise on every cell of every marginal.
 
     Privacy: one `Curator.measure_many`. Accuracy: with m marginals under add-remove each cell has noise of scale
-    m / epsilon under a pure budget. MECHANISMS §1.1.
+    m / epsilon under a pure budget. Mechanisms §1.1.
     """
     return _independent(curator, workload, "laplace", units_for(curator, epsilon, rho, units))
 
@@ -37,7 +37,7 @@ def gaussian(
     """Discrete Gaussian noise on every cell of every marginal; needs delta > 0.
 
     Privacy: one `Curator.measure_many`. Accuracy: with m marginals under add-remove each cell has deviation
-    sqrt(m / (2 rho)). MECHANISMS §1.2.
+    sqrt(m / (2 rho)). Mechanisms §1.2.
     """
     return _independent(curator, workload, "gaussian", units_for(curator, epsilon, rho, units))
 

@@ -83,7 +83,7 @@ def iterative_construction(
     Privacy: at most T rounds of one `select_worst` and one `measure`, charged as they happen. Accuracy: with
     probability 1 - beta every cell of the workload's marginals is within `alpha` of the table (certificate.accuracy),
     alpha = a' + 2 Nb + F with tight constants. The stopping test reads released numbers only. Where the number of rows
-    is private, an estimate is bought and its error is part of Nb; `rows` says it where it is known to all. MECHANISMS
+    is private, an estimate is bought and its error is part of Nb; `rows` says it where it is known to all. Mechanisms
     §5.1-5.2.
     """
     for name, given, choices in (
@@ -178,7 +178,7 @@ def averaged_construction(
 
     Privacy: T selections. Accuracy: with probability 1 - beta every cell of the workload's marginals is within
     sqrt(ln N / (2T)) + (2 / (n epsilon_s)) ln(2 |Q| T / beta), the best proven offline bound here, plus twice the error
-    of the row estimate where the number of rows is private. `rounds` replaces the best T. MECHANISMS §5.3.
+    of the row estimate where the number of rows is private. `rounds` replaces the best T. Mechanisms §5.3.
     """
     with curator.account("averaged-construction") as account:
         setting = _prepare(curator, workload, rows, beta, units_for(curator, epsilon, rho, units))

@@ -36,7 +36,7 @@ def mwem(
 
     Privacy: each round is one selection and one measurement at equal shares of the charge; rounds are fixed
     beforehand and replays are post-processing. A model given must owe nothing to the rows beyond earlier releases. It
-    is updated in place. Accuracy: practical, no theorem beyond that of the hypothesis. MECHANISMS §5.4.
+    is updated in place. Accuracy: practical, no theorem beyond that of the hypothesis. Mechanisms §5.4.
     """
     if rounds < 1 or replays < 0:
         raise QueryError(

@@ -96,7 +96,7 @@ class Net:
         """A bound on OPT for any table and any so many linear queries; None when the net promises none.
 
         m rows drawn from the table miss one query by a or more with probability at most 2 exp(-2 m a^2), so some
-        multiset of m rows is within sqrt(ln(2 queries) / (2 m)) on all of them. MECHANISMS §3.2.
+        multiset of m rows is within sqrt(ln(2 queries) / (2 m)) on all of them. Mechanisms §3.2.
         """
         return None if self.covers is None else math.sqrt(math.log(2 * queries) / (2 * self.covers))
 

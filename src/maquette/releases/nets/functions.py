@@ -3,7 +3,7 @@
 Functions are `LowSensitivityQuery`s, candidates a public `Net`. The doors see each function as a `Statistic`, a number
 that one row moves by at most one; everything else here is public. Small universes and small nets only: functions are
 evaluated on every candidate, and a net that is fine enough for all functions is as large as all tables are many.
-Reference: Dwork and Roth 2014, algorithms 7 to 9; MECHANISMS §3.1, §4.4, §5.1, §9.1.
+Reference: Dwork and Roth 2014, algorithms 7 to 9; Mechanisms §3.1, §4.4, §5.1, §9.1.
 """
 
 from __future__ import annotations

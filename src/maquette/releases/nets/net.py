@@ -11,7 +11,7 @@ probability 1 - beta the largest error, as a fraction of n rows, is at most
 
 where OPT is the error of the best candidate and D the most rows of one unit, plus one row for rounding at the wall and
 the error of the row count where that is private. Reference: Blum, Ligett and Roth 2008; Dwork and Roth 2014, algorithm
-7 and proposition 5.2; MECHANISMS §3.
+7 and proposition 5.2; Mechanisms §3.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def small_db(
     m is `rows`, or the fewest rows that come within `alpha` of any table on the workload, or (default) the number that
     makes the error bound at confidence 1 - beta smallest among those that can be listed.
 
-    Privacy and accuracy: as the module says, with OPT bounded by `Net.opt`. Reference: MECHANISMS §3.2-3.3.
+    Privacy and accuracy: as the module says, with OPT bounded by `Net.opt`. Reference: Mechanisms §3.2-3.3.
     """
     asked = _listed(curator, workload)
     if rows is not None and alpha is not None:
@@ -118,11 +118,11 @@ def local_search(
     the public coins of `rng`. The price is annealed: step t of S gets a share proportional to t.
 
     Privacy: `steps` selections whose candidates depend on public coins and earlier choices only; the ledger adds them
-    up. `start` and `rng` must owe nothing to the rows. Accuracy: heuristic, no bound. MECHANISMS §3.4.3.
+    up. `start` and `rng` must owe nothing to the rows. Accuracy: heuristic, no bound. Mechanisms §3.4.3.
 
     There is no Markov chain here, on purpose. The state of a chain that converges to the exponential mechanism is not
     epsilon-DP before it has converged, and no usable bound says when that is: started at the rows themselves, a
-    Metropolis chain aimed at epsilon 1 has delta 0.84 at epsilon 1 after one step. MECHANISMS §3.4.4.
+    Metropolis chain aimed at epsilon 1 has delta 0.84 at epsilon 1 after one step. Mechanisms §3.4.4.
     """
     asked = _listed(curator, workload)
     current = check_records(curator.schema, start).copy()
@@ -150,7 +150,7 @@ def error_bound(
 ) -> Values:
     """The error that SmallDB with so many `rows` exceeds with probability at most beta, where one unit is one row.
 
-    Reference: MECHANISMS §3.3, with C(points + rows - 1, rows) multisets.
+    Reference: Mechanisms §3.3, with C(points + rows - 1, rows) multisets.
     """
     m = np.asarray(rows, dtype=np.float64)
     log_size = gammaln(points + m) - gammaln(m + 1) - gammaln(points)

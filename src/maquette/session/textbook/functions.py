@@ -26,7 +26,7 @@ class OnlineFunctions:
     Privacy: one guard, charged when the session opens, whatever is asked; where the number of rows is private, also an
     estimate of it for a hundredth of the charge. Every function must declare at most `sensitivity`. Accuracy: if for
     every table some candidate is within `tolerance` on all functions asked, then with probability 1 - beta the first
-    `queries` answers are within `alpha` = a' + 2 W of the function of the table's counts / rows. MECHANISMS §6.4, §9.1.
+    `queries` answers are within `alpha` = a' + 2 W of the function of the table's counts / rows. Mechanisms §6.4, §9.1.
     """
 
     def __init__(

@@ -50,16 +50,16 @@ class LazyConstruction:
     Each question has one test: a noisy count against the model's answer f(D). Within the threshold the answer is f(D).
     Beyond it, the answer is the noisy count itself, and the model takes one step of its update rule *towards* it: up
     where the model was too low, down where it was too high (erratum D1). After c = floor(T(a')) updates the guard is
-    sealed (D4) and the model answers alone, without a guarantee.
+    sealed (erratum D4) and the model answers alone, without a guarantee.
 
-    Privacy: (epsilon, delta)-DP under the curator's relation, delta the budget's own and all of it (D2); charged when
-    the session opens, whatever is asked and however often. The theorem is that of `LazyGuard`; where the number of rows
-    is private a hundredth of epsilon estimates it first. A ledger has one lazy guard in its life, so a table has one
-    such session. `curator` needs a budget with accounting="basic".
+    Privacy: (epsilon, delta)-DP under the curator's relation, delta the budget's own and all of it (erratum D2);
+    charged when the session opens, whatever is asked and however often. The theorem is that of `LazyGuard`; where the
+    number of rows is private a hundredth of epsilon estimates it first. A ledger has one lazy guard in its life, so a
+    table has one such session. `curator` needs a budget with accounting="basic".
 
     Accuracy: with probability 1 - `beta` the first `queries` answers are all within `alpha` of the table, as fractions
     of rows: alpha = a' + 2 Nb, Nb = ln(queries / beta) / (rate * rows) < a', at the best resolution a'. A budget that
-    can promise nothing is refused before the guard is opened. MECHANISMS §6.4-6.5.
+    can promise nothing is refused before the guard is opened. Mechanisms §6.4-6.5.
 
     `hypothesis` is the name of an update rule, or a fresh model with a bound on its updates, which is updated in place.
     """

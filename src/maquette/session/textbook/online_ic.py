@@ -33,10 +33,10 @@ class OnlineIC:
     the ledger knows that this noise costs less than the book's epsilon, so the charge is lower than what was offered.
 
     Accuracy: with probability 1 - `beta` all answers to the first `queries` different questions are within `alpha` of
-    the table, as fractions of rows. MECHANISMS §6.4; errata A10 (one test, sealed and not halted, the initial state)
-    and A11 (the noise of answers). A budget that can promise nothing is refused: before any charge where the number of
-    rows is public or given as `rows`, otherwise after that of the row estimate alone. At practical sizes a marginal
-    cache answers better: see the how-to.
+    the table, as fractions of rows. Mechanisms §6.4; erratum A10 (one test, sealed and not halted, the initial state)
+    and erratum A11 (the noise of answers). A budget that can promise nothing is refused: before any charge where the
+    number of rows is public or given as `rows`, otherwise after that of the row estimate alone. At practical sizes a
+    marginal cache answers better: see the how-to.
 
     A question asked before returns the recorded answer; one that every row weighs alike in is answered exactly,
     without a test. A model given instead of a name must be fresh, and is updated in place; a `Rule`, such as `cut_rule`

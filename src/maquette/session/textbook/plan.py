@@ -7,7 +7,7 @@ and every other answer errs by at most alpha:
 
     threshold = a' (n + slack) + W + slack,    alpha = (threshold + W + slack) / (n - slack)    (= a' + 2 W / n)
 
-MECHANISMS §6.4, errata A10 and A11.
+Mechanisms §6.4, errata A10 and A11.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from maquette.privacy import zcdp_rho
 from maquette.theory import net, noise, offline, online, updates
 from maquette.theory.offline import Construction
 
-# Sizes that fit two cores and 16 GB; MECHANISMS §15.
+# Sizes that fit two cores and 16 GB; Mechanisms §15.
 MAX_STREAMED = 10**8
 MAX_SELECTED = 10**6
 MAX_CELLS = 2**24
@@ -71,7 +71,7 @@ class Mechanism:
 
         Under add-remove a model of fractions is scaled by a row count m bought first, with Laplace noise at a share of
         epsilon. Its error adds once: |n f(x) - m f(D)| <= n |f(x) - f(D)| + |n - m|, in the answers and, thresholds
-        being raised by as much, in the proof that every update is due. MECHANISMS §0.1.
+        being raised by as much, in the proof that every update is due. Mechanisms §0.1.
         """
         extra = 0.0
         if question.relation == "add-remove" and self.needs_row_count:
@@ -259,7 +259,7 @@ MECHANISMS: tuple[Mechanism, ...] = (
         pure=partial(_loop, solver=offline.tight, rule=_weights, pure=True),
         approximate=partial(_loop, solver=offline.tight, rule=_weights, pure=False),
         obstacle=_selected,
-        reference="MECHANISMS 5.1",
+        reference="Mechanisms §5.1",
     ),
     Mechanism(
         name="mw-averaged",
@@ -267,7 +267,7 @@ MECHANISMS: tuple[Mechanism, ...] = (
         pure=partial(_averaged, pure=True),
         approximate=partial(_averaged, pure=False),
         obstacle=_average_obstacle,
-        reference="MECHANISMS 5.3",
+        reference="Mechanisms §5.3",
     ),
     Mechanism(
         name="perceptron-ic",
@@ -291,7 +291,7 @@ MECHANISMS: tuple[Mechanism, ...] = (
         title="Online weights, tight",
         approximate=partial(_loop, solver=online.tight, rule=_weights, pure=False),
         obstacle=_dense,
-        reference="MECHANISMS 6.4",
+        reference="Mechanisms §6.4",
     ),
     Mechanism(
         name="online-lazy",
@@ -300,6 +300,6 @@ MECHANISMS: tuple[Mechanism, ...] = (
         accounting="lazy rounds",
         obstacle=_dense,
         experimental=True,
-        reference="MECHANISMS 6.3",
+        reference="Mechanisms §6.3",
     ),
 )

@@ -150,7 +150,7 @@ def plan(
 
     The universe is the schema's, or a number of points. Under "add-remove" `rows` is the expected scale, errors are
     counts divided by it, and mechanisms that model fractions first buy a row count. With a target `alpha`, each
-    promise says the rows it needs, as far as delta stays below 1 / rows. MECHANISMS §14 and §15.
+    promise says the rows it needs, as far as delta stays below 1 / rows. Mechanisms §14 and §15.
 
     >>> plan(rows=100_000, universe=2**20, queries=10**6, epsilon=1.0, delta=1e-9).best.name
     'mw-averaged'
