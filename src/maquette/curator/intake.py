@@ -27,7 +27,6 @@ from maquette.curator.noise import (
     check_selection,
     round_scale_up,
 )
-from maquette.curator.price import units_of
 from maquette.curator.results import NoiseEvent
 from maquette.curator.scores import rounded_to
 from maquette.curator.table import PrivateTable, engine_of
@@ -136,7 +135,7 @@ class Intake:
         return rounded
 
     def _units(self, epsilon: float | None, rho: float | None, units: int | None) -> int:
-        return units_of(self.budget, epsilon=epsilon, rho=rho, units=units)
+        return self._transaction.units(epsilon=epsilon, rho=rho, units=units)
 
     def _split(self, units: int, parts: int, shares: Sequence[float] | None) -> list[int]:
         if shares is None:

@@ -19,7 +19,6 @@ from maquette.curator.cap import clipped
 from maquette.curator.compiled import Compiled, tally
 from maquette.curator.deadline import Work
 from maquette.curator.noise import NoiseSource, check_selection, exponentials, round_scale_up
-from maquette.curator.price import units_of
 from maquette.curator.scores import check_reach, reach, rounded_to
 from maquette.curator.table import Engine
 from maquette.curator.transaction import Arrays, Transaction, digest
@@ -108,7 +107,7 @@ class Lottery:
         if cap is not None and not 1 <= cap <= self.candidates:
             raise QueryError(f"cap is {cap}", expected=f"1 to the number of candidates, {self.candidates:,}")
         budget = self._transaction.budget
-        total = units_of(budget, epsilon=epsilon, rho=rho, units=units)
+        total = self._transaction.units(epsilon=epsilon, rho=rho, units=units)
         if total < draws:
             raise BudgetError(f"{total} units are too little for {draws} draws", advice="ask for more, or for fewer")
         event = Selection(budget.accountant.selection_epsilon(total // draws))

@@ -30,8 +30,9 @@ from maquette.curator.deadline import (
     seconds,
 )
 from maquette.curator.engines.kernels import load
-from maquette.curator.plain import text
+from maquette.curator.plain import text, whole
 from maquette.errors import (
+    BudgetError,
     BudgetExceeded,
     DeadlineMissed,
     GuardSealed,
@@ -41,7 +42,7 @@ from maquette.errors import (
     RequestConflict,
     RequestLost,
 )
-from maquette.privacy import UNITS_PER_ONE, Budget, Composed, Event, Loss
+from maquette.privacy import MAX_UNITS, UNITS_PER_ONE, Budget, Composed, Event, Loss
 from maquette.privacy.ledger import Description, Ledger, Recorded, Request, Ticket
 
 Arrays = list[NDArray[np.int64]]
@@ -246,6 +247,27 @@ class Transaction:
                 requested=requested.epsilon,
                 remaining=remaining.epsilon,
             ) from None
+
+    def units(self, *, epsilon: float | None, rho: float | None, units: int | None) -> int:
+        """The ledger units of a price: exactly one of `epsilon` (at the budget's delta), `rho` and `units`.
+
+        Units are taken as they are, so that parts of a budget add up without a rounding; the others are rounded down.
+        """
+        if units is None:
+            found = self.budget.accountant.share(epsilon=epsilon, rho=rho, delta=self.budget.delta)
+            if found < 1:
+                raise BudgetError(
+                    f"epsilon={epsilon}, rho={rho} is less than the ledger's smallest unit", advice="ask for more"
+                )
+            return found
+        if epsilon is not None or rho is not None:
+            raise BudgetError(
+                f"Got epsilon={epsilon}, rho={rho} and units={units!r}", expected="exactly one of the three."
+            )
+        given = whole(units, "units")
+        if not 1 <= given <= MAX_UNITS:
+            raise BudgetError(f"units is {given}", expected=f"a whole number from 1 to {MAX_UNITS}")
+        return given
 
     def loss(self, units: int) -> Loss:
         """Units as a loss at the budget's delta."""
