@@ -108,7 +108,7 @@ def test_every_public_door_of_the_curator_is_on_the_page() -> None:
         "remaining",
         "cost_of",
         "recall",
-        "charged_here",
+        "account",
         "close",
     }  # read nothing but the ledger
     defined = {name.removeprefix("Curator.") for name in names("src/maquette/curator/curator.py")}

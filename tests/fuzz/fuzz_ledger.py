@@ -23,7 +23,7 @@ CANARY = b"77345112"
 TERMS = Terms(
     table="5ca1ab1e" * 8,
     schema="ab" * 32,
-    relation="add-remove, unit=row, max_contributions=1",
+    relation="add-remove",
     currency="zcdp",
     limit=1_000,
 )

@@ -13,7 +13,7 @@ from maquette.privacy.ledger import Request, SqliteLedger, Terms, Ticket
 TERMS = Terms(
     table="5ca1ab1e" * 8,
     schema="ab" * 32,
-    relation="add-remove, unit=row, max_contributions=1",
+    relation="add-remove",
     currency="zcdp",
     limit=1_000,
 )

@@ -194,7 +194,7 @@ def test_the_exact_loss_of_every_transcript_is_within_the_charge(
     """Three rows, epsilon 0.4 for each selection and measurement; Mechanisms §5.6: at most 1.6 for two rounds, and not
     idle.
     """
-    units = 0.4 * UNITS_PER_ONE
+    units = 4 * UNITS_PER_ONE // 10
     fixed = Parameters(
         alpha=0.99, resolution=0.3, threshold=0.45, rounds=rounds, select_units=units, measure_units=units
     )

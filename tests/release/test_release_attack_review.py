@@ -19,7 +19,6 @@ from release_checks import SCHEMA, Seeded, released, table_of
 import maquette as mq
 from maquette.errors import BudgetError, MaquetteError, SchemaError
 from maquette.privacy import DiscreteLaplace
-from maquette.releases import artifact
 from maquette.releases.archive import MANIFEST, SEAL
 
 
@@ -80,18 +79,20 @@ def test_a_certificate_does_not_list_what_someone_without_a_name_asked_meanwhile
 ) -> None:
     """Whoever gives no name counts as the custodian: a question at the same price stood in the release's place."""
     with mq.Curator(table_of(SCHEMA, 500), mq.Budget(epsilon=4.0)) as curator:
-        own = artifact._own
+        measure = curator.measure_many
 
-        def meanwhile(*given: object) -> tuple[str, ...]:
+        def meanwhile(*given: Any, **named: Any) -> Any:
+            monkeypatch.setattr(curator, "measure_many", measure)
             other = Thread(target=lambda: mq.answer(curator, "SELECT count(*) FROM t WHERE smoker", epsilon=1.0))
             other.start()
             other.join()
-            return own(*given)  # type: ignore[arg-type]
+            return measure(*given, **named)
 
-        monkeypatch.setattr(artifact, "_own", meanwhile)
+        monkeypatch.setattr(curator, "measure_many", meanwhile)
         made = mq.release(curator, mq.marginals(SCHEMA, columns=[("region",)]), method="laplace", epsilon=1.0)
         (charge,) = made.certificate.charges
         assert json.loads(charge)["columns"] == [["region"]]
+        assert made.certificate.epsilon == 1.0
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ def test_prices_are_those_of_the_ledger(budget: mq.Budget) -> None:
     kept.measure_error([["kids"]], [[0.0] * 4], epsilon=0.1)
     kept.guard(threshold=100, hits=3, epsilon=0.2)
     charges = list(kept.ledger.charges())
-    lines = priced([charge.description for charge in charges], budget.accountant.currency)
+    lines = priced([charge.described for charge in charges], budget.accountant.currency)
     assert [line.units for line in lines] == [charge.units for charge in charges]
     assert [line.what.split(" ")[0] for line in lines] == ["measure", "choose", "look", "arm"]
 

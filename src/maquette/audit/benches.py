@@ -73,13 +73,14 @@ class Bench:
         before = self.curator.ledger.spent()
         result, refusal, broke = None, None, None
         try:
-            with np.errstate(all="ignore"):
+            with self.curator.account("audit") as account, np.errstate(all="ignore"):
                 result = call(self.curator)
         except MaquetteError as error:
             refusal = f"{type(error).__name__}: {error}"
         except Exception as error:
             broke = f"{type(error).__name__}: {error}"
         charged = self.curator.ledger.spent() - before
+        assert account.charged_units == charged, "what a call was charged differs from the account of it"
         return Outcome(result, refusal, broke, tuple(self.noise.calls), tuple(self.noise.scores), charged)
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from maquette.audit import accounting, exact_losses, guards, holdouts, ledgers, order, samplers
+from maquette.audit import accounting, accounts, exact_losses, guards, holdouts, ledgers, order, samplers
 
 CHECKS: dict[str, Callable[[], Any]] = {
     "exact loss of noisy doors": exact_losses.check_noisy_losses,
@@ -23,6 +23,7 @@ CHECKS: dict[str, Callable[[], Any]] = {
     "far tail": samplers.check_far_tail,
     "no state in samplers": samplers.check_nothing_shared,
     "accounting": accounting.check_accounting,
+    "accounts": accounts.check_accounts,
     "ledger": ledgers.check_ledger,
     "holdout": holdouts.check_answers,
     "holdout refusals": holdouts.check_refusals,

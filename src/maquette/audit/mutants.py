@@ -88,6 +88,7 @@ RELATION = "maquette.privacy.relation:Relation"
 THROUGH = "maquette.curator.transaction:Transaction.through"
 NOISE = "maquette.curator.noise"
 SPARSE = "maquette.curator.sparse_vector:SparseVector"
+ACCOUNT = "maquette.curator.account"
 ACCOUNTANT = "maquette.privacy.accountant:AdditiveAccountant"
 ZCDP = "maquette.privacy.zcdp:ZcdpAccountant"
 LEDGER = "maquette.privacy.ledger.sqlite:SqliteLedger"
@@ -187,12 +188,31 @@ def _one_hit_paid(original: Change, **named: Any) -> Any:
     return replace(original(**{**named, "hits": 1}), hits=named["hits"])
 
 
+class _OneForAll:
+    """In place of a context variable: what one thread sets, all threads see."""
+
+    def __init__(self) -> None:
+        self._value: tuple[Any, ...] = ()
+
+    def get(self) -> tuple[Any, ...]:
+        """The value, whoever set it."""
+        return self._value
+
+    def set(self, value: tuple[Any, ...]) -> None:
+        """Set it for everybody."""
+        self._value = value
+
+
+def _only_new(original: Change, self: Any, asked: Any, outcome: str) -> Any:
+    return original(self, asked, "refused" if outcome == "replayed" else outcome)
+
+
 def _half(name: str) -> Wrap:
     return Wrap(lambda f, **named: replace(f(**named), **{name: getattr(f(**named), name) / 2}))
 
 
 def _all_forms(change: Any) -> dict[str, Any]:
-    return {f"maquette.curator.guard:{form}": change for form in ("resampled", "unresampled", "zcdp")}
+    return {f"maquette.curator.guard:{form}": change for form in ("resampled", "unresampled", "concentrated")}
 
 
 def _pure_as_selection(original: Change, self: Any, event: Any) -> int:
@@ -317,6 +337,12 @@ MUTANTS: tuple[Mutant, ...] = (
            {"maquette.privacy.gdp:gaussian_epsilon": Wrap(lambda f, mu, delta: f(mu / 2, delta))}),
     Mutant("lazy rounds for nothing under zCDP", "accounting", "accounting",
            {f"{ACCOUNTANT}.lazy_cost": Wrap(lambda f, self, event: Fraction(0))}),
+    Mutant("another thread's charge enters an account", "accounting", "accounts",
+           {f"{ACCOUNT}:_OPEN": _OneForAll()}),
+    Mutant("a replay is dropped from an account", "accounting", "accounts",
+           {f"{ACCOUNT}:ScopedAccount.settle": Wrap(_only_new)}),
+    Mutant("an interrupted charge is dropped from an account", "accounting", "accounts",
+           {f"{ACCOUNT}:ScopedAccount.expect": Wrap(lambda f, *_: None)}),
     Mutant("read and drawn before the charge", "doors", "order of steps", {THROUGH: _first_evaluated()}),
     Mutant("lottery reads before the charge", "doors", "order of steps", {THROUGH: _first_evaluated("lottery")}),
     Mutant("guard tests read before the charge", "doors", "order of steps",

@@ -149,7 +149,7 @@ _PARTS: dict[str, Callable[[], Any]] = {
     "noise grid of measure": guards.check_measured_noise,
     "noise grid of guards": guards.check_guard_transcripts,
     **{name: CHECKS[name] for name in ("guard contributions", "hits of zero", "order of steps")},
-    **{name: CHECKS[name] for name in ("accounting", "ledger", "holdout", "holdout refusals")},
+    **{name: CHECKS[name] for name in ("accounting", "accounts", "ledger", "holdout", "holdout refusals")},
 }
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import json as parser
+from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from maquette.cli.options import Json
 from maquette.cli.showing import loss_facts, print_json
+
+if TYPE_CHECKING:
+    from maquette.privacy.ledger import Description
 
 AT = 1e-9
 RECOVER = (
@@ -44,13 +47,13 @@ def budget(
         ]
         print_json({**{word: loss_facts(loss) for word, loss in losses.items()}, "charges": charges})
         return
-    typer.echo(f"{ledger}: {account.relation}")
+    typer.echo(f"{ledger}: {account.protects}")
     for word, loss in losses.items():
         typer.echo(f"{word:10} {loss}")
     for analyst, units in account.by_analyst.items():
         typer.echo(f"  {analyst}: {accountant.loss(units, at)}")
     for charge in account.charges:
-        what = _words(parser.loads(charge.description))
+        what = _words(charge.described)
         typer.echo(f"{charge.seq:6} {charge.state:9} {charge.analyst:12} {accountant.loss(charge.units, at)}  {what}")
 
 
@@ -117,7 +120,7 @@ def _ledger_facts(path: Path, anchor: Path | None) -> dict[str, Any]:
     account = inspect(path, anchor=anchor)
     return {
         "verified": "ledger: the chain, every sum and every state",
-        "relation": account.relation,
+        "relation": account.protects,
         "charges": len(account.charges),
         "head": f"{account.receipt.seq} {account.receipt.head}",
     }
@@ -132,9 +135,8 @@ def _release_facts(path: Path, ledger: Path | None, digest: str | None) -> dict[
     checked = ["seal"] if digest is None else ["seal", "published digest"]
     if ledger is not None:
         account = inspect(ledger)
-        recorded = iter([charge.description for charge in account.charges])
-        found = all(charge in recorded for charge in certificate.charges)  # in their order, others between them
-        if not found or account.spent < (certificate.ledger_units or certificate.units):
+        absent = Counter(certificate.charges) - Counter(charge.description for charge in account.charges)
+        if absent or account.spent < (certificate.ledger_units or certificate.units):
             raise LedgerMismatch(
                 f"the charges of {str(path)!r} are not in {str(ledger)!r}: the release was paid from another ledger, "
                 "or one of the two was changed",
@@ -152,9 +154,9 @@ def _release_facts(path: Path, ledger: Path | None, digest: str | None) -> dict[
     }
 
 
-def _words(description: dict[str, Any]) -> str:
+def _words(described: Description) -> str:
     """A charge in a few words: its door and the columns it read."""
-    columns = description.get("columns", [])
+    columns = described.columns
     named = "; ".join(" x ".join(each) or "rows" for each in columns[:3])
     more = f" and {len(columns) - 3} more" if len(columns) > 3 else ""
-    return f"{description.get('door', '?')} {named}{more}".rstrip()
+    return f"{described.door} {named}{more}".rstrip()

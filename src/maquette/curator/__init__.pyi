@@ -1,3 +1,4 @@
+from .account import AccountEntry as AccountEntry, ScopedAccount as ScopedAccount
 from .compile import Question as Question
 from .curator import Curator as Curator
 from .deadline import Deadline as Deadline

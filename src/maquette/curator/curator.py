@@ -3,7 +3,8 @@
 Every door (a) checks its public input, (b) computes its sensitivity from the `Relation` and its noise from the budget
 share it was given, (c) charges the ledger durably, (d) reads exact integer counts, (e) draws exact discrete noise or
 makes an exact private selection, (f) records the result durably, (g) returns it. Scores and statistics are integers;
-public answers are rounded to the same grid before they meet a count. What is done with the results is
+public answers are rounded to the same grid before they meet a count. A door's price is exactly one of `epsilon` (at
+the budget's delta), `rho` and `units` of the ledger, the last without any rounding. What is done with the results is
 post-processing, so the privacy of the whole system is the privacy of these doors plus composition by the ledger.
 """
 
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maquette.curator import plain
+from maquette.curator.account import ScopedAccount
 from maquette.curator.compile import Question
 from maquette.curator.compiled import tally
 from maquette.curator.deadline import Deadline, Work
@@ -99,10 +101,13 @@ class Curator(Intake):
         """What a single further access may still cost."""
         return self._transaction.loss(self.budget.limit - self.ledger.spent())
 
-    @property
-    def charged_here(self) -> frozenset[str]:
-        """The ids of the last requests that this thread made, some of which are charges on the ledger."""
-        return frozenset(self._transaction.charged_here)
+    def account(self, purpose: str) -> AbstractContextManager[ScopedAccount]:
+        """An account of its own for what is asked inside `with curator.account("monthly report") as account:`.
+
+        It tells afterwards what the block cost, whoever else was asking meanwhile: see `ScopedAccount`. Opening it is
+        free, and changes nothing of what is charged.
+        """
+        return self._transaction.accounts.open(plain.text(purpose, "purpose"))
 
     def cost_of(self, measurements: Sequence[Measurement]) -> Loss:
         """What several measurements cost together."""
@@ -141,6 +146,7 @@ class Curator(Intake):
         *,
         epsilon: float | None = None,
         rho: float | None = None,
+        units: int | None = None,
         noise: Law = "auto",
         request: str | None = None,
         analyst: str = CUSTODIAN,
@@ -148,7 +154,7 @@ class Curator(Intake):
     ) -> Measurement:
         """One noisy marginal (or number); see `measure_many`."""
         (measurement,) = self.measure_many(
-            [question], epsilon=epsilon, rho=rho, noise=noise, request=request, analyst=analyst, note=note
+            [question], epsilon=epsilon, rho=rho, units=units, noise=noise, request=request, analyst=analyst, note=note
         )
         return measurement
 
@@ -158,13 +164,14 @@ class Curator(Intake):
         *,
         epsilon: float | None = None,
         rho: float | None = None,
+        units: int | None = None,
         shares: Sequence[float] | None = None,
         noise: Law = "auto",
         request: str | None = None,
         analyst: str = CUSTODIAN,
         note: object = None,
     ) -> tuple[Measurement, ...]:
-        """Noisy marginals for one charge of `epsilon` (at the budget's delta) or `rho`, split by `shares`.
+        """Noisy marginals for one charge of `epsilon`, `rho` or `units`, split by `shares`.
 
         Every cell gets independent discrete Laplace or Gaussian noise; "auto" is Laplace under a pure budget. `note`
         is public JSON that the ledger keeps with the charge.
@@ -173,9 +180,9 @@ class Curator(Intake):
         """
         asked = self._asked(questions)
         marginals = [self._compile(question) for question in asked]
-        parts = self._split(self._units(epsilon, rho), len(marginals), shares)
+        parts = self._split(self._units(epsilon, rho, units), len(marginals), shares)
         law = self._law(noise)
-        events = [self._noise_event(law, units, m) for units, m in zip(parts, marginals, strict=True)]
+        events = [self._noise_event(law, part, m) for part, m in zip(parts, marginals, strict=True)]
 
         def evaluate() -> Arrays:
             self._prefetch(marginals)
@@ -208,6 +215,7 @@ class Curator(Intake):
         *,
         epsilon: float | None = None,
         rho: float | None = None,
+        units: int | None = None,
         noise: Law = "auto",
         request: str | None = None,
         analyst: str = CUSTODIAN,
@@ -224,8 +232,8 @@ class Curator(Intake):
         moves = [self.relation.l1(m) * (grid // m.grid) for m in marginals]
         for m, answer in zip(marginals, public, strict=True):
             check_reach(reach(m) + absolute_total(answer), grid // m.grid)
-        units, law = self._units(epsilon, rho), self._law(noise)
-        event = self._calibrated(law, units, sum(moves), sum(move**2 for move in moves))
+        price, law = self._units(epsilon, rho, units), self._law(noise)
+        event = self._calibrated(law, price, sum(moves), sum(move**2 for move in moves))
 
         def evaluate() -> Arrays:
             self._prefetch(marginals)
@@ -253,6 +261,7 @@ class Curator(Intake):
         *,
         epsilon: float | None = None,
         rho: float | None = None,
+        units: int | None = None,
         over: Literal["cells", "marginals"] = "cells",
         signed: bool = False,
         mechanism: Mechanism = "auto",
@@ -291,7 +300,7 @@ class Curator(Intake):
             scores,
             scorer.sensitivity,
             mechanism=mechanism,
-            units=self._units(epsilon, rho),
+            units=self._units(epsilon, rho, units),
             public={
                 "questions": [m.key for m in marginals],
                 "answers": digest(public),
@@ -318,6 +327,7 @@ class Curator(Intake):
         *,
         epsilon: float | None = None,
         rho: float | None = None,
+        units: int | None = None,
         request: str | None = None,
         analyst: str = CUSTODIAN,
     ) -> Chosen:
@@ -352,7 +362,7 @@ class Curator(Intake):
             "select_best",
             scores,
             sensitivity,
-            units=self._units(epsilon, rho),
+            units=self._units(epsilon, rho, units),
             public={"questions": [m.key for m in marginals], "candidates": digest([rounded])},
             request=request,
             analyst=analyst,
@@ -367,6 +377,7 @@ class Curator(Intake):
         hits: int = 1,
         epsilon: float | None = None,
         rho: float | None = None,
+        units: int | None = None,
         numeric: bool = True,
         refreshed: bool | None = None,
         analyst: str = CUSTODIAN,
@@ -385,7 +396,7 @@ class Curator(Intake):
             self._noise,
             threshold=threshold,
             hits=hits,
-            units=self._units(epsilon, rho),
+            units=self._units(epsilon, rho, units),
             numeric=numeric,
             refreshed=refreshed,
             analyst=analyst,
@@ -397,7 +408,8 @@ class Curator(Intake):
         threshold: float,
         *,
         hits: int,
-        epsilon: float,
+        epsilon: float | None = None,
+        units: int | None = None,
         experimental: bool = False,
         analyst: str = CUSTODIAN,
     ) -> LazyGuard:
@@ -413,7 +425,7 @@ class Curator(Intake):
             self._noise,
             threshold=threshold,
             hits=hits,
-            units=self._units(epsilon, None),
+            units=self._units(epsilon, None, units),
             experimental=experimental,
             analyst=analyst,
         )
@@ -443,15 +455,18 @@ class Curator(Intake):
         *,
         epsilon: float | None = None,
         rho: float | None = None,
+        units: int | None = None,
         request: str | None = None,
         analyst: str = CUSTODIAN,
     ) -> float:
-        """The number of rows: exact and free where it is public, otherwise noisy for `epsilon` or `rho`.
+        """The number of rows: exact and free where it is public, otherwise noisy for `epsilon`, `rho` or `units`.
 
         Privacy: under "replace" with one row per unit all neighbours have the same number of rows. Otherwise it is
         `measure` of the constant query.
         """
         if self.relation.rows_are_public:
             return float(self._engine.rows)
-        measured = self.measure(Marginal(self.schema), epsilon=epsilon, rho=rho, request=request, analyst=analyst)
+        measured = self.measure(
+            Marginal(self.schema), epsilon=epsilon, rho=rho, units=units, request=request, analyst=analyst
+        )
         return float(measured.values)

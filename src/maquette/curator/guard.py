@@ -117,6 +117,7 @@ class Guard:
             evaluate=evaluate,
             request=name,
             analyst=analyst,
+            opens_guard=True,
         )
         transaction.ledger.open_guard(name, hits=hits)
         if not drawn:  # it was paid for, and interrupted before it opened

@@ -74,11 +74,12 @@ class Intake:
             budget.check_rows(self._engine.rows)
         else:
             budget.check_private_rows()
-        unit = table.privacy_unit or "row"
         terms = Terms(
             table=self._engine.fingerprint,
             schema=self.schema.digest,
-            relation=f"{relation}, unit={unit}, max_contributions={table.max_contributions}",
+            relation=self.relation.kind,
+            unit=table.privacy_unit,
+            max_contributions=table.max_contributions,
             currency=budget.currency,
             limit=budget.limit,
         )
@@ -135,13 +136,8 @@ class Intake:
             rounded.append(rounded_to(values, m.grid))
         return rounded
 
-    def _units(self, epsilon: float | None, rho: float | None) -> int:
-        units = self.budget.accountant.share(epsilon=epsilon, rho=rho, delta=self.budget.delta)
-        if units < 1:
-            raise BudgetError(
-                f"epsilon={epsilon}, rho={rho} is less than the ledger's smallest unit", advice="ask for more"
-            )
-        return units
+    def _units(self, epsilon: float | None, rho: float | None, units: int | None) -> int:
+        return self._transaction.units(epsilon=epsilon, rho=rho, units=units)
 
     def _split(self, units: int, parts: int, shares: Sequence[float] | None) -> list[int]:
         if shares is None:

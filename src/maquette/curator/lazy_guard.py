@@ -93,6 +93,7 @@ class LazyGuard:
                 evaluate=lambda: [],
                 request=NAME,
                 analyst=analyst,
+                opens_guard=True,
             )
             transaction.ledger.open_guard(NAME, hits=hits)
         except DeadlineMissed:

@@ -94,11 +94,12 @@ class Lottery:
         draws: int,
         epsilon: float | None = None,
         rho: float | None = None,
+        units: int | None = None,
         cap: int | None = None,
         request: str | None = None,
         analyst: str = "custodian",
     ) -> Drawn:
-        """So many independent draws, for `epsilon` or `rho` all together, against one or several public answers."""
+        """Draw `draws` times, for `epsilon`, `rho` or `units` all together, against one or several public answers."""
         public = self._public(answers)
         draws, cap = plain.whole(draws, "draws"), None if cap is None else plain.whole(cap, "cap")
         if not 1 <= draws <= MAX_DRAWS:
@@ -106,12 +107,10 @@ class Lottery:
         if cap is not None and not 1 <= cap <= self.candidates:
             raise QueryError(f"cap is {cap}", expected=f"1 to the number of candidates, {self.candidates:,}")
         budget = self._transaction.budget
-        units = budget.accountant.share(epsilon=epsilon, rho=rho, delta=budget.delta) // draws
-        if units < 1:
-            raise BudgetError(
-                f"epsilon={epsilon}, rho={rho} is too little for {draws} draws", advice="ask for more, or for fewer"
-            )
-        event = Selection(budget.accountant.selection_epsilon(units))
+        total = self._transaction.units(epsilon=epsilon, rho=rho, units=units)
+        if total < draws:
+            raise BudgetError(f"{total} units are too little for {draws} draws", advice="ask for more, or for fewer")
+        event = Selection(budget.accountant.selection_epsilon(total // draws))
         sensitivity = self._move * len(public)
         scale = round_scale_up(Fraction(2 * sensitivity) / Fraction(event.epsilon))
         check_selection(scale)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import math
 import threading
 import uuid
-from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -19,6 +17,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from maquette.curator.account import Accounts
 from maquette.curator.deadline import (
     Attempt,
     Clock,
@@ -31,15 +30,25 @@ from maquette.curator.deadline import (
     seconds,
 )
 from maquette.curator.engines.kernels import load
-from maquette.curator.plain import text
-from maquette.errors import BudgetExceeded, DeadlineMissed, LedgerCorrupted, QueryError, RequestBusy
-from maquette.privacy import UNITS_PER_ONE, Budget, Composed, Event, Loss
-from maquette.privacy.ledger import Ledger, Recorded, Request, Ticket
+from maquette.curator.plain import text, whole
+from maquette.errors import (
+    BudgetError,
+    BudgetExceeded,
+    DeadlineMissed,
+    GuardSealed,
+    LedgerCorrupted,
+    QueryError,
+    RequestBusy,
+    RequestConflict,
+    RequestLost,
+)
+from maquette.privacy import MAX_UNITS, UNITS_PER_ONE, Budget, Composed, Event, Loss
+from maquette.privacy.ledger import Description, Ledger, Recorded, Request, Ticket
 
 Arrays = list[NDArray[np.int64]]
 
 KEPT = 1_000  # shapes of recorded arrays
-REMEMBERED = 2**20  # charges of a thread, more than a release makes
+NOT_CHARGED = (BudgetExceeded, GuardSealed, RequestBusy, RequestConflict, RequestLost)  # by this very request
 _SPANS: ContextVar[Mapping[int, Span]] = ContextVar("spans by transaction", default={})  # noqa: B039
 
 
@@ -61,7 +70,8 @@ class Transaction:
         self._deadline = self._declared(deadline)
         self._clock = clock or SystemClock()
         self._one_at_a_time = threading.RLock()
-        self._thread = threading.local()
+        self.accounts = Accounts(self.loss)
+        self._guards: dict[str, Request] = {}  # what opened each guard of this process
         self._unreleased: dict[str, int] = {}  # requests under a deadline, by the thread that asks them
 
     def through(
@@ -74,6 +84,7 @@ class Transaction:
         request: str | None,
         analyst: str,
         guard: str | None = None,
+        opens_guard: bool = False,
         hit: Callable[[Arrays], bool] = lambda _: True,
         work: Work = Work(),  # noqa: B008 -- frozen
     ) -> tuple[Arrays, Loss]:
@@ -82,12 +93,13 @@ class Transaction:
         `public` holds everything else that defines the question; with the events, in order, it makes the digest under
         which a repeated request is recognised. A request already answered returns the recorded arrays and runs nothing.
         Under a deadline everything else leaves at one moment, counted from here (`_on_time`); `work` is what "auto"
-        computes it from.
+        computes it from. What is charged, or was charged before and is told again, is an entry of the accounts that are
+        open in this context.
         """
         span = _SPANS.get().get(id(self))
         moments = self._moments(span, work)
         units = self.budget.accountant.units(Composed(tuple(events)))
-        description = json.dumps({"door": door, "events": _grouped(events), **public}, sort_keys=True)
+        description = Description.made(door, events, public).text
         asked = Request(
             id=text(request, "request") if request else uuid.uuid4().hex,
             analyst=text(analyst, "analyst"),
@@ -98,8 +110,9 @@ class Transaction:
         )
         cost = self.loss(units)
         self._check_released(asked.id)
-        self.charged_here.append(asked.id)  # first: a charge may be durable though reserving it was interrupted
-        ticket = self._reserve(asked)
+        ticket = self._accounted(asked)
+        if opens_guard:
+            self._guards[asked.id] = asked
         if isinstance(ticket, Recorded):
             self._check_released(asked.id)
             return unpack(ticket.answer), cost
@@ -115,14 +128,6 @@ class Transaction:
             recorded, was_hit = found()
         self.ledger.commit(ticket, recorded, hit=was_hit)
         return unpack(recorded), cost
-
-    @property
-    def charged_here(self) -> deque[str]:
-        """The ids of the last requests that this thread made: what others ask meanwhile is not among them."""
-        if not hasattr(self._thread, "charged"):
-            self._thread.charged = deque(maxlen=REMEMBERED)
-        charged: deque[str] = self._thread.charged
-        return charged
 
     @contextmanager
     def within(self, deadline: Deadline | None) -> Iterator[None]:
@@ -209,6 +214,27 @@ class Transaction:
                 advice="nothing more was charged. Ask again later, under the same id.",
             )
 
+    def _accounted(self, asked: Request) -> Ticket | Recorded:
+        """Reserve a request, as an entry of the accounts that it is inside of.
+
+        It is entered first: a charge may be durable though reserving it was interrupted. A test of a guard relies on
+        what the guard was charged, wherever that was.
+        """
+        accounts = self.accounts.here
+        for account in accounts:
+            account.expect(asked)
+        try:
+            ticket = self._reserve(asked)
+        except NOT_CHARGED:
+            for account in accounts:
+                account.settle(asked, "refused")
+            raise
+        for account in accounts:
+            account.settle(asked, "replayed" if isinstance(ticket, Recorded) else "charged")
+            if asked.guard in self._guards:
+                account.settle(self._guards[asked.guard], "replayed")
+        return ticket
+
     def _reserve(self, asked: Request) -> Ticket | Recorded:
         try:
             return self.ledger.reserve(asked)
@@ -222,6 +248,27 @@ class Transaction:
                 remaining=remaining.epsilon,
             ) from None
 
+    def units(self, *, epsilon: float | None, rho: float | None, units: int | None) -> int:
+        """The ledger units of a price: exactly one of `epsilon` (at the budget's delta), `rho` and `units`.
+
+        Units are taken as they are, so that parts of a budget add up without a rounding; the others are rounded down.
+        """
+        if units is None:
+            found = self.budget.accountant.share(epsilon=epsilon, rho=rho, delta=self.budget.delta)
+            if found < 1:
+                raise BudgetError(
+                    f"epsilon={epsilon}, rho={rho} is less than the ledger's smallest unit", advice="ask for more"
+                )
+            return found
+        if epsilon is not None or rho is not None:
+            raise BudgetError(
+                f"Got epsilon={epsilon}, rho={rho} and units={units!r}", expected="exactly one of the three."
+            )
+        given = whole(units, "units")
+        if not 1 <= given <= MAX_UNITS:
+            raise BudgetError(f"units is {given}", expected=f"a whole number from 1 to {MAX_UNITS}")
+        return given
+
     def loss(self, units: int) -> Loss:
         """Units as a loss at the budget's delta."""
         return self.budget.accountant.loss(units, self.budget.delta)
@@ -229,11 +276,6 @@ class Transaction:
 
 def _longer(one: Deadline | None, other: Deadline) -> bool:
     return isinstance(one, float) and isinstance(other, float) and one > other
-
-
-def _grouped(events: Sequence[Event]) -> list[dict[str, Any]]:
-    counts = Counter(events)
-    return [{**event.as_dict(), "times": times} for event, times in counts.items()]
 
 
 def digest(arrays: Sequence[NDArray[np.int64]]) -> str:

@@ -150,22 +150,22 @@ def _rows(release: mq.Release, out: Console) -> None:
 
 
 def _session(curator: mq.Curator, people: pa.Table, out: Console) -> None:
-    before = curator.ledger.spent()
-    for finer in AHEAD:
-        with suppress(mq.BudgetExceeded):  # a small table affords less
-            mq.online(curator, alpha=ALPHA / finer, warm_start=2)
-            break
-    ahead = curator.ledger.spent()
-    session = mq.online(curator, alpha=ALPHA)
-    truth, used, paid, worst = _Truth(people), Counter[str](), 0, 0.0
-    asked = stream(ASKED, np.random.default_rng())
-    for condition in track(asked, "asking", console=out, transient=True, disable=not out.is_terminal):
-        given = session.ask(condition)
-        used[given.source] += 1
-        paid += given.cost.units > 0
-        worst = max(worst, abs(given.value - truth.of(condition)))
+    with curator.account("bought ahead") as ahead:
+        for finer in AHEAD:
+            with suppress(mq.BudgetExceeded):  # a small table affords less
+                mq.online(curator, alpha=ALPHA / finer, warm_start=2)
+                break
+    with curator.account("answers") as answers:
+        session = mq.online(curator, alpha=ALPHA)
+        truth, used, paid, worst = _Truth(people), Counter[str](), 0, 0.0
+        asked = stream(ASKED, np.random.default_rng())
+        for condition in track(asked, "asking", console=out, transient=True, disable=not out.is_terminal):
+            given = session.ask(condition)
+            used[given.source] += 1
+            paid += given.cost.units > 0
+            worst = max(worst, abs(given.value - truth.of(condition)))
     bars(out, [(SOURCES[name], used[name], f"{used[name]:,}") for name in SOURCES if used[name]])
-    first, later = ((ahead - before) / UNITS_PER_ONE, (curator.ledger.spent() - ahead) / UNITS_PER_ONE)
+    first, later = (account.charged_units / UNITS_PER_ONE for account in (ahead, answers))
     out.print(
         f"All pairs of columns were bought ahead (rho {first:.2g}). Of {len(asked):,} answers {paid} were paid for "
         f"(rho {later:.2g}); the worst is off by {worst:.2%} of the rows, {ALPHA:.0%} were promised. "

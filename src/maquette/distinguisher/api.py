@@ -33,5 +33,6 @@ class Distinguisher(Protocol):
         *,
         epsilon: float | None = None,
         rho: float | None = None,
+        units: int | None = None,
     ) -> Pointed:
         """Point at a cell of `tables` where the public `answers` (in counts) are wrong."""

@@ -33,9 +33,10 @@ class WorstCell:
         *,
         epsilon: float | None = None,
         rho: float | None = None,
+        units: int | None = None,
     ) -> Pointed:
         """Point at a cell of `tables` where the public `answers` (in counts) are wrong."""
         worst = curator.select_worst(
-            tables, answers, epsilon=epsilon, rho=rho, mechanism=self.mechanism, signed=self.signed
+            tables, answers, epsilon=epsilon, rho=rho, units=units, mechanism=self.mechanism, signed=self.signed
         )
         return Pointed(tables[worst.index].query(worst.cell or ()), worst.sign, worst.cost)

@@ -4,7 +4,7 @@ from .evidence import Estimate as Estimate, Evidence as Evidence, NoEvidence as 
 from .graphical_fit import STAGES as STAGES, Counted as Counted, Estimated as Estimated, estimates as estimates
 from .merged import MergedEvidence as MergedEvidence, MergedModel as MergedModel, Merging as Merging
 from .residuals import Columns as Columns, Residuals as Residuals, forward as forward, subsets as subsets
-from .shares import Allocation as Allocation, price as price, tables_of as tables_of, units_for as units_for
+from .shares import Allocation as Allocation, tables_of as tables_of, units_for as units_for
 from .sums import estimate_sum as estimate_sum
 from .tables import Tables as Tables
 from .trace import MEAN as MEAN, Step as Step, step_of as step_of

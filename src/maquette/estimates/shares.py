@@ -1,20 +1,17 @@
-"""How to split a budget: among residuals before anything is measured, and as prices for the doors."""
+"""How to split a budget: what a release may spend, and how much of it each residual gets."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from fractions import Fraction
 from functools import cache
-from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maquette.curator import Curator
-from maquette.errors import BudgetExceeded
+from maquette.errors import BudgetError, BudgetExceeded
 from maquette.estimates.residuals import Columns, subsets
-from maquette.privacy import UNITS_PER_ONE
 from maquette.query import Marginal, orthonormal
 from maquette.schema import Schema
 
@@ -23,43 +20,24 @@ REWEIGHTINGS = 8
 Array = NDArray[np.float64]
 
 
-class Price(TypedDict, total=False):
-    """What a door may spend, as its keyword."""
-
-    epsilon: float
-    rho: float
-
-
-def price(curator: Curator, units: float) -> Price:
-    """So many ledger units as the keyword a door takes, never more of them."""
-    amount = units / UNITS_PER_ONE
-    while Fraction(repr(amount)) * UNITS_PER_ONE > units:  # a float may round up what a door reads as a decimal
-        amount = math.nextafter(amount, 0.0)
-    match curator.budget.accountant.currency:
-        case "pure":
-            return {"epsilon": amount}
-        case "gdp":
-            return {"rho": amount / 2}
-        case _:
-            return {"rho": amount}
-
-
-def units_for(curator: Curator, epsilon: float | None, rho: float | None) -> int:
+def units_for(curator: Curator, epsilon: float | None, rho: float | None, units: int | None = None) -> int:
     """The ledger units a release may spend: what was asked for, or all that remains; more is refused, uncharged."""
     accountant, delta = curator.budget.accountant, curator.budget.delta
     left = curator.budget.limit - curator.ledger.spent()
-    if epsilon is None and rho is None:
+    if epsilon is None and rho is None and units is None:
         return left
-    units = accountant.share(epsilon=epsilon, rho=rho, delta=delta)
-    if units > left:
-        asked, remaining = accountant.loss(units, delta), accountant.loss(left, delta)
+    if units is not None and not (epsilon is None and rho is None):
+        raise BudgetError(f"got epsilon={epsilon}, rho={rho} and units={units}", expected="one of the three, or none")
+    wanted = accountant.share(epsilon=epsilon, rho=rho, delta=delta) if units is None else units
+    if wanted > left:
+        asked, remaining = accountant.loss(wanted, delta), accountant.loss(left, delta)
         raise BudgetExceeded(
             f"this release asks for {asked} but only {remaining} remains",
             advice="Nothing was charged. Ask for less, or leave epsilon and rho out to spend what remains",
             requested=asked.epsilon,
             remaining=remaining.epsilon,
         )
-    return units
+    return wanted
 
 
 class Allocation:

@@ -1,4 +1,4 @@
-from .artifact import Certificate as Certificate, Release as Release, unit_of as unit_of
+from .artifact import Certificate as Certificate, Release as Release
 from .classes.coefficients import coefficients as coefficients
 from .classes.cuts import RULES as RULES, CutRule as CutRule, cut_construction as cut_construction
 from .classes.distances import distance_construction as distance_construction

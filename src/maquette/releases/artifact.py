@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.answers import NOISE_ONLY, Answer, Answered, assemble
-from maquette.curator import Curator
+from maquette.curator import Curator, ScopedAccount
 from maquette.estimates import DenseModel, Evidence, Step, estimate_sum
 from maquette.hypothesis import MultiplicativeWeights
 from maquette.privacy import ACCOUNTANTS, Loss, check_confidence
+from maquette.privacy.ledger import Description
 from maquette.query import Expression, LinearQuery, Marginal, Statement, question
 from maquette.schema import Schema
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Values = NDArray[np.float64]
-CUSTODIAN = "custodian"  # on whose account releases are charged
 
 
 class Model(Protocol):
@@ -70,6 +70,11 @@ class Certificate:
         return self.relation if self.unit is None else f"{self.relation}, by {self.unit}"
 
     @property
+    def described(self) -> tuple[Description, ...]:
+        """What each of the charges was for."""
+        return tuple(map(Description.of, self.charges))
+
+    @property
     def cost(self) -> Loss:
         """The price as a loss."""
         return Loss(epsilon=self.epsilon, delta=self.delta, rho=self.rho, units=self.units, currency=self.currency)
@@ -82,50 +87,27 @@ class Certificate:
         return ACCOUNTANTS[self.currency.partition(" ")[0]].loss(self.ledger_units, self.delta)
 
 
-def certified(curator: Curator, method: str, units: int, *, accuracy: str | None = None) -> Certificate:
-    """The certificate of a release that has just spent so many units; `accuracy` states a theorem, where one holds."""
-    cost = curator.budget.accountant.loss(units, curator.budget.delta)
+def certified(curator: Curator, method: str, account: ScopedAccount, *, accuracy: str | None = None) -> Certificate:
+    """The certificate of a release made within `account`; `accuracy` states a theorem, where one holds.
+
+    It counts and lists everything that the release relied on, recorded answers too, and nothing that others asked.
+    """
+    cost = account.loss
     return Certificate(
         epsilon=cost.epsilon,
         delta=cost.delta,
         rho=cost.rho,
         currency=cost.currency,
-        units=units,
+        units=cost.units,
         relation=str(curator.relation),
         method=method if curator.private else f"{method}, with injected noise: NOT PRIVATE",
         schema=curator.schema.digest,
-        charges=_own(curator, units),
+        charges=tuple(entry.description for entry in account.entries),
         version=version("maquette"),
         accuracy=accuracy,
-        unit=unit_of(curator),
+        unit=curator.ledger.terms.unit,
         ledger_units=curator.ledger.spent(),
     )
-
-
-def _own(curator: Curator, units: int) -> tuple[str, ...]:
-    """The charges of a release that has just spent so many units: this thread's last ones that add up to them.
-
-    What others asked is theirs to tell, also where they gave no name and count as the custodian. Where nothing adds up,
-    as when an analyst was charged meanwhile and `units` counts that too, none is listed rather than one that is not the
-    release's.
-    """
-    own = curator.charged_here
-    found: list[str] = []
-    left = units
-    made = [each for each in curator.ledger.charges() if each.id in own and each.analyst == CUSTODIAN]
-    for charge in reversed(made):
-        if left <= 0:
-            break
-        found.append(charge.description)
-        left -= charge.units
-    return tuple(reversed(found)) if left == 0 else ()
-
-
-def unit_of(curator: Curator) -> str | None:
-    """The column that names the units this curator protects, as its ledger's terms have it; None for rows."""
-    terms = curator.ledger.terms.relation.partition(", unit=")[2]  # the name may hold commas, the number cannot
-    name = terms.rpartition(", max_contributions=")[0]
-    return None if name == "row" else name
 
 
 class Release:

@@ -9,7 +9,7 @@ from typing import Any
 
 from maquette.curator import Curator
 from maquette.errors import QueryError
-from maquette.estimates import MAX_CELLS, Allocation, price, tables_of, units_for
+from maquette.estimates import MAX_CELLS, Allocation, tables_of, units_for
 from maquette.privacy import UNITS_PER_ONE
 from maquette.query import Workload, residual
 from maquette.releases.artifact import Release, certified
@@ -70,13 +70,14 @@ def release(
     if workload.schema != curator.schema:
         raise QueryError("the workload was built for another schema", advice="build it from curator.schema")
     _check(method, settings)
-    before, units = curator.ledger.spent(), units_for(curator, epsilon, rho)
-    if method != "auto":
-        return METHODS[method](curator, workload, **price(curator, units), **settings)
-    method, units = _choose(curator, workload, units)
-    fitting = {name: value for name, value in settings.items() if name in _settings(method)}
-    made = METHODS[method](curator, workload, **price(curator, units), **fitting)
-    made.certificate = certified(curator, method, curator.ledger.spent() - before)
+    with curator.account("release") as account:
+        units = units_for(curator, epsilon, rho)
+        if method != "auto":
+            return METHODS[method](curator, workload, epsilon=epsilon, rho=rho, **settings)
+        method, units = _choose(curator, workload, units)
+        fitting = {name: value for name, value in settings.items() if name in _settings(method)}
+        made = METHODS[method](curator, workload, units=units, **fitting)
+    made.certificate = certified(curator, method, account)
     return made
 
 
@@ -95,7 +96,7 @@ def _check(method: str, settings: dict[str, Any]) -> None:
 def _settings(method: str) -> list[str]:
     """The keywords of a method beside its price."""
     names = inspect.signature(METHODS[method]).parameters
-    return [name for name in names if name not in ("curator", "workload", "epsilon", "rho")]
+    return [name for name in names if name not in ("curator", "workload", "epsilon", "rho", "units")]
 
 
 def _choose(curator: Curator, workload: Workload, units: int) -> tuple[str, int]:
@@ -110,9 +111,9 @@ def _choose(curator: Curator, workload: Workload, units: int) -> tuple[str, int]
     allocation = Allocation(curator.schema, tables_of(curator.schema, list(workload.marginals)), linear=pure)
     contrasts = residual(curator.schema, next(iter(part for part in allocation.sets if part), ()))
     moves = curator.relation.l1(contrasts) / contrasts.gains[1]
-    before = curator.ledger.spent()
-    rows = max(1.0, curator.count_rows(**price(curator, ROWS * units)))
-    units -= curator.ledger.spent() - before
+    with curator.account("number of rows") as account:
+        rows = max(1.0, curator.count_rows(units=int(ROWS * units)))
+    units -= account.units
     amount = units / UNITS_PER_ONE
     error = allocation.expected_error(curator.budget.accountant.currency, amount, rows / moves)
     # Contrasts move more in L1 than whole tables do, so under a pure budget plain tables may have less noise.

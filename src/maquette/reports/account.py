@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from maquette.errors import DataError
-from maquette.privacy import ACCOUNTANTS, Accountant, from_dict
+from maquette.privacy import ACCOUNTANTS, Accountant
+from maquette.privacy.ledger import Description
 
 MOST = 40  # lines of a waterfall
 FEWER = 20  # lines where charges must be added up, and so have no names worth reading
@@ -47,31 +46,24 @@ def accountant_of(currency: str) -> Accountant:
     return ACCOUNTANTS[name]
 
 
-def priced(descriptions: Sequence[str], currency: str) -> list[Line]:
+def priced(charges: Sequence[Description], currency: str) -> list[Line]:
     """Every charge with its price, computed again from the events it describes."""
     accountant = accountant_of(currency)
-    return [_line(json.loads(description), accountant) for description in descriptions]
+    return [
+        Line(words(charge), sum(times * accountant.units(event) for event, times in charge.events))
+        for charge in charges
+    ]
 
 
-def _line(description: dict[str, Any], accountant: Accountant) -> Line:
-    units = 0
-    for event in description.get("events", []):
-        body = dict(event)
-        times = int(body.pop("times", 1))
-        units += times * accountant.units(from_dict(body))
-    return Line(words(description), units)
-
-
-def words(description: dict[str, Any]) -> str:
+def words(charge: Description) -> str:
     """A charge in a few words: its door and the columns it read."""
-    door = str(description.get("door", "?"))
-    columns = description.get("columns", [])
-    named = "; ".join(" x ".join(map(str, each)) or "number of rows" for each in columns[:2])
+    columns = charge.columns
+    named = "; ".join(" x ".join(each) or "number of rows" for each in columns[:2])
     if len(columns) > 2:  # the number first: a chart cuts off what follows
         named = f"{len(columns):,} tables ({named}, ...)"
-    count = len(description.get("questions", []))
+    count = len(charge.questions)
     among = f" among {count:,} tables" if not columns and count > 1 else ""
-    return f"{DOORS.get(door, door)} {named}{among}".rstrip()
+    return f"{DOORS.get(charge.door, charge.door)} {named}{among}".rstrip()
 
 
 def marked(lines: Sequence[Line], units: int) -> list[Line]:

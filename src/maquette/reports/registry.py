@@ -8,10 +8,9 @@ July 2026; every word in them is the caller's or comes from the certificate.
 
 from __future__ import annotations
 
-import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import date
 from typing import Any
 
@@ -19,6 +18,8 @@ import yaml
 
 from maquette.errors import QueryError
 from maquette.estimates import Tables
+from maquette.privacy import Composed, Event
+from maquette.privacy.ledger import Description
 from maquette.reports.risk import number, odds_factor, percent, told, true_positive_rate
 from maquette.reports.subject import Subject, subject_of
 
@@ -229,12 +230,12 @@ def _mechanisms(subject: Subject) -> str:
 
 def accesses(subject: Subject) -> list[str]:
     """The kinds of private mechanism that its charges name."""
-    events = [event for charge in subject.charges for event in json.loads(charge).get("events", [])]
-    kinds = [kind for event in events for kind in _kinds(event)]
+    described = map(Description.of, subject.charges)
+    kinds = [kind for charge in described for event, _ in charge.events for kind in _kinds(event)]
     return [KINDS.get(kind, kind) for kind in dict.fromkeys(kinds)]
 
 
-def _kinds(event: Mapping[str, Any]) -> list[str]:
-    if event["kind"] == "composed":
-        return [kind for part in event["events"] for kind in _kinds(part)]
-    return [str(event["kind"])]
+def _kinds(event: Event) -> list[str]:
+    if isinstance(event, Composed):
+        return [kind for part in event.events for kind in _kinds(part)]
+    return [str(event.as_dict()["kind"])]

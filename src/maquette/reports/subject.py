@@ -14,7 +14,7 @@ from maquette.errors import QueryError
 from maquette.estimates import MergedEvidence, NoEvidence, Step
 from maquette.privacy import Loss
 from maquette.query import LinearQuery
-from maquette.releases import Release, unit_of
+from maquette.releases import Release
 from maquette.reports.account import Line, accountant_of, apart, marked, priced
 from maquette.schema import Schema
 from maquette.session import Asking, Session
@@ -99,7 +99,7 @@ def protected(relation: str, column: str | None) -> tuple[str, str]:
 
 def _release(release: Release, confidence: float) -> Subject:
     certificate = release.certificate
-    lines = priced(certificate.charges, certificate.currency)
+    lines = priced(certificate.described, certificate.currency)
     if certificate.ledger_units is None:  # of version 0.1, which listed the whole ledger
         lines = marked(lines, certificate.units)
     else:
@@ -147,8 +147,8 @@ def _merged(release: Release) -> dict[str, NDArray[np.int64]]:
 def _session(session: Session) -> Subject:
     curator, budget = session.curator, session.curator.budget
     charges = [charge for charge in curator.ledger.charges() if session.owns(charge)]
-    lines = priced([charge.description for charge in charges], budget.accountant.currency)
-    column = unit_of(curator)
+    lines = priced([charge.described for charge in charges], budget.accountant.currency)
+    column = curator.ledger.terms.unit
     kind, unit = protected(str(curator.relation), column)
 
     def look(factors: Factors) -> Seen:

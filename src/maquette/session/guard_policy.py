@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 
 from maquette.curator import Curator, Guard
 from maquette.errors import BudgetExceeded, DeadlineMissed, GuardSealed, RequestBusy, RequestLost
-from maquette.estimates import price
 from maquette.privacy import Pure
 from maquette.session.model import Model
 from maquette.session.precision.width import GUARDED, Widths
@@ -105,7 +104,7 @@ class GuardPolicy:
                 hits=1,
                 numeric=False,
                 request=f"{self._record.name}:guard:{self._number}",
-                **price(self._curator, units),
+                units=units,
             )
         except BudgetExceeded:
             self._record.guards -= 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,8 +13,8 @@ from numpy.typing import NDArray
 
 from maquette.curator import Curator, Measurement
 from maquette.errors import BudgetExceeded, LedgerCorrupted
-from maquette.estimates import Columns, price, spread
-from maquette.privacy import MAX_UNITS, DiscreteGaussian, Loss
+from maquette.estimates import Columns, spread
+from maquette.privacy import MAX_UNITS, DiscreteGaussian, Loss, recorded_price
 from maquette.privacy.ledger import Charge
 from maquette.query import Contrasts
 from maquette.session.precision.view import Component
@@ -136,9 +135,9 @@ class Record:
         """This session's charges through some doors, oldest first, with their notes."""
         for charge in self.curator.ledger.charges():
             if charge.id.startswith(f"{self.name}:"):
-                described = json.loads(charge.description)
-                if described["door"] in doors:
-                    yield charge, described.get("note")
+                described = charge.described
+                if described.door in doors:
+                    yield charge, described.note
 
     def charge(self, order: Order, *, analyst: str) -> Loss:
         """Measure what was ordered, as one charge."""
@@ -225,7 +224,7 @@ class Record:
                 *(goal.marginal for goal in directs),
                 *(contrast for _, components in rented for _, contrast, _ in components),
             ],
-            **price(self.curator, sum(note["units"])),
+            **recorded_price(self.curator.budget, sum(note["units"])),
             shares=note["units"],
             request=request,
             analyst=analyst,

@@ -7,6 +7,7 @@ from .api import (
     Terms as Terms,
     Ticket as Ticket,
 )
+from .description import Description as Description
 from .inspection import Account as Account, inspect as inspect
 from .recovery import Recovery as Recovery, recover as recover
 from .sqlite import SqliteLedger as SqliteLedger

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from maquette.errors import BudgetError
+from maquette.privacy.ledger.description import Description
 from maquette.privacy.units import MAX_UNITS, UNITS_PER_ONE
+
+if TYPE_CHECKING:
+    from maquette.privacy.relation import Kind
 
 State = Literal["reserved", "answered", "lost"]
 
@@ -32,17 +36,51 @@ class Terms:
     """What a ledger is bound to when it is created; every later opening must bring the same terms.
 
     `table` is a hex digest of the data. A plain digest of a small table could be guessed, so it is kept out of `repr`,
-    and a ledger stores it, and shows it in its own `terms`, only under its key.
+    and a ledger stores it, and shows it in its own `terms`, only under its key. `unit` is the column that names the
+    protected units, None where every row is one; a unit has at most `max_contributions` rows.
     """
 
     table: str = field(repr=False)
     schema: str
-    relation: str
+    relation: Kind
+    unit: str | None = None
+    max_contributions: int = 1
     currency: str
     limit: int
 
     def __post_init__(self) -> None:
         check_units("limit", self.limit)
+
+    @property
+    def protects(self) -> str:
+        """The relation with its unit, as ledgers store it."""
+        return protection_text(self.relation, self.unit, self.max_contributions)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The terms as a ledger stores them."""
+        return {
+            "table": self.table,
+            "schema": self.schema,
+            "relation": self.protects,
+            "currency": self.currency,
+            "limit": self.limit,
+        }
+
+
+def protection_text(relation: str, unit: str | None, max_contributions: int) -> str:
+    """Relation, unit and its rows as one text: what the chain of a ledger signs, in the words of version 0.1."""
+    return f"{relation}, unit={unit or 'row'}, max_contributions={max_contributions}"
+
+
+def read_protection(text: str) -> tuple[str, str | None, int]:
+    """What `protection_text` wrote: the relation, the unit and its rows.
+
+    A column that is named "row" is stored as rows are, and read as None.
+    """
+    relation, _, rest = text.partition(", unit=")
+    unit, _, rows = rest.rpartition(", max_contributions=")  # the name may hold commas, the number cannot
+    return relation, None if unit in ("", "row") else unit, int(rows) if rows.isdecimal() else 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +128,10 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Charge:
-    """One line of the account: what was charged, to whom, and what became of it."""
+    """One line of the account: what was charged, to whom, and what became of it.
+
+    `description` is stored JSON text, and `described` what it says.
+    """
 
     seq: int
     id: str
@@ -99,6 +140,11 @@ class Charge:
     units: int
     state: State
     description: str
+
+    @property
+    def described(self) -> Description:
+        """What was charged for."""
+        return Description.of(self.description)
 
 
 class Ledger(Protocol):

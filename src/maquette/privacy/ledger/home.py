@@ -8,7 +8,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -235,7 +235,7 @@ def keyed(terms: Terms, chain: Chain) -> Terms:
 
 
 def _bound(terms: Terms, chain: Chain) -> dict[str, Any]:
-    return {"format": FORMAT, **asdict(keyed(terms, chain))}
+    return {"format": FORMAT, **keyed(terms, chain).facts}
 
 
 def _compare(replay: Replay, bound: dict[str, Any]) -> None:

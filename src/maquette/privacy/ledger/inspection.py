@@ -10,7 +10,7 @@ from pathlib import Path
 
 from maquette.errors import LedgerError
 from maquette.privacy.ledger import store
-from maquette.privacy.ledger.api import Charge, Receipt
+from maquette.privacy.ledger.api import Charge, Receipt, protection_text, read_protection
 from maquette.privacy.ledger.chain import Chain
 from maquette.privacy.ledger.replay import Replay
 from maquette.privacy.ledger.witnesses import Witnesses
@@ -18,15 +18,25 @@ from maquette.privacy.ledger.witnesses import Witnesses
 
 @dataclass(frozen=True, kw_only=True)
 class Account:
-    """What a verified ledger says: its terms, its sums in units, and every charge, oldest first."""
+    """What a verified ledger says: its terms, its sums in units, and every charge, oldest first.
+
+    `unit` and `max_contributions` are those of the ledger's `Terms`.
+    """
 
     schema: str
     relation: str
+    unit: str | None
+    max_contributions: int
     currency: str
     limit: int
     spent: int
     charges: tuple[Charge, ...]
     receipt: Receipt
+
+    @property
+    def protects(self) -> str:
+        """The relation with its unit, as the ledger stores it."""
+        return protection_text(self.relation, self.unit, self.max_contributions)
 
     @property
     def by_analyst(self) -> dict[str, int]:
@@ -70,9 +80,12 @@ def _account(connection: sqlite3.Connection, replay: Replay) -> Account:
         state = store.state(seq, replay.requests[id][1], replay.boot)
         charges.append(Charge(seq, id, analyst, digest, units, state, description.decode()))
     limit, spent = replay.budgets[store.TABLE_SCOPE]
+    relation, unit, rows = read_protection(replay.terms["relation"])
     return Account(
         schema=replay.terms["schema"],
-        relation=replay.terms["relation"],
+        relation=relation,
+        unit=unit,
+        max_contributions=rows,
         currency=replay.terms["currency"],
         limit=limit,
         spent=spent,

@@ -14,6 +14,7 @@ from maquette.errors import LedgerCorrupted, LedgerError
 from maquette.privacy.ledger import store
 from maquette.privacy.ledger.api import Receipt
 from maquette.privacy.ledger.chain import Chain
+from maquette.privacy.ledger.description import Description
 from maquette.privacy.ledger.replay import FORMAT, Replay, verify
 
 if TYPE_CHECKING:
@@ -146,9 +147,9 @@ def _unknown(replay: Replay, known: Mark, foreign: Receipt | None) -> bool:
 def _covered(connection: sqlite3.Connection, known: Mark, foreign: Receipt | None) -> bool:
     """Whether a recovery, perhaps cut off before it replaced the head file, has charged what these remember."""
     query = "SELECT content FROM event WHERE kind = 'charge' AND json_extract(facts, '$[1]') = ?"
-    described = [json.loads(content) for (content,) in connection.execute(query, (ANALYST,))]
+    described = [Description.of(content) for (content,) in connection.execute(query, (ANALYST,))]
     wanted = {place.head for place in (known, foreign) if place}
-    return any(each["door"] == "recover" and wanted <= set(each["covers"]) for each in described)
+    return any(each.door == "recover" and wanted <= set(each.facts["covers"]) for each in described)
 
 
 def _charge(connection: sqlite3.Connection, chain: Chain, replay: Replay, units: int, covers: list[str]) -> None:

@@ -98,7 +98,7 @@ class SqliteLedger:
         spent = self.spent()
         facts = {
             "kept in": "memory" if self._path is None else str(self._path),
-            "protects": self.terms.relation,
+            "protects": self.terms.protects,
             "accounting": self.terms.currency,
             "spent": f"{spent / UNITS_PER_ONE:.4g} of {self.terms.limit / UNITS_PER_ONE:.4g}",
             "charges": f"{sum(1 for _ in self.charges()):,}",

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from maquette.curator import Curator
 from maquette.errors import QueryError
-from maquette.estimates import Estimate, price, spread, units_for
+from maquette.estimates import Estimate, spread, units_for
 from maquette.privacy import DiscreteGaussian
 from maquette.query import (
     Combinations,
@@ -219,23 +219,23 @@ def coefficients(
     takes longer. Privacy and accuracy: as the module says.
     """
     names, k, limit = _check_workload(curator, workload, degree)
-    units = units_for(curator, epsilon, rho)
-    before, count_variance = curator.ledger.spent(), 0.0
-    if curator.relation.rows_are_public:
-        rows = curator.count_rows()
-    else:
-        counted = curator.measure(Marginal(curator.schema), **price(curator, ROWS_SHARE * units))
-        rows, count_variance = float(counted.values), spread(counted) ** 2
-        units -= counted.cost.units
-    shares = _allocate(curator, names, k, limit=limit, units=units, rows=max(1.0, rows))
-    questions = [Parities(curator.schema, names, level) for level in range(1, len(shares) + 1)]
-    measured = curator.measure_many(questions, shares=shares, **price(curator, units))
+    with curator.account("coefficients") as account:
+        units = units_for(curator, epsilon, rho)
+        count_variance = 0.0
+        if curator.relation.rows_are_public:
+            rows = curator.count_rows()
+        else:
+            counted = curator.measure(Marginal(curator.schema), units=int(ROWS_SHARE * units))
+            rows, count_variance = float(counted.values), spread(counted) ** 2
+            units -= counted.cost.units
+        shares = _allocate(curator, names, k, limit=limit, units=units, rows=max(1.0, rows))
+        questions = [Parities(curator.schema, names, level) for level in range(1, len(shares) + 1)]
+        measured = curator.measure_many(questions, shares=shares, units=units)
     levels = (np.array([rows]), *(measurement.values for measurement in measured))
     variances = (count_variance, *(spread(measurement) ** 2 for measurement in measured))
     gaussian = isinstance(measured[0].event, DiscreteGaussian)
     model = ParityAnswers(curator.schema, names, k, levels, variances, gaussian)
-    spent = curator.ledger.spent() - before
-    certificate = certified(curator, "coefficients", spent, accuracy=_promise(model))
+    certificate = certified(curator, "coefficients", account, accuracy=_promise(model))
     return Release(curator.schema, model, model, certificate)
 
 

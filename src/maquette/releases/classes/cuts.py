@@ -16,7 +16,7 @@ import numpy as np
 from maquette.curator import Curator
 from maquette.distinguisher import DISTINGUISHERS
 from maquette.errors import QueryError
-from maquette.estimates import NoEvidence, check_dense, price, rule_out, units_for
+from maquette.estimates import NoEvidence, check_dense, rule_out, units_for
 from maquette.hypothesis import CutDecomposition, Hypothesis, MultiplicativeWeights, Perceptron
 from maquette.query import Cuts, LinearQuery, Marginal
 from maquette.releases.artifact import Release, certified
@@ -103,20 +103,20 @@ def cut_construction(
     _check(cuts, curator, hypothesis, calibration, rounds=rounds, replays=replays, beta=beta, rows=rows)
     rule = CutRule(curator.schema, hypothesis, norm, float(cuts.areas.max()))
     rule.start(1.0)  # refuses a norm that is none
-    before = curator.ledger.spent()
-    setting = _prepare(curator, cuts, rows, beta, units_for(curator, epsilon, rho))
-    loop = _Loop(curator, cuts, setting)
-    if calibration == "theory":
-        found = parameters(
-            curator, cast("type[Hypothesis]", rule), setting, distinguisher="exponential", constants="tight"
-        )
-        model = loop.until_close(rule.start(found.resolution), found)
-        promise = f"every listed cut within {found.alpha:.4g} of the edges with probability {1 - beta:.3g}"
-    else:
-        count = _rounds(curator, setting) if rounds is None else rounds
-        model, promise = loop.replayed(rule.practical(setting.rows), count, replays, progress), None
+    with curator.account("cut-construction") as account:
+        setting = _prepare(curator, cuts, rows, beta, units_for(curator, epsilon, rho))
+        loop = _Loop(curator, cuts, setting)
+        if calibration == "theory":
+            found = parameters(
+                curator, cast("type[Hypothesis]", rule), setting, distinguisher="exponential", constants="tight"
+            )
+            model = loop.until_close(rule.start(found.resolution), found)
+            promise = f"every listed cut within {found.alpha:.4g} of the edges with probability {1 - beta:.3g}"
+        else:
+            count = _rounds(curator, setting) if rounds is None else rounds
+            model, promise = loop.replayed(rule.practical(setting.rows), count, replays, progress), None
     method = f"cut-construction ({hypothesis}, {calibration})"
-    certificate = certified(curator, method, curator.ledger.spent() - before, accuracy=promise)
+    certificate = certified(curator, method, account, accuracy=promise)
     return Release(curator.schema, model, NoEvidence(setting.rows), certificate)
 
 
@@ -142,7 +142,7 @@ class _Loop:
     def replayed(self, model: Hypothesis, rounds: int, replays: int, progress: bool | None) -> Hypothesis:
         """A number of rounds, after each of which all that was measured is stepped towards again."""
         rule_out(model)
-        each = self._setting.units / (2 * rounds)
+        each = int(self._setting.units / (2 * rounds))
         seen: list[tuple[LinearQuery, float]] = []
         with Progress("rounds", rounds, progress) as shown:
             try:
@@ -157,11 +157,11 @@ class _Loop:
                 pass  # what has been paid for is released
         return model
 
-    def _round(self, model: Hypothesis, select: float, measure: float) -> tuple[LinearQuery, float]:
+    def _round(self, model: Hypothesis, select: int, measure: int) -> tuple[LinearQuery, float]:
         answers: list[np.ndarray] = list(self._cuts.answers(model) * self._setting.rows)
-        cost = price(self._curator, select)
-        query = DISTINGUISHERS["exponential"].point(self._curator, self._setting.tables, answers, **cost).query
-        measured = self._curator.measure(query, **price(self._curator, measure))
+        tables = self._setting.tables
+        query = DISTINGUISHERS["exponential"].point(self._curator, tables, answers, units=select).query
+        measured = self._curator.measure(query, units=measure)
         return query, float(measured.values) / self._setting.rows
 
 
@@ -206,7 +206,7 @@ def _prepare(curator: Curator, cuts: Cuts, rows: int | None, beta: float, units:
     if rows is None and curator.relation.rows_are_public:
         size = curator.count_rows()
     elif rows is None:
-        counted = curator.measure(Marginal(curator.schema), **price(curator, ROWS * units))
+        counted = curator.measure(Marginal(curator.schema), units=int(ROWS * units))
         size, slack = max(1.0, float(counted.values)), counted.half_width(1 - ROWS_DOUBT * beta)
         left, beta = units - counted.cost.units, (1 - ROWS_DOUBT) * beta
     slack += size / max(table.grid for table in tables) if cuts.weighted else 0.0  # weights are rounded at the wall

@@ -10,7 +10,7 @@ import numpy as np
 from maquette.curator import Curator
 from maquette.distinguisher import DISTINGUISHERS
 from maquette.errors import QueryError
-from maquette.estimates import NoEvidence, price, units_for
+from maquette.estimates import NoEvidence, units_for
 from maquette.hypothesis import Hypothesis, Separable
 from maquette.query import Distances, Marginal
 from maquette.releases.artifact import Release, certified
@@ -53,21 +53,21 @@ def distance_construction(
     practical sizes the `histograms` of the columns answer far better. Mechanisms §4.8, §5.1.
     """
     _check(curator, sites, beta, rows)
-    before = curator.ledger.spent()
-    setting = _prepare(curator, sites, rows, beta, units_for(curator, epsilon, rho))
-    rule = cast("type[Hypothesis]", _Rule(sites))
-    found = parameters(curator, rule, setting, distinguisher="exponential", constants="tight")
-    model = Separable(curator.schema, alpha=found.resolution, shares=sites.box.shares)
-    for _ in range(found.rounds):
-        answers = [np.array(model.answer(query) * setting.rows) for query in sites]
-        cost = price(curator, found.select_units)
-        query = DISTINGUISHERS["exponential"].point(curator, setting.tables, answers, **cost).query
-        value = float(curator.measure(query, **price(curator, found.measure_units)).values) / setting.rows
-        if abs(value - model.answer(query)) < found.threshold:
-            break
-        model.update(query, value)
+    with curator.account("distance-construction") as account:
+        setting = _prepare(curator, sites, rows, beta, units_for(curator, epsilon, rho))
+        rule = cast("type[Hypothesis]", _Rule(sites))
+        found = parameters(curator, rule, setting, distinguisher="exponential", constants="tight")
+        model = Separable(curator.schema, alpha=found.resolution, shares=sites.box.shares)
+        for _ in range(found.rounds):
+            answers = [np.array(model.answer(query) * setting.rows) for query in sites]
+            cost = found.select_units
+            query = DISTINGUISHERS["exponential"].point(curator, setting.tables, answers, units=cost).query
+            value = float(curator.measure(query, units=found.measure_units).values) / setting.rows
+            if abs(value - model.answer(query)) < found.threshold:
+                break
+            model.update(query, value)
     promise = f"every listed distance within {found.alpha:.4g} of the diameter with probability {1 - beta:.3g}"
-    certificate = certified(curator, "distance-construction", curator.ledger.spent() - before, accuracy=promise)
+    certificate = certified(curator, "distance-construction", account, accuracy=promise)
     columns = {name: model.marginal([name]) for name in sites.box.columns}
     return Release(curator.schema, independent(curator.schema, columns), NoEvidence(setting.rows), certificate)
 
@@ -93,7 +93,7 @@ def _prepare(curator: Curator, sites: Distances, rows: int | None, beta: float, 
     if rows is None and curator.relation.rows_are_public:
         size = curator.count_rows()
     elif rows is None:
-        counted = curator.measure(Marginal(curator.schema), **price(curator, ROWS * units))
+        counted = curator.measure(Marginal(curator.schema), units=int(ROWS * units))
         size, slack = max(1.0, float(counted.values)), counted.half_width(1 - ROWS_DOUBT * beta)
         left, beta = units - counted.cost.units, (1 - ROWS_DOUBT) * beta
     moves = curator.relation.max_contributions

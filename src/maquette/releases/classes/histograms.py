@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from maquette.curator import Curator
 from maquette.errors import QueryError
-from maquette.estimates import Residuals, price, units_for
+from maquette.estimates import Residuals, units_for
 from maquette.hypothesis import GraphicalModel, on_simplex
 from maquette.query import LinearQuery, Marginal, Workload
 from maquette.releases.artifact import Release, certified
@@ -34,12 +34,13 @@ def histograms(
     power = 1 / 3 if curator.budget.accountant.currency == "pure" else 1 / 2  # makes the variance of a sum least
     questions = [Marginal(schema, [name]) for name in spreads]
     shares = [spread**power for spread in spreads.values()]
-    measured = curator.measure_many(questions, **price(curator, units_for(curator, epsilon, rho)), shares=shares)
+    with curator.account("histograms") as account:
+        measured = curator.measure_many(questions, units=units_for(curator, epsilon, rho), shares=shares)
     residuals = Residuals(schema)
     for measurement in measured:
         residuals.add(measurement)
     found = {name: on_simplex(residuals.marginal((name,))[0] / residuals.rows) for name in spreads}
-    certificate = certified(curator, "histograms", curator.cost_of(measured).units)
+    certificate = certified(curator, "histograms", account)
     return Release(schema, independent(schema, found), residuals, certificate)
 
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from maquette.answers import Answer
 from maquette.curator import Curator, Measurement
 from maquette.errors import QueryError
-from maquette.estimates import Estimate, price, spread, units_for
-from maquette.privacy import DiscreteGaussian, Loss, check_confidence
+from maquette.estimates import Estimate, spread, units_for
+from maquette.privacy import DiscreteGaussian, Loss, check_confidence, recorded_price
 from maquette.query import Keys, Lookup
 
 LookupMethod = Literal["auto", "each", "keys"]
@@ -60,7 +60,7 @@ def look_up(
         raise QueryError(
             "these look-ups have different key columns, so no table holds all keys", advice='use method="each"'
         )
-    paid = price(curator, units_for(curator, epsilon, rho))
+    paid = recorded_price(curator.budget, units_for(curator, epsilon, rho))
     if (_cheaper(curator, lookups) if method == "auto" else method) == "each":
         measured = curator.measure_many(lookups, **paid, request=request)
         cost = curator.cost_of(measured)

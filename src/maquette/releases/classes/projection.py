@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from maquette.curator import Curator
 from maquette.errors import QueryError
-from maquette.estimates import Residuals, price, units_for
+from maquette.estimates import Residuals, units_for
 from maquette.query import LinearQuery, Marginal, residual
 from maquette.releases.artifact import Release, certified
 from maquette.schema import Schema
@@ -119,9 +119,10 @@ def projection(
             expected="at least two different columns of two levels each",
             advice="List the columns to use",
         )
-    noisy, evidence, units = _measure(curator, names, units_for(curator, epsilon, rho))
+    with curator.account("projection") as account:
+        noisy, evidence = _measure(curator, names, units_for(curator, epsilon, rho))
     model = ParityModel(curator.schema, names, project_parities(noisy / evidence.rows))
-    return Release(curator.schema, model, evidence, certified(curator, "projection", units))
+    return Release(curator.schema, model, evidence, certified(curator, "projection", account))
 
 
 def project_parities(noisy: NDArray[np.floating[Any]]) -> Values:
@@ -202,14 +203,14 @@ class _Dual:
         return (kept + kept.T) / 2
 
 
-def _measure(curator: Curator, names: Sequence[str], units: int) -> tuple[Values, Residuals, int]:
-    """A noisy moment matrix in rows, the same as evidence with the row count, and the units spent on both."""
+def _measure(curator: Curator, names: Sequence[str], units: int) -> tuple[Values, Residuals]:
+    """A noisy moment matrix in rows, the same as evidence with the row count."""
     schema, public = curator.schema, curator.relation.rows_are_public
     sets = [*itertools.combinations(names, 1), *itertools.combinations(names, 2)]
     parities = [residual(schema, columns) for columns in sets]
     total = [] if public else [Marginal(schema)]
     shares = [ROWS_SHARE / (1 - ROWS_SHARE) * len(sets)] * len(total) + [1.0] * len(sets)
-    measured = curator.measure_many([*total, *parities], shares=shares, **price(curator, units))
+    measured = curator.measure_many([*total, *parities], shares=shares, units=units)
     evidence = Residuals(schema)
     for measurement in measured:
         evidence.add(measurement)
@@ -220,4 +221,4 @@ def _measure(curator: Curator, names: Sequence[str], units: int) -> tuple[Values
     # A residual counts the first level as +1, a parity the second.
     moments[upper] = [(-1) ** len(s) * m.values.item() for s, m in zip(sets, measured[len(total) :], strict=True)]
     moments.T[upper] = moments[upper]
-    return moments, evidence, curator.cost_of(measured).units
+    return moments, evidence

@@ -8,7 +8,6 @@ for most purposes, publish a release for a fixed public workload and let analyst
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 
 from maquette.curator import Curator, Guard
 from maquette.errors import QueryError
-from maquette.estimates import NoEvidence, price, units_for
+from maquette.estimates import NoEvidence, units_for
 from maquette.hypothesis import WeightedRecords
 from maquette.query import Expression, LinearQuery, Marginal, Workload, where
 from maquette.releases.artifact import Certificate, Release, certified
@@ -95,17 +94,18 @@ def analyst_private(
         )
     index = CellIndex(curator.schema, [Marginal(curator.schema, (), query) for query in family])
     lottery = curator.lottery(index.tables)
-    before, units = curator.ledger.spent(), units_for(curator, epsilon, rho)
-    funds = fund(curator, index, units, rows, beta)
-    eta = min(affordable(funds, rounds, draws), math.sqrt(2 * math.log(2 * len(family)) / rounds))
-    player = QueryPlayer(curator, lottery, funds, eta=eta, draws=draws)
-    universe = _Universe(curator, family)
-    totals, records = np.zeros(len(family)), []
-    for done in range(rounds):
-        moves = player.play(totals / done if done else None, None, cap=cap)
-        record = universe.respond(moves, strength)
-        totals += universe.answers(record)
-        records.append(record)
+    with curator.account("analyst-private") as account:
+        units = units_for(curator, epsilon, rho)
+        funds = fund(curator, index, units, rows, beta)
+        eta = min(affordable(funds, rounds, draws), math.sqrt(2 * math.log(2 * len(family)) / rounds))
+        player = QueryPlayer(curator, lottery, funds, eta=eta, draws=draws)
+        universe = _Universe(curator, family)
+        totals, records = np.zeros(len(family)), []
+        for done in range(rounds):
+            moves = player.play(totals / done if done else None, None, cap=cap)
+            record = universe.respond(moves, strength)
+            totals += universe.answers(record)
+            records.append(record)
     # 2 s / scale in every round, where scale = 2 LEVEL m / epsilon_t and epsilon_t = 2 eta (t - 1) m / n.
     level = draws * eta * rounds * (rounds - 1) / (LEVEL * funds.rows)
     spent = rounds * theory.analyst_round_epsilon(cap=cap, draws=draws, strength=strength) + level
@@ -121,9 +121,7 @@ def analyst_private(
         stretch=funds.stretch,
     )
     said = Discretion(analyst_epsilon=spent, cap=cap, alpha=alpha)
-    certificate = certified(
-        curator, "analyst-private", curator.ledger.spent() - before, accuracy=_statement(said, beta)
-    )
+    certificate = certified(curator, "analyst-private", account, accuracy=_statement(said, beta))
     model = WeightedRecords(curator.schema, np.stack(records), step="exact")
     return Release(curator.schema, model, NoEvidence(funds.rows), _discreet(certificate)), said
 
@@ -150,8 +148,7 @@ class Repair:
         if not 0 < threshold < 1:
             raise QueryError(f"threshold is {threshold}", expected="a fraction of rows between 0 and 1")
         self._release = release
-        cost = price(curator, units_for(curator, epsilon, rho))
-        self._guard: Guard = curator.guard(threshold * release.rows, hits=hits, **cost)
+        self._guard: Guard = curator.guard(threshold * release.rows, hits=hits, units=units_for(curator, epsilon, rho))
 
     def ask(self, question: LinearQuery | Expression | str) -> float:
         """The answer as a fraction of rows: the release's own, or a fresh noisy one where that is off."""
@@ -220,8 +217,4 @@ def _statement(said: Discretion, beta: float) -> str:
 
 def _discreet(certificate: Certificate) -> Certificate:
     """A certificate whose charges tell what was spent and nothing of what was asked."""
-    kept = []
-    for charge in certificate.charges:
-        facts = json.loads(charge)
-        kept.append(json.dumps({word: facts[word] for word in ("door", "events") if word in facts}, sort_keys=True))
-    return replace(certificate, charges=tuple(kept))
+    return replace(certificate, charges=tuple(described.discreet.text for described in certificate.described))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from maquette.curator import Curator
 from maquette.errors import QueryError
-from maquette.estimates import DenseModel, NoEvidence, check_dense, price, rule_out, units_for
+from maquette.estimates import DenseModel, NoEvidence, check_dense, rule_out, units_for
 from maquette.hypothesis import MultiplicativeWeights
 from maquette.privacy import Selection
 from maquette.query import LinearQuery, Workload
@@ -31,18 +31,18 @@ PASSES = 5  # over the measured queries of one structure
 class Base(Protocol):
     """A base sanitizer: a model that answers most of the given queries well, for so many ledger units."""
 
-    def __call__(self, curator: Curator, queries: Sequence[LinearQuery], rows: float, units: float) -> Model:
+    def __call__(self, curator: Curator, queries: Sequence[LinearQuery], rows: float, units: int) -> Model:
         """The model."""
 
 
-def synopsis(curator: Curator, queries: Sequence[LinearQuery], rows: float, units: float) -> Model:
+def synopsis(curator: Curator, queries: Sequence[LinearQuery], rows: float, units: int) -> Model:
     """The default base: every query measured once, and dense weights brought to agree with the measurements.
 
     Privacy: one `measure_many`. Accuracy: that of the noise on the given queries; on others, as far as weights that
     start at uniform generalise.
     """
     different = list(dict.fromkeys(queries))
-    measured = curator.measure_many(different, **price(curator, units))
+    measured = curator.measure_many(different, units=units)
     model = MultiplicativeWeights(curator.schema, step="exact", floor=0.5 / max(1.0, rows))
     rule_out(model)
     for _ in range(PASSES):
@@ -112,31 +112,32 @@ def boosted(
     if cap is not None and not 1 <= cap <= index.cells:
         raise QueryError(f"cap is {cap}", expected=f"1 to the number of queries, {index.cells:,}")
     coins = np.random.default_rng() if rng is None else rng
-    before, units = curator.ledger.spent(), units_for(curator, epsilon, rho)
-    funds = fund(curator, index, units, rows, beta)
-    lottery = curator.lottery(index.tables, between=(good * funds.rows, bad * funds.rows))
-    # The gain 2 (|error| - good) / (bad - good) - 1 moves 2 / (bad - good) times as fast as a fraction does, so rate a
-    # on gains is rate 2 a / (bad - good) on fractions.
-    pay = theory.affordable_eta(
-        draws=draws,
-        rounds=rounds,
-        rows=funds.rows / funds.moves,
-        amount=DRAWN * funds.amount * (1 - 1e-9),
-        pure=funds.pure,
-    )
-    eta = min(float(pay), 2 / (bad - good) * math.sqrt(2 * math.log(max(2, index.cells)) / rounds))
-    models: list[Model] = []
-    answers: list[Values] = []
-    for done in range(rounds):
-        if done == 0:
-            cells = coins.integers(index.cells, size=draws)
-        else:
-            each = Selection(theory.draw_epsilon(eta=eta, turn=done + 1, rows=funds.rows / funds.moves))
-            cost = price(curator, draws * curator.budget.accountant.units(each))
-            cells = lottery.draw(np.stack(answers) * funds.rows, draws=draws, cap=cap, **cost).cells
-        queries = [_query(index, int(cell)) for cell in cells]
-        models.append(base(curator, queries, funds.rows, (1 - DRAWN) * funds.units / rounds))
-        answers.append(_answers(index, models[-1]))
+    with curator.account("boosting") as account:
+        units = units_for(curator, epsilon, rho)
+        funds = fund(curator, index, units, rows, beta)
+        lottery = curator.lottery(index.tables, between=(good * funds.rows, bad * funds.rows))
+        # The gain 2 (|error| - good) / (bad - good) - 1 moves 2 / (bad - good) times as fast as a fraction does, so
+        # rate a on gains is rate 2 a / (bad - good) on fractions.
+        pay = theory.affordable_eta(
+            draws=draws,
+            rounds=rounds,
+            rows=funds.rows / funds.moves,
+            amount=DRAWN * funds.amount * (1 - 1e-9),
+            pure=funds.pure,
+        )
+        eta = min(float(pay), 2 / (bad - good) * math.sqrt(2 * math.log(max(2, index.cells)) / rounds))
+        models: list[Model] = []
+        answers: list[Values] = []
+        for done in range(rounds):
+            if done == 0:
+                cells = coins.integers(index.cells, size=draws)
+            else:
+                each = Selection(theory.draw_epsilon(eta=eta, turn=done + 1, rows=funds.rows / funds.moves))
+                cost = draws * curator.budget.accountant.units(each)
+                cells = lottery.draw(np.stack(answers) * funds.rows, draws=draws, cap=cap, units=cost).cells
+            queries = [_query(index, int(cell)) for cell in cells]
+            models.append(base(curator, queries, funds.rows, int((1 - DRAWN) * funds.units / rounds)))
+            answers.append(_answers(index, models[-1]))
     rate = eta * (bad - good) / 2
     needed = (math.log(max(2, index.cells)) / (rate * rounds) + rate / 2) / 2
     statement = None
@@ -146,7 +147,7 @@ def boosted(
             f"every cell within {off:.4g} of the rows with probability {1 - beta:.3g}, provided that every "
             f"structure is within {good:.4g} on {0.5 + needed:.3g} of its round's weights"
         )
-    certificate = certified(curator, "boosting", curator.ledger.spent() - before, accuracy=statement)
+    certificate = certified(curator, "boosting", account, accuracy=statement)
     return Release(curator.schema, MedianModel(models), NoEvidence(funds.rows), certificate)
 
 

@@ -76,6 +76,7 @@ def both_learn(
     progress: bool | None = None,
     epsilon: float | None = None,
     rho: float | None = None,
+    units: int | None = None,
 ) -> Release:
     """The average of a dense model's plays against privately drawn queries; for universes that can be listed.
 
@@ -97,29 +98,31 @@ def both_learn(
     index = index_for(curator, workload)
     lottery = curator.lottery(index.tables)
     coins = np.random.default_rng() if rng is None else rng
-    before, units = curator.ledger.spent(), units_for(curator, epsilon, rho)
-    funds = fund(curator, index, units, rows, beta)
-    chosen = _chosen(index, funds, calibration, rounds, draws)
-    queries = QueryPlayer(curator, lottery, funds, eta=chosen.eta, draws=chosen.draws)
-    data = DataPlayer(curator.schema, data_rate(index, chosen.rounds))
-    total, done = np.zeros(curator.schema.shape(curator.schema.names)), 0
-    with Progress("rounds", chosen.rounds, progress) as shown:
-        try:
-            while done < chosen.rounds:
-                clauses = [
-                    index.clause(*move) for move in queries.play(index.project(total) / done if done else None, coins)
-                ]
-                total += data.strategy  # its move was made before the draws were seen
-                data.learn(clauses)
-                done += 1
-                shown.update(done, 0.0)
-        except KeyboardInterrupt:
-            if not done:
-                raise
+    with curator.account("both-learn") as account:
+        units = units_for(curator, epsilon, rho, units)
+        funds = fund(curator, index, units, rows, beta)
+        chosen = _chosen(index, funds, calibration, rounds, draws)
+        queries = QueryPlayer(curator, lottery, funds, eta=chosen.eta, draws=chosen.draws)
+        data = DataPlayer(curator.schema, data_rate(index, chosen.rounds))
+        total, done = np.zeros(curator.schema.shape(curator.schema.names)), 0
+        with Progress("rounds", chosen.rounds, progress) as shown:
+            try:
+                while done < chosen.rounds:
+                    clauses = [
+                        index.clause(*move)
+                        for move in queries.play(index.project(total) / done if done else None, coins)
+                    ]
+                    total += data.strategy  # its move was made before the draws were seen
+                    data.learn(clauses)
+                    done += 1
+                    shown.update(done, 0.0)
+            except KeyboardInterrupt:
+                if not done:
+                    raise
     promise = _promised(index, funds, chosen, beta) if calibration == "theory" and done == chosen.rounds else None
     if promise and curator.schema.impossible:
         promise += ", if no row holds an impossible combination"
-    certificate = certified(curator, "both-learn", curator.ledger.spent() - before, accuracy=promise)
+    certificate = certified(curator, "both-learn", account, accuracy=promise)
     return Release(curator.schema, DenseModel(curator.schema, total / total.sum()), NoEvidence(funds.rows), certificate)
 
 

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from maquette.curator import Curator, Drawn, Lottery
 from maquette.errors import BudgetError, QueryError
-from maquette.estimates import price
 from maquette.privacy import UNITS_PER_ONE, Selection
 from maquette.query import Marginal
 from maquette.releases.game.cells import CellIndex, Values
@@ -63,7 +62,7 @@ def fund(curator: Curator, index: CellIndex, units: int, rows: int | None, beta:
     if rows is None and curator.relation.rows_are_public:
         size = curator.count_rows()
     elif rows is None:
-        counted = curator.measure(Marginal(curator.schema), **price(curator, ROWS * units))
+        counted = curator.measure(Marginal(curator.schema), units=int(ROWS * units))
         size, slack = max(1.0, float(counted.values)), counted.half_width(1 - ROWS_DOUBT * beta)
         left, beta = units - counted.cost.units, (1 - ROWS_DOUBT) * beta
     return GameBudget(units=left, rows=size, slack=slack, moves=moves, beta=beta, pure=currency == "pure")
@@ -119,7 +118,7 @@ class QueryPlayer:
         rows = self._funds.rows / self._funds.moves
         event = Selection(theory.draw_epsilon(eta=self.eta, turn=self.round, rows=rows))
         units = self.draws * self._curator.budget.accountant.units(event)
-        return self._lottery.draw(answers * self._funds.rows, draws=self.draws, cap=cap, **price(self._curator, units))
+        return self._lottery.draw(answers * self._funds.rows, draws=self.draws, cap=cap, units=units)
 
 
 def refuse_promise(alpha: float, funds: GameBudget) -> None:

@@ -55,6 +55,7 @@ def dual_query(
     progress: bool | None = None,
     epsilon: float | None = None,
     rho: float | None = None,
+    units: int | None = None,
 ) -> Release:
     """Synthetic records for the cells of a workload's tables over any number of columns.
 
@@ -80,29 +81,30 @@ def dual_query(
     coins = np.random.default_rng() if rng is None else rng
     index = index_for(curator, workload)
     lottery = curator.lottery(index.tables)
-    before, units = curator.ledger.spent(), units_for(curator, epsilon, rho)
-    funds = fund(curator, index, units, rows, beta)
-    chosen = _chosen(index, funds, calibration, rounds, draws)
-    player = QueryPlayer(curator, lottery, funds, eta=chosen.eta, draws=chosen.draws)
-    records: list[np.ndarray] = []
-    totals, gap = np.zeros(index.cells), 0.0
-    with Progress("rounds", chosen.rounds, progress) as shown:
-        try:
-            for done in range(chosen.rounds):
-                clauses = [index.clause(*move) for move in player.play(totals / done if done else None, coins)]
-                found = [respond(curator.schema, clauses, coins) for _ in range(responses)]
-                for response in found:
-                    totals[index.find(response.record)] += 1.0 / responses
-                    gap += response.gap / (len(clauses) * responses * chosen.rounds)
-                records.extend(response.record for response in found)
-                shown.update(done + 1, 1 - found[-1].satisfied / len(clauses))
-        except KeyboardInterrupt:
-            if not records:
-                raise
+    with curator.account("dual-query") as account:
+        units = units_for(curator, epsilon, rho, units)
+        funds = fund(curator, index, units, rows, beta)
+        chosen = _chosen(index, funds, calibration, rounds, draws)
+        player = QueryPlayer(curator, lottery, funds, eta=chosen.eta, draws=chosen.draws)
+        records: list[np.ndarray] = []
+        totals, gap = np.zeros(index.cells), 0.0
+        with Progress("rounds", chosen.rounds, progress) as shown:
+            try:
+                for done in range(chosen.rounds):
+                    clauses = [index.clause(*move) for move in player.play(totals / done if done else None, coins)]
+                    found = [respond(curator.schema, clauses, coins) for _ in range(responses)]
+                    for response in found:
+                        totals[index.find(response.record)] += 1.0 / responses
+                        gap += response.gap / (len(clauses) * responses * chosen.rounds)
+                    records.extend(response.record for response in found)
+                    shown.update(done + 1, 1 - found[-1].satisfied / len(clauses))
+            except KeyboardInterrupt:
+                if not records:
+                    raise
     model = WeightedRecords(curator.schema, np.stack(records), step="exact")
     finished = len(records) == chosen.rounds * responses
     promise = promised(index, funds, chosen, gap, beta) if calibration == "theory" and finished else None
-    certificate = certified(curator, "dual-query", curator.ledger.spent() - before, accuracy=promise)
+    certificate = certified(curator, "dual-query", account, accuracy=promise)
     return Release(curator.schema, model, NoEvidence(funds.rows), certificate)
 
 

@@ -22,7 +22,6 @@ from maquette.estimates import (
     Step,
     check_dense,
     fit,
-    price,
     step_of,
     tables_of,
     units_for,
@@ -44,6 +43,7 @@ def adaptive(
     *,
     epsilon: float | None = None,
     rho: float | None = None,
+    units: int | None = None,
     rounds: int | None = None,
     progress: bool | None = None,
 ) -> Release:
@@ -53,17 +53,17 @@ def adaptive(
     penalties, round budgets and the decision to stop computed from released numbers only.
     """
     check_dense(curator.schema)
-    before = curator.ledger.spent()
-    run = _Run(curator, workload, units_for(curator, epsilon, rho), rounds)
-    with Progress("rounds", 100, progress) as shown:
-        try:
-            while run.round():
-                shown.update(round(100 * run.share_spent), run.fitted.residual)
-            run.polish()
-        except KeyboardInterrupt:
-            pass  # the model as it stands, with everything that was paid for
-    # By the ledger: an access that was charged and then interrupted taught nothing, but it was paid.
-    certificate = certified(curator, "adaptive", curator.ledger.spent() - before)
+    with curator.account("adaptive") as account:
+        run = _Run(curator, workload, units_for(curator, epsilon, rho, units), rounds)
+        with Progress("rounds", 100, progress) as shown:
+            try:
+                while run.round():
+                    shown.update(round(100 * run.share_spent), run.fitted.residual)
+                run.polish()
+            except KeyboardInterrupt:
+                pass  # the model as it stands, with everything that was paid for
+    # By the account: an access that was charged and then interrupted taught nothing, but it was paid.
+    certificate = certified(curator, "adaptive", account)
     model = DenseModel(curator.schema, run.fitted.probabilities)
     return Release(curator.schema, model, run.residuals, certificate, trace=run.trace)
 
@@ -97,7 +97,7 @@ class _Run:
 
     def _measure_singles(self) -> None:
         names = [name for name in self.schema.names if any(name in c.columns for c in self.candidates)]
-        self._take(self.curator.measure_many([[name] for name in names], **price(self.curator, START * self.units)))
+        self._take(self.curator.measure_many([[name] for name in names], units=int(START * self.units)))
         self._refit()
 
     def _take(self, measured: tuple[Measurement, ...]) -> None:
@@ -124,14 +124,14 @@ class _Run:
         chosen = self.curator.select_worst(
             self.candidates,
             answers,
-            **price(self.curator, spend * SELECT),
+            units=int(spend * SELECT),
             over="marginals",
             penalties=[math.sqrt(2 / math.pi) * noise * candidate.cells for candidate in self.candidates],
         )
         self.spent += chosen.cost.units
         best = self.candidates[chosen.index]
         before = answers[chosen.index]
-        measured = self.curator.measure(best, **price(self.curator, spend * (1 - SELECT)))
+        measured = self.curator.measure(best, units=int(spend * (1 - SELECT)))
         self.trace.append(step_of(len(self.trace) + 1, measured, before, self.residuals.rows))
         self._take((measured,))
         self._refit()

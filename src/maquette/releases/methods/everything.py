@@ -7,7 +7,7 @@ choosing, every marginal's noise is independent and as small as the workload all
 from __future__ import annotations
 
 from maquette.curator import Curator
-from maquette.estimates import Allocation, DenseModel, Residuals, check_dense, fit, price, tables_of, units_for
+from maquette.estimates import Allocation, DenseModel, Residuals, check_dense, fit, tables_of, units_for
 from maquette.query import Marginal, Workload, residual
 from maquette.releases.artifact import Release, certified
 from maquette.releases.progress import Progress
@@ -23,6 +23,7 @@ def everything(
     *,
     epsilon: float | None = None,
     rho: float | None = None,
+    units: int | None = None,
     steps: int = STEPS,
     progress: bool | None = None,
 ) -> Release:
@@ -38,8 +39,9 @@ def everything(
         schema, tables_of(schema, list(workload.marginals)), linear=curator.budget.accountant.currency == "pure"
     )
     questions = [residual(schema, part) if part else Marginal(schema) for part in allocation.sets]
-    units = units_for(curator, epsilon, rho)
-    measured = curator.measure_many(questions, **price(curator, units), shares=list(allocation.shares))
+    with curator.account("everything") as account:
+        units = units_for(curator, epsilon, rho, units)
+        measured = curator.measure_many(questions, units=units, shares=list(allocation.shares))
     residuals = Residuals(schema)
     for measurement in measured:
         residuals.add(measurement)
@@ -52,5 +54,5 @@ def everything(
         schema,
         DenseModel(schema, fitted.probabilities),
         residuals,
-        certified(curator, "everything", curator.cost_of(measured).units),
+        certified(curator, "everything", account),
     )

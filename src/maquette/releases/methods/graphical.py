@@ -31,7 +31,6 @@ from maquette.estimates import (
     Residuals,
     Step,
     estimates,
-    price,
     spread,
     tables_of,
     units_for,
@@ -61,6 +60,7 @@ def graphical(
     *,
     epsilon: float | None = None,
     rho: float | None = None,
+    units: int | None = None,
     rounds: int | None = None,
     max_cells: int | None = None,
     progress: bool | None = None,
@@ -81,20 +81,19 @@ def graphical(
     for word, value in (("rounds", rounds), ("max_cells", max_cells)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
             raise QueryError(f"{word} is {value!r}", expected="a whole number of at least 1, or None to choose")
-    before = curator.ledger.spent()
-    run = _Run(curator, workload, units_for(curator, epsilon, rho), rounds, max_cells)
-    with Progress("fitting", STAGES, progress) as shown:
-        try:
-            run.columns()
-            for share in run.plan():
-                run.round(share, shown)
-        except KeyboardInterrupt as interrupt:
-            if run.fitted is None:
-                charged = curator.budget.accountant.loss(curator.ledger.spent() - before, curator.budget.delta)
-                interrupt.add_note(f"{charged} was charged; there is no model yet to release")
-                raise
-    # By the ledger: an access that was charged and then interrupted taught nothing, but it was paid.
-    certificate = certified(curator, "graphical", curator.ledger.spent() - before)
+    with curator.account("graphical") as account:
+        run = _Run(curator, workload, units_for(curator, epsilon, rho, units), rounds, max_cells)
+        with Progress("fitting", STAGES, progress) as shown:
+            try:
+                run.columns()
+                for share in run.plan():
+                    run.round(share, shown)
+            except KeyboardInterrupt as interrupt:
+                if run.fitted is None:
+                    interrupt.add_note(f"{account.loss} was charged; there is no model yet to release")
+                    raise
+    # By the account: an access that was charged and then interrupted taught nothing, but it was paid.
+    certificate = certified(curator, "graphical", account)
     return Release(curator.schema, run.model, run.evidence, certificate, trace=run.trace)
 
 
@@ -163,7 +162,7 @@ class _Run:
         power = 1 / 2 if self.pure else 2 / 3  # makes the sum of the expected errors of all columns least
         shares = [question.cells**power for question in questions]
         amount = FIRST * self.units if self._has_pairs else self.units
-        measured = self.curator.measure_many(questions, **price(self.curator, amount), shares=shares)
+        measured = self.curator.measure_many(questions, units=int(amount), shares=shares)
         self._pay(measured)
         for measurement in measured:
             self.fine.add(measurement)
@@ -255,9 +254,7 @@ class _Run:
             self._doubt = 0.0
             return []
         answers = [cells * self.coarse.rows for cells in self.fitted.model.marginals(sets)]
-        errors = self.curator.measure_error(
-            [self.merging.table(s) for s in sets], answers, **price(self.curator, units)
-        )
+        errors = self.curator.measure_error([self.merging.table(s) for s in sets], answers, units=int(units))
         self.spent += errors.cost.units
         self._doubt = errors.deviation / 2
         return [(s, float(error) / 2, weights[s]) for s, error in zip(sets, errors.values, strict=True)]
@@ -272,7 +269,7 @@ class _Run:
             allocation = Allocation(self.merging.merged, tables)
             sets, shares = allocation.sets, list(allocation.shares)
             questions = [self.merging.residual(part) if part else Marginal(self.schema) for part in sets]
-        measured = self.curator.measure_many(questions, **price(self.curator, units), shares=shares)
+        measured = self.curator.measure_many(questions, units=int(units), shares=shares)
         self._pay(measured)
         for part, measurement in zip(sets, measured, strict=True):
             self.merging.take(measurement, part, self.coarse)

@@ -15,10 +15,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.curator import Curator
+from maquette.curator import Curator, ScopedAccount
 from maquette.distinguisher import DISTINGUISHERS
 from maquette.errors import QueryError
-from maquette.estimates import DenseModel, NoEvidence, Step, check_dense, price, rule_out, step_of, tables_of, units_for
+from maquette.estimates import DenseModel, NoEvidence, Step, check_dense, rule_out, step_of, tables_of, units_for
 from maquette.hypothesis import HYPOTHESES, Hypothesis, Median, MultiplicativeWeights
 from maquette.privacy import Pure, Selection
 from maquette.query import Marginal, Workload
@@ -61,8 +61,8 @@ class Parameters:
     resolution: float
     threshold: float
     rounds: int
-    select_units: float
-    measure_units: float
+    select_units: int
+    measure_units: int
 
 
 def iterative_construction(
@@ -76,6 +76,7 @@ def iterative_construction(
     rows: int | None = None,
     epsilon: float | None = None,
     rho: float | None = None,
+    units: int | None = None,
 ) -> Release:
     """Algorithm 8: select the worst query, measure it, stop if it is close, else update.
 
@@ -92,24 +93,24 @@ def iterative_construction(
     ):
         if given not in choices:
             raise QueryError(f"{name} is {given!r}", expected=f"one of {', '.join(choices)}")
-    before = curator.ledger.spent()
-    setting = _prepare(curator, workload, rows, beta, units_for(curator, epsilon, rho))
-    chosen = parameters(curator, HYPOTHESES[hypothesis], setting, distinguisher=distinguisher, constants=constants)
-    model = _start(HYPOTHESES[hypothesis], curator.schema, chosen.resolution)
-    rule_out(model)
-    trace: list[Step] = []
-    for done in range(chosen.rounds):
-        answers, cost = _answers(model, setting), price(curator, chosen.select_units)
-        query = DISTINGUISHERS[distinguisher].point(curator, setting.tables, answers, **cost).query
-        measured = curator.measure(query, **price(curator, chosen.measure_units))
-        trace.append(step_of(done + 1, measured, model.answer(query) * setting.rows, setting.rows))
-        value = float(measured.values) / setting.rows
-        if abs(value - model.answer(query)) < chosen.threshold:
-            break
-        model.update(query, value)
+    with curator.account("iterative-construction") as account:
+        setting = _prepare(curator, workload, rows, beta, units_for(curator, epsilon, rho, units))
+        chosen = parameters(curator, HYPOTHESES[hypothesis], setting, distinguisher=distinguisher, constants=constants)
+        model = _start(HYPOTHESES[hypothesis], curator.schema, chosen.resolution)
         rule_out(model)
+        trace: list[Step] = []
+        for done in range(chosen.rounds):
+            answers, cost = _answers(model, setting), chosen.select_units
+            query = DISTINGUISHERS[distinguisher].point(curator, setting.tables, answers, units=cost).query
+            measured = curator.measure(query, units=chosen.measure_units)
+            trace.append(step_of(done + 1, measured, model.answer(query) * setting.rows, setting.rows))
+            value = float(measured.values) / setting.rows
+            if abs(value - model.answer(query)) < chosen.threshold:
+                break
+            model.update(query, value)
+            rule_out(model)
     method = f"iterative-construction ({hypothesis}, {constants})"
-    made = _released(curator, model, setting.rows, before, method=method, alpha=chosen.alpha, beta=beta)
+    made = _released(curator, model, setting.rows, account, method=method, alpha=chosen.alpha, beta=beta)
     made.trace = tuple(trace)
     return made
 
@@ -157,8 +158,8 @@ def parameters(
         resolution=resolution,
         threshold=threshold,
         rounds=rounds,
-        select_units=select,
-        measure_units=measure,
+        select_units=int(select),
+        measure_units=int(measure),
     )
 
 
@@ -171,6 +172,7 @@ def averaged_construction(
     rounds: int | None = None,
     epsilon: float | None = None,
     rho: float | None = None,
+    units: int | None = None,
 ) -> Release:
     """Direction only: multiplicative weights on signed selections, and the average of all its models.
 
@@ -178,26 +180,26 @@ def averaged_construction(
     sqrt(ln N / (2T)) + (2 / (n epsilon_s)) ln(2 |Q| T / beta), the best proven offline bound here, plus twice the error
     of the row estimate where the number of rows is private. `rounds` replaces the best T. Mechanisms §5.3.
     """
-    before = curator.ledger.spent()
-    setting = _prepare(curator, workload, rows, beta, units_for(curator, epsilon, rho))
-    log_cells = math.log(curator.schema.size)
-    count = rounds or _best_rounds(curator, setting)
-    eta = min(4.0, math.sqrt(8 * max(log_cells, 1e-12) / count))
-    choice = _selection_error(curator, setting, "signed", setting.units / count, count)
-    alpha = log_cells / (eta * count) + eta / 8 + choice + 2 * setting.slack / setting.rows
-    if rounds is None:
-        _check_promise(alpha, setting.rows, curator.budget.epsilon)
-    model = MultiplicativeWeights(curator.schema, alpha=eta / 4)  # a theory step moves by 4 alpha
-    rule_out(model)
-    average = np.zeros(curator.schema.shape(curator.schema.names))
-    for _ in range(count):
-        average += model.marginal(curator.schema.names) / count
-        answers, cost = _answers(model, setting), price(curator, setting.units / count)
-        worst = DISTINGUISHERS["signed"].point(curator, setting.tables, answers, **cost)
-        model.update(worst.query, 1.0 if worst.sign == 1 else 0.0)
+    with curator.account("averaged-construction") as account:
+        setting = _prepare(curator, workload, rows, beta, units_for(curator, epsilon, rho, units))
+        log_cells = math.log(curator.schema.size)
+        count = rounds or _best_rounds(curator, setting)
+        eta = min(4.0, math.sqrt(8 * max(log_cells, 1e-12) / count))
+        choice = _selection_error(curator, setting, "signed", setting.units / count, count)
+        alpha = log_cells / (eta * count) + eta / 8 + choice + 2 * setting.slack / setting.rows
+        if rounds is None:
+            _check_promise(alpha, setting.rows, curator.budget.epsilon)
+        model = MultiplicativeWeights(curator.schema, alpha=eta / 4)  # a theory step moves by 4 alpha
         rule_out(model)
+        average = np.zeros(curator.schema.shape(curator.schema.names))
+        for _ in range(count):
+            average += model.marginal(curator.schema.names) / count
+            answers, cost = _answers(model, setting), int(setting.units / count)
+            worst = DISTINGUISHERS["signed"].point(curator, setting.tables, answers, units=cost)
+            model.update(worst.query, 1.0 if worst.sign == 1 else 0.0)
+            rule_out(model)
     mean = DenseModel(curator.schema, average / average.sum())
-    return _released(curator, mean, setting.rows, before, method="averaged-construction", alpha=alpha, beta=beta)
+    return _released(curator, mean, setting.rows, account, method="averaged-construction", alpha=alpha, beta=beta)
 
 
 def _best_rounds(curator: Curator, setting: Setting) -> int:
@@ -225,7 +227,7 @@ def _prepare(curator: Curator, workload: Workload, rows: int | None, beta: float
     if rows is None and curator.relation.rows_are_public:
         size = curator.count_rows()
     elif rows is None:
-        counted = curator.measure(Marginal(curator.schema), **price(curator, ROWS * units))
+        counted = curator.measure(Marginal(curator.schema), units=int(ROWS * units))
         size, slack = max(1.0, float(counted.values)), counted.half_width(1 - ROWS_DOUBT * beta)
         left, beta = units - counted.cost.units, (1 - ROWS_DOUBT) * beta
     return Setting(tables=tables, units=left, rows=size, slack=slack, moves=moves, beta=beta)
@@ -290,10 +292,10 @@ def _check_promise(alpha: float, size: float, epsilon: float) -> None:
 
 
 def _released(
-    curator: Curator, model: Model, size: float, before: int, *, method: str, alpha: float, beta: float
+    curator: Curator, model: Model, size: float, account: ScopedAccount, *, method: str, alpha: float, beta: float
 ) -> Release:
     promise = f"every cell of the workload within {alpha:.4g} of the rows with probability {1 - beta:.3g}"
     if curator.schema.impossible and isinstance(model, MultiplicativeWeights | DenseModel):
         promise += ", if no row holds an impossible combination"
-    certificate = certified(curator, method, curator.ledger.spent() - before, accuracy=promise if alpha < 1 else None)
+    certificate = certified(curator, method, account, accuracy=promise if alpha < 1 else None)
     return Release(curator.schema, model, NoEvidence(size), certificate)

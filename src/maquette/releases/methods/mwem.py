@@ -11,7 +11,7 @@ from __future__ import annotations
 from maquette.curator import Curator
 from maquette.distinguisher import DISTINGUISHERS
 from maquette.errors import QueryError
-from maquette.estimates import DenseModel, NoEvidence, Step, check_dense, price, rule_out, step_of, tables_of, units_for
+from maquette.estimates import DenseModel, NoEvidence, Step, check_dense, rule_out, step_of, tables_of, units_for
 from maquette.hypothesis import Hypothesis, MultiplicativeWeights
 from maquette.query import LinearQuery, Marginal, Workload
 from maquette.releases.artifact import Release, certified
@@ -29,6 +29,7 @@ def mwem(
     replays: int = 5,
     epsilon: float | None = None,
     rho: float | None = None,
+    units: int | None = None,
     progress: bool | None = None,
 ) -> Release:
     """Improve `model` (default: dense multiplicative weights with exact steps) for a number of rounds.
@@ -48,27 +49,28 @@ def mwem(
         raise QueryError("the model was built for another schema", advice="build it from curator.schema")
     rule_out(model)
     tables = [Marginal(curator.schema, columns) for columns in tables_of(curator.schema, list(workload.marginals))]
-    before, units = curator.ledger.spent(), units_for(curator, epsilon, rho)
-    rows = max(1.0, curator.count_rows(**price(curator, ROWS * units)))
-    each = (units - (curator.ledger.spent() - before)) / (2 * rounds)
-    seen: list[tuple[LinearQuery, float]] = []
-    trace: list[Step] = []
-    with Progress("rounds", rounds, progress) as shown:
-        try:
-            for done in range(rounds):
-                answers = [model.marginal(table.names) * rows for table in tables]
-                query = DISTINGUISHERS["exponential"].point(curator, tables, answers, **price(curator, each)).query
-                measured = curator.measure(query, **price(curator, each))
-                trace.append(step_of(done + 1, measured, model.answer(query) * rows, rows))
-                value = float(measured.values) / rows
-                seen.append((query, min(1.0, max(0.0, value))))
-                for query, value in [*seen[-1:], *(seen * replays)]:
-                    model.update(query, value)
-                    rule_out(model)
-                shown.update(done + 1, abs(value - model.answer(query)))
-        except KeyboardInterrupt:
-            pass  # what has been paid for is released
-    certificate = certified(curator, "mwem", curator.ledger.spent() - before)
+    with curator.account("mwem") as account:
+        total = units_for(curator, epsilon, rho, units)
+        rows = max(1.0, curator.count_rows(units=int(ROWS * total)))
+        each = (total - account.units) // (2 * rounds)
+        seen: list[tuple[LinearQuery, float]] = []
+        trace: list[Step] = []
+        with Progress("rounds", rounds, progress) as shown:
+            try:
+                for done in range(rounds):
+                    answers = [model.marginal(table.names) * rows for table in tables]
+                    query = DISTINGUISHERS["exponential"].point(curator, tables, answers, units=each).query
+                    measured = curator.measure(query, units=each)
+                    trace.append(step_of(done + 1, measured, model.answer(query) * rows, rows))
+                    value = float(measured.values) / rows
+                    seen.append((query, min(1.0, max(0.0, value))))
+                    for query, value in [*seen[-1:], *(seen * replays)]:
+                        model.update(query, value)
+                        rule_out(model)
+                    shown.update(done + 1, abs(value - model.answer(query)))
+            except KeyboardInterrupt:
+                pass  # what has been paid for is released
+    certificate = certified(curator, "mwem", account)
     dense = isinstance(model, MultiplicativeWeights)
     finished = DenseModel(curator.schema, model.marginal(curator.schema.names)) if dense else model
     return Release(curator.schema, finished, NoEvidence(rows), certificate, trace=trace)

@@ -20,7 +20,7 @@ from scipy import sparse
 from maquette.answers import Answer, Source
 from maquette.curator import Curator
 from maquette.errors import QueryError
-from maquette.estimates import NoEvidence, price, units_for
+from maquette.estimates import NoEvidence, units_for
 from maquette.hypothesis import Median, WeightedRecords
 from maquette.privacy import Loss
 from maquette.query import FINE, LowSensitivityQuery, Marginal, Statistic
@@ -69,11 +69,12 @@ def net_of_functions(
     """
     setting = _prepare(curator, functions, net, epsilon, rho)
     table = np.stack([[f(histogram) for histogram in setting.histograms] for f in functions], axis=1)
-    statistics = setting.bought()
-    chosen = curator.select_best(statistics, table / statistics[0].unit, **price(curator, setting.left))
+    with curator.account("functions by a net") as account:
+        statistics = setting.bought()
+        chosen = curator.select_best(statistics, table / statistics[0].unit, units=setting.left)
     records, shares = net[chosen.index]
     model = WeightedRecords(curator.schema, records, weights=shares, step="exact")
-    certificate = certified(curator, f"functions by a net of {net.made}", setting.spent)
+    certificate = certified(curator, f"functions by a net of {net.made}", account)
     return Release(curator.schema, model, NoEvidence(setting.rows), certificate)
 
 
@@ -104,31 +105,31 @@ def construct_functions(
     for function in functions:
         for histogram in setting.histograms:
             function(histogram)  # what a candidate cannot answer shows here, before anything is charged
-    statistics = setting.bought()
-    unit, rounds = statistics[0].unit, max(1, len(net).bit_length() - 1)
-    plan = _plan(curator, setting, rounds, tolerance, beta, unit)
-    if plan.alpha >= ranges:
-        raise QueryError(
-            f"with epsilon {curator.budget.accountant.loss(int(setting.left), curator.budget.delta).epsilon:.3g} and "
-            f"sensitivity {setting.sensitivity:.3g} the theorem promises an error of {plan.alpha:.3g} on a range of "
-            f"{ranges:.3g}, which is nothing",
-            advice="it takes a smaller sensitivity (more rows), more budget or a smaller net",
-        )
-    model = median_of(curator, setting.histograms, plan.resolution, tolerance)
-    updates = 0
-    for _ in range(rounds):
-        public = [statistic.public(model.answer(f)) for f, statistic in zip(functions, statistics, strict=True)]
-        worst = curator.select_worst(statistics, public, **price(curator, plan.select)).index
-        noisy = float(curator.measure(statistics[worst], **price(curator, plan.measure)).values) * unit
-        if abs(noisy - model.answer(functions[worst])) < plan.threshold:
-            break
-        model.update(functions[worst], noisy)
-        updates += 1
+    with curator.account("functions by the median of a net") as account:
+        statistics = setting.bought()
+        unit, rounds = statistics[0].unit, max(1, len(net).bit_length() - 1)
+        plan = _plan(curator, setting, rounds, tolerance, beta, unit)
+        if plan.alpha >= ranges:
+            left = curator.budget.accountant.loss(int(setting.left), curator.budget.delta)
+            raise QueryError(
+                f"with epsilon {left.epsilon:.3g} and sensitivity {setting.sensitivity:.3g} the theorem promises an "
+                f"error of {plan.alpha:.3g} on a range of {ranges:.3g}, which is nothing",
+                advice="it takes a smaller sensitivity (more rows), more budget or a smaller net",
+            )
+        model = median_of(curator, setting.histograms, plan.resolution, tolerance)
+        updates = 0
+        for _ in range(rounds):
+            public = [statistic.public(model.answer(f)) for f, statistic in zip(functions, statistics, strict=True)]
+            worst = curator.select_worst(statistics, public, units=plan.select).index
+            noisy = float(curator.measure(statistics[worst], units=plan.measure).values) * unit
+            if abs(noisy - model.answer(functions[worst])) < plan.threshold:
+                break
+            model.update(functions[worst], noisy)
+            updates += 1
     promise = f"every function within {plan.alpha:.4g} with probability {1 - beta:.3g}"
-    certificate = certified(curator, "functions by the median of a net", setting.spent, accuracy=promise)
-    cost = curator.budget.accountant.loss(setting.spent, curator.budget.delta)
+    certificate = certified(curator, "functions by the median of a net", account, accuracy=promise)
     answers = {
-        f.name: within(f, model.answer(f), plan.alpha, confidence=1 - beta, cost=cost, promise=promise)
+        f.name: within(f, model.answer(f), plan.alpha, confidence=1 - beta, cost=account.loss, promise=promise)
         for f in functions
     }
     return FunctionRelease(
@@ -141,8 +142,8 @@ class _Plan:
     alpha: float
     resolution: float
     threshold: float
-    select: float
-    measure: float
+    select: int
+    measure: int
 
 
 def _plan(  # noqa: PLR0917 -- the letters of the theorem
@@ -211,23 +212,17 @@ class _Setting:
         self.functions = functions
         self.histograms = histograms
         self.sensitivity = max(f.sensitivity for f in functions)
-        self.left: float = units
+        self.left = units
         self.rows = 1.0
-        self._before = curator.ledger.spent()
         for f in functions:  # what cannot be asked shows here, before the rows are counted
             Statistic(curator.schema, f, rows=1.0, sensitivity=self.sensitivity)
-
-    @property
-    def spent(self) -> int:
-        """The ledger units of this run so far."""
-        return self.curator.ledger.spent() - self._before
 
     def bought(self) -> list[Statistic]:
         """The functions as questions, in units of the largest sensitivity."""
         if self.curator.relation.rows_are_public:
             self.rows = self.curator.count_rows()
         else:
-            counted = self.curator.measure(Marginal(self.curator.schema), **price(self.curator, ROWS_SHARE * self.left))
+            counted = self.curator.measure(Marginal(self.curator.schema), units=int(ROWS_SHARE * self.left))
             self.rows, self.left = max(1.0, float(counted.values)), self.left - counted.cost.units
         return [Statistic(self.curator.schema, f, rows=self.rows, sensitivity=self.sensitivity) for f in self.functions]
 

@@ -25,9 +25,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
-from maquette.curator import Curator
+from maquette.curator import Curator, ScopedAccount
 from maquette.errors import BudgetError, BudgetExceeded, QueryError
-from maquette.estimates import NoEvidence, price, units_for
+from maquette.estimates import NoEvidence, units_for
 from maquette.hypothesis import WeightedRecords
 from maquette.query import Expression, LinearQuery, Marginal, Workload, queries
 from maquette.releases.artifact import Release, certified
@@ -64,8 +64,10 @@ def net_mechanism(
         raise QueryError("the net was built for another schema", advice="build it from curator.schema")
     asked = _listed(curator, workload)
     answers = net.answers(asked)
-    search = _Search(curator, asked, epsilon, rho)
-    return search.release(*net[search.best(answers)], f"net of {net.made}")
+    with curator.account("net mechanism") as account:
+        search = _Search(curator, asked, epsilon, rho)
+        chosen = net[search.best(answers)]
+    return search.release(*chosen, f"net of {net.made}", account)
 
 
 def small_db(
@@ -92,9 +94,11 @@ def small_db(
         raise QueryError(f"beta is {beta}", expected="a probability of failure between 0 and 1")
     fixed = rows_for(len(asked), alpha) if alpha is not None else rows
     refuse_large(curator.schema, 1 if fixed is None else fixed, len(asked))
-    search = _Search(curator, asked, epsilon, rho)
-    net = Net.small_databases(curator.schema, _best_rows(search, beta) if fixed is None else fixed)
-    return search.release(*net[search.best(net.answers(asked))], f"net of {net.made}")
+    with curator.account("small-db") as account:
+        search = _Search(curator, asked, epsilon, rho)
+        net = Net.small_databases(curator.schema, _best_rows(search, beta) if fixed is None else fixed)
+        chosen = net[search.best(net.answers(asked))]
+    return search.release(*chosen, f"net of {net.made}", account)
 
 
 def local_search(
@@ -124,13 +128,14 @@ def local_search(
     current = check_records(curator.schema, start).copy()
     check_counts(steps=steps)
     swaps = _Swaps(curator.schema, asked, len(current), neighbours, rng)
-    search = _Search(curator, asked, epsilon, rho, shares=range(1, steps + 1))
-    values = _evaluate(asked, current)
-    for _ in range(steps):
-        places, records, replaced = swaps.draw(current, values)
-        best = search.best((values.sum(axis=0) - values[places] + replaced) / len(current))
-        current[places[best]], values[places[best]] = records[best], replaced[best]
-    return search.release(current, np.full(len(current), 1 / len(current)), f"local search of {steps} steps")
+    with curator.account("local search") as account:
+        search = _Search(curator, asked, epsilon, rho, shares=range(1, steps + 1))
+        values = _evaluate(asked, current)
+        for _ in range(steps):
+            places, records, replaced = swaps.draw(current, values)
+            best = search.best((values.sum(axis=0) - values[places] + replaced) / len(current))
+            current[places[best]], values[places[best]] = records[best], replaced[best]
+    return search.release(current, np.full(len(current), 1 / len(current)), f"local search of {steps} steps", account)
 
 
 def rows_for(queries: int, alpha: float) -> int:
@@ -174,18 +179,16 @@ class _Search:
         total = self._affordable(epsilon, rho)
         public = curator.relation.rows_are_public
         for_rows = 0 if public else int(total * ROWS_SHARE)
-        # From 2^51 units on, a float price may mean a few units too many: ask for a hair less than there is.
-        selections = total - for_rows - (total >> 51) * len(shares)
-        self._units = [selections * share // sum(shares) for share in shares]
+        self._units = [(total - for_rows) * share // sum(shares) for share in shares]
         if not all(self._units) or not (public or for_rows):
             raise BudgetError(
                 f"{total} units of budget are too few for {len(shares)} selections", advice="ask for more"
             )
         if public:
-            self.rows, self._spent = curator.count_rows(), 0
+            self.rows = curator.count_rows()
         else:
-            counted = curator.measure(Marginal(curator.schema), **price(curator, for_rows))
-            self.rows, self._spent = max(1.0, float(counted.values)), counted.cost.units
+            counted = curator.measure(Marginal(curator.schema), units=for_rows)
+            self.rows = max(1.0, float(counted.values))
 
     @property
     def strength(self) -> float:
@@ -194,14 +197,12 @@ class _Search:
 
     def best(self, answers: Values) -> int:
         """The candidate chosen among these answers (fractions of rows)."""
-        chosen = self.curator.select_best(self.asked, answers * self.rows, **price(self.curator, self._units.pop(0)))
-        self._spent += chosen.cost.units
-        return chosen.index
+        return self.curator.select_best(self.asked, answers * self.rows, units=self._units.pop(0)).index
 
-    def release(self, records: Records, probabilities: Values, method: str) -> Release:
+    def release(self, records: Records, probabilities: Values, method: str, account: ScopedAccount) -> Release:
         """What is published: the chosen candidate as a model, whose accuracy is a theorem, so without evidence."""
         model = WeightedRecords(self.curator.schema, records, weights=probabilities, step="exact")
-        return Release(self.curator.schema, model, NoEvidence(self.rows), certified(self.curator, method, self._spent))
+        return Release(self.curator.schema, model, NoEvidence(self.rows), certified(self.curator, method, account))
 
     def _affordable(self, epsilon: float | None, rho: float | None) -> int:
         """The whole price in units, refused here rather than half-way."""

@@ -18,7 +18,7 @@ from typing import Literal
 from maquette.answers import NOISE_ONLY, Answer, Source
 from maquette.curator import Curator, Measurement
 from maquette.errors import QueryError
-from maquette.estimates import Estimate, price
+from maquette.estimates import Estimate
 from maquette.privacy import MAX_UNITS, Loss, sum_half_width
 from maquette.query import Expression, LinearQuery, Marginal, Statement, question
 from maquette.session.baselines.known_rows import KnownRows, known_rows
@@ -133,7 +133,7 @@ class Baseline(ABC):
     def _buy(self, wanted: Marginal, enough: Callable[[float], bool]) -> Measurement:
         """Measure at the least price whose deviation (of a cell, in counts) is enough."""
         units = _least(lambda units: enough(self._deviation(wanted, units)))
-        return self.curator.measure(wanted, **price(self.curator, units), noise=self._law)
+        return self.curator.measure(wanted, units=units, noise=self._law)
 
     def _deviation(self, wanted: Marginal, units: int) -> float:
         """The deviation that so many units buy for each cell: of the continuous law, which tails are proven for."""

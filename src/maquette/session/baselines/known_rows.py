@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from maquette.curator import Curator, Law, Measurement
 from maquette.errors import QueryError
-from maquette.estimates import price, spread
+from maquette.estimates import spread
+from maquette.privacy import recorded_price
 from maquette.query import Marginal
 
 SHARE = 0.01  # of the budget buys a row estimate where the number of rows is private
@@ -39,7 +40,7 @@ def known_rows(curator: Curator, units: float, *, rows: int | None = None, noise
         raise QueryError(f"rows is {rows}", expected="at least one, or None where the number is not known to all")
     if rows is not None or curator.relation.rows_are_public:
         return KnownRows(float(rows) if rows is not None else curator.count_rows())
-    amount = price(curator, units)
+    amount = recorded_price(curator.budget, units)
     name = f"rows:{noise}:{sorted(amount.items())}"
     measured = curator.measure(Marginal(curator.schema), **amount, noise=noise, request=name)
     return KnownRows(max(1.0, float(measured.values)), measured)

@@ -9,7 +9,7 @@ from typing import Literal
 from maquette.answers import Answer
 from maquette.curator import Curator
 from maquette.errors import QueryError
-from maquette.estimates import price, units_for
+from maquette.estimates import units_for
 from maquette.query import LowSensitivityQuery, Statistic
 from maquette.releases import FINER, Net, histograms_of, median_of, within
 from maquette.session.baselines.known_rows import SHARE, known_rows
@@ -54,39 +54,40 @@ class OnlineFunctions:
         histograms, updates = histograms_of(net), float(len(net).bit_length() - 1)
         resolutions = [a for a in RESOLUTIONS if a > FINER * tolerance]
         rule = Rule(lambda _: min(updates, NEVER), lambda a: median_of(curator, histograms, a, tolerance), resolutions)
-        before, units = curator.ledger.spent(), units_for(curator, epsilon, rho)
-        public = rows is not None or curator.relation.rows_are_public
-        setting = Setting(
-            accountant=curator.budget.accountant,
-            delta=curator.budget.delta,
-            units=units if public else (1 - SHARE) * units,
-            rows=1 / self._unit,  # one unit of the doors is one sensitivity of the function
-            slack=0.0,
-            moves=curator.relation.max_contributions,
-            queries=queries,
-            beta=beta,
-        )
-        found = plan(rule, setting, "tight")
-        if found.alpha >= 1:
-            raise QueryError(
-                f"with sensitivity {sensitivity:.3g}, {len(net):,} candidates and epsilon {setting.epsilon:.3g} the "
-                f"theorem promises an error of {found.alpha:.3g}, which is nothing",
-                advice="it takes a smaller sensitivity (more rows), more budget, a finer tolerance or a smaller net",
+        with curator.account("online functions") as account:
+            units = units_for(curator, epsilon, rho)
+            public = rows is not None or curator.relation.rows_are_public
+            setting = Setting(
+                accountant=curator.budget.accountant,
+                delta=curator.budget.delta,
+                units=units if public else (1 - SHARE) * units,
+                rows=1 / self._unit,  # one unit of the doors is one sensitivity of the function
+                slack=0.0,
+                moves=curator.relation.max_contributions,
+                queries=queries,
+                beta=beta,
             )
-        self.curator, self.sensitivity, self.queries = curator, sensitivity, queries
-        self.alpha, self.beta = found.alpha, beta
-        self.rows = known_rows(curator, SHARE * units, rows=rows).size
-        self.hypothesis = median_of(curator, histograms, found.resolution, tolerance)
-        self._answer_error = found.answer_error
-        self._guard = curator.guard(
-            found.threshold,
-            hits=found.hits,
-            numeric=True,
-            refreshed=found.refreshed,
-            **price(curator, found.units),
-        )
-        accountant, delta = curator.budget.accountant, curator.budget.delta
-        self.cost, self._free = accountant.loss(curator.ledger.spent() - before, delta), accountant.loss(0, delta)
+            found = plan(rule, setting, "tight")
+            if found.alpha >= 1:
+                raise QueryError(
+                    f"with sensitivity {sensitivity:.3g}, {len(net):,} candidates and epsilon {setting.epsilon:.3g} "
+                    f"the theorem promises an error of {found.alpha:.3g}, which is nothing",
+                    advice="it takes a smaller sensitivity (more rows), more budget, a finer tolerance or a smaller "
+                    "net",
+                )
+            self.curator, self.sensitivity, self.queries = curator, sensitivity, queries
+            self.alpha, self.beta = found.alpha, beta
+            self.rows = known_rows(curator, SHARE * units, rows=rows).size
+            self.hypothesis = median_of(curator, histograms, found.resolution, tolerance)
+            self._answer_error = found.answer_error
+            self._guard = curator.guard(
+                found.threshold,
+                hits=found.hits,
+                numeric=True,
+                refreshed=found.refreshed,
+                units=int(found.units),
+            )
+        self.cost, self._free = account.loss, curator.budget.accountant.loss(0, curator.budget.delta)
         self.updates = 0
         self._tests = 0
         self._answers: dict[str, Answer] = {}

@@ -86,21 +86,19 @@ class LazyConstruction:
                 advice='open the table with Budget(epsilon=..., delta=..., accounting="basic")',
             )
         rule = rule_of(curator.schema, hypothesis, "tight")
-        before = curator.ledger.spent()
-        facts = _facts(curator, epsilon, queries, beta)
-        chosen = parameters(rule, facts)
-        _check_promise(chosen, facts)
-        self.curator = curator
-        self.alpha, self.beta = chosen.alpha, beta
-        self.rows, self.queries = facts.rows, queries
-        self.hypothesis = rule.start(chosen.resolution)
-        self._guard: LazyGuard = curator.lazy_guard(
-            chosen.threshold, hits=chosen.hits, epsilon=facts.epsilon, experimental=True
-        )
+        with curator.account("lazy construction") as account:
+            facts = _facts(curator, epsilon, queries, beta)
+            chosen = parameters(rule, facts)
+            _check_promise(chosen, facts)
+            self.curator = curator
+            self.alpha, self.beta = chosen.alpha, beta
+            self.rows, self.queries = facts.rows, queries
+            self.hypothesis = rule.start(chosen.resolution)
+            self._guard: LazyGuard = curator.lazy_guard(
+                chosen.threshold, hits=chosen.hits, epsilon=facts.epsilon, experimental=True
+            )
         self._measured_error = (chosen.width + facts.slack) / facts.rows
-        accountant, delta = curator.budget.accountant, curator.budget.delta
-        self.cost = accountant.loss(curator.ledger.spent() - before, delta)
-        self._free = accountant.loss(0, delta)
+        self.cost, self._free = account.loss, curator.budget.accountant.loss(0, curator.budget.delta)
         self.updates = 0
         self._tests = 0
         self._answers: dict[str, Answer] = {}

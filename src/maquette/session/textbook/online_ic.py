@@ -8,7 +8,7 @@ from typing import Literal
 from maquette.answers import Answer
 from maquette.curator import Curator
 from maquette.errors import QueryError
-from maquette.estimates import price, units_for
+from maquette.estimates import units_for
 from maquette.hypothesis import Hypothesis, Separable
 from maquette.query import Expression, LinearQuery, Statement, question
 from maquette.session.baselines.known_rows import SHARE, known_rows
@@ -60,35 +60,36 @@ class OnlineIC:
         if queries < 1 or not 0 < beta < 1:
             raise QueryError(f"got queries={queries} and beta={beta}", expected="at least 1 query and 0 < beta < 1")
         rule = rule_of(curator.schema, hypothesis, calibration)
-        before, units = curator.ledger.spent(), units_for(curator, epsilon, rho)
-        known = known_rows(curator, SHARE * units, rows=rows)
-        exact = known.measured is None
-        setting = Setting(
-            accountant=curator.budget.accountant,
-            delta=curator.budget.delta,
-            units=units if exact else (1 - SHARE) * units,
-            rows=known.size,
-            slack=known.slack(ROWS_DOUBT * beta),
-            moves=curator.relation.max_contributions,
-            queries=queries,
-            beta=beta if exact else (1 - ROWS_DOUBT) * beta,
-        )
-        found = plan(rule, setting, calibration)
-        check_promise(rule, setting, calibration, found)
-        self.curator = curator
-        self.hypothesis = rule.start(found.resolution)
-        self.alpha, self.beta = found.alpha, beta
-        self.rows = known.size
-        self.queries = queries
-        self._answer_error = found.answer_error
-        self._guard = curator.guard(
-            found.threshold,
-            hits=found.hits,
-            numeric=True,
-            refreshed=found.refreshed,
-            **price(curator, found.units),
-        )
-        self.cost = curator.budget.accountant.loss(curator.ledger.spent() - before, curator.budget.delta)
+        with curator.account("online construction") as account:
+            units = units_for(curator, epsilon, rho)
+            known = known_rows(curator, SHARE * units, rows=rows)
+            exact = known.measured is None
+            setting = Setting(
+                accountant=curator.budget.accountant,
+                delta=curator.budget.delta,
+                units=units if exact else (1 - SHARE) * units,
+                rows=known.size,
+                slack=known.slack(ROWS_DOUBT * beta),
+                moves=curator.relation.max_contributions,
+                queries=queries,
+                beta=beta if exact else (1 - ROWS_DOUBT) * beta,
+            )
+            found = plan(rule, setting, calibration)
+            check_promise(rule, setting, calibration, found)
+            self.curator = curator
+            self.hypothesis = rule.start(found.resolution)
+            self.alpha, self.beta = found.alpha, beta
+            self.rows = known.size
+            self.queries = queries
+            self._answer_error = found.answer_error
+            self._guard = curator.guard(
+                found.threshold,
+                hits=found.hits,
+                numeric=True,
+                refreshed=found.refreshed,
+                units=int(found.units),
+            )
+        self.cost = account.loss
         self._free = curator.budget.accountant.loss(0, curator.budget.delta)
         self.updates = 0
         self._tests = 0

@@ -1,0 +1,85 @@
+"""Description: what a charge was for, as the ledger keeps it and a certificate lists it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from maquette.errors import DataError
+from maquette.privacy.cost import Event, from_dict
+
+
+@dataclass(frozen=True)
+class Description:
+    """The public facts of a charge: its door, the events it was charged for, and what it asked.
+
+    The ledger stores the JSON `text`, which `of` reads back. Nothing here depends on the rows.
+
+    >>> described = Description.of('{"columns": [["age"], []], "door": "measure", "events": []}')
+    >>> described.door, described.columns
+    ('measure', (('age',), ()))
+    """
+
+    facts: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, text: str | bytes) -> Description:
+        """Read the text of a charge."""
+        try:
+            facts = json.loads(text)
+        except ValueError:
+            facts = None
+        if not isinstance(facts, dict):
+            raise DataError("a charge is not described by a JSON object", advice="read it with the version it is from")
+        return cls(facts)
+
+    @classmethod
+    def made(cls, door: str, events: Sequence[Event], public: Mapping[str, Any]) -> Description:
+        """Describe a charge for some events; `public` is whatever else defines the question."""
+        grouped = [{**event.as_dict(), "times": times} for event, times in Counter(events).items()]
+        return cls({"door": door, "events": grouped, **public})
+
+    @property
+    def text(self) -> str:
+        """The description as JSON, in the one way in which it is stored and hashed."""
+        return json.dumps(self.facts, sort_keys=True)
+
+    @property
+    def door(self) -> str:
+        """The door that was charged; "?" in a text that does not say."""
+        return str(self.facts.get("door", "?"))
+
+    @property
+    def events(self) -> tuple[tuple[Event, int], ...]:
+        """The events that were charged, each with the number of times it happened."""
+        return tuple(_counted(event) for event in self.facts.get("events", ()))
+
+    @property
+    def questions(self) -> tuple[str, ...]:
+        """The keys of the questions, where they are listed."""
+        listed = self.facts.get("questions", ())
+        return tuple(map(str, listed)) if isinstance(listed, list) else ()
+
+    @property
+    def columns(self) -> tuple[tuple[str, ...], ...]:
+        """The columns of each question, where the door says them."""
+        return tuple(tuple(map(str, names)) for names in self.facts.get("columns", ()))
+
+    @property
+    def note(self) -> Any:
+        """The public note of whoever asked; None where there is none."""
+        return self.facts.get("note")
+
+    @property
+    def discreet(self) -> Description:
+        """The same without what was asked: the door and the events alone."""
+        return Description({word: self.facts[word] for word in ("door", "events") if word in self.facts})
+
+
+def _counted(event: Mapping[str, Any]) -> tuple[Event, int]:
+    body = dict(event)
+    times = int(body.pop("times", 1))
+    return from_dict(body), times
