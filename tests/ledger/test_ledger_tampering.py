@@ -15,7 +15,8 @@ from ledger_tamper import judge
 from maquette.errors import LedgerCorrupted, LedgerError
 from maquette.privacy.ledger import Receipt, SqliteLedger
 from maquette.privacy.ledger.chain import GENESIS, Chain
-from maquette.privacy.ledger.replay import Replay, verify
+from maquette.privacy.ledger.replay import Replay
+from maquette.privacy.ledger.verification import verify
 
 FLIPS = 300
 

@@ -8,5 +8,6 @@ from .api import (
     Ticket as Ticket,
 )
 from .inspection import Account as Account, inspect as inspect
+from .memory import MemoryLedger as MemoryLedger
 from .recovery import Recovery as Recovery, recover as recover
 from .sqlite import SqliteLedger as SqliteLedger
