@@ -22,7 +22,7 @@ def test_snippets_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "__page__"}
     for snippet in SNIPPET.findall(page.read_text(encoding="utf-8")):
-        exec(compile(snippet, str(page), "exec"), names)
+        exec(compile(snippet, str(page), "exec", dont_inherit=True), names)
 
 
 def _modules() -> list[str]:

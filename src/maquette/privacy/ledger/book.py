@@ -10,12 +10,14 @@ import html
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol, TypeVar
+from typing import NoReturn, Protocol, TypeVar
 
 from maquette.privacy.ledger import machine
 from maquette.privacy.ledger.api import Charge, Receipt, Recorded, Request, Terms, Ticket, check_units
 from maquette.privacy.ledger.chain import Chain, Event
 from maquette.privacy.ledger.machine import Books, Entry
+from maquette.privacy.ledger.replay import replayed
+from maquette.privacy.ledger.terms import admit, compare_terms, founding, keyed
 from maquette.privacy.units import UNITS_PER_ONE
 
 PAGE = 1_000
@@ -112,6 +114,20 @@ class Book:
         return Recorded(event.content, Receipt(event.seq, event.mac.hex()))
 
 
+def open_book(storage: Storage, chain: Chain, terms: Terms, events: Sequence[Event] = ()) -> Terms:
+    """Found a ledger in an empty storage, or verify the one in it and that it was made for these terms; then boot it.
+
+    Returns the terms with the data's digest under the key. `events` are all that the storage holds.
+    """
+    bound, book = keyed(terms, chain), Book(storage, chain, terms.currency)
+    if storage.head()[0]:
+        admit(replayed([events], chain), bound)
+    else:
+        book.add(founding(bound))
+    book.add(Entry("boot", []))
+    return bound
+
+
 class BookLedger(ABC):
     """The `Ledger` protocol over `_run`, which runs an operation on the book in a transaction of its own.
 
@@ -119,9 +135,13 @@ class BookLedger(ABC):
     """
 
     terms: Terms
+    _chain: Chain
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.where!r}, {self.terms.currency}, limit {_one(self.terms.limit):g})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a ledger cannot be pickled or copied: both copies would spend the same budget")
 
     def _repr_html_(self) -> str:
         facts = {
@@ -154,6 +174,10 @@ class BookLedger(ABC):
     @abstractmethod
     def close(self) -> None:
         """Release the ledger; pending requests are finished first."""
+
+    def check(self, terms: Terms) -> None:
+        """Raise LedgerMismatch unless this ledger was made for exactly these terms."""
+        compare_terms(self.terms, keyed(terms, self._chain))
 
     def reserve(self, request: Request) -> Ticket | Recorded:
         """Charge the request durably, or return what it was answered before."""

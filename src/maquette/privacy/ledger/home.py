@@ -18,7 +18,7 @@ from maquette.privacy.ledger.book import Book
 from maquette.privacy.ledger.chain import KEY_BYTES, Chain
 from maquette.privacy.ledger.machine import Entry
 from maquette.privacy.ledger.replay import FORMAT, Replay
-from maquette.privacy.ledger.terms import compare_terms, founding, keyed
+from maquette.privacy.ledger.terms import admit, founding, keyed
 from maquette.privacy.ledger.witnesses import Witnesses
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Home:
             replay = witnesses.verify(self.connection, self.chain)
         finally:
             self.connection.execute("ROLLBACK")
-        compare_terms(replay, self.terms)
+        admit(replay, self.terms)
         self.boot_seq = replay.boot
         return replay
 

@@ -8,16 +8,15 @@ import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 from maquette.errors import LedgerError
 from maquette.privacy.ledger import machine
 from maquette.privacy.ledger.api import Receipt, Terms
-from maquette.privacy.ledger.book import Book, BookLedger
+from maquette.privacy.ledger.book import Book, BookLedger, open_book
 from maquette.privacy.ledger.chain import GENESIS, KEY_BYTES, Chain, Event
-from maquette.privacy.ledger.machine import Entry, Hits, Place, Spending
+from maquette.privacy.ledger.machine import Hits, Place, Spending
 from maquette.privacy.ledger.replay import compare, replayed
-from maquette.privacy.ledger.terms import founding, keyed
 
 T = TypeVar("T")
 
@@ -69,17 +68,12 @@ class MemoryLedger(BookLedger):
 
     def __init__(self, terms: Terms, *, key: bytes | None = None) -> None:
         self._chain = Chain(secrets.token_bytes(KEY_BYTES) if key is None else key)
-        self.terms = keyed(terms, self._chain)
         self._storage = MemoryStorage(terms.limit)
-        self._followed = 0  # events that are in the books as a whole
+        self.terms = open_book(self._storage, self._chain, terms)
+        self._followed = len(self._storage.events)  # those that are in the books as a whole
         self._closed = False
         self._pid = os.getpid()
         self._lock = threading.Lock()
-        for entry in (founding(self.terms), Entry("boot", [])):
-            self._run(lambda book, entry=entry: book.add(entry))  # type: ignore[misc]
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a ledger cannot be pickled or copied: both copies would spend the same budget")
 
     @property
     def where(self) -> str:

@@ -53,6 +53,7 @@ class SqliteLedger(BookLedger):
             cause = store.explain(failure)
             raise type(cause)(f"the ledger {path} cannot be opened: {cause}") from failure
         self.terms = self._home.terms
+        self._chain = self._home.chain
         self._writer = Writer(self._home.transaction, threaded=path is not None)
 
     def _open(

@@ -30,17 +30,23 @@ def _bound(keyed_terms: Terms) -> dict[str, Any]:
     return {"format": FORMAT, **asdict(keyed_terms)}
 
 
-def compare_terms(replay: Replay, keyed_terms: Terms) -> None:
-    """Refuse a stored ledger that was made for something else than these terms."""
-    bound = _bound(keyed_terms)
-    different = {name for name, value in bound.items() if replay.terms.get(name) != value}
-    if not replay.headed:
-        different.discard("format")
+def admit(replay: Replay, keyed_terms: Terms) -> None:
+    """Refuse a stored ledger that was made for something else than these terms; version 0.1 had another format."""
+    _compare({**replay.terms, **({} if replay.headed else {"format": FORMAT})}, _bound(keyed_terms))
+
+
+def compare_terms(made_for: Terms, keyed_terms: Terms) -> None:
+    """Refuse terms other than those that a ledger was made for."""
+    _compare(_bound(made_for), _bound(keyed_terms))
+
+
+def _compare(stored: dict[str, Any], bound: dict[str, Any]) -> None:
+    different = {name for name, value in bound.items() if stored.get(name) != value}
     if not different:
         return
     if different & {"schema", "relation"}:  # the rows are fingerprinted as these encode and bound them
         different.discard("table")
-    details = [_difference(name, replay.terms, bound) for name in bound if name in different]
+    details = [_difference(name, stored, bound) for name in bound if name in different]
     raise LedgerMismatch(
         f"the ledger was made for something else: {'; '.join(details)}",
         advice="Open it with what it was made for, or start "
