@@ -12,7 +12,8 @@ from typing import Any
 
 from maquette.errors import SchemaError
 from maquette.schema.columns import Column, nearest, shown
-from maquette.schema.schema import KINDS, Schema
+from maquette.schema.kinds import kind_named, kind_names
+from maquette.schema.schema import Schema
 
 _GUESSED = (
     "# DRAFT: made by reading the data, so its bounds and levels are not private.\n"
@@ -64,19 +65,20 @@ def _column(number: int, block: object) -> Column:
         raise SchemaError(f"column {number} has no name", advice="add a line name = '...' to its block")
     settings = dict(block)
     kind = settings.pop("kind", None)
-    if not isinstance(kind, str) or kind not in KINDS:
+    column = kind_named(kind)
+    if column is None:
         raise SchemaError(
-            f"column {block['name']!r}: kind must be one of {', '.join(KINDS)}", advice=f"got {shown(kind)}"
+            f"column {block['name']!r}: kind must be one of {', '.join(kind_names())}", advice=f"got {shown(kind)}"
         )
     try:
-        _check_settings(kind, settings)
-        return KINDS[kind](**settings)
+        _check_settings(column, settings)
+        return column(**settings)
     except TypeError as error:
         raise SchemaError(f"column {block['name']!r} ({kind}): {error}") from None
 
 
-def _check_settings(kind: str, settings: dict[str, Any]) -> None:
-    declared = {field.name: field for field in fields(KINDS[kind])}
+def _check_settings(column: type[Column], settings: dict[str, Any]) -> None:
+    declared = {field.name: field for field in fields(column)}
     for unknown in (setting for setting in settings if setting not in declared):
         close = nearest(unknown, declared)
         hint = f"did you mean {close[0]}?" if close else f"settings are {', '.join(declared)}"
