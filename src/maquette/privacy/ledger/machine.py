@@ -18,6 +18,7 @@ from maquette.errors import (
     BudgetExceeded,
     DeadlineMissed,
     GuardSealed,
+    LedgerCorrupted,
     LedgerError,
     RequestBusy,
     RequestConflict,
@@ -260,11 +261,18 @@ def _withheld(books: Books, charged: int, hit_again: bool) -> None:
 
 def _spend(books: Books, scope: str, units: int) -> None:
     limit, spent = spending(books, scope)
+    if not 0 <= spent + units <= limit:
+        raise _impossible(f"spends {spent + units} units of the {scope} limit of {limit}")
     books.budgets[scope] = (limit, spent + units)
 
 
 def _use_hits(books: Books, guard: str, more: int) -> None:
-    row = books.guards.get(guard)
-    assert row is not None, "a charge of a guard follows its opening"
-    opened, hits, used = row
+    opened, hits, used = books.guards.get(guard) or (0, -1, 0)
+    if not 0 <= used + more <= hits:
+        raise _impossible(f"uses {used + more} of {max(hits, 0)} hits of guard {guard!r}")
     books.guards[guard] = (opened, hits, used + more)
+
+
+def _impossible(what: str) -> LedgerCorrupted:
+    """A second fence: no operation decided here leads to such an event."""
+    return LedgerCorrupted(f"an event {what}", advice="Restore the ledger from a backup that verifies")
