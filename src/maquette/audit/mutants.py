@@ -193,7 +193,7 @@ def _half(name: str) -> Wrap:
 
 
 def _all_forms(change: Any) -> dict[str, Any]:
-    return {f"maquette.curator.guard:{form}": change for form in ("resampled", "unresampled", "zcdp")}
+    return {f"maquette.curator.guard:{form}": change for form in ("resampled", "unresampled", "concentrated")}
 
 
 def _pure_as_selection(original: Change, self: Any, event: Any) -> int:
