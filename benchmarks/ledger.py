@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 
 from maquette.privacy import MAX_UNITS
-from maquette.privacy.ledger import Request, SqliteLedger, Terms, Ticket
+from maquette.privacy.ledger import Ledger, MemoryLedger, Request, SqliteLedger, Terms, Ticket
 from maquette.privacy.ledger.head import Head
 
 TERMS = Terms(table="00" * 32, schema="00" * 32, relation="add-remove", currency="zcdp", limit=MAX_UNITS)
@@ -27,7 +27,7 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def ask(ledger: SqliteLedger, name: str, count: int) -> None:
+def ask(ledger: Ledger, name: str, count: int) -> None:
     for number in range(count):
         request = Request(id=f"{name}.{number}", analyst=name, digest="00" * 32, units=1_000, description=DESCRIPTION)
         ticket = ledger.reserve(request)
@@ -35,7 +35,7 @@ def ask(ledger: SqliteLedger, name: str, count: int) -> None:
         ledger.commit(ticket, bytes(40))
 
 
-def ask_together(ledger: SqliteLedger, clients: int, count: int) -> None:
+def ask_together(ledger: Ledger, clients: int, count: int) -> None:
     threads = [threading.Thread(target=ask, args=(ledger, f"client{n}", count // clients)) for n in range(clients)]
     for thread in threads:
         thread.start()
@@ -84,7 +84,7 @@ def main() -> None:
         count = ENTRIES // 64 * 64
         many = seconds(lambda: ask_together(ledger, 64, count))
         print(f"  {f'on disk, 64 clients, {count:,} requests':40}{count / many:>12,.0f}")
-        memory = SqliteLedger(None, TERMS)
+        memory = MemoryLedger(TERMS)
         print(f"  {'in memory, 1 client':40}{10_000 / seconds(lambda: ask(memory, 'one', 10_000)):>12,.0f}")
         print(f"milliseconds with {count:,} requests recorded")
         print(f"  {'reserve and commit':40}{seconds(lambda: ask(ledger, 'late', 200)) / 200 * 1e3:>12.2f}")

@@ -108,6 +108,9 @@ TESTS: dict[str, str] = {  # the quickest tests that concern each file, those th
     "privacy/ledger/replay.py": f"{SURVIVORS} tests/ledger/test_ledger_protocol.py "
     "tests/ledger/test_ledger_tampering.py "
     "-k restart or edited or terms or anchor or key or receipt or no_ledger or lists",
+    "privacy/ledger/machine.py": f"{SURVIVORS} tests/ledger/test_ledger_protocol.py",
+    "privacy/ledger/book.py": f"{SURVIVORS} tests/ledger/test_ledger_protocol.py",
+    "privacy/ledger/memory.py": f"{SURVIVORS} tests/ledger/test_ledger_protocol.py",
     "privacy/ledger/sqlite.py": f"{SURVIVORS} tests/ledger/test_ledger_protocol.py",
     "curator/exact.py": f"{SURVIVORS} tests/noise/test_noise_exact.py",
     "curator/noise.py": f"{SURVIVORS} tests/noise/test_noise_exact.py tests/noise/test_noise_source.py "

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import maquette
+from maquette.schema import kinds
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -20,9 +21,10 @@ SNIPPET = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_snippets_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(kinds, "_KINDS", {kind.kind: kind for kind in kinds.BUILT_IN})  # a page registers its own
     names: dict[str, object] = {"__name__": "__page__"}
     for snippet in SNIPPET.findall(page.read_text(encoding="utf-8")):
-        exec(compile(snippet, str(page), "exec"), names)
+        exec(compile(snippet, str(page), "exec", dont_inherit=True), names)
 
 
 def _modules() -> list[str]:

@@ -19,7 +19,8 @@ from maquette.audit.reference import ScriptedNoise
 from maquette.curator import Curator, compile as compile_module
 from maquette.curator.compile import _summed as compile_summed
 from maquette.curator.compiled import Summed, tally
-from maquette.curator.table import Engine, engine_of
+from maquette.curator.engines.api import Engine
+from maquette.curator.table import engine_of
 from maquette.query import Box, LinearQuery, Marginal, additive
 from maquette.query.moves import Moves
 from maquette.schema import Integer, Schema

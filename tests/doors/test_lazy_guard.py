@@ -22,10 +22,10 @@ from maquette.curator.transaction import Transaction
 from maquette.errors import BudgetError, QueryError
 from maquette.privacy import UNITS_PER_ONE, Budget, LazyRounds, basic, from_dict
 from maquette.privacy.lazy import lazy_epsilon, lazy_rate
-from maquette.privacy.ledger import SqliteLedger
+from maquette.privacy.ledger.book import BookLedger
 
 _through, _init, _calibrated = Transaction.through, LazyGuard.__init__, lazy_module.calibrated
-_open_guard = SqliteLedger.open_guard
+_open_guard = BookLedger.open_guard
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +52,7 @@ def _never_sealed() -> Any:
 
 
 def _one_hit_more() -> Any:
-    return patched(SqliteLedger, "open_guard", lambda self, id, hits: _open_guard(self, id, hits=hits + 1))  # noqa: A006
+    return patched(BookLedger, "open_guard", lambda self, id, hits: _open_guard(self, id, hits=hits + 1))  # noqa: A006
 
 
 def _half_noise() -> Any:
@@ -201,7 +201,7 @@ def _same_request_opens_again() -> Any:
             opened_guards.add((self, id))  # type: ignore[arg-type]
             _open_guard(self, id, hits=hits)
 
-    return patched(SqliteLedger, "open_guard", open_guard)
+    return patched(BookLedger, "open_guard", open_guard)
 
 
 def _fresh_noise_on_retry() -> Any:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from maquette.privacy.ledger import Request, SqliteLedger, Terms, Ticket
+from maquette.privacy.ledger import Ledger, Request, SqliteLedger, Terms, Ticket
 
 TERMS = Terms(
     table="5ca1ab1e" * 8,
@@ -23,7 +23,7 @@ def request(id: str = "r", *, units: int = 10, analyst: str = "ann", digest: str
     return Request(id=id, analyst=analyst, digest=digest, units=units, description='{"door": "measure"}', **more)
 
 
-def ask(ledger: SqliteLedger, id: str, answer: bytes = b"42", **more: Any) -> None:  # noqa: A002
+def ask(ledger: Ledger, id: str, answer: bytes = b"42", **more: Any) -> None:  # noqa: A002
     ticket = ledger.reserve(request(id, **more))
     assert isinstance(ticket, Ticket)
     ledger.commit(ticket, answer)
@@ -59,7 +59,7 @@ def restore(copy: dict[Path, bytes]) -> None:
         file.write_bytes(data)
 
 
-def contents(ledger: SqliteLedger) -> object:
+def contents(ledger: Ledger) -> object:
     charges = list(ledger.charges())
     analysts = sorted({charge.analyst for charge in charges})
     answers = [recorded and (recorded.answer, recorded.receipt) for recorded in (ledger.lookup(c.id) for c in charges)]

@@ -22,15 +22,19 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from ledger_checks import TERMS, request
 
 from maquette.errors import BudgetExceeded, LedgerError, RequestBusy, RequestLost
-from maquette.privacy.ledger import Receipt, Recorded, Request, SqliteLedger, Ticket, head as heads, inspect
-from maquette.privacy.ledger.api import State
+from maquette.privacy.ledger import Receipt, Recorded, Request, SqliteLedger, Ticket, head as heads, inspect, machine
+from maquette.privacy.ledger.book import Book
 from maquette.privacy.ledger.files import write_new
 from maquette.privacy.ledger.head import Head
-from maquette.privacy.ledger.store import Mark
+from maquette.privacy.ledger.machine import Entry
+from maquette.privacy.ledger.store import Mark, SqliteStorage
+
+T = TypeVar("T")
 
 THREADS = 4
 Say = Callable[[str], object]
@@ -47,8 +51,12 @@ class TellsBeforeCommit(SqliteLedger):
 class ForgetsToSweep(SqliteLedger):
     """Broken on purpose: what a crash interrupted is evaluated again."""
 
-    def _state(self, charged: int, answered: int | None) -> State:
-        return "reserved" if answered is None else "answered"
+    def _run(self, operation: Callable[[Book], T]) -> T:
+        def never_booted(connection: sqlite3.Connection) -> T:
+            storage = SqliteStorage(connection, limit=self.terms.limit, boot=0)
+            return operation(Book(storage, self._chain, self.terms.currency))
+
+        return self._writer.run(never_booted)
 
     def reserve(self, request: Request) -> Ticket | Recorded:
         try:
@@ -63,12 +71,14 @@ class ChecksThenActs(SqliteLedger):
     def reserve(self, request: Request) -> Ticket | Recorded:
         if self.spent() + request.units > self.terms.limit:
             raise BudgetExceeded("spent", requested=0.0, remaining=0.0)
-        return super().reserve(request)
+        return self._run(partial(self._charged, request))
 
-    def _charge(self, connection: sqlite3.Connection, scope: str, units: int) -> None:
-        connection.execute("INSERT INTO budget VALUES (?, ?, 0) ON CONFLICT DO NOTHING", (scope, self.terms.limit))
-        change = 'UPDATE budget SET "limit" = max("limit", spent + ?), spent = spent + ? WHERE scope = ?'
-        connection.execute(change, (units, units, scope))
+    def _charged(self, request: Request, book: Book) -> Ticket:
+        for scope in (machine.analyst_scope(request.analyst), machine.TABLE_SCOPE):
+            limit, spent = machine.spending(book._storage, scope)
+            book._storage.budgets[scope] = (max(limit, spent + request.units), spent)
+        facts = [request.id, request.analyst, request.digest, request.units, None]
+        return Ticket(request, book.add(Entry("charge", facts)).seq)
 
 
 VARIANTS = {kind.__name__: kind for kind in (SqliteLedger, TellsBeforeCommit, ForgetsToSweep, ChecksThenActs)}

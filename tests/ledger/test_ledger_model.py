@@ -13,7 +13,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from ledger_checks import TERMS, request
 
 from maquette.errors import MaquetteError
-from maquette.privacy.ledger import Recorded, SqliteLedger, Ticket
+from maquette.privacy.ledger import Ledger, MemoryLedger, Recorded, SqliteLedger, Terms, Ticket
+from maquette.privacy.ledger.machine import Entry
+from page_examples import example
 
 LIMIT = 100
 ids = st.sampled_from("abcdefgh")
@@ -74,7 +76,14 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @initialize()
     def open(self) -> None:
-        self.ledger = SqliteLedger(Path(self.directory.name) / "ledger", replace(TERMS, limit=LIMIT))
+        self.ledger = self.made(Path(self.directory.name) / "ledger", replace(TERMS, limit=LIMIT))
+
+    def made(self, place: Path, terms: Terms) -> Ledger:
+        return SqliteLedger(place, terms)
+
+    def booted(self) -> None:
+        self.ledger.close()
+        self.open()
 
     @rule(key=ids, analyst=analysts, digest=st.sampled_from("de"), units=st.integers(0, 40), guard=guards | st.none())
     def reserve(self, key: str, analyst: str, digest: str, units: int, guard: str | None) -> None:
@@ -142,8 +151,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        self.ledger.close()
-        self.open()
+        self.booted()
         self.tickets.clear()
         self.committed.clear()
         for entry in self.model.requests.values():
@@ -170,8 +178,28 @@ class LedgerMachine(RuleBasedStateMachine):
         self.directory.cleanup()
 
 
+class MemoryMachine(LedgerMachine):
+    """In memory nothing is reopened: the boot is an event."""
+
+    def made(self, place: Path, terms: Terms) -> Ledger:
+        return MemoryLedger(terms)
+
+    def booted(self) -> None:
+        assert isinstance(self.ledger, MemoryLedger)
+        self.ledger._run(lambda book: book.add(Entry("boot", [])))
+
+
+class JournalMachine(LedgerMachine):
+    """The example of CONTRIBUTING."""
+
+    def made(self, place: Path, terms: Terms) -> Ledger:
+        return example("JournalLedger")(place, terms, bytes(32))  # type: ignore[no-any-return]
+
+
 TestLedgerAgainstModel = LedgerMachine.TestCase
-TestLedgerAgainstModel.settings = settings(
+TestMemoryAgainstModel = MemoryMachine.TestCase
+TestJournalAgainstModel = JournalMachine.TestCase
+TestLedgerAgainstModel.settings = TestMemoryAgainstModel.settings = TestJournalAgainstModel.settings = settings(
     max_examples=25,
     stateful_step_count=25,
     deadline=None,

@@ -15,7 +15,8 @@ from ledger_tamper import judge
 from maquette.errors import LedgerCorrupted, LedgerError
 from maquette.privacy.ledger import Receipt, SqliteLedger
 from maquette.privacy.ledger.chain import GENESIS, Chain
-from maquette.privacy.ledger.replay import Replay, verify
+from maquette.privacy.ledger.replay import Replay
+from maquette.privacy.ledger.verification import verify
 
 FLIPS = 300
 
@@ -327,3 +328,26 @@ def test_terms_that_change_on_the_way_are_an_event_of_another_ledger() -> None:
     replay.follow(2, "terms", {"limit": 5, "format": 2})
     with pytest.raises(LedgerCorrupted, match="terms of the ledger changed"):
         replay.follow(3, "terms", {"limit": 6, "format": 2})
+
+
+@pytest.mark.parametrize(
+    ("events", "named"),
+    [
+        ([("charge", ["a", "ann", "d", 6, None])], "spends 6 units of the analyst ann limit of 5"),
+        (
+            [("charge", ["a", "ann", "d", 3, None]), ("charge", ["b", "bob", "d", 3, None])],
+            "of the table limit",
+        ),
+        ([("limit", ["ann", 2]), ("charge", ["a", "ann", "d", 3, None])], "analyst ann limit of 2"),
+        ([("charge", ["a", "ann", "d", 0, "g"])], "uses 1 of 0 hits of guard 'g'"),
+        ([("guard", ["g", 0]), ("charge", ["a", "ann", "d", 0, "g"])], "uses 1 of 0 hits of guard 'g'"),
+    ],
+)
+def test_no_chain_can_say_that_a_limit_was_passed(events: list[tuple[str, object]], named: str) -> None:
+    replay = Replay()
+    replay.follow(1, "terms", {"limit": 5, "format": 2})
+    *before, (kind, facts) = events
+    for seq, (earlier, what) in enumerate(before, 2):
+        replay.follow(seq, earlier, what)
+    with pytest.raises(LedgerCorrupted, match=named):
+        replay.follow(9, kind, facts)

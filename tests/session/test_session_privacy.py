@@ -19,7 +19,7 @@ from maquette.curator.transaction import Transaction
 from maquette.errors import BudgetExceeded
 from maquette.estimates.dense import DenseModel
 from maquette.privacy import DiscreteGaussian, DiscreteLaplace, Relation
-from maquette.privacy.ledger import SqliteLedger
+from maquette.privacy.ledger import machine
 from maquette.query import Marginal
 from maquette.session import Session, answering, opening, record
 from maquette.session.guard_policy import guessed
@@ -291,7 +291,7 @@ def _analyst_limit_ignored() -> Any:
 
 
 def _limit_ignored() -> Any:
-    return _patched(SqliteLedger, "_charge", lambda self, connection, scope, units: None)
+    return _patched(machine, "_spend", lambda books, scope, units: None)
 
 
 def _guard_without_noise() -> Any:

@@ -21,12 +21,12 @@ from maquette.session.textbook.online_ic import OnlineIC
 textbook: Any = importlib.import_module("maquette.session.textbook.online_ic")
 plans: Any = importlib.import_module("maquette.session.textbook.plan")
 guards: Any = importlib.import_module("maquette.curator.guard")
-ledgers: Any = importlib.import_module("maquette.privacy.ledger")
+ledgers: Any = importlib.import_module("maquette.privacy.ledger.book")
 passages: Any = importlib.import_module("maquette.curator.transaction")
 
 _init, _fresh, _calibrated = OnlineIC.__init__, OnlineIC._fresh, guards._calibrated
 _test, _draw_threshold = guards.SparseVector.test, guards.SparseVector._draw_threshold
-_through, _open_guard = passages.Transaction.through, ledgers.SqliteLedger.open_guard
+_through, _open_guard = passages.Transaction.through, ledgers.BookLedger.open_guard
 
 
 def exact(session: OnlineIC, query: LinearQuery) -> float:
@@ -134,7 +134,7 @@ def _more_hits(extra: int) -> Iterator[None]:
         return _open_guard(self, name, hits=hits + extra)
 
     late = property(lambda self: self.hits >= self.settings.hits + extra)
-    with patched(ledgers.SqliteLedger, "open_guard", open_guard), patched(guards.SparseVector, "sealed", late):
+    with patched(ledgers.BookLedger, "open_guard", open_guard), patched(guards.SparseVector, "sealed", late):
         yield
 
 

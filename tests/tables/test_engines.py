@@ -17,12 +17,13 @@ from table_checks import DIRTY, POOLS, Rows, codes, counted, raw, subsets
 
 from gate_tools import tallied
 from maquette.curator.engines import kernels
+from maquette.curator.engines.api import Engine
 from maquette.curator.engines.counting import CountingEngine, joint_tables
 from maquette.curator.engines.duckdb import DuckDBEngine
 from maquette.curator.engines.encoding import layout_of, planes_of, records_of
 from maquette.curator.engines.memory import MemoryEngine
 from maquette.curator.open import open_table
-from maquette.curator.table import Engine, engine_of
+from maquette.curator.table import engine_of
 from maquette.errors import QueryError, UnreadableSource
 from maquette.query.linear import LinearQuery
 from maquette.query.marginal import Marginal

@@ -20,9 +20,10 @@ import pyarrow.parquet as pq
 import pytest
 from table_checks import DIRTY, POOLS, codes, counted, raw, subsets, typed
 
+from maquette.curator.engines.api import MAX_ROWS
 from maquette.curator.engines.encoding import Fingerprint, planes_of
 from maquette.curator.open import open_table
-from maquette.curator.table import MAX_ROWS, PrivateTable, engine_of
+from maquette.curator.table import PrivateTable, engine_of
 from maquette.errors import DataError, EmptyTable, OutOfDomain, PrivacyWarning, SchemaError, UnreadableSource
 from maquette.schema import Boolean, Category, Integer, Schema
 

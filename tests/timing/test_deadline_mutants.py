@@ -13,7 +13,8 @@ from gate_tools import patched, wrapped
 from maquette.curator.deadline import Attempt, Moments
 from maquette.curator.transaction import Transaction, unpack
 from maquette.errors import DeadlineMissed, RequestBusy
-from maquette.privacy.ledger import SqliteLedger, store
+from maquette.privacy.ledger import machine
+from maquette.privacy.ledger.book import BookLedger
 
 _on_time = Transaction._on_time
 
@@ -86,7 +87,7 @@ def _late_is_released() -> Any:
 
 def _late_is_refused_and_kept() -> Any:
     """A late answer is refused, but what was recorded stays recorded."""
-    return patched(SqliteLedger, "withhold", lambda self, ticket: None)
+    return patched(BookLedger, "withhold", lambda self, ticket: None)
 
 
 def _late_is_recorded_at_the_end() -> Any:
@@ -99,7 +100,7 @@ def _late_is_recorded_at_the_end() -> Any:
                 self.ledger.commit(ticket, recorded, hit=hit)
             return recorded, hit
 
-        with patched(SqliteLedger, "withhold", lambda self, ticket: None):
+        with patched(BookLedger, "withhold", lambda self, ticket: None):
             return _on_time(self, ticket, kept, moments, span)
 
     return patched(Transaction, "_on_time", on_time)
@@ -107,18 +108,20 @@ def _late_is_recorded_at_the_end() -> Any:
 
 def _withheld_for_this_life_only() -> Any:
     """Withheld requests are answered again once the ledger is opened anew, as far as its state says."""
-    return patched(store, "state", lambda charged, answered, boot: "answered" if answered is not None else "reserved")
+    return patched(machine, "state", lambda charged, answered, boot: "answered" if answered is not None else "reserved")
 
 
 def _hit_given_back() -> Any:
     """A late test that found nothing gives its hit back."""
-    return wrapped(SqliteLedger, "_withhold", _without_the_hit)
+    return wrapped(machine, "follow", _without_the_hit)
 
 
-def _without_the_hit(original: Callable[..., Any], self: Any, connection: Any, ticket: Any) -> Any:
-    receipt = original(self, connection, ticket)
-    connection.execute("UPDATE guard SET used = max(0, used - 1) WHERE id = ?", (ticket.request.guard,))
-    return receipt
+def _without_the_hit(original: Callable[..., Any], books: Any, seq: int, kind: str, facts: Any) -> None:
+    original(books, seq, kind, facts)
+    guard = books.facts(facts[0])[4] if kind == "withheld" else None
+    if guard is not None:
+        opened, hits, used = books.guards.get(guard)
+        books.guards[guard] = (opened, hits, max(0, used - 1))
 
 
 def _failure_is_told() -> Any:

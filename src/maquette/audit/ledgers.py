@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,9 @@ from maquette.errors import (
     RequestConflict,
     RequestLost,
 )
-from maquette.privacy.ledger import Recorded, Request, SqliteLedger, Terms, Ticket
+from maquette.privacy.ledger import Ledger, MemoryLedger, Recorded, Request, SqliteLedger, Terms, Ticket
+
+Open = Callable[[Terms], Ledger]
 
 TERMS = Terms(table="aa", schema="bb", relation="add-remove", currency="pure", limit=100)
 
@@ -32,7 +34,7 @@ def _asked(name: str, units: int, **other: Any) -> Request:
     return Request(**{**facts, "description": "{}", **other})
 
 
-def _charged(ledger: SqliteLedger, request: Request, answer: bytes = b"answer", *, hit: bool = True) -> None:
+def _charged(ledger: Ledger, request: Request, answer: bytes = b"answer", *, hit: bool = True) -> None:
     ticket = ledger.reserve(request)
     assert isinstance(ticket, Ticket), "a new request was answered from the record"
     ledger.commit(ticket, answer, hit=hit)
@@ -48,18 +50,13 @@ def _refused(error: type[Exception], call: Callable[[], Any], what: str) -> None
     raise AssertionError(f"{what}: not refused")
 
 
-@contextmanager
-def _memory() -> Iterator[SqliteLedger]:
-    ledger = SqliteLedger(None, TERMS)
-    try:
-        yield ledger
-    finally:
-        ledger.close()
+def _sqlite(terms: Terms) -> Ledger:
+    return SqliteLedger(None, terms)
 
 
-def check_limit() -> None:
+def check_limit(opened: Open) -> None:
     """Exactly the limit can be spent, for the table and for an analyst; a refused charge leaves nothing."""
-    with _memory() as ledger:
+    with closing(opened(TERMS)) as ledger:
         ledger.limit_analyst("b", 30)
         _charged(ledger, _asked("one", 60))
         _refused(BudgetExceeded, lambda: ledger.reserve(_asked("two", 41)), "a charge past the limit")
@@ -73,9 +70,9 @@ def check_limit() -> None:
         ledger.verify()
 
 
-def check_replays() -> None:
+def check_replays(opened: Open) -> None:
     """An answered request gets the same bytes, free; its name is nobody else's and no other question's."""
-    with _memory() as ledger:
+    with closing(opened(TERMS)) as ledger:
         _charged(ledger, _asked("one", 10), b"first")
         again = ledger.reserve(_asked("one", 10))
         assert isinstance(again, Recorded), "an answered request was evaluated again"
@@ -96,9 +93,9 @@ def check_replays() -> None:
         assert len(list(ledger.charges())) == 2, "the list of charges is not that of the charges"
 
 
-def check_guards() -> None:
+def check_guards(opened: Open) -> None:
     """A guard's hits are counted, also by tests that were easy and gave theirs back; sealed is sealed."""
-    with _memory() as ledger:
+    with closing(opened(TERMS)) as ledger:
         ledger.open_guard("g", hits=2)
         _charged(ledger, _asked("easy", 0, guard="g"), hit=False)
         assert ledger.hits_left("g") == 2, "an easy test took a hit"
@@ -179,5 +176,8 @@ def check_tampering() -> None:
 
 def check_ledger() -> None:
     """All of these."""
-    for check in (check_limit, check_replays, check_guards, check_restart, check_tampering):
-        check()
+    for opened in (MemoryLedger, _sqlite):
+        for check in (check_limit, check_replays, check_guards):
+            check(opened)
+    check_restart()
+    check_tampering()

@@ -91,7 +91,8 @@ SPARSE = "maquette.curator.sparse_vector:SparseVector"
 ACCOUNT = "maquette.curator.account"
 ACCOUNTANT = "maquette.privacy.accountant:AdditiveAccountant"
 ZCDP = "maquette.privacy.zcdp:ZcdpAccountant"
-LEDGER = "maquette.privacy.ledger.sqlite:SqliteLedger"
+LEDGER = "maquette.privacy.ledger.book:BookLedger"
+MACHINE = "maquette.privacy.ledger.machine"
 GRID = 2**20  # of guards
 HOLDOUT = "maquette.holdout.guess_and_check"
 
@@ -277,8 +278,8 @@ def _any_digest(original: Change, self: Any, request: Any) -> Any:
     return original(self, request) if known is None else known
 
 
-def _for_the_table_only(original: Change, self: Any, connection: Any, scope: str, units: int) -> Any:
-    return original(self, connection, scope, units if scope == "table" else 0)
+def _for_the_table_only(original: Change, books: Any, scope: str, units: int, currency: str) -> Any:
+    return original(books, scope, units if scope == "table" else 0, currency)
 
 
 def _commits(hit: bool) -> Wrap:
@@ -387,19 +388,20 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("ties go to the first", "noise", "sampler laws",
            {f"{NOISE}:ExactNoise.exponential": Wrap(_first_of_ties)}),
     Mutant("a seed", "noise", "no state in samplers", {f"{NOISE}:words": Wrap(_seeded)}),
-    Mutant("charges not added up", "ledger", "ledger", {f"{LEDGER}._charge": Wrap(lambda f, *_: None)}),
-    Mutant("limits of analysts ignored", "ledger", "ledger", {f"{LEDGER}._charge": Wrap(_for_the_table_only)}),
+    Mutant("charges not added up", "ledger", "ledger", {f"{MACHINE}:_spend": Wrap(lambda f, *_: None)}),
+    Mutant("limits of analysts ignored", "ledger", "ledger",
+           {f"{MACHINE}:_check_budget": Wrap(_for_the_table_only)}),
     Mutant("answered requests evaluated again", "ledger", "ledger", {f"{LEDGER}.reserve": Wrap(_evaluated_again)}),
     Mutant("a name answers any question", "ledger", "ledger", {f"{LEDGER}.reserve": Wrap(_any_digest)}),
-    Mutant("hits not taken", "ledger", "ledger", {f"{LEDGER}._take_hit": Wrap(lambda f, *_: None)}),
+    Mutant("hits not taken", "ledger", "ledger", {f"{MACHINE}:_use_hits": Wrap(lambda f, *_: None)}),
     Mutant("easy tests take a hit", "ledger", "ledger", {f"{LEDGER}.commit": _commits(True)}),
     Mutant("hits given back", "ledger", "ledger", {f"{LEDGER}.commit": _commits(False)}),
     Mutant("chain that binds nothing", "ledger", "ledger",
            {"maquette.privacy.ledger.chain:Chain.link": Wrap(lambda f, *_: bytes(32))}),
     Mutant("sums not compared with the chain", "ledger", "ledger",
-           {"maquette.privacy.ledger.replay:_check_tables": Wrap(lambda f, *_: None)}),
+           {"maquette.privacy.ledger.verification:_check_tables": Wrap(lambda f, *_: None)}),
     Mutant("lost requests forgotten", "ledger", "ledger",
-           {f"{LEDGER}._state": Wrap(lambda f, *_: "reserved")}),
+           {f"{MACHINE}:state": Wrap(lambda f, *_: "reserved")}),
     Mutant("failed guesses not counted", "holdout", "holdout",
            {f"{HOLDOUT}:GuessAndCheck.apply": Wrap(_kept_whatever)}),
     Mutant("the sample's exact mean", "holdout", "holdout", {f"{HOLDOUT}:_Node.rounded": Wrap(_exact_mean)}),

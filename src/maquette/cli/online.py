@@ -218,7 +218,7 @@ def _prompt(session: Session) -> Callable[[], None]:
     from maquette.query import written
 
     schema = session.curator.schema
-    listed = [column for column in schema if column.kind == "category" and column.size <= LISTED]
+    listed = [column for column in schema if column.size <= LISTED and isinstance(column.values[0], str)]
     levels = {label for column in listed for label in column.labels[: column.known]}
     # After a quote, what it may hold; elsewhere a name is written as it has to be.
     after = {'"': sorted(schema.names), "'": sorted(levels)}

@@ -2,6 +2,8 @@ from .account import AccountEntry as AccountEntry, ScopedAccount as ScopedAccoun
 from .compile import Question as Question
 from .curator import Curator as Curator
 from .deadline import Deadline as Deadline
+from .engines.api import Engine as Engine
+from .engines.encoding import fingerprint_of as fingerprint_of
 from .guard import Guard as Guard
 from .intake import Law as Law, Mechanism as Mechanism
 from .lazy_guard import LazyGuard as LazyGuard
@@ -10,4 +12,4 @@ from .noise import ExactNoise as ExactNoise, NoiseSource as NoiseSource, round_s
 from .open import open_table as open_table
 from .results import Chosen as Chosen, Errors as Errors, Measurement as Measurement, Tested as Tested
 from .sparse_vector import SparseVector as SparseVector, concentrated as concentrated
-from .table import PrivateTable as PrivateTable
+from .table import PrivateTable as PrivateTable, table_of as table_of

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.curator.table import Engine
+from maquette.curator.engines.api import Engine
 from maquette.query import KeyIndex, Moves, Parities, Statistic
 
 FEW_CELLS = 2**22  # a public bound: whether cells or records are visited never depends on the data

@@ -35,7 +35,7 @@ from maquette.curator.table import PrivateTable
 from maquette.curator.transaction import Arrays, digest, unpack
 from maquette.errors import QueryError
 from maquette.privacy import Budget, Kind, Loss
-from maquette.privacy.ledger import Ledger
+from maquette.privacy.ledger import Ledger, LedgerSource
 from maquette.query import Contrasts, Marginal
 
 CUSTODIAN = "custodian"
@@ -47,7 +47,9 @@ class Curator(Intake):
 
     `ledger` is a file (default: in memory), `anchor` a second small file, best kept elsewhere, that betrays a ledger
     set back to an older copy. Every curator has a ledger of its own: two on the same rows spend two budgets, so keep
-    one table under one ledger file. `noise` is for tests: with any but the default, `private` is False.
+    one table under one ledger file. A ledger of another kind is given as a function that takes the `Terms` to bind it
+    to and returns it open, such as `ledger=MemoryLedger`, or as an open `Ledger` that was made for the same terms; the
+    curator closes it. `noise` is for tests: with any but the default, `private` is False.
 
     With a `deadline` in seconds, whatever a door answers or refuses after its charge leaves that long after it was
     asked, so that the time tells nothing about the rows; what is not ready by then is refused as `DeadlineMissed`,
@@ -68,7 +70,7 @@ class Curator(Intake):
         table: PrivateTable,
         budget: Budget,
         *,
-        ledger: str | Path | None = None,
+        ledger: LedgerSource = None,
         anchor: str | Path | None = None,
         relation: Kind = "add-remove",
         noise: NoiseSource | None = None,

@@ -14,10 +14,10 @@ from maquette.curator import plain
 from maquette.curator.compile import Compiler, asked_of
 from maquette.curator.compiled import Compiled, tally
 from maquette.curator.deadline import Work
+from maquette.curator.engines.api import Engine
 from maquette.curator.noise import NoiseSource, check_gaussian, check_laplace
 from maquette.curator.results import Tested
 from maquette.curator.sparse_vector import Settings, SparseVector, concentrated, resampled, unresampled
-from maquette.curator.table import Engine
 from maquette.curator.transaction import Arrays, Transaction, digest
 from maquette.errors import BudgetError, QueryError
 from maquette.privacy import UNITS_PER_ONE, Loss, Relation

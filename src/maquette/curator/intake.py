@@ -33,7 +33,7 @@ from maquette.curator.table import PrivateTable, engine_of
 from maquette.curator.transaction import Arrays, Transaction
 from maquette.errors import BudgetError, QueryError
 from maquette.privacy import Budget, DiscreteGaussian, DiscreteLaplace, Event, Kind, Loss, Pure, Relation, Selection
-from maquette.privacy.ledger import SqliteLedger, Terms
+from maquette.privacy.ledger import LedgerSource, Terms, open_ledger
 from maquette.query import Asked, LinearQuery
 from maquette.schema import Schema
 
@@ -51,7 +51,7 @@ class Intake:
         table: PrivateTable,
         budget: Budget,
         *,
-        ledger: str | Path | None,
+        ledger: LedgerSource,
         anchor: str | Path | None,
         relation: Kind,
         noise: NoiseSource | None,
@@ -83,7 +83,7 @@ class Intake:
             currency=budget.currency,
             limit=budget.limit,
         )
-        account = SqliteLedger(ledger, terms, anchor=None if anchor is None else Path(anchor))
+        account = open_ledger(ledger, terms, anchor=None if anchor is None else Path(anchor))
         self._transaction = Transaction(account, budget, deadline=deadline, max_rows=max_rows)
 
     @property

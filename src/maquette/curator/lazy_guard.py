@@ -11,10 +11,10 @@ import numpy as np
 from maquette.curator import plain
 from maquette.curator.compiled import tally
 from maquette.curator.deadline import Work
+from maquette.curator.engines.api import Engine
 from maquette.curator.guard import GRID, MAX_THRESHOLD, Questions
 from maquette.curator.noise import NoiseSource, check_laplace, round_scale_up
 from maquette.curator.results import Tested
-from maquette.curator.table import Engine
 from maquette.curator.transaction import Arrays, Transaction, digest
 from maquette.errors import BudgetError, DeadlineMissed, QueryError, RequestBusy, RequestConflict, RequestLost
 from maquette.privacy import UNITS_PER_ONE, LazyRounds, Loss, float_down, lazy_rate

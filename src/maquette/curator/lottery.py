@@ -18,9 +18,9 @@ from maquette.curator import plain
 from maquette.curator.cap import clipped
 from maquette.curator.compiled import Compiled, tally
 from maquette.curator.deadline import Work
+from maquette.curator.engines.api import Engine
 from maquette.curator.noise import NoiseSource, check_selection, exponentials, round_scale_up
 from maquette.curator.scores import check_reach, reach, rounded_to
-from maquette.curator.table import Engine
 from maquette.curator.transaction import Arrays, Transaction, digest
 from maquette.errors import BudgetError, QueryError
 from maquette.privacy import Loss, Relation, Selection

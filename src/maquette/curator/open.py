@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from maquette.curator.contributions import bounded, unit_sql
+from maquette.curator.engines.api import MAX_ROWS, Engine
 from maquette.curator.engines.duckdb import DuckDBEngine
 from maquette.curator.engines.encoding import (
     Fingerprint,
@@ -22,7 +23,7 @@ from maquette.curator.engines.encoding import (
 from maquette.curator.engines.kernels import Planes
 from maquette.curator.engines.memory import MemoryEngine
 from maquette.curator.sources import read_source, reading
-from maquette.curator.table import MAX_ROWS, Engine, PrivateTable, private_table
+from maquette.curator.table import PrivateTable, check_unit, private_table
 from maquette.errors import DataError, EmptyTable, PrivacyWarning, SchemaError
 from maquette.schema import Schema, refuse_invalid
 
@@ -86,13 +87,7 @@ def _check_declared(schema: Schema, privacy_unit: str | None, max_contributions:
             expected="a Schema",
             advice="load one with Schema.load(path)",
         )
-    if type(max_contributions) is not int or max_contributions < 1:
-        raise SchemaError(f"max_contributions is {max_contributions!r}", expected="a whole number from 1 on")
-    if privacy_unit is None and max_contributions != 1:
-        raise SchemaError(
-            f"max_contributions is {max_contributions} but there is no privacy_unit, so each row is its own unit",
-            advice="name the column that says whose row it is, or leave max_contributions at 1",
-        )
+    check_unit(privacy_unit, max_contributions)
     texts = isinstance(missing, Sequence) and not isinstance(missing, str)
     if not (texts and all(isinstance(text, str) for text in missing)):
         raise SchemaError(f"missing is {missing!r}", expected="a list of texts, such as missing=['?']")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from maquette.curator import plain
 from maquette.curator.compiled import Compiled
-from maquette.curator.table import MAX_ROWS
+from maquette.curator.engines.api import MAX_ROWS
 from maquette.errors import QueryError
 from maquette.privacy import Relation
 

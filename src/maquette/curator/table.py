@@ -1,43 +1,13 @@
-"""PrivateTable: a handle to rows that only the curator can read, and the Engine protocol of those who read them."""
+"""PrivateTable: a handle to rows that only the curator can read, and the door by which an engine gets one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NoReturn, Protocol
+from typing import NoReturn
 from weakref import WeakKeyDictionary
 
-import numpy as np
-from numpy.typing import NDArray
-
-from maquette.errors import DataError
+from maquette.curator.engines.api import MAX_ROWS, Engine
+from maquette.errors import DataError, SchemaError
 from maquette.schema import Schema
-
-MAX_ROWS = 2**32  # of every table: integer statistics behind the wall are bounded by it
-
-
-class Engine(Protocol):
-    """Reads rows; never leaves `curator/`. Everything it returns is exact, hence private."""
-
-    @property
-    def schema(self) -> Schema:
-        """The public universe."""
-
-    @property
-    def rows(self) -> int:
-        """How many records were kept."""
-
-    @property
-    def fingerprint(self) -> str:
-        """A digest of the encoded records as a multiset, the schema and the contribution bound."""
-
-    def counts(self, columns: Sequence[str]) -> NDArray[np.int64]:
-        """How many records fall in every cell of `columns`: axes in the order asked, read-only."""
-
-    def blocks(self) -> Iterator[NDArray[np.int32]]:
-        """The encoded records in chunks, one column per schema column, for questions over too many cells."""
-
-    def prefetch(self, column_sets: Iterable[Sequence[str]]) -> None:
-        """Count many column sets in few passes, so that `counts` finds them; a hint, bounded in memory."""
 
 
 class PrivateTable:
@@ -74,6 +44,37 @@ class PrivateTable:
 
 
 _engines: WeakKeyDictionary[PrivateTable, Engine] = WeakKeyDictionary()
+
+
+def table_of(engine: Engine, *, privacy_unit: str | None = None, max_contributions: int = 1) -> PrivateTable:
+    """A table for a `Curator` from a counting engine of your own; the engine lives as long as the table.
+
+    Privacy: the engine is trusted code inside the wall. `privacy_unit` and `max_contributions` are declared here, and
+    it is for the engine to have kept at most that many rows of every unit: nothing here looks at rows to see whether
+    it did. `open_table` does both for every source that it reads.
+    """
+    if not isinstance(engine, Engine) or not isinstance(engine.schema, Schema):
+        raise DataError(
+            f"a table is counted by an engine, got {type(engine).__name__}",
+            expected="an object with schema, rows, fingerprint, counts, blocks and prefetch",
+        )
+    if type(engine.rows) is not int or not 0 < engine.rows <= MAX_ROWS:
+        raise DataError("an engine says how many rows it holds", expected=f"a whole number from 1 to {MAX_ROWS:,}")
+    if not isinstance(engine.fingerprint, str) or not engine.fingerprint:
+        raise DataError("an engine has a fingerprint of its records", expected="the text that fingerprint_of returns")
+    check_unit(privacy_unit, max_contributions)
+    return private_table(engine, privacy_unit, max_contributions)
+
+
+def check_unit(privacy_unit: str | None, max_contributions: int) -> None:
+    """Refuse a contribution bound that is no whole number, or that bounds nothing."""
+    if type(max_contributions) is not int or max_contributions < 1:
+        raise SchemaError(f"max_contributions is {max_contributions!r}", expected="a whole number from 1 on")
+    if privacy_unit is None and max_contributions != 1:
+        raise SchemaError(
+            f"max_contributions is {max_contributions} but there is no privacy_unit, so each row is its own unit",
+            advice="name the column that says whose row it is, or leave max_contributions at 1",
+        )
 
 
 def private_table(engine: Engine, privacy_unit: str | None = None, max_contributions: int = 1) -> PrivateTable:

@@ -22,6 +22,7 @@ from .csv_files import (
 )
 from .dates import Date as Date
 from .impossible import impossible_cells as impossible_cells
+from .kinds import column_kind as column_kind, kind_named as kind_named, kind_names as kind_names
 from .ordered import Integer as Integer, Number as Number, Ordered as Ordered
 from .schema import (
     Schema as Schema,

@@ -15,16 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import OutOfDomain, QueryError, SchemaError
-from maquette.schema.columns import INVALID, Boolean, Category, Column, arrow_array, encode_columns, nearest
-from maquette.schema.dates import Date
+from maquette.schema.columns import INVALID, Column, arrow_array, encode_columns, nearest
 from maquette.schema.impossible import Entry, Zeros, checked, zeros_of
-from maquette.schema.ordered import Integer, Number
+from maquette.schema.kinds import BUILT_IN
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 SHOWN = 40  # columns in a notebook
-KINDS: dict[str, type[Column]] = {kind.kind: kind for kind in (Boolean, Category, Integer, Number, Date)}
 
 
 class Schema:
@@ -57,7 +55,7 @@ class Schema:
         self.skipped = tuple(skipped)  # what a draft left out and why, for its reader alone
         strangers = [c for c in self.columns if not isinstance(c, Column)]
         if strangers or not self.columns:
-            kinds = ", ".join(kind.__name__ for kind in KINDS.values())
+            kinds = ", ".join(kind.__name__ for kind in BUILT_IN)
             raise SchemaError(
                 f"the columns are {strangers or 'none'}", expected=f"at least one column, each one of {kinds}"
             )

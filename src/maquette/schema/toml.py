@@ -12,7 +12,8 @@ from typing import Any
 
 from maquette.errors import SchemaError
 from maquette.schema.columns import Column, nearest, shown
-from maquette.schema.schema import KINDS, Schema
+from maquette.schema.kinds import kind_named, kind_names
+from maquette.schema.schema import Schema
 
 _GUESSED = (
     "# DRAFT: made by reading the data, so its bounds and levels are not private.\n"
@@ -65,25 +66,28 @@ def _column(number: int, block: object) -> Column:
         raise SchemaError(f"column {number} has no name", advice="add a line name = '...' to its block")
     settings = dict(block)
     kind = settings.pop("kind", None)
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise SchemaError(f"column {block['name']!r}: kind is {shown(kind)}", expected=f"one of {', '.join(KINDS)}")
-    _check_settings(f"column {block['name']!r} ({kind})", kind, settings)
+    column = kind_named(kind)
+    if column is None:
+        raise SchemaError(
+            f"column {block['name']!r}: kind is {shown(kind)}", expected=f"one of {', '.join(kind_names())}"
+        )
+    _check_settings(f"column {block['name']!r} ({kind})", column, settings)
     try:
-        return KINDS[kind](**settings)
+        return column(**settings)
     except TypeError as error:
         raise SchemaError(f"column {block['name']!r} ({kind}): {error}") from None
 
 
-def _check_settings(column: str, kind: str, settings: dict[str, Any]) -> None:
-    declared = {field.name: field for field in fields(KINDS[kind])}
+def _check_settings(named: str, column: type[Column], settings: dict[str, Any]) -> None:
+    declared = {field.name: field for field in fields(column)}
     for unknown in (setting for setting in settings if setting not in declared):
         close = nearest(unknown, declared)
         hint = f"did you mean {close[0]}?" if close else f"settings are {', '.join(declared)}"
-        raise SchemaError(f"{column}: unknown setting {unknown!r}", advice=hint)
+        raise SchemaError(f"{named}: unknown setting {unknown!r}", advice=hint)
     missing = [name for name, field in declared.items() if field.default is MISSING and name not in settings]
     if missing:
         raise SchemaError(
-            f"{column}: needs {' and '.join(missing)}", advice=f"add a line {missing[0]} = ... to its block"
+            f"{named}: needs {' and '.join(missing)}", advice=f"add a line {missing[0]} = ... to its block"
         )
 
 

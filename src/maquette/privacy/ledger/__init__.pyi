@@ -7,7 +7,12 @@ from .api import (
     Terms as Terms,
     Ticket as Ticket,
 )
+from .book import Book as Book, BookLedger as BookLedger, Storage as Storage, open_book as open_book
+from .chain import Chain as Chain, Event as Event
 from .description import Description as Description
 from .inspection import Account as Account, inspect as inspect
+from .memory import MemoryLedger as MemoryLedger, MemoryStorage as MemoryStorage
+from .opening import LedgerSource as LedgerSource, open_ledger as open_ledger
 from .recovery import Recovery as Recovery, recover as recover
+from .replay import replayed as replayed
 from .sqlite import SqliteLedger as SqliteLedger

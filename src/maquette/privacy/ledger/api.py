@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from maquette.errors import BudgetError
 from maquette.privacy.ledger.description import Description
@@ -147,12 +147,16 @@ class Charge:
         return Description.of(self.description)
 
 
+@runtime_checkable
 class Ledger(Protocol):
     """A durable account of one table's budget. All methods may be called from many threads."""
 
     @property
     def terms(self) -> Terms:
         """What this ledger is bound to; `table` is the digest under its key."""
+
+    def check(self, terms: Terms) -> None:
+        """Raise LedgerMismatch unless this ledger was made for exactly these terms, with the data's plain digest."""
 
     def reserve(self, request: Request) -> Ticket | Recorded:
         """Charge the request durably, or return what it was answered before.

@@ -8,25 +8,24 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from maquette.errors import LedgerCorrupted, LedgerError, LedgerLocked, LedgerMismatch, PrivacyWarning
+from maquette.errors import LedgerCorrupted, LedgerError, LedgerLocked, PrivacyWarning
 from maquette.privacy.ledger import store
 from maquette.privacy.ledger.api import Receipt, Terms
+from maquette.privacy.ledger.book import Book
 from maquette.privacy.ledger.chain import KEY_BYTES, Chain
+from maquette.privacy.ledger.machine import Entry
 from maquette.privacy.ledger.replay import FORMAT, Replay
+from maquette.privacy.ledger.terms import admit, founding, keyed
 from maquette.privacy.ledger.witnesses import Witnesses
-from maquette.privacy.units import UNITS_PER_ONE
 
 if TYPE_CHECKING:
     from maquette.privacy.ledger.files import Anchor, Lock
     from maquette.privacy.ledger.head import Head
 
 T = TypeVar("T")
-
-_CURRENCIES = {"pure": "epsilon", "zcdp": "rho", "gdp": "mu squared"}
 
 
 class Home:
@@ -36,6 +35,7 @@ class Home:
         self,
         connection: sqlite3.Connection,
         chain: Chain,
+        terms: Terms,
         *,
         lock: Lock | None = None,
         head: Head | None = None,
@@ -43,24 +43,30 @@ class Home:
     ) -> None:
         self.connection = connection
         self.chain = chain
+        self.terms = keyed(terms, chain)
         self.boot_seq = 0
         self._lock = lock
         self._head = head
         self._anchor = anchor
         self._version: int | None = None
 
+    def book(self, connection: sqlite3.Connection) -> Book:
+        """The database for one operation, inside a transaction of this connection."""
+        storage = store.SqliteStorage(connection, limit=self.terms.limit, boot=self.boot_seq)
+        return Book(storage, self.chain, self.terms.currency)
+
     def witnesses(self) -> Witnesses:
         """What the head file and the anchor remember now."""
         return Witnesses.read(self._head, self._anchor)
 
-    def admit(self, terms: Terms, witnesses: Witnesses) -> Replay:
-        """Verify what is stored and compare its terms with these; refuse with a reason."""
+    def admit(self, witnesses: Witnesses) -> Replay:
+        """Verify what is stored and compare its terms with ours; refuse with a reason."""
         self.connection.execute("BEGIN")
         try:
             replay = witnesses.verify(self.connection, self.chain)
         finally:
             self.connection.execute("ROLLBACK")
-        _compare(replay, _bound(terms, self.chain))
+        admit(replay, self.terms)
         self.boot_seq = replay.boot
         return replay
 
@@ -82,7 +88,7 @@ class Home:
         if self._head.read() is None:
             self._head.replace(store.standing(self.connection))
         with self._durably() as connection:
-            store.append(connection, self.chain, "terms", {**replay.terms, "format": FORMAT})
+            self.book(connection).add(Entry("terms", {**replay.terms, "format": FORMAT}))
         self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         warnings.warn(
             "this ledger of version 0.1 now keeps a .head file beside it, which betrays a lost log or an older copy: "
@@ -94,7 +100,7 @@ class Home:
     def boot(self, *, sole: bool) -> None:
         """Start a new life: every request reserved before this event is lost, every guard opened before it closed."""
         with self._durably() as connection:
-            self.boot_seq = store.append(connection, self.chain, "boot", []).seq
+            self.boot_seq = self.book(connection).add(Entry("boot", [])).seq
         self._version = self._data_version() if sole else None
 
     def verify(self, connection: sqlite3.Connection) -> Receipt:
@@ -165,9 +171,9 @@ class Home:
 
 def in_memory(terms: Terms, key: bytes | None) -> Home:
     """A ledger that lives as long as somebody holds it; nobody has to close it."""
-    home = Home(store.connect(None), Chain(secrets.token_bytes(KEY_BYTES) if key is None else key))
+    home = Home(store.connect(None), Chain(secrets.token_bytes(KEY_BYTES) if key is None else key), terms)
     weakref.finalize(home, home.connection.close)
-    _found(home.connection, home.chain, terms)
+    _found(home)
     home.boot(sole=True)
     return home
 
@@ -195,16 +201,16 @@ def on_disk(
                 settle(beside(path, ".head"))
             chain = Chain(load_key(key_path) if key is None else key)
             head = Head(path, chain)
-            home = Home(store.connect(path), chain, lock=lock, head=head, anchor=anchoring)
+            home = Home(store.connect(path), chain, terms, lock=lock, head=head, anchor=anchoring)
             undo.callback(home.close)
             witnesses = home.witnesses()
             if alone:
-                replay = home.admit(terms, witnesses)
+                replay = home.admit(witnesses)
                 if not replay.headed:
                     home.renew(replay)
                 home.boot(sole=not shared)
         if not alone:  # outside the turn: those who are already here need not wait
-            home.admit(terms, witnesses)
+            home.admit(witnesses)
         undo.pop_all()
     return home
 
@@ -214,58 +220,13 @@ def _create(path: Path, chain: Chain, terms: Terms) -> None:
     from maquette.privacy.ledger.files import write_new
     from maquette.privacy.ledger.head import Head
 
-    connection = store.connect(None)
-    _found(connection, chain, terms)
-    Head(path, chain).prepare(store.standing(connection))
-    write_new(path, connection.serialize())
-    connection.close()
+    home = Home(store.connect(None), chain, terms)
+    _found(home)
+    Head(path, chain).prepare(store.standing(home.connection))
+    write_new(path, home.connection.serialize())
+    home.connection.close()
 
 
-def _found(connection: sqlite3.Connection, chain: Chain, terms: Terms) -> None:
-    store.create(connection)
-    # The random name keeps two ledgers under one key apart: no event of one fits into the other.
-    facts = {**_bound(terms, chain), "name": secrets.token_hex(16)}
-    store.append(connection, chain, "terms", facts)
-    connection.execute("INSERT INTO budget VALUES (?, ?, 0)", (store.TABLE_SCOPE, terms.limit))
-
-
-def keyed(terms: Terms, chain: Chain) -> Terms:
-    """The terms as they may be stored and shown: the digest of the data under the ledger's key."""
-    return replace(terms, table=chain.fingerprint(terms.table))
-
-
-def _bound(terms: Terms, chain: Chain) -> dict[str, Any]:
-    return {"format": FORMAT, **keyed(terms, chain).facts}
-
-
-def _compare(replay: Replay, bound: dict[str, Any]) -> None:
-    different = {name for name, value in bound.items() if replay.terms.get(name) != value}
-    if not replay.headed:
-        different.discard("format")
-    if not different:
-        return
-    if different & {"schema", "relation"}:  # the rows are fingerprinted as these encode and bound them
-        different.discard("table")
-    details = [_difference(name, replay.terms, bound) for name in bound if name in different]
-    raise LedgerMismatch(
-        f"the ledger was made for something else: {'; '.join(details)}",
-        advice="Open it with what it was made for, or start "
-        "a new ledger if this is a new release; the same rows under two ledgers spend two budgets",
-    )
-
-
-def _difference(name: str, stored: dict[str, Any], bound: dict[str, Any]) -> str:
-    if name == "table":
-        return "the data (its fingerprint differs)"
-    if name == "schema":
-        return f"the schema changed since the ledger was made (digest {stored[name][:8]}, now {bound[name][:8]})"
-    if name == "limit":
-        meant = ", which is what a budget's epsilon and delta come to" if bound["currency"] == "zcdp" else ""
-        return f"the ledger has {_limit(stored)}, this opening {_limit(bound)}{meant}"
-    return f"the {name} (the ledger has {stored.get(name)}, this opening {bound[name]})"
-
-
-def _limit(terms: dict[str, Any]) -> str:
-    """A limit as people state it: `limit 1 of epsilon`."""
-    unit = _CURRENCIES.get(terms["currency"], "epsilon" if terms["currency"].startswith("basic") else terms["currency"])
-    return f"limit {terms['limit'] / UNITS_PER_ONE:.16g} of {unit}"
+def _found(home: Home) -> None:
+    store.create(home.connection)
+    home.book(home.connection).add(founding(home.terms))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from maquette.errors import LedgerError
-from maquette.privacy.ledger import store
+from maquette.privacy.ledger import machine, store
 from maquette.privacy.ledger.api import Charge, Receipt, protection_text, read_protection
 from maquette.privacy.ledger.chain import Chain
 from maquette.privacy.ledger.replay import Replay
@@ -77,9 +77,9 @@ def _account(connection: sqlite3.Connection, replay: Replay) -> Account:
     events = connection.execute("SELECT seq, facts, content FROM event WHERE kind = 'charge' ORDER BY seq")
     for seq, facts, description in events:
         id, analyst, digest, units, _ = json.loads(facts)  # noqa: A001
-        state = store.state(seq, replay.requests[id][1], replay.boot)
+        state = machine.state(seq, replay.requests[id][1], replay.boot)
         charges.append(Charge(seq, id, analyst, digest, units, state, description.decode()))
-    limit, spent = replay.budgets[store.TABLE_SCOPE]
+    limit, spent = replay.budgets[machine.TABLE_SCOPE]
     relation, unit, rows = read_protection(replay.terms["relation"])
     return Account(
         schema=replay.terms["schema"],

@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING
 from maquette.errors import LedgerCorrupted, LedgerError
 from maquette.privacy.ledger import store
 from maquette.privacy.ledger.api import Receipt
+from maquette.privacy.ledger.book import Book
 from maquette.privacy.ledger.chain import Chain
 from maquette.privacy.ledger.description import Description
-from maquette.privacy.ledger.replay import FORMAT, Replay, verify
+from maquette.privacy.ledger.machine import TABLE_SCOPE, Entry
+from maquette.privacy.ledger.replay import FORMAT, Replay
+from maquette.privacy.ledger.verification import verify
 
 if TYPE_CHECKING:
     from maquette.privacy.ledger.files import Anchor
@@ -113,7 +116,7 @@ def _missing(
     headless: bool,
 ) -> int | None:
     """How many units were spent, or may have been, that the ledger does not know of; None if it lacks nothing."""
-    limit, spent = replay.budgets[store.TABLE_SCOPE]
+    limit, spent = replay.budgets[TABLE_SCOPE]
     foreign = None if anchored is None or store.holds(connection, anchored.seq, anchored.head) else anchored
     if known and store.holds(connection, known.seq, known.head) and not (torn and known.seq == replay.seq):
         return None if foreign is None else limit - spent
@@ -157,16 +160,12 @@ def _charge(connection: sqlite3.Connection, chain: Chain, replay: Replay, units:
 
     It `covers` what the head file and the anchor remember.
     """
+    storage = store.SqliteStorage(connection, limit=replay.terms["limit"], boot=replay.boot)
+    book = Book(storage, chain, replay.terms["currency"])
     if not replay.headed:
-        store.append(connection, chain, "terms", {**replay.terms, "format": FORMAT})
+        book.add(Entry("terms", {**replay.terms, "format": FORMAT}))
     id = f"recovery:{secrets.token_hex(8)}"  # noqa: A001
     note = "spent, as far as is known, and lost from the ledger"
     description = json.dumps({"door": "recover", "note": note, "covers": covers})
-    receipt = store.append(connection, chain, "charge", [id, ANALYST, "", units, None], description.encode())
-    connection.execute("INSERT INTO request VALUES (?, ?, NULL)", (id, receipt.seq))
-    scope = store.analyst_scope(ANALYST)
-    insert = "INSERT INTO budget VALUES (?, ?, 0) ON CONFLICT DO NOTHING"
-    connection.execute(insert, (scope, replay.terms["limit"]))
-    for each in (scope, store.TABLE_SCOPE):
-        connection.execute("UPDATE budget SET spent = spent + ? WHERE scope = ?", (units, each))
-    store.append(connection, chain, "boot", [])
+    book.add(Entry("charge", [id, ANALYST, "", units, None], description.encode()))
+    book.add(Entry("boot", []))

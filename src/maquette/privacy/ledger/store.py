@@ -1,8 +1,7 @@
 """The ledger's SQLite database: an append-only chain of events, and three tables that index it.
 
 `event` is the truth. `request`, `budget` and `guard` hold nothing that the events do not say: they make a check O(1),
-and `replay.py` recomputes them. What a request has become is not stored but follows from the chain: lost if it was
-withheld, answered if it has an answer, else reserved if its charge is younger than the last boot, else lost.
+and `verification.py` recomputes them. What may be written, and what follows from it, `machine.py` says.
 """
 
 from __future__ import annotations
@@ -11,14 +10,14 @@ import json
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from maquette.errors import LedgerCorrupted, LedgerError
-from maquette.privacy.ledger.api import Receipt, State
-from maquette.privacy.ledger.chain import GENESIS, Chain, Event, Kind
+from maquette.privacy.ledger.chain import GENESIS, Event
+from maquette.privacy.ledger.machine import TABLE_SCOPE, Hits, Place, Spending
 
-TABLE_SCOPE = "table"
-WITHHELD = 0  # in the place of an answer's number: there is none, and there will be none
+Row = TypeVar("Row")
+
 BUSY_SECONDS = 60.0
 
 _ENVIRONMENT = (
@@ -39,10 +38,18 @@ SCHEMA = (
     "CHECK (0 <= used AND used <= hits)) STRICT, WITHOUT ROWID",
 )
 
-
-def analyst_scope(analyst: str) -> str:
-    """The budget row of one analyst; no analyst's name can reach the table's own row."""
-    return f"analyst {analyst}"
+_REQUESTS = (
+    "SELECT charged, answered FROM request WHERE id = ?",
+    "INSERT INTO request VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET answered = excluded.answered",
+)
+_BUDGETS = (
+    'SELECT "limit", spent FROM budget WHERE scope = ?',
+    'INSERT INTO budget VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET "limit" = excluded."limit", spent = excluded.spent',
+)
+_GUARDS = (
+    "SELECT opened, hits, used FROM guard WHERE id = ?",
+    "INSERT INTO guard VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET used = excluded.used",
+)
 
 
 def connect(path: Path | None) -> sqlite3.Connection:
@@ -107,33 +114,67 @@ def standing(connection: sqlite3.Connection) -> Mark:
     return Mark(seq, mac.hex(), spent)
 
 
-def append(connection: sqlite3.Connection, chain: Chain, kind: Kind, facts: object, content: bytes = b"") -> Receipt:
-    """Add one event to the chain. The head is read here, inside the transaction: another process may have moved it."""
-    seq, previous = head(connection)
-    text = json.dumps(facts, separators=(",", ":"))
-    mac = chain.link(previous, seq + 1, kind, text, content)
-    connection.execute("INSERT INTO event VALUES (?, ?, ?, ?, ?)", (seq + 1, kind, text, content, mac))
-    return Receipt(seq + 1, mac.hex())
+class Rows(Generic[Row]):
+    """One of the tables that index the events, by its key, during one operation: a row is read once."""
+
+    __slots__ = ("_connection", "_read", "_seen", "_write")
+
+    def __init__(self, connection: sqlite3.Connection, read: str, write: str) -> None:
+        self._connection = connection
+        self._read = read
+        self._write = write
+        self._seen: dict[str, Row | None] = {}
+
+    def get(self, key: str, /) -> Row | None:
+        """The row of this key, without the key."""
+        if key not in self._seen:
+            self._seen[key] = self._connection.execute(self._read, (key,)).fetchone()
+        return self._seen[key]
+
+    def __setitem__(self, key: str, row: Row, /) -> None:
+        """Write the row of this key, new or not; the table's own CHECK refuses what passes a limit."""
+        self._connection.execute(self._write, (key, *row))  # type: ignore[misc]
+        self._seen[key] = row
 
 
-def event(connection: sqlite3.Connection, seq: int) -> Event:
-    """The event of this number, which the index says exists."""
-    row = connection.execute("SELECT seq, kind, facts, content, mac FROM event WHERE seq = ?", (seq,)).fetchone()
-    if row is None:
-        raise LedgerCorrupted(f"event {seq} is missing", advice="Restore the ledger from a backup that verifies")
-    return Event(*row)
+class SqliteStorage:
+    """The chain and its books in one database, for one operation inside a transaction of the caller's."""
 
+    def __init__(self, connection: sqlite3.Connection, *, limit: int, boot: int) -> None:
+        self.limit = limit
+        self.boot = boot
+        self._connection = connection
+        self.requests: Rows[Place] = Rows(connection, *_REQUESTS)
+        self.budgets: Rows[Spending] = Rows(connection, *_BUDGETS)
+        self.guards: Rows[Hits] = Rows(connection, *_GUARDS)
 
-def state(charged: int, answered: int | None, boot: int) -> State:
-    """What became of a request, by the numbers of its charge, of its answer and of the last boot."""
-    if answered is not None:
-        return "lost" if answered == WITHHELD else "answered"
-    return "reserved" if charged > boot else "lost"
+    def head(self) -> tuple[int, bytes]:
+        """The last event's number and MAC; read inside the transaction: another process may have moved it."""
+        return head(self._connection)
 
+    def append(self, event: Event) -> None:
+        """Add one event to the chain."""
+        self._connection.execute("INSERT INTO event VALUES (?, ?, ?, ?, ?)", event)
 
-def guarded_update(connection: sqlite3.Connection, statement: str, parameters: Sequence[Any]) -> bool:
-    """Check and change in one statement: whether the row was there and its condition held."""
-    return connection.execute(statement, parameters).rowcount == 1
+    def event(self, seq: int) -> Event:
+        """The event of this number, which the index says exists."""
+        query = "SELECT seq, kind, facts, content, mac FROM event WHERE seq = ?"
+        row = self._connection.execute(query, (seq,)).fetchone()
+        if row is None:
+            raise LedgerCorrupted(f"event {seq} is missing", advice="Restore the ledger from a backup that verifies")
+        return Event(*row)
+
+    def facts(self, seq: int) -> Sequence[Any]:
+        """What the charge or the answer of this number says."""
+        facts: list[Any] = json.loads(self.event(seq).facts)
+        return facts
+
+    def charges_after(self, seq: int, count: int) -> list[Event]:
+        """The next `count` charges after this number, oldest first."""
+        query = (
+            "SELECT seq, kind, facts, content, mac FROM event WHERE seq > ? AND kind = 'charge' ORDER BY seq LIMIT ?"
+        )
+        return [Event(*row) for row in self._connection.execute(query, (seq, count)).fetchall()]
 
 
 def explain(failure: Exception) -> LedgerError:

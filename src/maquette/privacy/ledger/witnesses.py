@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from maquette.privacy.ledger.api import Receipt
 from maquette.privacy.ledger.chain import Chain
-from maquette.privacy.ledger.replay import Replay, verify
+from maquette.privacy.ledger.replay import Replay
+from maquette.privacy.ledger.verification import verify
 
 if TYPE_CHECKING:
     from maquette.privacy.ledger.files import Anchor

@@ -1,0 +1,226 @@
+"""A ledger over any storage: the state machine decides, the chain links, the storage keeps.
+
+Another backend is a `Storage` (rows by key, events by number, the head) and a way to run an operation in a durable
+transaction (`BookLedger._run`). Rules, prices, refusals and MACs are the same for all.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import NoReturn, Protocol, TypeVar
+
+from maquette.privacy.ledger import machine
+from maquette.privacy.ledger.api import Charge, Receipt, Recorded, Request, Terms, Ticket, check_units
+from maquette.privacy.ledger.chain import Chain, Event
+from maquette.privacy.ledger.machine import Books, Entry
+from maquette.privacy.ledger.replay import replayed
+from maquette.privacy.ledger.terms import admit, compare_terms, founding, keyed
+from maquette.privacy.units import UNITS_PER_ONE
+
+PAGE = 1_000
+
+_as_text = json.JSONEncoder(separators=(",", ":")).encode
+
+T = TypeVar("T")
+
+
+class Storage(Books, Protocol):
+    """Events and books inside one transaction: all that is written in it is kept, or none of it."""
+
+    def head(self) -> tuple[int, bytes]:
+        """The last event's number and MAC: another process may have moved it."""
+
+    def append(self, event: Event) -> None:
+        """Keep the next event of the chain."""
+
+    def event(self, seq: int) -> Event:
+        """The event of this number, which the books say exists."""
+
+    def charges_after(self, seq: int, count: int) -> Sequence[Event]:
+        """The next `count` events of kind "charge" after this number, oldest first."""
+
+
+class Book:
+    """The operations of a ledger on a storage, each inside a transaction of the caller's.
+
+    A refusal is raised before anything is written.
+    """
+
+    def __init__(self, storage: Storage, chain: Chain, currency: str) -> None:
+        self._storage = storage
+        self._chain = chain
+        self._currency = currency
+
+    def add(self, entry: Entry) -> Receipt:
+        """Append an entry to the chain and follow it into the books."""
+        last, previous = self._storage.head()
+        seq, text = last + 1, _as_text(entry.facts)
+        mac = self._chain.link(previous, seq, entry.kind, text, entry.content)
+        self._storage.append(Event(seq, entry.kind, text, entry.content, mac))
+        machine.follow(self._storage, seq, entry.kind, entry.facts)
+        return Receipt(seq, mac.hex())
+
+    def reserve(self, request: Request) -> Ticket | Recorded:
+        """Charge the request, or find what it was answered before."""
+        decided = machine.reserve(self._storage, request, self._currency)
+        return self._recorded(decided) if isinstance(decided, int) else Ticket(request, self.add(decided).seq)
+
+    def commit(self, ticket: Ticket, answer: bytes, *, hit: bool) -> Receipt:
+        """Record the answer."""
+        return self.add(machine.commit(self._storage, ticket, answer, hit=hit))
+
+    def withhold(self, ticket: Ticket) -> Receipt:
+        """Give the request up, answered or not."""
+        return self.add(machine.withhold(self._storage, ticket))
+
+    def open_guard(self, id: str, hits: int) -> None:  # noqa: A002
+        """Open a guard with this number of hits."""
+        self.add(machine.open_guard(self._storage, id, hits))
+
+    def hits_left(self, guard: str) -> int:
+        """Hits this guard can still take."""
+        return machine.hits_left(self._storage, guard)
+
+    def limit_analyst(self, analyst: str, units: int) -> None:
+        """Give one analyst a limit of their own."""
+        entry = machine.limit_analyst(self._storage, analyst, units)
+        if entry is not None:
+            self.add(entry)
+
+    def spent(self, scope: str) -> int:
+        """Units charged to the table or to an analyst."""
+        return machine.spending(self._storage, scope)[1]
+
+    def charges(self, after: int) -> list[Charge]:
+        """The next page of charges after this number."""
+        return [self._charge(event) for event in self._storage.charges_after(after, PAGE)]
+
+    def lookup(self, id: str) -> Recorded | None:  # noqa: A002
+        """The recorded answer of a request, if it has one."""
+        _, answered = self._storage.requests.get(id) or (None, None)
+        return self._recorded(answered) if answered else None
+
+    def _charge(self, event: Event) -> Charge:
+        id, analyst, digest, units, _ = json.loads(event.facts)  # noqa: A001
+        charged, answered = self._storage.requests.get(id) or (event.seq, None)
+        state = machine.state(charged, answered, self._storage.boot)
+        return Charge(event.seq, id, analyst, digest, units, state, event.content.decode())
+
+    def _recorded(self, answered: int) -> Recorded:
+        event = self._storage.event(answered)
+        return Recorded(event.content, Receipt(event.seq, event.mac.hex()))
+
+
+def open_book(storage: Storage, chain: Chain, terms: Terms, events: Sequence[Event] = ()) -> Terms:
+    """Found a ledger in an empty storage, or verify the one in it and that it was made for these terms; then boot it.
+
+    Returns the terms with the data's digest under the key. `events` are all that the storage holds.
+    """
+    bound, book = keyed(terms, chain), Book(storage, chain, terms.currency)
+    if storage.head()[0]:
+        admit(replayed([events], chain), bound)
+    else:
+        book.add(founding(bound))
+    book.add(Entry("boot", []))
+    return bound
+
+
+class BookLedger(ABC):
+    """The `Ledger` protocol over `_run`, which runs an operation on the book in a transaction of its own.
+
+    `_run` returns, or raises, only when the outcome is as durable as the storage makes it.
+    """
+
+    terms: Terms
+    _chain: Chain
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.where!r}, {self.terms.currency}, limit {_one(self.terms.limit):g})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a ledger cannot be pickled or copied: both copies would spend the same budget")
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "kept in": self.where,
+            "protects": self.terms.protects,
+            "accounting": self.terms.currency,
+            "spent": f"{_one(self.spent()):.4g} of {_one(self.terms.limit):.4g}",
+            "charges": f"{sum(1 for _ in self.charges()):,}",
+        }
+        rows = "".join(f"<tr><th>{word}</th><td>{html.escape(fact)}</td></tr>" for word, fact in facts.items())
+        return f"<table><caption>Ledger</caption>{rows}</table>"
+
+    @property
+    @abstractmethod
+    def where(self) -> str:
+        """Where the account is kept, for people."""
+
+    @abstractmethod
+    def _run(self, operation: Callable[[Book], T]) -> T:
+        """Run an operation in a transaction."""
+
+    def _look(self, operation: Callable[[Book], T]) -> T:
+        """Run an operation that reads one row."""
+        return self._run(operation)
+
+    @abstractmethod
+    def verify(self) -> Receipt:
+        """Check the whole chain and recompute every sum and state from it; return its head."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release the ledger; pending requests are finished first."""
+
+    def check(self, terms: Terms) -> None:
+        """Raise LedgerMismatch unless this ledger was made for exactly these terms."""
+        compare_terms(self.terms, keyed(terms, self._chain))
+
+    def reserve(self, request: Request) -> Ticket | Recorded:
+        """Charge the request durably, or return what it was answered before."""
+        return self._run(lambda book: book.reserve(request))
+
+    def commit(self, ticket: Ticket, answer: bytes, *, hit: bool = True) -> Receipt:
+        """Record the answer durably; only then may it be released."""
+        return self._run(lambda book: book.commit(ticket, answer, hit=hit))
+
+    def withhold(self, ticket: Ticket) -> Receipt:
+        """Give the request up durably, answered or not: nobody is ever told an answer."""
+        return self._run(lambda book: book.withhold(ticket))
+
+    def open_guard(self, id: str, *, hits: int) -> None:  # noqa: A002
+        """Open a guard with this number of hits; it closes for ever when the ledger next boots."""
+        check_units("number of hits", hits)
+        self._run(lambda book: book.open_guard(id, hits))
+
+    def hits_left(self, guard: str) -> int:
+        """Hits this guard can still take: none once it is closed."""
+        return self._run(lambda book: book.hits_left(guard))
+
+    def limit_analyst(self, analyst: str, units: int) -> None:
+        """Give one analyst a limit of their own, under the table's."""
+        check_units(f"limit of analyst {analyst!r}", units)
+        self._run(lambda book: book.limit_analyst(analyst, units))
+
+    def spent(self, analyst: str | None = None) -> int:
+        """Units charged to the table, or to one analyst; reserved and lost requests count."""
+        scope = machine.TABLE_SCOPE if analyst is None else machine.analyst_scope(analyst)
+        return self._look(lambda book: book.spent(scope))
+
+    def charges(self) -> Iterator[Charge]:
+        """Every charge, oldest first, read page by page so that nobody waits for the whole list."""
+        last = 0
+        while page := self._run(lambda book: book.charges(last)):  # noqa: B023 -- run before `last` moves
+            yield from page
+            last = page[-1].seq
+
+    def lookup(self, id: str) -> Recorded | None:  # noqa: A002
+        """The recorded answer of a request, if it has one."""
+        return self._run(lambda book: book.lookup(id))
+
+
+def _one(units: int) -> float:
+    return units / UNITS_PER_ONE

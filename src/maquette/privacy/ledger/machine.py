@@ -1,0 +1,278 @@
+"""The rules of every ledger, apart from where it is kept.
+
+An operation is decided on the books as they are: `reserve`, `commit`, `withhold`, `open_guard` and `limit_analyst` give
+the entry to append to the chain, or refuse. An appended event is followed into the books by `follow`. Nothing here
+reads or writes a file: a ledger that is in use and the verification of a stored one follow events by the same code.
+
+What a request has become is not stored but follows from the books: lost if it was withheld, answered if it has an
+answer, else reserved if its charge is younger than the last boot, else lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from maquette.errors import (
+    BudgetError,
+    BudgetExceeded,
+    DeadlineMissed,
+    GuardSealed,
+    LedgerCorrupted,
+    LedgerError,
+    RequestBusy,
+    RequestConflict,
+    RequestLost,
+)
+from maquette.privacy.ledger.api import Request, State, Ticket
+from maquette.privacy.ledger.chain import Kind
+from maquette.privacy.units import UNITS_PER_ONE
+
+TABLE_SCOPE = "table"
+WITHHELD = 0  # in the place of an answer's number: there is none, and there will be none
+
+Place = tuple[int, int | None]
+"""Of a request: the number of its charge, and that of its answer."""
+Spending = tuple[int, int]
+"""Of the table or an analyst: the limit, and the units spent."""
+Hits = tuple[int, int, int]
+"""Of a guard: the number of its opening, its hits, and the hits used."""
+
+Key_contra = TypeVar("Key_contra", contravariant=True)
+Row = TypeVar("Row")
+
+
+class Table(Protocol[Key_contra, Row]):
+    """Rows by key; a dict is one."""
+
+    def get(self, key: Key_contra, /) -> Row | None:
+        """The row of this key, if there is one."""
+
+    def __setitem__(self, key: Key_contra, row: Row, /) -> None:
+        """Write the row of this key, new or not."""
+
+
+class Books(Protocol):
+    """What the events say, in three tables, so that every check takes one look."""
+
+    limit: int
+    boot: int
+
+    @property
+    def requests(self) -> Table[str, Place]:
+        """By request id."""
+
+    @property
+    def budgets(self) -> Table[str, Spending]:
+        """By scope: the table, or one analyst."""
+
+    @property
+    def guards(self) -> Table[str, Hits]:
+        """By guard id."""
+
+    def facts(self, seq: int) -> Sequence[Any]:
+        """What the charge or the answer of this number says."""
+
+
+class Entry(NamedTuple):
+    """What an operation adds to the chain."""
+
+    kind: Kind
+    facts: Any
+    content: bytes = b""
+
+
+def analyst_scope(analyst: str) -> str:
+    """The budget row of one analyst; no analyst's name can reach the table's own row."""
+    return f"analyst {analyst}"
+
+
+def spending(books: Books, scope: str) -> Spending:
+    """The limit and the units spent; analysts without a limit of their own have the table's."""
+    return books.budgets.get(scope) or (books.limit, 0)
+
+
+def state(charged: int, answered: int | None, boot: int) -> State:
+    """What became of a request, by the numbers of its charge, of its answer and of the last boot."""
+    if answered is not None:
+        return "lost" if answered == WITHHELD else "answered"
+    return "reserved" if charged > boot else "lost"
+
+
+def reserve(books: Books, request: Request, currency: str) -> Entry | int:
+    """The charge of a new request; for one that was answered, the number of its answer."""
+    for text in (request.id, request.analyst, request.guard or ""):
+        text.encode()  # what has no bytes cannot be kept
+    if known := books.requests.get(request.id):
+        return _answer_of(books, request, *known)
+    for scope in (analyst_scope(request.analyst), TABLE_SCOPE):
+        _check_budget(books, scope, request.units, currency)
+    if request.guard is not None:
+        _check_guard(books, request.guard)
+    facts = [request.id, request.analyst, request.digest, request.units, request.guard]
+    return Entry("charge", facts, request.description.encode())
+
+
+def commit(books: Books, ticket: Ticket, answer: bytes, *, hit: bool) -> Entry:
+    """The answer of a request that waits for one."""
+    charged, answered = books.requests.get(ticket.request.id) or (None, None)
+    if charged != ticket.seq or state(ticket.seq, answered, books.boot) != "reserved":
+        raise LedgerError(
+            f"request {ticket.request.id!r} is not waiting for an answer: it has one already, or its reservation is "
+            "from before the last boot",
+            advice="Commit each ticket once, in the session that reserved it",
+        )
+    return Entry("answer", [ticket.seq, hit], answer)
+
+
+def withhold(books: Books, ticket: Ticket) -> Entry:
+    """The end of a request of this boot, answered or not.
+
+    Without an answer the guard's hit is still taken; where an answer gave it back, it is taken again.
+    """
+    request = ticket.request
+    charged, answered = books.requests.get(request.id) or (None, None)
+    old = ticket.seq <= books.boot
+    if old or charged != ticket.seq or state(ticket.seq, answered, books.boot) == "lost":
+        raise LedgerError(
+            f"request {request.id!r} is lost already, or from before the last boot",
+            advice="Withhold each ticket once, in the session that reserved it",
+        )
+    hits, used = 0, 0
+    if request.guard is not None and answered is not None and not books.facts(answered)[1]:
+        _, hits, used = books.guards.get(request.guard) or (0, 0, 0)
+    return Entry("withheld", [ticket.seq, used < hits])
+
+
+def open_guard(books: Books, id: str, hits: int) -> Entry:  # noqa: A002
+    """The opening of a guard under a fresh id."""
+    if books.guards.get(id):
+        raise RequestConflict(f"guard id {id!r} was used before", advice="Open each guard under a fresh id")
+    return Entry("guard", [id, hits])
+
+
+def hits_left(books: Books, guard: str) -> int:
+    """Hits this guard can still take: none once it is closed."""
+    found = books.guards.get(guard)
+    if found is None:
+        raise LedgerError(f"there is no guard {guard!r}", advice="Open it first")
+    opened, hits, used = found
+    return hits - used if opened > books.boot else 0
+
+
+def limit_analyst(books: Books, analyst: str, units: int) -> Entry | None:
+    """A new limit for one analyst; None if it is the one they have."""
+    limit, spent = spending(books, analyst_scope(analyst))
+    if units < spent:
+        raise BudgetError(
+            f"analyst {analyst!r} has spent {spent} units, more than the limit of {units}",
+            advice=f"the limit stays {limit}. To let them spend nothing more, set it to {spent}.",
+        )
+    return Entry("limit", [analyst, units]) if units != limit else None
+
+
+def _answer_of(books: Books, request: Request, charged: int, answered: int | None) -> int:
+    _, analyst, digest, *_ = books.facts(charged)
+    if (analyst, digest) != (request.analyst, request.digest):
+        raise RequestConflict(
+            f"request id {request.id!r} was used before by another analyst or for another question",
+            advice="nothing was charged. Use a fresh id for each question.",
+        )
+    if answered == WITHHELD:
+        raise DeadlineMissed
+    if state(charged, answered, books.boot) == "lost":
+        raise RequestLost(
+            f"request {request.id!r} was charged and then interrupted",
+            advice="its charge is kept and it is never evaluated again. Ask under a fresh id, which is charged anew.",
+        )
+    if answered is None:
+        raise RequestBusy(
+            f"request {request.id!r} is being evaluated",
+            advice="nothing more was charged. Ask again later, under the same id.",
+        )
+    return answered
+
+
+def _check_budget(books: Books, scope: str, units: int, currency: str) -> None:
+    limit, spent = spending(books, scope)
+    if units <= limit - spent:
+        return
+    requested, remaining = units / UNITS_PER_ONE, (limit - spent) / UNITS_PER_ONE
+    difference = (units - limit + spent) / UNITS_PER_ONE
+    raise BudgetExceeded(
+        f"the {scope} budget cannot pay: requested {requested:.6g}, remaining {remaining:.6g}, short by "
+        f"{difference:.6g} ({currency})",
+        advice="nothing was charged. Ask for at most what remains.",
+        requested=requested,
+        remaining=remaining,
+    )
+
+
+def _check_guard(books: Books, guard: str) -> None:
+    opened, hits, used = books.guards.get(guard) or (0, 0, 0)
+    if opened <= books.boot or used >= hits:
+        raise GuardSealed(
+            f"guard {guard!r} takes no more hits: all are used, or it was closed by a restart",
+            advice="nothing was charged. Open a new guard, which is charged anew, or go on without one.",
+        )
+
+
+def follow(books: Books, seq: int, kind: str, facts: Any) -> None:
+    """Take one event of the chain into the books."""
+    if kind == "charge":
+        _charged(books, seq, facts)
+    elif kind == "answer":
+        _answered(books, seq, *facts)
+    elif kind == "withheld":
+        _withheld(books, *facts)
+    elif kind == "boot":
+        books.boot = seq
+    elif kind == "guard":
+        books.guards[facts[0]] = (seq, facts[1], 0)
+    elif kind == "limit":
+        scope = analyst_scope(facts[0])
+        books.budgets[scope] = (facts[1], spending(books, scope)[1])
+    elif kind == "terms" and books.budgets.get(TABLE_SCOPE) is None:
+        books.budgets[TABLE_SCOPE] = (facts["limit"], 0)
+
+
+def _charged(books: Books, seq: int, facts: Sequence[Any]) -> None:
+    id, analyst, _, units, guard = facts  # noqa: A001
+    for scope in (analyst_scope(analyst), TABLE_SCOPE):
+        _spend(books, scope, units)
+    if guard is not None:
+        _use_hits(books, guard, 1)
+    books.requests[id] = (seq, None)
+
+
+def _answered(books: Books, seq: int, charged: int, hit: bool) -> None:
+    id, *_, guard = books.facts(charged)  # noqa: A001
+    books.requests[id] = (charged, seq)
+    if guard is not None and not hit:
+        _use_hits(books, guard, -1)
+
+
+def _withheld(books: Books, charged: int, hit_again: bool) -> None:
+    id, *_, guard = books.facts(charged)  # noqa: A001
+    books.requests[id] = (charged, WITHHELD)
+    if guard is not None and hit_again:
+        _use_hits(books, guard, 1)
+
+
+def _spend(books: Books, scope: str, units: int) -> None:
+    limit, spent = spending(books, scope)
+    if not 0 <= spent + units <= limit:
+        raise _impossible(f"spends {spent + units} units of the {scope} limit of {limit}")
+    books.budgets[scope] = (limit, spent + units)
+
+
+def _use_hits(books: Books, guard: str, more: int) -> None:
+    opened, hits, used = books.guards.get(guard) or (0, -1, 0)
+    if not 0 <= used + more <= hits:
+        raise _impossible(f"uses {used + more} of {max(hits, 0)} hits of guard {guard!r}")
+    books.guards[guard] = (opened, hits, used + more)
+
+
+def _impossible(what: str) -> LedgerCorrupted:
+    """A second fence: no operation decided here leads to such an event."""
+    return LedgerCorrupted(f"an event {what}", advice="Restore the ledger from a backup that verifies")

@@ -1,0 +1,69 @@
+"""The column kinds by name: those of the library, those registered by `column_kind`, those of installed packages.
+
+A package offers a kind by an entry point of the group `maquette.columns`, whose name is the kind; it is imported when
+a schema first names that kind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import is_dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from maquette.errors import SchemaError
+from maquette.schema.columns import Boolean, Category, Column
+from maquette.schema.dates import Date
+from maquette.schema.ordered import Integer, Number
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+GROUP = "maquette.columns"
+BUILT_IN: tuple[type[Column], ...] = (Boolean, Category, Integer, Number, Date)
+
+_KINDS: dict[str, type[Column]] = {kind.kind: kind for kind in BUILT_IN}
+
+Kind = TypeVar("Kind", bound=type[Column])
+
+
+def column_kind(kind: Kind) -> Kind:
+    """Register a column class under its `kind`, so that schema files and saved releases can name it; a decorator.
+
+    Privacy: a column decides how raw values are encoded, so one of another make is trusted code inside the wall. Its
+    levels must follow from its declaration alone.
+    """
+    if not (isinstance(kind, type) and issubclass(kind, Column) and is_dataclass(kind)):
+        raise SchemaError(f"a column kind is a dataclass that extends Column, got {kind!r}")
+    name = getattr(kind, "kind", None)
+    if not isinstance(name, str) or not name:
+        raise SchemaError(f"{kind.__name__} has no kind", advice='add a line kind: ClassVar[str] = "..." to the class')
+    known = _KINDS.get(name)
+    if known is not None and (known.__module__, known.__qualname__) != (kind.__module__, kind.__qualname__):
+        raise SchemaError(
+            f"the kind {name!r} of {kind.__name__} is that of {known.__module__}.{known.__qualname__}",
+            advice="Choose another",
+        )
+    _KINDS[name] = kind
+    return kind
+
+
+def kind_named(name: object) -> type[Column] | None:
+    """The column class of this kind; None where nobody offers it."""
+    if not isinstance(name, str):
+        return None
+    if name not in _KINDS and (offered := _offered().get(name)) is not None:
+        loaded = offered.load()
+        if getattr(loaded, "kind", None) != name:
+            raise SchemaError(f"the entry point {name!r} of {GROUP} is no column of that kind: {offered.value}")
+        column_kind(loaded)
+    return _KINDS.get(name)
+
+
+def kind_names() -> list[str]:
+    """Every kind that a schema can name."""
+    return list(dict.fromkeys([*_KINDS, *_offered()]))
+
+
+def _offered() -> dict[str, EntryPoint]:
+    from importlib.metadata import entry_points  # only for a kind that is not the library's
+
+    return {point.name: point for point in entry_points(group=GROUP)}
