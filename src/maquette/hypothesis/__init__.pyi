@@ -1,4 +1,5 @@
-from .api import Hypothesis as Hypothesis
+from . import saving as saving
+from .api import Arrays as Arrays, Hypothesis as Hypothesis, Savable as Savable
 from .cut_decomposition import CutDecomposition as CutDecomposition
 from .graphical import GraphicalModel as GraphicalModel
 from .junction_tree import JunctionTree as JunctionTree
