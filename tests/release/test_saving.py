@@ -1,4 +1,4 @@
-"""Every model restores itself: as a hypothesis that goes on from where it was, and in files that anyone can have made."""
+"""Every model restores itself: it goes on from where it was, and refuses files that do not fit."""
 
 from __future__ import annotations
 
@@ -173,9 +173,9 @@ def test_what_does_not_fit_is_refused_as_an_error_of_ours(name: str, tmp_path: P
     for fact in manifest["model"]:
         changed = [manifest | {"model": manifest["model"] | {fact: odd}} for odd in ODD]
         forged += [(one, arrays) for one in [*changed, manifest | {"model": _without(manifest["model"], fact)}]]
-    for array in arrays:
-        odd_arrays: list[np.ndarray] = [np.zeros(0), np.ones((2, 2)), np.ones(10**4), arrays[array] * np.nan]
-        odd_arrays += [arrays[array] + 0.5, arrays[array] * -(10.0**9), arrays[array][..., :1], arrays[array][None]]
+    for array, held in arrays.items():
+        odd_arrays: list[np.ndarray] = [np.zeros(0), np.ones((2, 2)), np.ones(10**4), held * np.nan]
+        odd_arrays += [held + 0.5, held * -(10.0**9), held[..., :1], held[None]]
         forged += [(manifest, arrays | {array: odd}) for odd in odd_arrays]
         forged.append((manifest, _without(arrays, array)))
     refused = 0
