@@ -18,12 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 import maquette as mq
+from maquette.hypothesis import Calibration, rule_of
 from maquette.privacy import UNITS_PER_ONE
 from maquette.privacy.budget import ACCOUNTANTS
 from maquette.session.baselines.exact_cache import ExactCache
 from maquette.session.baselines.one_histogram import OneHistogram
 from maquette.session.baselines.whole_marginals import WholeMarginals
-from maquette.session.textbook.plan import Calibration, Setting, plan, rule_of
+from maquette.session.textbook.plan import Setting, plan
 from online_sessions.peer import PUBLISHED, Bypass
 from online_sessions.workloads import Stream, Workload
 

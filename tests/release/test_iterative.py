@@ -17,8 +17,8 @@ from release_checks import Integers, Seeded, counts, open_records, records
 
 import maquette as mq
 from maquette.audit.reference import ScriptedNoise, discrete_laplace, exponential_law
-from maquette.hypothesis import MultiplicativeWeights
-from maquette.releases.methods.iterative import RULES, Parameters
+from maquette.hypothesis import RULES, MultiplicativeWeights
+from maquette.releases.methods.iterative import Parameters
 from maquette.schema import Schema
 
 iterative: Any = importlib.import_module("maquette.releases.methods.iterative")
