@@ -23,7 +23,7 @@ import maquette as mq
 from maquette.errors import DataError, MaquetteError, QueryError, UnreadableSource
 from maquette.releases import Net, net_mechanism, projection
 from maquette.releases.archive import MANIFEST, SEAL
-from maquette.releases.offline import METHODS
+from maquette.releases.methods.registry import METHODS
 
 GENEROUS = mq.Budget(epsilon=40.0, delta=1e-9)
 PARTIAL = mq.marginals(SCHEMA, columns=[("smoker", "region"), ("age",)])
