@@ -105,7 +105,7 @@ def method_of(given: str | Method) -> Chosen:
         if not callable(given):
             raise QueryError(f"method is {given!r}", expected="a name, or a function of a curator and a workload")
         own = next((name for name, call in METHODS.items() if call is given), None)
-        return Chosen(own or getattr(given, "__name__", type(given).__name__), given, own is not None)
+        return Chosen(own or str(getattr(given, "__name__", type(given).__name__)), given, own is not None)
     if given in METHODS:
         return Chosen(given, METHODS[given], True)
     found = find(GROUP, given, (*METHODS, "auto"))

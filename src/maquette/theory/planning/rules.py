@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from functools import partial
 
 from maquette.errors import QueryError
 from maquette.extensions import offered
-from maquette.hypothesis import HYPOTHESES, AnyRule, rule_of
+from maquette.hypothesis import HYPOTHESES, NEVER, AnyRule, rule_of
 from maquette.schema import Schema
 from maquette.theory import offline, online
 from maquette.theory.planning.mechanisms import Bound, Mechanism, Question, loop, selected
@@ -45,10 +44,10 @@ def _lines(name: str, bound: Callable[[], Updates]) -> tuple[Mechanism, Mechanis
     try:
         updates, broken = bound(), None
     except QueryError as error:  # one package that cannot be loaded does not take away the plan
-        updates, broken = (lambda alpha: math.inf), error.happened
+        updates, broken = (lambda alpha: NEVER), error.happened
 
     def rule(question: Question) -> Updates:
-        return updates
+        return lambda alpha: min(updates(alpha), NEVER)
 
     def runs(question: Question, promised: Bound) -> str | None:
         return broken
