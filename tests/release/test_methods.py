@@ -110,7 +110,7 @@ def test_rules_are_names_classes_objects_or_models() -> None:
         with opened() as curator:
             assert isinstance(mwem(curator, WORKLOAD, model=hypothesis, rounds=2).model, Perceptron)
         with opened() as curator:
-            assert isinstance(OnlineIC(curator, hypothesis, queries=4, rows=10**9).hypothesis, Perceptron)
+            assert isinstance(OnlineIC(curator, hypothesis, queries=4, rows=10**6).hypothesis, Perceptron)
 
 
 def test_a_model_learns_from_its_own_resolution_up() -> None:
