@@ -18,10 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import maquette as mq
+from maquette.hypothesis import Calibration, rule_of
 from maquette.privacy import ACCOUNTANTS, UNITS_PER_ONE
 from maquette.query import LinearQuery
 from maquette.session import ExactCache, OneHistogram, WholeMarginals
-from maquette.session.textbook.plan import Calibration, Setting, plan, rule_of
+from maquette.session.textbook.plan import Setting, plan
 from online_sessions.peer import PUBLISHED, Bypass
 from online_sessions.workloads import Stream, Workload
 

@@ -11,6 +11,7 @@ import io
 import json
 import random
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,21 @@ from numpy.lib import format as npy
 
 import maquette as mq
 from maquette.errors import DataError, QueryError, SchemaError
+from maquette.hypothesis import CutDecomposition, Hypothesis, Median, MirrorDescent, Perceptron, SparseWeights
+from maquette.releases import MedianModel
 from maquette.releases.archive import MANIFEST, SEAL
 
 SCHEMA = mq.Schema([mq.Boolean("smoker"), mq.Category("region", ["n", "e", "s"]), mq.Integer("age", 0, 39, width=10)])
 ROWS = 400
 METHODS = {"everything": 2, "gaussian": 2, "graphical": 2, "mwem": 1, "dual-query": 1}
 SETTINGS: dict[str, dict[str, Any]] = {"dual-query": {"rounds": 4, "draws": 5}}
+MODELS: dict[str, Callable[[], Hypothesis]] = {
+    "cuts": lambda: CutDecomposition(SCHEMA, alpha=0.1),
+    "median": lambda: Median(SCHEMA, np.random.default_rng(1).dirichlet(np.ones(24), 8), alpha=0.1, tolerance=0.05),
+    "mirror-descent": lambda: MirrorDescent(SCHEMA, alpha=0.1),
+    "perceptron": lambda: Perceptron(SCHEMA, alpha=0.1),
+    "sparse-weights": lambda: SparseWeights(SCHEMA, support=24, alpha=0.1),
+}
 
 
 @functools.cache
@@ -37,7 +47,7 @@ def folder() -> Path:
 
 @functools.cache
 def seeds() -> tuple[tuple[bytes, dict[str, bytes]], ...]:
-    """Small saved releases of several methods: their bytes, and their parts."""
+    """Small saved releases of several methods and models: their bytes, and their parts."""
     rng = np.random.default_rng(0)
     rows = {
         "smoker": rng.random(ROWS) < 0.3,
@@ -48,12 +58,23 @@ def seeds() -> tuple[tuple[bytes, dict[str, bytes]], ...]:
     for method, workload in METHODS.items():
         with mq.Curator(mq.open_table(rows, SCHEMA), mq.Budget(epsilon=40.0, delta=1e-6)) as curator:
             release = mq.release(curator, mq.marginals(SCHEMA, k=workload), method=method, **SETTINGS.get(method, {}))
-        path = folder() / f"{method}.maq"
-        release.save(path)
-        content = path.read_bytes()
-        with zipfile.ZipFile(io.BytesIO(content)) as file:
-            found.append((content, {info.filename: file.read(info) for info in file.infolist()}))
-    return tuple(found)
+        found.append(_saved(release, method))
+    for name, build in MODELS.items():
+        model = build()
+        for asked in ("smoker", "age < 20", "smoker AND region = 'n'"):
+            model.update(mq.where(SCHEMA, asked), 0.3)
+        found.append(_saved(mq.Release(SCHEMA, model, release.evidence, release.certificate), name))
+    models = [mq.Release.load(folder() / f"{name}.maq").model for name in ("everything", "perceptron", "gaussian")]
+    boosted = mq.Release(SCHEMA, MedianModel(models), release.evidence, release.certificate)
+    return (*found, _saved(boosted, "medians"))
+
+
+def _saved(release: mq.Release, name: str) -> tuple[bytes, dict[str, bytes]]:
+    path = folder() / f"{name}.maq"
+    release.save(path)
+    content = path.read_bytes()
+    with zipfile.ZipFile(io.BytesIO(content)) as file:
+        return content, {info.filename: file.read(info) for info in file.infolist()}
 
 
 def sealed(parts: dict[str, bytes], method: int = zipfile.ZIP_STORED) -> bytes:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,6 +117,22 @@ VARIANTS: dict[str, list[Variant]] = {
         Variant("theory", lambda: WeightedRecords(SMALL, all_records(SMALL)[::-1], alpha=ALPHA)),
         Variant("exact", lambda: WeightedRecords(SMALL, all_records(SMALL), step="exact"), signs_only=False),
     ],
+}
+
+
+def documented(name: str) -> Any:
+    """What CONTRIBUTING defines by this name, as a reader would copy it."""
+    pages = Path(__file__).parents[2] / "CONTRIBUTING.md"
+    snippets = re.findall(r"^```python\n(.*?)^```", pages.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    found = next(snippet for snippet in snippets if f"\nclass {name}" in snippet)
+    names: dict[str, Any] = {"__name__": "contributing"}
+    exec(compile(found, str(pages), "exec"), names)
+    return names[name]
+
+
+SIGNED_CELLS: type[Hypothesis] = documented("SignedCells")
+EXAMPLES: dict[str, list[Variant]] = {
+    "signed-cells": [Variant("theory", lambda: SIGNED_CELLS(SMALL, alpha=ALPHA), distribution=False)],  # type: ignore[call-arg]
 }
 
 

@@ -1,17 +1,23 @@
-"""Every registered update rule keeps the same contract."""
+"""Every registered update rule keeps the same contract, and so does the one that CONTRIBUTING shows.
+
+To run a rule of your own through this suite, give `EXAMPLES` of `hypothesis_checks` a way to build it.
+"""
 
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
 import pytest
-from hypothesis_checks import ALPHA, SMALL, VARIANTS, Variant
+from hypothesis_checks import ALPHA, EXAMPLES, SMALL, VARIANTS, Variant
 
-from maquette.hypothesis import HYPOTHESES, Hypothesis
+from maquette.errors import MaquetteError
+from maquette.hypothesis import HYPOTHESES, Hypothesis, Savable, saving
 from maquette.query import LinearQuery, Marginal
 
-CASES = [pytest.param(variant, id=f"{name} {variant}") for name, made in VARIANTS.items() for variant in made]
+EVERYONE = {**VARIANTS, **EXAMPLES}
+CASES = [pytest.param(variant, id=f"{name} {variant}") for name, made in EVERYONE.items() for variant in made]
 EVERY_VARIANT = pytest.mark.parametrize("variant", CASES)
 
 
@@ -118,8 +124,58 @@ def test_sampled_marginals_are_within_one_row_per_cell(variant: Variant) -> None
     assert np.array_equal(records, model.sample(rows, np.random.default_rng(7)))
 
 
-@pytest.mark.parametrize("name", HYPOTHESES)
+@EVERY_VARIANT
+def test_a_model_is_restored_from_plain_facts_and_finite_arrays(variant: Variant) -> None:
+    model, rng = trained(variant), np.random.default_rng(11)
+    assert isinstance(model, Savable)
+    facts = json.loads(json.dumps(saving.described(model)))
+    arrays = {name: np.array(values) for name, values in model.arrays().items()}
+    assert all(values.dtype.kind in "biuf" and np.isfinite(values).all() for values in arrays.values())
+    again = type(model).restore(SMALL, facts, arrays)
+    assert facts["kind"] == type(model).kind == again.kind
+    assert np.allclose(again.marginal(SMALL.names), model.marginal(SMALL.names), rtol=0, atol=1e-12)
+    for _ in range(5):
+        query, value = variant.ask(SMALL, rng), float(rng.uniform(0.2, 0.8))
+        model.update(query, value)
+        again.update(query, value)
+        assert again.answer(query) == pytest.approx(model.answer(query), abs=1e-9)
+
+
+@EVERY_VARIANT
+def test_arrays_of_another_shape_are_not_restored(variant: Variant) -> None:
+    model = trained(variant)
+    facts, arrays = saving.described(model), dict(model.arrays())
+    for name, held in list(arrays.items()):
+        for odd in (np.ones((1, 1, 1, 1)), np.full(held.shape, np.nan)):
+            if held.dtype.kind != "b" and odd.size:
+                with pytest.raises(MaquetteError):
+                    type(model).restore(SMALL, facts, {**arrays, name: odd})
+
+
+@pytest.mark.parametrize("name", EVERYONE)
 def test_a_finer_goal_allows_more_updates(name: str) -> None:
-    bounds = [HYPOTHESES[name].max_updates(SMALL, alpha) for alpha in (0.4, 0.2, 0.1, 0.05)]
+    kind = type(EVERYONE[name][0].build())
+    bounds = [kind.max_updates(SMALL, alpha) for alpha in (0.4, 0.2, 0.1, 0.05)]
     assert all(math.isfinite(bound) and bound > 0 for bound in bounds)
     assert bounds == sorted(bounds)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("most", [True, False], ids=["most wrong", "least wrong"])
+def test_an_example_never_exceeds_its_update_bound(name: str, most: bool) -> None:
+    """Of all cells and pairs of columns, the one most or least wrong, but by alpha or more, until there is none."""
+    model, alpha = EXAMPLES[name][0].build(), ALPHA
+    truth = np.random.default_rng(0).dirichlet(np.full(SMALL.size, 0.1)).reshape(SMALL.shape(SMALL.names))
+    queries = [q for c in (("a",), ("b", "c"), ("a", "c"), ("a", "b", "c")) for _, q in Marginal(SMALL, c).queries()]
+    truths = [float((truth * query.weights(SMALL.names)).sum()) for query in queries]
+    updates = 0
+    while True:
+        gaps = [abs(model.answer(query) - value) for query, value in zip(queries, truths, strict=True)]
+        wrong = [(gap, i) for i, gap in enumerate(gaps) if gap >= alpha]
+        if not wrong:
+            break
+        chosen = (max if most else min)(wrong)[1]
+        model.update(queries[chosen], truths[chosen])
+        updates += 1
+        assert updates <= type(model).max_updates(SMALL, alpha)
+    assert updates > 0

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import maquette as mq
 from maquette.cli import app
 from maquette.releases import archive
-from maquette.releases.offline import METHODS
+from maquette.releases.methods.registry import METHODS
 from maquette.reports import report
 from maquette.reports.subject import subject_of
 

@@ -17,10 +17,10 @@ from release_checks import Integers, Seeded, counts, open_records, records
 
 import maquette as mq
 from maquette.audit.reference import ScriptedNoise, discrete_laplace, exponential_law
-from maquette.hypothesis import MultiplicativeWeights
+from maquette.hypothesis import RULES, MultiplicativeWeights
 from maquette.privacy import UNITS_PER_ONE
 from maquette.query import LinearQuery
-from maquette.releases.methods.iterative import RULES, Parameters
+from maquette.releases.methods.iterative import Parameters
 from maquette.schema import Schema
 
 iterative: Any = importlib.import_module("maquette.releases.methods.iterative")

@@ -17,7 +17,7 @@ from maquette.audit.reference import Call, ScriptedNoise
 from maquette.errors import BudgetExceeded, MaquetteError
 from maquette.estimates.shares import Allocation
 from maquette.releases import adaptive
-from maquette.releases.offline import METHODS
+from maquette.releases.methods.registry import METHODS
 from maquette.schema import Schema
 
 # What makes a textbook method promise something on a small table.

@@ -16,10 +16,9 @@ import maquette as mq
 from maquette.audit.reference import ScriptedNoise
 from maquette.curator import Curator
 from maquette.errors import BudgetError, QueryError
-from maquette.hypothesis import HYPOTHESES, Median, WeightedRecords
+from maquette.hypothesis import HYPOTHESES, RULES, Median, WeightedRecords
 from maquette.query import LinearQuery
 from maquette.session.textbook.lazy import ROWS_DOUBT, LazyConstruction
-from maquette.session.textbook.plan import RULES
 from maquette.theory import online
 
 SCHEMA = mq.Schema([mq.Boolean("a"), mq.Boolean("b"), mq.Boolean("c")])

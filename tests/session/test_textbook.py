@@ -16,16 +16,24 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from textbook_checks import GATES, calibrated_once, guards, plans, textbook
+from textbook_checks import GATES, calibrated_once, guards, textbook
 
 import maquette as mq
 from maquette.audit.reference import Call
 from maquette.errors import BudgetError, BudgetExceeded, QueryError
-from maquette.hypothesis import Median, MirrorDescent, MultiplicativeWeights, Perceptron, WeightedRecords
+from maquette.hypothesis import (
+    RULES,
+    Median,
+    MirrorDescent,
+    MultiplicativeWeights,
+    Perceptron,
+    WeightedRecords,
+    registry,
+)
 from maquette.query import LinearQuery
 from maquette.schema import Schema
 from maquette.session.textbook.online_ic import OnlineIC
-from maquette.session.textbook.plan import RULES, Plan, Setting, _widths, plan
+from maquette.session.textbook.plan import Plan, Setting, _widths, plan
 from maquette.theory import online as theory, updates
 
 TINY = Schema([mq.Boolean("a"), mq.Category("b", ["x", "y", "z"])])
@@ -125,7 +133,7 @@ def test_updates_never_exceed_T(rule: str, greedy: bool, push: int, monkeypatch:
 
     The guard is given hits to spare; an adversary asks what is most wrong, or least but still a' wrong.
     """
-    monkeypatch.setattr(plans, "MAX_NET", 2**14)
+    monkeypatch.setattr(registry, "MAX_NET", 2**14)
     noise = Edge(1, push)
     with mq.Curator(lopsided()[0], BUDGETS["pure"], relation="replace", noise=noise) as curator:
         session, found = opened(curator, noise, rule, queries=1000, spare=4)
@@ -159,7 +167,7 @@ CASES = (
 def test_every_answer_is_within_alpha_while_noise_is_within_its_bound(
     rule: str, calibration: Any, currency: str, relation: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plans, "MAX_NET", 2**14)
+    monkeypatch.setattr(registry, "MAX_NET", 2**14)
     asked = questions()
     slack = 0 if relation == "replace" else _row_slack(currency)
     for tests, answers in itertools.product((-1, 1), repeat=2):

@@ -9,7 +9,7 @@ from typing import Protocol
 from numpy.typing import ArrayLike
 
 from maquette.curator import Curator
-from maquette.privacy import Loss
+from maquette.privacy import Accountant, Loss
 from maquette.query import LinearQuery, Marginal
 
 
@@ -36,3 +36,9 @@ class Distinguisher(Protocol):
         units: int | None = None,
     ) -> Pointed:
         """Point at a cell of `tables` where the public `answers` (in counts) are wrong."""
+
+    def error(self, accountant: Accountant, *, units: int, queries: int, moves: int, gamma: float) -> float:
+        """F, in rows: how far below the largest error it points, except with probability gamma, from public numbers.
+
+        For ledger units of this accountant, among `queries` cells, each of which a privacy unit moves by `moves`.
+        """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from maquette.curator import Curator, Mechanism
 from maquette.distinguisher.api import Pointed
+from maquette.privacy import Accountant
 from maquette.query import Marginal
 
 
@@ -40,3 +42,13 @@ class WorstCell:
             tables, answers, epsilon=epsilon, rho=rho, units=units, mechanism=self.mechanism, signed=self.signed
         )
         return Pointed(tables[worst.index].query(worst.cell or ()), worst.sign, worst.cost)
+
+    def error(self, accountant: Accountant, *, units: int, queries: int, moves: int, gamma: float) -> float:
+        """F, in rows: how far below the largest error it points, except with probability gamma, from public numbers.
+
+        Public answers are rounded to whole counts before they are compared, which moves each of two scores by half a
+        row.
+        """
+        buys = accountant.pure_epsilon if self.mechanism == "permute-and-flip" else accountant.selection_epsilon
+        candidates = queries * (2 if self.signed else 1)
+        return 2 * moves / buys(units) * math.log(candidates / gamma) + 1

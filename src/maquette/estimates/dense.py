@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import QueryError
-from maquette.hypothesis import MultiplicativeWeights, decode, systematic
+from maquette.hypothesis import Arrays, MultiplicativeWeights, decode, saving, systematic
 from maquette.query import LinearQuery
 from maquette.schema import Schema, impossible_cells
 
@@ -44,6 +45,8 @@ class DenseModel:
     Privacy: post-processing of released values.
     """
 
+    kind: ClassVar[str] = "dense"
+
     def __init__(self, schema: Schema, probabilities: NDArray[np.float64]) -> None:
         self.schema = schema
         self._closed = impossible_cells(schema)
@@ -69,6 +72,19 @@ class DenseModel:
             again = systematic(self.probabilities.reshape(-1), len(astray), rng)
             records[astray] = decode(again, self.probabilities.shape)
         return records
+
+    def facts(self) -> dict[str, Any]:
+        """Nothing beside the numbers."""
+        return {}
+
+    def arrays(self) -> Arrays:
+        """The probability of every cell."""
+        return {"cells": self.probabilities}
+
+    @classmethod
+    def restore(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
+        """The model that `arrays` were of."""
+        return cls(schema, saving.array(arrays, "cells", schema.shape(schema.names)))
 
     def __repr__(self) -> str:
         return f"DenseModel({self.schema.size:,} cells)"

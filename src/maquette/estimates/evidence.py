@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maquette.curator import Measurement
+from maquette.hypothesis import Arrays, Savable, saving
 from maquette.privacy import DiscreteGaussian, sum_half_width
+from maquette.schema import Schema
 
 Values = NDArray[np.float64]
 
@@ -41,7 +43,7 @@ def spread(measurement: Measurement) -> float:
     return math.sqrt(continuous) / measurement.question.grid
 
 
-class Evidence(Protocol):
+class Evidence(Savable, Protocol):
     """What was measured, as far as it says something about a query by itself."""
 
     @property
@@ -59,6 +61,7 @@ class Evidence(Protocol):
 class NoEvidence:
     """For models that stand on a theorem alone: no query can be estimated beside them."""
 
+    kind: ClassVar[str] = "none"
     rows: float
 
     def covers(self, columns: Sequence[str]) -> bool:
@@ -68,3 +71,16 @@ class NoEvidence:
     def estimate(self, weights: Values, columns: tuple[str, ...]) -> Estimate:
         """Never asked, since nothing is covered."""
         raise LookupError("there is no evidence beside the model")
+
+    def facts(self) -> dict[str, Any]:
+        """The number of rows."""
+        return {"rows": self.rows}
+
+    def arrays(self) -> Arrays:
+        """None."""
+        return {}
+
+    @classmethod
+    def restore(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
+        """The number of rows that `facts` has."""
+        return cls(saving.number(facts, "rows"))

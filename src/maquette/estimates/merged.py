@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from maquette.curator import Measurement
 from maquette.estimates.evidence import Estimate, spread
 from maquette.estimates.residuals import Columns, Residuals, forward, subsets
-from maquette.hypothesis import GraphicalModel, systematic
+from maquette.hypothesis import Arrays, GraphicalModel, saving, systematic
 from maquette.privacy import DiscreteGaussian
 from maquette.query import Contrasts, LinearQuery, Marginal, Term, helmert
 from maquette.schema import Column, Integer, Schema
@@ -51,6 +52,19 @@ class Merging:
     def changed(self) -> tuple[str, ...]:
         """The columns with fewer groups than levels."""
         return tuple(name for name in self.schema.names if self.merged[name].size < self.schema[name].size)
+
+    def arrays(self) -> dict[str, Groups]:
+        """The groups of the changed columns."""
+        return {f"groups-{i}": self.groups[name] for i, name in enumerate(self.changed)}
+
+    @classmethod
+    def restore(cls, schema: Schema, changed: Sequence[str], arrays: Arrays) -> Merging:
+        """The merging of these columns whose groups `arrays` were."""
+        names = saving.names({"merging": changed}, "merging")
+        groups = {n: saving.array(arrays, f"groups-{i}", schema.shape([n]), np.int64) for i, n in enumerate(names)}
+        if any(not 0 <= found.min() <= found.max() < len(found) for found in groups.values()):
+            raise saving.unfit("groups do not fit the levels of their columns")
+        return cls(schema, groups)
 
     def table(self, columns: Sequence[str]) -> Contrasts:
         """The counts of all combinations of groups; one row moves one of them, by one."""
@@ -105,6 +119,7 @@ class Merging:
 class MergedModel:
     """A graphical model over groups of levels, with the share of each level in its group."""
 
+    kind: ClassVar[str] = "merged"
     merging: Merging
     model: GraphicalModel
     shares: dict[str, Values]
@@ -150,6 +165,25 @@ class MergedModel:
                     records[here, place] = levels[systematic(shares[levels], len(here), rng)]
         return records
 
+    def facts(self) -> dict[str, Any]:
+        """The merged columns, and the model of their groups."""
+        merging, shares = list(self.merging.changed), list(self.shares)
+        return {"merging": merging, "shares": shares, "model": saving.described(self.model)}
+
+    def arrays(self) -> Arrays:
+        """The shares, the groups, and the numbers of the model of groups."""
+        shares = {f"shares-{i}": shares for i, shares in enumerate(self.shares.values())}
+        return {**shares, **self.merging.arrays(), **saving.prefixed("merged", self.model.arrays())}
+
+    @classmethod
+    def restore(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
+        """The model that `facts` and `arrays` were of."""
+        merging = Merging.restore(schema, facts["merging"], arrays)
+        names = saving.names(facts, "shares")
+        shares = {name: saving.array(arrays, f"shares-{i}", schema.shape([name])) for i, name in enumerate(names)}
+        model = GraphicalModel.restore(merging.merged, facts["model"], saving.inside("merged", arrays))
+        return cls(merging, model, shares)
+
     def __repr__(self) -> str:
         return f"MergedModel({', '.join(self.shares)} merged, {self.model!r})"
 
@@ -173,6 +207,7 @@ class MergedEvidence:
     cell of groups. Its interval is from the lower end of the one to the upper end of the other.
     """
 
+    kind: ClassVar[str] = "merged"
     merging: Merging
     fine: Residuals
     coarse: Residuals
@@ -200,6 +235,27 @@ class MergedEvidence:
             low.gaussian,
             slack=abs(high.total - low.total) / 2,
         )
+
+    def facts(self) -> dict[str, Any]:
+        """The merged columns, and what was measured of levels and of groups."""
+        parts = {"fine": saving.described(self.fine), "coarse": saving.described(self.coarse)}
+        return {"merging": list(self.merging.changed), **parts}
+
+    def arrays(self) -> Arrays:
+        """The groups, and the numbers of both."""
+        fine, coarse = (saving.prefixed(name, part.arrays()) for name, part in self._parts)
+        return {**self.merging.arrays(), **fine, **coarse}
+
+    @property
+    def _parts(self) -> tuple[tuple[str, Residuals], ...]:
+        return ("fine", self.fine), ("coarse", self.coarse)
+
+    @classmethod
+    def restore(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
+        """The evidence that `facts` and `arrays` were of."""
+        merging = Merging.restore(schema, facts["merging"], arrays)
+        fine = Residuals.restore(schema, facts["fine"], saving.inside("fine", arrays))
+        return cls(merging, fine, Residuals.restore(merging.merged, facts["coarse"], saving.inside("coarse", arrays)))
 
     def _reduced(self, weights: Values, columns: Columns, ufunc: np.ufunc) -> Values:
         for axis, name in enumerate(columns):

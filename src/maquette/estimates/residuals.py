@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from maquette.curator import Measurement
 from maquette.errors import QueryError
 from maquette.estimates.evidence import Estimate, spread
+from maquette.hypothesis import Arrays, saving
 from maquette.privacy import DiscreteGaussian
 from maquette.query import Contrasts, orthonormal
 from maquette.schema import Schema
@@ -29,6 +31,8 @@ Columns = tuple[str, ...]  # in schema order
 
 class Residuals:
     """Estimates (in counts) and precisions of the coefficients of every measured set of columns."""
+
+    kind: ClassVar[str] = "residuals"
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
@@ -61,16 +65,41 @@ class Residuals:
     def combine(self, columns: Columns, values: Values, variance: Values) -> None:
         """Take in coefficients of one set of columns, by inverse variance."""
         precision = 1.0 / variance
-        self.restore(columns, values * precision, precision)
+        self._add(columns, values * precision, precision)
 
-    def restore(self, columns: Columns, sums: Values, precisions: Values) -> None:
-        """Take in what `stored` gave out."""
+    def _add(self, columns: Columns, sums: Values, precisions: Values) -> None:
         self._sums[columns] = self._sums.get(columns, 0.0) + sums
         self._precisions[columns] = self._precisions.get(columns, 0.0) + precisions
 
     def stored(self) -> Iterator[tuple[Columns, Values, Values]]:
         """Every measured set with the sums of its coefficients, weighted by precision, and their precisions."""
         return ((columns, sums, self._precisions[columns]) for columns, sums in self._sums.items())
+
+    def facts(self) -> dict[str, Any]:
+        """The measured sets, and what is known of the noise."""
+        return {"gaussian": self.gaussian, "separate": self.separate, "sets": [list(columns) for columns in self._sums]}
+
+    def arrays(self) -> Arrays:
+        """What `stored` gives, set after set."""
+        found: dict[str, Values] = {}
+        for i, (_, sums, precisions) in enumerate(self.stored()):
+            found[f"{i}-sums"], found[f"{i}-precisions"] = sums, precisions
+        return found
+
+    @classmethod
+    def restore(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
+        """The residuals that `facts` and `arrays` were of."""
+        residuals = cls(schema)
+        residuals.gaussian, residuals.separate = bool(facts["gaussian"]), bool(facts["separate"])
+        for i, named in enumerate(facts["sets"]):
+            shape = [size - 1 for size in schema.shape(saving.names({"set": named}, "set"))]
+            sums, precisions = (saving.array(arrays, f"{i}-{part}", shape) for part in ("sums", "precisions"))
+            columns = saving.columns(schema, named)
+            residuals._add(columns, sums, precisions)
+            total = residuals._precisions[columns]
+            if not ((precisions > 0) & np.isfinite(total) & np.isfinite(residuals._sums[columns])).all():
+                raise saving.unfit("precisions must be above 0")
+        return residuals
 
     def __iter__(self) -> Iterator[tuple[Columns, Values, Values]]:
         """Every measured set with its coefficients and their variances."""

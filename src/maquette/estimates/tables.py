@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +12,9 @@ from numpy.typing import NDArray
 from maquette.curator import Measurement
 from maquette.errors import QueryError
 from maquette.estimates.evidence import Estimate, spread
-from maquette.privacy import DiscreteGaussian
-from maquette.query import LinearQuery
+from maquette.hypothesis import Arrays, saving
+from maquette.privacy import DiscreteGaussian, DiscreteLaplace, Loss, from_dict
+from maquette.query import LinearQuery, Marginal
 from maquette.schema import Schema
 
 Values = NDArray[np.float64]
@@ -20,6 +22,8 @@ Values = NDArray[np.float64]
 
 class Tables:
     """Measured marginals as model and evidence at once: the smallest one that covers a question answers it."""
+
+    kind: ClassVar[str] = "tables"
 
     def __init__(self, schema: Schema, measurements: Iterable[Measurement]) -> None:
         self.schema = schema
@@ -74,6 +78,23 @@ class Tables:
             advice='release with method="everything" or "adaptive" for synthetic rows',
         )
 
+    def facts(self) -> dict[str, Any]:
+        """The columns of every table, and the law of its noise."""
+        listed = [{"columns": list(t.marginal.names), "event": t.event.as_dict()} for t in self.measurements]
+        return {"tables": listed}
+
+    def arrays(self) -> Arrays:
+        """The noisy counts of every table."""
+        return {str(i): table.values for i, table in enumerate(self.measurements)}
+
+    @classmethod
+    def restore(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
+        """The tables that `facts` and `arrays` were of."""
+        listed = list(facts["tables"])
+        if not listed:
+            raise saving.unfit("list of measured tables is empty")
+        return cls(schema, [_table(schema, i, one, arrays, facts["cost"]) for i, one in enumerate(listed)])
+
     def _covering(self, columns: Sequence[str]) -> Measurement:
         for name in columns:
             self.schema.position(name)
@@ -86,3 +107,13 @@ class Tables:
             f"this release has no marginal over {', '.join(columns)} together",
             advice=f"it measured {measured}{more}. Release a workload that covers these columns",
         )
+
+
+def _table(schema: Schema, place: int, facts: Mapping[str, Any], arrays: Arrays, cost: Loss) -> Measurement:
+    event = from_dict(facts["event"])
+    if not isinstance(event, DiscreteLaplace | DiscreteGaussian):
+        raise saving.unfit("tables have noise of an unknown law")
+    if not 1 <= 2**100 * (event.variance if isinstance(event, DiscreteGaussian) else event.scale) <= 2**200:
+        raise saving.unfit("noise is of a size that nobody draws")
+    marginal = Marginal(schema, saving.names(facts, "columns"))
+    return Measurement(marginal, saving.array(arrays, str(place), marginal.shape), event, cost)

@@ -1,4 +1,5 @@
-from .api import Hypothesis as Hypothesis
+from . import saving as saving
+from .api import Arrays as Arrays, Hypothesis as Hypothesis, Savable as Savable
 from .cut_decomposition import CutDecomposition as CutDecomposition
 from .graphical import GraphicalModel as GraphicalModel
 from .junction_tree import JunctionTree as JunctionTree
@@ -7,7 +8,17 @@ from .mirror_descent import MirrorDescent as MirrorDescent, on_simplex as on_sim
 from .multiplicative_weights import MultiplicativeWeights as MultiplicativeWeights
 from .perceptron import Perceptron as Perceptron
 from .polynomial import BlockPolynomial as BlockPolynomial
-from .registry import HYPOTHESES as HYPOTHESES
+from .registry import (
+    HYPOTHESES as HYPOTHESES,
+    RULES as RULES,
+    AnyRule as AnyRule,
+    Calibration as Calibration,
+    check_query as check_query,
+    hypothesis_named as hypothesis_named,
+    practical_model as practical_model,
+    rule_of as rule_of,
+)
+from .rule import NEVER as NEVER, RESOLUTIONS as RESOLUTIONS, Rule as Rule
 from .sampling import decode as decode, systematic as systematic
 from .separable import Separable as Separable
 from .sparse_weights import SparseWeights as SparseWeights

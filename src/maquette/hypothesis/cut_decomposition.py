@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Literal, get_args
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import QueryError
+from maquette.hypothesis import saving
+from maquette.hypothesis.api import Arrays
 from maquette.hypothesis.kernels import Cells, Grid, check_schema, positions_of
 from maquette.hypothesis.mirror_descent import MAX_CELLS, on_simplex
 from maquette.hypothesis.multiplicative_weights import check_alpha, gap
@@ -48,6 +50,8 @@ class CutDecomposition:
     (0.05, 10000)
     """
 
+    kind: ClassVar[str] = "cut-decomposition"
+
     def __init__(
         self, schema: Schema, *, alpha: float, step: CutStep = "theory", norm: float = 1.0, area: float | None = None
     ) -> None:
@@ -71,6 +75,11 @@ class CutDecomposition:
         self._level = 0.0 if step == "theory" else 1.0 / self._size  # of every cell, beside the products
         self._terms = _Terms(schema.shape(schema.names))
         self._dense: Values | None = None
+
+    @classmethod
+    def practical(cls, schema: Schema, rows: float) -> Self:
+        """A fresh model with steps that reach their value."""
+        return cls(schema, alpha=1.0, step="exact")
 
     @classmethod
     def max_updates(cls, schema: Schema, alpha: float) -> float:
@@ -127,6 +136,26 @@ class CutDecomposition:
         """Encoded records from the nearest distribution, every cell as often as its share, rounded down or up."""
         return sample_cells(Cells.of(Grid(self.schema), on_simplex(self.marginal(self.schema.names))), rows, rng)
 
+    def facts(self) -> dict[str, Any]:
+        """The settings, and what every cell has beside the products."""
+        area = None if self.area == self._size else self.area
+        return {"alpha": self.alpha, "step": self.step, "norm": self.norm, "area": area, "level": self._level}
+
+    def arrays(self) -> Arrays:
+        """The products, and the cells that have been written out."""
+        return self._terms.arrays() | ({} if self._dense is None else {"cells": self._dense})
+
+    @classmethod
+    def restore(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
+        """The model that `facts` and `arrays` were of."""
+        settings = {name: saving.number(facts, name) for name in ("alpha", "norm")}
+        model = cls(schema, step=facts["step"], area=saving.optional(facts, "area"), **settings)
+        model._level = saving.number(facts, "level", most=saving.LARGEST)
+        model._terms = _Terms.restore(schema.shape(schema.names), arrays)
+        if "cells" in arrays:
+            model._dense = saving.array(arrays, "cells", schema.shape(schema.names), most=saving.LARGEST)
+        return model
+
     def _ask(self, query: LinearQuery) -> tuple[_Products, float]:
         check_schema(query, self.schema)
         asked = _Products(self.schema.shape(self.schema.names), query)
@@ -181,6 +210,22 @@ class _Terms:
         self.count = 0
         self._coefficients = np.zeros(0)
         self._factors = [np.zeros((0, size)) for size in sizes]
+
+    def arrays(self) -> dict[str, Values]:
+        """Coefficients, and for each column the weights of every product."""
+        factors = {f"factor-{i}": held[: self.count] for i, held in enumerate(self._factors)}
+        return {"coefficients": self._coefficients[: self.count], **factors}
+
+    @classmethod
+    def restore(cls, sizes: Sequence[int], arrays: Arrays) -> _Terms:
+        """What `arrays` were of."""
+        terms = cls(sizes)
+        terms._coefficients = saving.array(arrays, "coefficients", [saving.ANY], most=saving.LARGEST)
+        terms.count = len(terms._coefficients)
+        terms._factors = [
+            saving.array(arrays, f"factor-{i}", [terms.count, size], most=1.0) for i, size in enumerate(sizes)
+        ]
+        return terms
 
     @property
     def numbers(self) -> int:

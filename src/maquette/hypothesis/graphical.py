@@ -8,12 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import QueryError
+from maquette.hypothesis import saving
+from maquette.hypothesis.api import Arrays
 from maquette.hypothesis.factors import Factor, Values
 from maquette.hypothesis.inference import Inference
 from maquette.hypothesis.junction_tree import JunctionTree
@@ -49,6 +51,8 @@ class GraphicalModel:
     >>> round(model.answer(where(schema, "smoker AND insured"), given=where(schema, "age >= 50")), 6)
     0.125
     """
+
+    kind: ClassVar[str] = "graphical"
 
     def __init__(
         self,
@@ -114,6 +118,11 @@ class GraphicalModel:
     def max_updates(cls, schema: Schema, alpha: float) -> float:
         """ln N / (2 alpha^2)."""
         return StepRule(alpha=alpha).max_updates(math.log(schema.size))
+
+    @property
+    def alpha(self) -> float | None:
+        """The error that a step corrects; None where steps are exact."""
+        return self._rule.alpha
 
     @property
     def update_bound(self) -> float:
@@ -225,6 +234,28 @@ class GraphicalModel:
     def sample(self, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
         """Encoded records whose tables over every node are rounded shares, given what was drawn before."""
         return sample_tree(self._calibration, rows, rng)
+
+    def facts(self) -> dict[str, Any]:
+        """The cliques, every node of the tree among them, and the settings of updates where there are any.
+
+        With all nodes among the cliques the tree is found again as it was; without them it may be larger.
+        """
+        cliques = [list(clique) for clique in self.grown(self.tree.nodes).cliques]
+        return {"cliques": cliques} | ({} if self._rule == StepRule() else {"rule": self._rule.facts()})
+
+    def arrays(self) -> Arrays:
+        """The potential of each of these cliques."""
+        potentials = self.grown(self.tree.nodes).potentials.values()
+        return {str(i): potential for i, potential in enumerate(potentials)}
+
+    @classmethod
+    def restore(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
+        """The model that `facts` and `arrays` were of; its zeros are the schema's."""
+        cliques = [saving.names({"clique": clique}, "clique") for clique in facts["cliques"]]
+        potentials = {clique: saving.array(arrays, str(i), schema.shape(clique)) for i, clique in enumerate(cliques)}
+        rule = StepRule.restore(facts["rule"]) if "rule" in facts else StepRule()
+        model = cls(schema, cliques, zeros=schema.zeros, alpha=rule.alpha, step=rule.step, floor=rule.floor)
+        return model.with_potentials(potentials)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Everything that makes up the model as plain arrays, for `from_state`."""

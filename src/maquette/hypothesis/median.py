@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations_with_replacement
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import QueryError
+from maquette.hypothesis import saving
+from maquette.hypothesis.api import Arrays
 from maquette.hypothesis.kernels import Cells, Grid, check_schema, positions_of
 from maquette.hypothesis.multiplicative_weights import check_alpha, gap
 from maquette.hypothesis.sampling import sample_cells
@@ -31,6 +34,8 @@ class Median:
     consistent candidate (Mechanisms §4.4, errata A6 and A7). A step that would leave nobody, which no valid value can
     ask for, changes nothing. Medians of different queries need not agree with any one table.
     """
+
+    kind: ClassVar[str] = "median"
 
     def __init__(self, schema: Schema, net: NDArray[np.float64], *, alpha: float, tolerance: float) -> None:
         self.schema = schema
@@ -111,6 +116,25 @@ class Median:
         living = self._net[self._alive]
         central = living[np.abs(living - living.mean(axis=0)).sum(axis=1).argmin()]
         return sample_cells(Cells.of(Grid(self.schema), central), rows, rng)
+
+    def facts(self) -> dict[str, Any]:
+        """The settings."""
+        return {"alpha": self.alpha, "tolerance": self.tolerance}
+
+    def arrays(self) -> Arrays:
+        """The candidates, and which of them are alive."""
+        return {"net": self._net, "alive": self._alive}
+
+    @classmethod
+    def restore(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
+        """The model that `facts` and `arrays` were of."""
+        net = saving.array(arrays, "net", [saving.ANY, schema.size])
+        alive = saving.array(arrays, "alive", [len(net)], np.bool_)
+        if not alive.any():
+            raise saving.unfit("candidates are all gone")
+        model = cls(schema, net, alpha=saving.number(facts, "alpha"), tolerance=saving.number(facts, "tolerance"))
+        model._alive = alive
+        return model
 
     @property
     def _histograms(self) -> Values:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Literal, get_args
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import QueryError
+from maquette.hypothesis import saving
+from maquette.hypothesis.api import Arrays
 from maquette.hypothesis.kernels import Cells, Grid, check_schema, positions_of
 from maquette.hypothesis.multiplicative_weights import check_alpha, gap
 from maquette.hypothesis.sampling import sample_cells
@@ -18,6 +20,7 @@ from maquette.query import LinearQuery
 from maquette.schema import Schema
 
 MAX_CELLS = 2**26
+_COARSE = 2.0**40  # beyond so large a number a shift by one is lost to rounding
 
 Potential = Literal["norm", "entropy"]
 Vector = NDArray[np.float64]
@@ -72,6 +75,8 @@ class MirrorDescent(VectorModel):
     norm, at most e^2 ln N / alpha^2 at the default p; ln N / (2 alpha^2) for entropy (Mechanisms §4.2).
     """
 
+    kind: ClassVar[str] = "mirror-descent"
+
     def __init__(self, schema: Schema, *, alpha: float, p: float | None = None, psi: Potential = "norm") -> None:
         super().__init__(schema)
         self.alpha = check_alpha(alpha)
@@ -97,6 +102,23 @@ class MirrorDescent(VectorModel):
         if self._psi == "entropy":
             return math.log(self.schema.size) / (2.0 * self.alpha**2)
         return _norm_bound(self.schema, self.p, self.alpha)
+
+    def facts(self) -> dict[str, Any]:
+        """The settings."""
+        return {"alpha": self.alpha, "p": self.p, "psi": self._psi}
+
+    def arrays(self) -> Arrays:
+        """The dual point, from which the vector follows."""
+        return {"dual": self._dual}
+
+    @classmethod
+    def restore(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
+        """The model that `facts` and `arrays` were of."""
+        dual = saving.array(arrays, "dual", schema.shape(schema.names), most=saving.LARGEST)
+        model = cls(schema, alpha=saving.number(facts, "alpha"), p=saving.number(facts, "p"), psi=facts["psi"])
+        model._dual = dual
+        model._vector = model._mirror()
+        return model
 
     def _step(self, weights: Vector, gap: float) -> None:
         if self._psi == "entropy":
@@ -134,6 +156,8 @@ def squared_norm(vector: Vector, q: float) -> float:
 
 def on_simplex(vector: Vector) -> Vector:
     """The nearest distribution in Euclidean distance: shift by a constant and cut at zero."""
+    if np.abs(vector).max(initial=0.0) > _COARSE:  # the nearest of a shifted vector is the same
+        vector = vector - vector.max()
     ordered = np.sort(vector, axis=None)[::-1]
     shifts = (np.cumsum(ordered) - 1.0) / np.arange(1, vector.size + 1)
     shift = shifts[np.flatnonzero(ordered > shifts)[-1]]

@@ -6,14 +6,16 @@ Also the step rule and the small checks that the other update rules share with i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import QueryError
+from maquette.hypothesis import saving
+from maquette.hypothesis.api import Arrays
 from maquette.hypothesis.kernels import REACH, Cells, Grid, Pattern, Values
 from maquette.hypothesis.sampling import sample_cells
 from maquette.query import LinearQuery
@@ -45,6 +47,16 @@ class StepRule:
             check_alpha(self.alpha)
         if not 0 < self.floor < 0.5:
             raise QueryError(f"floor is {self.floor}", expected="a number between 0 and 1/2; 1/(2n) suits about n rows")
+
+    def facts(self) -> dict[str, Any]:
+        """The settings, as a saved file keeps them."""
+        return {"step": self.step, "alpha": self.alpha, "floor": self.floor}
+
+    @classmethod
+    def restore(cls, facts: Mapping[str, Any]) -> StepRule:
+        """The rule of these settings."""
+        floor = saving.number(facts, "floor")
+        return cls(step=facts["step"], alpha=saving.optional(facts, "alpha"), floor=floor)
 
     def eta(self, value: float, answer: float, spread: Callable[[], tuple[Values, Values]]) -> float:
         """The exponent for a released value; `spread` gives the query's weights and the mass on each."""
@@ -81,6 +93,8 @@ class MultiplicativeWeights:
     0.1
     """
 
+    kind: ClassVar[str] = "multiplicative-weights"
+
     def __init__(
         self,
         schema: Schema,
@@ -109,9 +123,19 @@ class MultiplicativeWeights:
             self._settle()
 
     @classmethod
+    def practical(cls, schema: Schema, rows: float) -> Self:
+        """A fresh model with exact steps."""
+        return cls(schema, step="exact", floor=min(0.25, 1 / (2 * rows)))
+
+    @classmethod
     def max_updates(cls, schema: Schema, alpha: float) -> float:
         """ln N / (2 alpha^2)."""
         return StepRule(alpha=alpha).max_updates(math.log(schema.size))
+
+    @property
+    def alpha(self) -> float | None:
+        """The error that a step corrects; None where steps are exact."""
+        return self._rule.alpha
 
     @property
     def update_bound(self) -> float:
@@ -144,6 +168,23 @@ class MultiplicativeWeights:
         """Encoded records, every cell as often as its share of `rows`, rounded down or up."""
         self._settle()
         return sample_cells(self._cells, rows, rng)
+
+    def facts(self) -> dict[str, Any]:
+        """The settings, and the bound on the potential at the start."""
+        return {**self._rule.facts(), "potential": self._potential if math.isfinite(self._potential) else None}
+
+    def arrays(self) -> Arrays:
+        """The mass of every cell."""
+        return {"cells": self.marginal(self.schema.names)}
+
+    @classmethod
+    def restore(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
+        """The model that `facts` and `arrays` were of, up to rounding in the last bits."""
+        cells, rule = saving.array(arrays, "cells", schema.shape(schema.names)), StepRule.restore(facts)
+        model = cls(schema, alpha=rule.alpha, step=rule.step, floor=rule.floor, prior=cells)
+        potential = saving.optional(facts, "potential")
+        model._potential = math.inf if potential is None else potential
+        return model
 
     def _ask(self, query: LinearQuery) -> tuple[Pattern, float]:
         asked = self._asked

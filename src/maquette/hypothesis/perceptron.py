@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, get_args
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, Self, get_args
 
 from maquette.errors import QueryError
+from maquette.hypothesis import saving
+from maquette.hypothesis.api import Arrays
 from maquette.hypothesis.mirror_descent import Vector, VectorModel, on_simplex, squared_norm
 from maquette.hypothesis.multiplicative_weights import check_alpha
 from maquette.schema import Schema
@@ -26,6 +29,8 @@ class Perceptron(VectorModel):
     erratum A9).
     """
 
+    kind: ClassVar[str] = "perceptron"
+
     def __init__(self, schema: Schema, *, alpha: float, step: PerceptronStep = "theory", norm: float = 1.0) -> None:
         super().__init__(schema)
         self.alpha = check_alpha(alpha)
@@ -41,6 +46,11 @@ class Perceptron(VectorModel):
             self._vector = on_simplex(self._vector)
 
     @classmethod
+    def practical(cls, schema: Schema, rows: float) -> Self:
+        """A fresh model with Kaczmarz steps."""
+        return cls(schema, alpha=1.0, step="kaczmarz")
+
+    @classmethod
     def max_updates(cls, schema: Schema, alpha: float) -> float:
         """N / alpha^2, for tables of which nothing is known; `update_bound` uses `norm`."""
         return _bound(schema, alpha, 1.0)
@@ -49,6 +59,22 @@ class Perceptron(VectorModel):
     def update_bound(self) -> float:
         """T at this model's own alpha, step and norm."""
         return math.inf if self.step == "kaczmarz" else _bound(self.schema, self.alpha, self.norm)
+
+    def facts(self) -> dict[str, Any]:
+        """The settings."""
+        return {"alpha": self.alpha, "step": self.step, "norm": self.norm}
+
+    def arrays(self) -> Arrays:
+        """The vector."""
+        return {"cells": self._vector}
+
+    @classmethod
+    def restore(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
+        """The model that `facts` and `arrays` were of."""
+        vector = saving.array(arrays, "cells", schema.shape(schema.names), most=saving.LARGEST)
+        model = cls(schema, alpha=saving.number(facts, "alpha"), step=facts["step"], norm=saving.number(facts, "norm"))
+        model._vector = vector
+        return model
 
     def _step(self, weights: Vector, gap: float) -> None:
         if self.step == "kaczmarz":

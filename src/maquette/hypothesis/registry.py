@@ -1,7 +1,17 @@
-"""The models by name: a new one is a new file and a line here; the protocol tests pick it up."""
+"""The models by name, and the update rule of whatever is given as one: a name, a class, a model or a `Rule`.
+
+This is the one place where names mean something. A new built-in one is a new file and a line in `HYPOTHESES`, and the
+protocol tests pick it up; a class of another package has an entry point under `maquette.hypotheses`.
+"""
 
 from __future__ import annotations
 
+import inspect
+import math
+from typing import Literal, cast
+
+from maquette.errors import QueryError
+from maquette.extensions import choices, find
 from maquette.hypothesis.api import Hypothesis
 from maquette.hypothesis.cut_decomposition import CutDecomposition
 from maquette.hypothesis.graphical import GraphicalModel
@@ -9,9 +19,14 @@ from maquette.hypothesis.median import Median
 from maquette.hypothesis.mirror_descent import MirrorDescent
 from maquette.hypothesis.multiplicative_weights import MultiplicativeWeights
 from maquette.hypothesis.perceptron import Perceptron
+from maquette.hypothesis.rule import NEVER, Rule
 from maquette.hypothesis.separable import Separable
 from maquette.hypothesis.sparse_weights import SparseWeights
 from maquette.hypothesis.weighted_records import WeightedRecords
+from maquette.schema import Schema
+
+Calibration = Literal["tight", "book"]
+AnyRule = str | type[Hypothesis] | Hypothesis | Rule
 
 HYPOTHESES: dict[str, type[Hypothesis]] = {
     "cut-decomposition": CutDecomposition,
@@ -24,3 +39,115 @@ HYPOTHESES: dict[str, type[Hypothesis]] = {
     "sparse-weights": SparseWeights,
     "weighted-records": WeightedRecords,
 }
+RULES = ("multiplicative-weights", "mirror-descent", "perceptron", "median")  # that learn from any question
+GROUP: Literal["maquette.hypotheses"] = "maquette.hypotheses"
+MAX_NET = 2**20  # numbers in a net of candidate tables
+
+
+def hypothesis_named(name: str, known: tuple[str, ...] = tuple(HYPOTHESES)) -> type[Hypothesis]:
+    """The class of a name: one of ours, if it is among the `known`, or one that an installed package offers."""
+    if name in known:
+        return HYPOTHESES[name]
+    found = find(GROUP, name, HYPOTHESES)
+    if found is None:
+        hint = "; make the model yourself and give it" if name in HYPOTHESES else ""
+        raise QueryError(f"hypothesis is {name!r}", expected=f"one of {choices(GROUP, known)}, or a model{hint}")
+    return check_class(found)
+
+
+def check_class(kind: object) -> type[Hypothesis]:
+    """A class that can begin from a schema and alpha alone; others begin as a model or a `Rule` that someone makes."""
+    if not isinstance(kind, type) or not callable(getattr(kind, "max_updates", None)):
+        raise QueryError(f"{kind!r} is no update rule", expected="a class with max_updates(schema, alpha)")
+    try:
+        inspect.signature(kind).bind(None, alpha=1.0)
+    except TypeError as error:
+        raise QueryError(
+            f"{kind.__name__}(schema, alpha=...) makes no model ({error})",
+            advice="make the model yourself and give it, or a Rule that makes one for every alpha",
+        ) from None
+    return cast("type[Hypothesis]", kind)
+
+
+def rule_of(schema: Schema, given: AnyRule, calibration: Calibration = "tight") -> Rule:
+    """The rule of a name or a class, at whatever resolution suits; or of a fresh model, at its own.
+
+    With the book's calibration, multiplicative weights and the Perceptron mean the book's steps.
+    """
+    if isinstance(given, Rule):
+        return given
+    if isinstance(given, str):
+        return _rule_of_class(schema, hypothesis_named(given, RULES), given, calibration)
+    if isinstance(given, type):
+        kind = given if given is Median else check_class(given)
+        return _rule_of_class(schema, kind, getattr(kind, "kind", kind.__name__), calibration)
+    return _rule_of_model(schema, given)
+
+
+def practical_model(
+    schema: Schema, given: AnyRule, *, rows: float, alpha: float, known: tuple[str, ...] = RULES
+) -> Hypothesis:
+    """A fresh model for practical use: by `practical` where a class has it, else with steps for alpha."""
+    kind = hypothesis_named(given, known) if isinstance(given, str) else given
+    if isinstance(kind, type) and (made := getattr(kind, "practical", None)) is not None:
+        return cast("Hypothesis", made(schema, rows))
+    return rule_of(schema, kind).start(alpha)
+
+
+def check_query(model: object, query: object) -> None:
+    """Ask a model that has a `check` whether it can learn from a question, before anyone pays for the answer."""
+    check = getattr(model, "check", None)
+    if check is not None:
+        check(query)
+
+
+def _rule_of_class(schema: Schema, kind: type[Hypothesis], name: str, calibration: Calibration) -> Rule:
+    if kind is Median:
+        return Rule(lambda alpha: _net_updates(schema, alpha), lambda alpha: _net(schema, alpha), name=name)
+    if kind is MultiplicativeWeights and calibration == "book":
+        return Rule(
+            lambda alpha: 8 * kind.max_updates(schema, min(alpha, 1.0)),
+            lambda alpha: MultiplicativeWeights(schema, alpha=alpha, step="book"),
+            name=name,
+        )
+    if kind is Perceptron and calibration == "book":
+        return Rule(
+            lambda alpha: kind.max_updates(schema, min(alpha, 1.0)),
+            lambda alpha: Perceptron(schema, alpha=alpha, step="book"),
+            name=name,
+        )
+    return Rule(
+        lambda alpha: kind.max_updates(schema, min(alpha, 1.0)),
+        lambda alpha: kind(schema, alpha=alpha),  # type: ignore[call-arg]
+        name=name,
+    )
+
+
+def _rule_of_model(schema: Schema, model: Hypothesis) -> Rule:
+    """A model that someone made: its own alpha, its own bound on updates, and its state as it is."""
+    if model.schema != schema:
+        raise QueryError("the model was built for another schema", advice="build it from curator.schema")
+    alpha = getattr(model, "alpha", None)
+    bound = float(getattr(model, "update_bound", math.inf))
+    if alpha is None or math.isinf(bound):
+        raise QueryError(
+            f"{model!r} has no bound on its updates",
+            advice='give it alpha and a step of the theory (step="theory" or "book")',
+        )
+    return Rule(lambda _: bound, lambda _: model, (float(alpha),), name=getattr(model, "kind", type(model).__name__))
+
+
+def _net(schema: Schema, alpha: float) -> Median:
+    return Median.multisets(schema, _net_rows(schema, alpha), alpha=alpha)
+
+
+def _net_updates(schema: Schema, alpha: float) -> float:
+    """Floor of log2 of the multisets; never, where they cannot be listed."""
+    rows = _net_rows(schema, alpha)
+    candidates = math.comb(schema.size + rows - 1, rows) if schema.size * rows <= MAX_NET else MAX_NET
+    return float(candidates.bit_length() - 1) if candidates * schema.size <= MAX_NET else NEVER
+
+
+def _net_rows(schema: Schema, alpha: float) -> int:
+    """Rows of the multisets that come closer than alpha, by more than rounding, to every table."""
+    return math.floor(schema.size / (4 * alpha * (1 - 1e-6))) + 1

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import QueryError
+from maquette.hypothesis import saving
+from maquette.hypothesis.api import Arrays
 from maquette.hypothesis.kernels import REACH, Values, check_schema, positions_of
 from maquette.hypothesis.multiplicative_weights import Step, StepRule, gap
 from maquette.hypothesis.sampling import decode, snake, systematic
@@ -43,6 +46,8 @@ class Separable:
     7.5
     """
 
+    kind: ClassVar[str] = "separable"
+
     def __init__(
         self,
         schema: Schema,
@@ -63,6 +68,11 @@ class Separable:
     def max_updates(cls, schema: Schema, alpha: float) -> float:
         """The mean of ln s over the columns, over 2 alpha^2: T with equal shares; `update_bound` knows the shares."""
         return StepRule(alpha=alpha).max_updates(_potential(schema, _checked(schema, None)))
+
+    @property
+    def alpha(self) -> float | None:
+        """The error that a step corrects; None where steps are exact."""
+        return self._rule.alpha
 
     @property
     def update_bound(self) -> float:
@@ -120,6 +130,25 @@ class Separable:
             masses = self.marginal(self.schema.names).reshape(-1)
             return records[order[systematic(masses[order], rows, rng)]]
         return np.stack([systematic(masses, rows, rng) for masses in self._masses], axis=1).astype(np.int32)
+
+    def facts(self) -> dict[str, Any]:
+        """The settings."""
+        return {**self._rule.facts(), "shares": self.shares}
+
+    def arrays(self) -> Arrays:
+        """The logarithm of every column's histogram."""
+        return {f"logs-{i}": logs for i, logs in enumerate(self._logs)}
+
+    @classmethod
+    def restore(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
+        """The model that `facts` and `arrays` were of."""
+        logs = [
+            saving.array(arrays, f"logs-{i}", [column.size], most=saving.LARGEST) for i, column in enumerate(schema)
+        ]
+        rule, shares = StepRule.restore(facts), {name: saving.number(facts["shares"], name) for name in facts["shares"]}
+        model = cls(schema, alpha=rule.alpha, step=rule.step, floor=rule.floor, shares=shares)
+        model._logs, model._masses = logs, [_normalised(each) for each in logs]
+        return model
 
     def _sum(self, query: LinearQuery) -> Sum:
         check_schema(query, self.schema)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Literal, get_args
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import QueryError
+from maquette.hypothesis import saving
+from maquette.hypothesis.api import Arrays
 from maquette.hypothesis.kernels import check_schema, positions_of, totals
 from maquette.hypothesis.multiplicative_weights import StepRule
 from maquette.hypothesis.sampling import snake, systematic
@@ -53,6 +55,8 @@ class SparseWeights:
     >>> model.touched, round(model.answer(lookup(schema, {"code": 4711, "site": 12})) * model.slots, 2)
     (1, 1.49)
     """
+
+    kind: ClassVar[str] = "sparse-weights"
 
     def __init__(
         self,
@@ -123,7 +127,10 @@ class SparseWeights:
         places = np.array([self._places.setdefault(key, len(self._places)) for key in _names(points)], dtype=np.int64)
         self._logs = np.append(self._logs, np.zeros(len(self._places) - len(self._logs)))
         self._logs[places] += eta * weights
-        # Relative to the largest weight nothing overflows; what underflows keeps its logarithm and can come back.
+        self._add_up()
+
+    def _add_up(self) -> None:
+        """Relative to the largest weight nothing overflows; what underflows keeps its logarithm and can come back."""
         self._top = max(0.0, float(self._logs.max(initial=0.0)))
         self._total = float(np.exp(self._logs - self._top).sum()) + self._untouched * math.exp(-self._top)
 
@@ -178,6 +185,28 @@ class SparseWeights:
         records = rng.integers(self.schema.shape(self.schema.names), size=(rows, len(self.schema)), dtype=np.int32)
         records[:, [self.schema.position(name) for name in self.columns]] = keys
         return records
+
+    def facts(self) -> dict[str, Any]:
+        """The settings."""
+        settings = {"support": self.support, "alpha": self.alpha, "step": self._rule.step}
+        return {**settings, "columns": list(self.columns)}
+
+    def arrays(self) -> Arrays:
+        """The touched points and the logarithms of their weights."""
+        return {"points": self.touched_points()[0], "logs": self._logs}
+
+    @classmethod
+    def restore(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
+        """The model that `facts` and `arrays` were of."""
+        alpha, columns = saving.number(facts, "alpha"), saving.names(facts, "columns")
+        model = cls(schema, support=facts["support"], alpha=alpha, columns=columns, step=facts["step"])
+        points = saving.array(arrays, "points", [saving.ANY, len(model.columns)], np.int32)
+        model._logs = saving.array(arrays, "logs", [len(points)], most=saving.LARGEST)
+        model._places = {key: place for place, key in enumerate(_names(points))}
+        if not ((points >= 0) & (points < schema.shape(model.columns))).all() or len(model._places) < len(points):
+            raise saving.unfit("touched points do not fit the schema, or come twice")
+        model._add_up()
+        return model
 
     def _strangers(self, count: int, rng: np.random.Generator) -> Points:
         """Uniform points that no update has touched; in so large a universe nearly all are."""

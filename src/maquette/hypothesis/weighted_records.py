@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import QueryError
+from maquette.hypothesis import saving
+from maquette.hypothesis.api import Arrays
 from maquette.hypothesis.kernels import check_schema, positions_of, totals
 from maquette.hypothesis.multiplicative_weights import Step, StepRule, check_masses
 from maquette.hypothesis.sampling import snake, systematic
@@ -25,6 +27,8 @@ class WeightedRecords:
     another table it is as close as weights on these records can come, without a bound. `weights` (public) start it
     elsewhere than at equal weights. Memory: the records, and a few numbers for each.
     """
+
+    kind: ClassVar[str] = "records"
 
     def __init__(
         self,
@@ -50,6 +54,11 @@ class WeightedRecords:
     def max_updates(cls, schema: Schema, alpha: float) -> float:
         """ln N / (2 alpha^2), which holds for any list of different records; `update_bound` knows the list."""
         return StepRule(alpha=alpha).max_updates(math.log(schema.size))
+
+    @property
+    def alpha(self) -> float | None:
+        """The error that a step corrects; None where steps are exact."""
+        return self._rule.alpha
 
     @property
     def update_bound(self) -> float:
@@ -91,6 +100,30 @@ class WeightedRecords:
         """Encoded records, each as often as its share of `rows`, rounded down or up."""
         order = snake(self.records, self.schema.shape(self.schema.names))
         return self.records[order[systematic(self._weights[order], rows, rng)]]
+
+    def facts(self) -> dict[str, Any]:
+        """The settings; none where steps are exact, as in every release."""
+        if self._rule == StepRule(step="exact"):
+            return {}
+        return {**self._rule.facts(), "potential": self._potential if math.isfinite(self._potential) else None}
+
+    def arrays(self) -> Arrays:
+        """The records and their weights."""
+        return {"records": self.records, "weights": self._weights}
+
+    @classmethod
+    def restore(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
+        """The model that `facts` and `arrays` were of."""
+        records = saving.array(arrays, "records", [saving.ANY, len(schema)], np.int32)
+        weights = saving.array(arrays, "weights", [len(records)])
+        rule = StepRule.restore(facts) if "step" in facts else StepRule(step="exact")
+        model = cls(schema, records, weights=weights, alpha=rule.alpha, step=rule.step, floor=rule.floor)
+        if abs(float(weights.sum()) - 1.0) <= 1e-12:
+            model._weights = weights  # to the last bit, as it was
+        if "step" in facts:
+            potential = saving.optional(facts, "potential")
+            model._potential = math.inf if potential is None else potential
+        return model
 
     def _evaluate(self, query: LinearQuery) -> NDArray[np.float64]:
         check_schema(query, self.schema)

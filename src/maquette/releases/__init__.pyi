@@ -1,7 +1,7 @@
 from .artifact import Certificate as Certificate, Release as Release
 from .classes.coefficients import coefficients as coefficients
-from .classes.cuts import RULES as RULES, CutRule as CutRule, cut_construction as cut_construction
-from .classes.distances import distance_construction as distance_construction
+from .classes.cuts import cut_construction as cut_construction, cut_rule_of as cut_rule_of
+from .classes.distances import distance_construction as distance_construction, distance_rule_of as distance_rule_of
 from .classes.graphs import synthetic_graph as synthetic_graph
 from .classes.histograms import histograms as histograms
 from .classes.lookups import look_up as look_up
@@ -21,6 +21,7 @@ from .methods.iterative import (
     iterative_construction as iterative_construction,
 )
 from .methods.mwem import mwem as mwem
+from .methods.registry import METHODS as METHODS, Draft as Draft, Method as Method, method_of as method_of
 from .nets.candidates import Net as Net
 from .nets.functions import (
     FINER as FINER,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from maquette.answers import NOISE_ONLY, Answer, Answered, assemble
 from maquette.curator import Curator, ScopedAccount
 from maquette.estimates import DenseModel, Evidence, Step, estimate_sum
-from maquette.hypothesis import MultiplicativeWeights
+from maquette.hypothesis import MultiplicativeWeights, Savable
 from maquette.privacy import ACCOUNTANTS, Loss, check_confidence
 from maquette.privacy.ledger import Description
 from maquette.query import Expression, LinearQuery, Marginal, Statement, question
@@ -202,15 +202,23 @@ class Release:
         return save(self, Path(path))
 
     @classmethod
-    def load(cls, path: str | Path, *, digest: str | None = None, limit: int = 2**28) -> Release:
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        digest: str | None = None,
+        limit: int = 2**28,
+        models: Iterable[type[Savable]] = (),
+    ) -> Release:
         """Read a saved release; with `digest`, refuse any file that is not the one published under it.
 
         A file that would unpack to more than `limit` bytes and more than 8 times its size is refused before it is
         unpacked: a small file of nearly nothing could fill the memory. Raise the limit for files you trust.
+        `models` are classes of your own, beside those of Maquette and of installed packages, that it may be of.
         """
         from maquette.releases.storage import load
 
-        return load(Path(path), digest, limit)
+        return load(Path(path), digest, limit, models)
 
     def __repr__(self) -> str:
         return f"Release({self.certificate.method}, {len(self.schema)} columns, cost {self.cost})"

@@ -2,40 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
 import math
-from collections.abc import Callable
 from typing import Any
 
-from maquette.curator import Curator
+from maquette.curator import Curator, ScopedAccount
 from maquette.errors import QueryError
 from maquette.estimates import MAX_CELLS, Allocation, tables_of, units_for
 from maquette.privacy import UNITS_PER_ONE
 from maquette.query import Workload, residual
 from maquette.releases.artifact import Release, certified
-from maquette.releases.game.both_learn import both_learn
-from maquette.releases.game.dual_query import dual_query
-from maquette.releases.methods.adaptive import adaptive
-from maquette.releases.methods.baseline import gaussian, laplace
-from maquette.releases.methods.everything import everything
-from maquette.releases.methods.graphical import graphical
-from maquette.releases.methods.iterative import averaged_construction, iterative_construction
-from maquette.releases.methods.mwem import mwem
-from maquette.releases.nets.net import small_db
+from maquette.releases.methods.registry import Chosen, Draft, Method, method_of
 
-METHODS: dict[str, Callable[..., Release]] = {
-    "everything": everything,
-    "adaptive": adaptive,
-    "graphical": graphical,
-    "iterative-construction": iterative_construction,
-    "averaged-construction": averaged_construction,
-    "mwem": mwem,
-    "small-db": small_db,
-    "dual-query": dual_query,
-    "both-learn": both_learn,
-    "laplace": laplace,
-    "gaussian": gaussian,
-}
 ROWS = 0.01  # of the budget buys the row estimate that the choice of method needs
 SMALL = 2**16  # cells: rounds of fitting all of more take minutes, and come to no less error than a graphical model
 NOISY = 0.3  # expected error, before any fit, above which choosing what to measure pays
@@ -45,7 +22,7 @@ def release(
     curator: Curator,
     workload: Workload,
     *,
-    method: str = "auto",
+    method: str | Method = "auto",
     epsilon: float | None = None,
     rho: float | None = None,
     **settings: Any,
@@ -54,7 +31,8 @@ def release(
 
     method="auto" takes "everything" where the universe can be enumerated and its expected error, computed from
     public and paid-for quantities, is small; where it is large, "adaptive" in a small universe and "graphical" in any
-    other.
+    other. A method may be a function of your own (see `methods.registry`); the certificate of what it makes is written
+    from what the ledger charged.
 
     >>> import maquette as mq
     >>> schema = mq.Schema([mq.Integer("age", 0, 9), mq.Boolean("smoker")])
@@ -69,37 +47,49 @@ def release(
         )
     if workload.schema != curator.schema:
         raise QueryError("the workload was built for another schema", advice="build it from curator.schema")
-    _check(method, settings)
+    chosen = None if method == "auto" else method_of(method)
+    _check(chosen, settings)
     with curator.account("release") as account:
         units = units_for(curator, epsilon, rho)
-        if method != "auto":
-            return METHODS[method](curator, workload, epsilon=epsilon, rho=rho, **settings)
-        method, units = _choose(curator, workload, units)
-        fitting = {name: value for name, value in settings.items() if name in _settings(method)}
-        made = METHODS[method](curator, workload, units=units, **fitting)
-    made.certificate = certified(curator, method, account)
+        if chosen is not None and chosen.trusted:
+            return _made(curator, workload, chosen, units, settings)
+        if chosen is None:
+            chosen, units = _choose(curator, workload, units)
+            settings = {name: value for name, value in settings.items() if name in (chosen.settings() or ())}
+        made = chosen.call(curator, workload, **chosen.amount(curator, units), **settings)
+    return _certified(curator, made, chosen, account)
+
+
+def _check(chosen: Chosen | None, settings: dict[str, Any]) -> None:
+    """Refuse an unknown setting before anything is charged; whatever "auto" chooses, it has `progress` alone."""
+    if chosen is not None:
+        chosen.check(settings)
+    elif unknown := [name for name in settings if name != "progress"]:
+        raise QueryError(f"method 'auto' has no setting {', '.join(unknown)}", advice="it has progress")
+
+
+def _made(curator: Curator, workload: Workload, chosen: Chosen, units: int, settings: dict[str, Any]) -> Release:
+    made = chosen.call(curator, workload, **chosen.amount(curator, units), **settings)
+    assert isinstance(made, Release), "a method of ours certifies what it made"
     return made
 
 
-def _check(method: str, settings: dict[str, Any]) -> None:
-    """Refuse an unknown method or setting before anything is charged."""
-    if method != "auto" and method not in METHODS:
-        raise QueryError(f"there is no method {method!r}", expected=f"auto, {', '.join(METHODS)}")
-    known = ["progress"] if method == "auto" else _settings(method)
-    unknown = [name for name in settings if name not in known]
-    if unknown:
+def _certified(curator: Curator, made: object, chosen: Chosen, account: ScopedAccount) -> Release:
+    """What a method made, with a certificate of everything that was charged for it."""
+    if not isinstance(made, Release | Draft):
         raise QueryError(
-            f"method {method!r} has no setting {', '.join(unknown)}", advice=f"it has {', '.join(known) or 'none'}"
+            f"method {chosen.name!r} returned a {type(made).__name__}",
+            expected="a Release or a Draft",
+            advice="what it measured is charged and stays on the ledger",
         )
+    if isinstance(made, Release) and made.schema != curator.schema:
+        raise QueryError(f"method {chosen.name!r} made a release of another schema")
+    accuracy = made.accuracy if isinstance(made, Draft) else made.certificate.accuracy
+    certificate = certified(curator, chosen.name, account, accuracy=accuracy)
+    return Release(curator.schema, made.model, made.evidence, certificate, trace=made.trace)
 
 
-def _settings(method: str) -> list[str]:
-    """The keywords of a method beside its price."""
-    names = inspect.signature(METHODS[method]).parameters
-    return [name for name in names if name not in ("curator", "workload", "epsilon", "rho", "units")]
-
-
-def _choose(curator: Curator, workload: Workload, units: int) -> tuple[str, int]:
+def _choose(curator: Curator, workload: Workload, units: int) -> tuple[Chosen, int]:
     """The method that promises the least error, and the units left for it.
 
     The expected error of measuring everything follows from the schema, the workload, the budget and the number of
@@ -107,7 +97,7 @@ def _choose(curator: Curator, workload: Workload, units: int) -> tuple[str, int]
     """
     pure = curator.budget.accountant.currency == "pure"
     if curator.schema.size > MAX_CELLS:
-        return "graphical", units
+        return method_of("graphical"), units
     allocation = Allocation(curator.schema, tables_of(curator.schema, list(workload.marginals)), linear=pure)
     contrasts = residual(curator.schema, next(iter(part for part in allocation.sets if part), ()))
     moves = curator.relation.l1(contrasts) / contrasts.gains[1]
@@ -119,5 +109,5 @@ def _choose(curator: Curator, workload: Workload, units: int) -> tuple[str, int]
     # Contrasts move more in L1 than whole tables do, so under a pure budget plain tables may have less noise.
     plain = sum(table.cells for table in workload.marginals) / (2 * amount * rows / moves) if pure else math.inf
     if error <= min(NOISY, plain):
-        return "everything", units
-    return ("adaptive" if curator.schema.size <= SMALL else "graphical"), units
+        return method_of("everything"), units
+    return method_of("adaptive" if curator.schema.size <= SMALL else "graphical"), units

@@ -18,11 +18,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from maquette.curator import Curator
 from maquette.errors import QueryError
 from maquette.estimates import Estimate, spread, units_for
+from maquette.hypothesis import Arrays, saving
 from maquette.privacy import DiscreteGaussian
 from maquette.query import (
     Combinations,
@@ -44,6 +45,7 @@ from maquette.query import (
     two_level_columns,
 )
 from maquette.releases.artifact import Release, certified
+from maquette.releases.classes.projection import two_level
 from maquette.schema import Schema
 from maquette.theory.polynomial import Polynomial, least_interval
 
@@ -87,6 +89,7 @@ class ParityAnswers:
     variance `variances[s]`; level 0 is the number of rows. Everything here is post-processing: asking costs nothing.
     """
 
+    kind: ClassVar[str] = "parity-answers"
     schema: Schema
     columns: tuple[str, ...]
     k: int
@@ -168,6 +171,27 @@ class ParityAnswers:
             "noisy parities cannot be sampled: they describe no common set of rows",
             advice='release the workload with method="graphical" for synthetic rows',
         )
+
+    def facts(self) -> dict[str, Any]:
+        """The columns, and the law of the noise."""
+        facts = {"columns": list(self.columns), "k": self.k, "variances": list(self.variances)}
+        return {"gaussian": self.gaussian, **facts}
+
+    def arrays(self) -> Arrays:
+        """The parities, level by level."""
+        return {str(i): level for i, level in enumerate(self.levels)}
+
+    @classmethod
+    def restore(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
+        """The parities that `facts` and `arrays` were of."""
+        columns, k, sizes = two_level(schema, facts["columns"]), int(facts["k"]), range(len(facts["variances"]))
+        if not 1 <= k <= len(columns) or not 1 <= len(sizes) <= len(columns) + 1:
+            raise saving.unfit("parities are over more columns than there are")
+        variances = tuple(saving.number({"variance": variance}, "variance") for variance in facts["variances"])
+        if min(variances) < 0:
+            raise saving.unfit("variances of the parities are no numbers")
+        levels = tuple(saving.array(arrays, str(i), [math.comb(len(columns), i)]) for i in sizes)
+        return cls(schema, columns, k, levels, variances, bool(facts["gaussian"]))
 
     @cached_property
     def _rows_estimate(self) -> Estimate:

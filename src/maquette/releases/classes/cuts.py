@@ -7,9 +7,9 @@ many pairs then has the noise of one count, not of all its pairs.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, cast
+from functools import partial
+from typing import Literal
 
 import numpy as np
 
@@ -17,7 +17,16 @@ from maquette.curator import Curator
 from maquette.distinguisher import DISTINGUISHERS
 from maquette.errors import QueryError
 from maquette.estimates import NoEvidence, check_dense, rule_out, units_for
-from maquette.hypothesis import CutDecomposition, Hypothesis, MultiplicativeWeights, Perceptron
+from maquette.hypothesis import (
+    AnyRule,
+    CutDecomposition,
+    Hypothesis,
+    Perceptron,
+    Rule,
+    hypothesis_named,
+    practical_model,
+    rule_of,
+)
 from maquette.query import Cuts, LinearQuery, Marginal
 from maquette.releases.artifact import Release, certified
 from maquette.releases.methods.iterative import Parameters, Setting, parameters
@@ -25,58 +34,34 @@ from maquette.releases.progress import Progress
 from maquette.schema import Schema
 
 RULES = ("multiplicative-weights", "cut-decomposition", "perceptron")
+PRACTICAL = 0.02  # the resolution of a rule that has no steps for practical use
 MAX_CUTS = 2**16  # each is scored in every round
 MOST_ROUNDS = 60.0  # more take minutes, and by then noise on every pair is better
 ROWS = 0.01  # of the budget buys an estimate of the edges where their number is private
 ROWS_DOUBT = 0.1  # of beta is the chance that this estimate is off by more than its share of the promise
 
 
-@dataclass(frozen=True)
-class CutRule:
-    """An update rule for cuts of at most `area` pairs, on tables of norm at most `norm`; public numbers only."""
+def cut_rule_of(schema: Schema, given: AnyRule, *, norm: float, area: float) -> Rule:
+    """The update rule for cuts of at most `area` pairs, on tables of norm at most `norm`; public numbers only.
 
-    schema: Schema
-    name: str
-    norm: float
-    area: float
-
-    def start(self, alpha: float) -> Hypothesis:
-        """A fresh model with steps of the theory at this resolution."""
-        match self.name:
-            case "cut-decomposition":
-                return CutDecomposition(self.schema, alpha=alpha, step="centred", norm=self.norm, area=self.area)
-            case "perceptron":
-                return Perceptron(self.schema, alpha=alpha, norm=self.norm)
-            case _:
-                return MultiplicativeWeights(self.schema, alpha=alpha)
-
-    def practical(self, rows: float) -> Hypothesis:
-        """A fresh model with steps that reach their value, for about so many rows."""
-        match self.name:
-            case "cut-decomposition":
-                return CutDecomposition(self.schema, alpha=1.0, step="exact")
-            case "perceptron":
-                return Perceptron(self.schema, alpha=1.0, step="kaczmarz")
-            case _:
-                return MultiplicativeWeights(self.schema, step="exact", floor=min(0.25, 1 / (2 * rows)))
-
-    def max_updates(self, schema: Schema, alpha: float) -> float:
-        """T(alpha)."""
-        match self.name:
-            case "cut-decomposition":
-                model = CutDecomposition(schema, alpha=alpha, step="centred", norm=self.norm, area=self.area)
-                return model.update_bound
-            case "perceptron":
-                return self.norm**2 * self.area / alpha**2  # no step is along more pairs than the largest cut has
-            case _:
-                return MultiplicativeWeights.max_updates(schema, alpha)
+    The cut decomposition takes fewer updates for both, the Perceptron too. Other rules are as they are everywhere.
+    """
+    kind = hypothesis_named(given, RULES) if isinstance(given, str) else given
+    if kind is CutDecomposition:
+        cut = partial(CutDecomposition, schema, step="centred", norm=norm, area=area)
+        return Rule(lambda a: cut(alpha=min(a, 1.0)).update_bound, lambda a: cut(alpha=a), name=CutDecomposition.kind)
+    if kind is Perceptron:
+        vector = partial(Perceptron, schema, norm=norm)
+        bound = norm**2 * area  # no step is along more pairs than the largest cut has
+        return Rule(lambda a: bound / min(a, 1.0) ** 2, lambda a: vector(alpha=a), name=Perceptron.kind)
+    return rule_of(schema, kind)
 
 
 def cut_construction(
     curator: Curator,
     cuts: Cuts,
     *,
-    hypothesis: str = "multiplicative-weights",
+    hypothesis: AnyRule = "multiplicative-weights",
     calibration: Literal["practical", "theory"] = "practical",
     norm: float = 1.0,
     rounds: int | None = None,
@@ -97,25 +82,25 @@ def cut_construction(
     exact steps and replays, without a theorem. "theory" states one: with probability 1 - `beta` every listed cut is
     within alpha of the table, alpha = a' + 2 Nb + F (certificate.accuracy). `norm` is a public bound on
     ||x||_2 / ||x||_1, m^(-1/2) for a simple graph of m edges; the cut decomposition and the Perceptron need one to
-    promise anything. `rows` is the number of edges where all know it. Time: about a quarter of a millisecond for each
+    promise anything. `rows` is the number of edges where all know it. `hypothesis` is an update rule, by its name, its
+    class or as a `Rule`, or a fresh model. Time: about a quarter of a millisecond for each
     cut and round. Mechanisms §5.1, §11.
     """
-    _check(cuts, curator, hypothesis, calibration, rounds=rounds, replays=replays, beta=beta, rows=rows)
-    rule = CutRule(curator.schema, hypothesis, norm, float(cuts.areas.max()))
+    _check(cuts, curator, calibration, rounds=rounds, replays=replays, beta=beta, rows=rows)
+    rule = cut_rule_of(curator.schema, hypothesis, norm=norm, area=float(cuts.areas.max()))
     rule.start(1.0)  # refuses a norm that is none
     with curator.account("cut-construction") as account:
         setting = _prepare(curator, cuts, rows, beta, units_for(curator, epsilon, rho))
         loop = _Loop(curator, cuts, setting)
         if calibration == "theory":
-            found = parameters(
-                curator, cast("type[Hypothesis]", rule), setting, distinguisher="exponential", constants="tight"
-            )
+            found = parameters(curator, rule, setting, distinguisher=DISTINGUISHERS["exponential"], constants="tight")
             model = loop.until_close(rule.start(found.resolution), found)
             promise = f"every listed cut within {found.alpha:.4g} of the edges with probability {1 - beta:.3g}"
         else:
             count = _rounds(curator, setting) if rounds is None else rounds
-            model, promise = loop.replayed(rule.practical(setting.rows), count, replays, progress), None
-    method = f"cut-construction ({hypothesis}, {calibration})"
+            fresh = practical_model(curator.schema, hypothesis, rows=setting.rows, alpha=PRACTICAL, known=RULES)
+            model, promise = loop.replayed(fresh, count, replays, progress), None
+    method = f"cut-construction ({rule.name}, {calibration})"
     certificate = certified(curator, method, account, accuracy=promise)
     return Release(curator.schema, model, NoEvidence(setting.rows), certificate)
 
@@ -168,7 +153,6 @@ class _Loop:
 def _check(
     cuts: object,
     curator: Curator,
-    hypothesis: str,
     calibration: str,
     *,
     rounds: int | None,
@@ -181,12 +165,8 @@ def _check(
         raise QueryError(f"got {type(cuts).__name__}", expected="cuts made by cuts, bipartitions or degrees")
     if cuts.schema != curator.schema:
         raise QueryError("the cuts were built for another schema", advice="build them from curator.schema")
-    for name, given, choices in (
-        ("hypothesis", hypothesis, RULES),
-        ("calibration", calibration, ("practical", "theory")),
-    ):
-        if given not in choices:
-            raise QueryError(f"{name} is {given!r}", expected=f"one of {', '.join(choices)}")
+    if calibration not in ("practical", "theory"):
+        raise QueryError(f"calibration is {calibration!r}", expected="one of practical, theory")
     if (rounds is not None and rounds < 1) or replays < 0:
         raise QueryError(
             f"rounds is {rounds} and replays {replays}", expected="at least 1 round and no negative replays"

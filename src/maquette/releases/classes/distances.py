@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import cast
-
 import numpy as np
 
 from maquette.curator import Curator
 from maquette.distinguisher import DISTINGUISHERS
 from maquette.errors import QueryError
 from maquette.estimates import NoEvidence, units_for
-from maquette.hypothesis import Hypothesis, Separable
-from maquette.query import Distances, Marginal
+from maquette.hypothesis import AnyRule, Rule, Separable, rule_of
+from maquette.query import Box, Distances, Marginal
 from maquette.releases.artifact import Release, certified
 from maquette.releases.classes.histograms import independent
 from maquette.releases.methods.iterative import Setting, parameters
-from maquette.schema import Schema
 from maquette.theory import distance as theory
 
 MAX_SITES = 2**14  # each is scored in every round
@@ -24,27 +20,29 @@ ROWS = 0.01  # of the budget buys a row estimate where the number of rows is pri
 ROWS_DOUBT = 0.1  # of beta is the chance that this estimate is off by more than its share of the promise
 
 
-@dataclass(frozen=True)
-class _Rule:
-    """Separable weights with the shares of a box, as `parameters` takes an update rule."""
-
-    sites: Distances
-
-    def max_updates(self, schema: Schema, alpha: float) -> float:
-        box = self.sites.box
-        return theory.updates([(share, schema[name].size) for name, share in box.shares.items()], alpha)
+def distance_rule_of(box: Box) -> Rule:
+    """Separable weights with the shares of a box: sum_j share_j ln s_j / (2 alpha^2) updates, whatever the columns."""
+    columns = [(share, box.schema[name].size) for name, share in box.shares.items()]
+    return Rule(
+        lambda alpha: theory.updates(columns, min(alpha, 1.0)),
+        lambda alpha: Separable(box.schema, alpha=alpha, shares=box.shares),
+        name=Separable.kind,
+    )
 
 
 def distance_construction(
     curator: Curator,
     sites: Distances,
     *,
+    hypothesis: AnyRule = "separable",
     beta: float = 0.05,
     rows: int | None = None,
     epsilon: float | None = None,
     rho: float | None = None,
 ) -> Release:
     """Release separable weights that answer the listed distances, with a theorem.
+
+    `hypothesis` may be another update rule, by its name, its class or as a `Rule`: alpha then follows from its bound.
 
     Privacy: at most T rounds of one `select_worst` among the sites and one `measure` of the worst, charged as they
     happen; where the number of rows is private, an estimate of it for a hundredth. One row moves one total by at most
@@ -53,11 +51,12 @@ def distance_construction(
     practical sizes the `histograms` of the columns answer far better. Mechanisms §4.8, §5.1.
     """
     _check(curator, sites, beta, rows)
+    separable = hypothesis == "separable" or hypothesis is Separable
+    rule = distance_rule_of(sites.box) if separable else rule_of(curator.schema, hypothesis)
     with curator.account("distance-construction") as account:
         setting = _prepare(curator, sites, rows, beta, units_for(curator, epsilon, rho))
-        rule = cast("type[Hypothesis]", _Rule(sites))
-        found = parameters(curator, rule, setting, distinguisher="exponential", constants="tight")
-        model = Separable(curator.schema, alpha=found.resolution, shares=sites.box.shares)
+        found = parameters(curator, rule, setting, distinguisher=DISTINGUISHERS["exponential"], constants="tight")
+        model = rule.start(found.resolution)
         for _ in range(found.rounds):
             answers = [np.array(model.answer(query) * setting.rows) for query in sites]
             cost = found.select_units
@@ -66,10 +65,12 @@ def distance_construction(
             if abs(value - model.answer(query)) < found.threshold:
                 break
             model.update(query, value)
+    method = "distance-construction" + ("" if separable else f" ({rule.name})")
     promise = f"every listed distance within {found.alpha:.4g} of the diameter with probability {1 - beta:.3g}"
-    certificate = certified(curator, "distance-construction", account, accuracy=promise)
+    certificate = certified(curator, method, account, accuracy=promise)
     columns = {name: model.marginal([name]) for name in sites.box.columns}
-    return Release(curator.schema, independent(curator.schema, columns), NoEvidence(setting.rows), certificate)
+    finished = independent(curator.schema, columns) if separable else model
+    return Release(curator.schema, finished, NoEvidence(setting.rows), certificate)
 
 
 def _check(curator: Curator, sites: object, beta: float, rows: int | None) -> None:

@@ -15,9 +15,9 @@ d^(3/2) / sqrt(rho). Reference: Nikolov, Talwar and Zhang 2013; Dwork, Nikolov a
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from maquette.curator import Curator
 from maquette.errors import QueryError
 from maquette.estimates import Residuals, units_for
+from maquette.hypothesis import Arrays, saving
 from maquette.query import LinearQuery, Marginal, residual
 from maquette.releases.artifact import Release, certified
 from maquette.schema import Schema
@@ -46,6 +47,7 @@ class ParityModel:
     Everything here is post-processing of the measurement: asking costs nothing.
     """
 
+    kind: ClassVar[str] = "parities"
     schema: Schema
     columns: tuple[str, ...]
     moments: Values
@@ -88,6 +90,20 @@ class ParityModel:
         order = [self.columns.index(name) for name in self.schema.names]
         return np.asarray(agree[:, order], dtype=np.int32)
 
+    def facts(self) -> dict[str, Any]:
+        """The columns."""
+        return {"columns": list(self.columns)}
+
+    def arrays(self) -> Arrays:
+        """The moment matrix."""
+        return {"moments": self.moments}
+
+    @classmethod
+    def restore(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
+        """The model that `facts` and `arrays` were of."""
+        columns = two_level(schema, facts["columns"])
+        return cls(schema, columns, saving.array(arrays, "moments", [len(columns) + 1] * 2))
+
     def _places(self, columns: Sequence[str]) -> list[int]:
         for name in Marginal(self.schema, columns).names:
             if name not in self.columns:
@@ -102,6 +118,14 @@ class ParityModel:
 
     def __repr__(self) -> str:
         return f"ParityModel({len(self.columns)} columns)"
+
+
+def two_level(schema: Schema, found: object) -> tuple[str, ...]:
+    """Columns of a saved file that have two levels, at least one."""
+    columns = saving.columns(schema, found)
+    if not columns or any(schema[name].size != 2 for name in columns):
+        raise saving.unfit("parities are of columns that do not have two levels")
+    return columns
 
 
 def projection(

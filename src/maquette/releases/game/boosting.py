@@ -7,8 +7,8 @@ the answer to any query is the median of all structures. Dwork, Rothblum and Vad
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +16,14 @@ from numpy.typing import NDArray
 from maquette.curator import Curator
 from maquette.errors import QueryError
 from maquette.estimates import DenseModel, NoEvidence, check_dense, rule_out, units_for
-from maquette.hypothesis import MultiplicativeWeights
+from maquette.hypothesis import Arrays, MultiplicativeWeights, saving
 from maquette.privacy import Selection
 from maquette.query import LinearQuery, Workload
 from maquette.releases.artifact import Model, Release, certified
 from maquette.releases.game.budget import fund
 from maquette.releases.game.cells import CellIndex, Values, index_for
+from maquette.releases.kinds import restore_model, savable
+from maquette.schema import Schema
 from maquette.theory import game as theory
 
 DRAWN = 0.5  # of the budget buys draws, the rest base structures
@@ -55,6 +57,8 @@ def synopsis(curator: Curator, queries: Sequence[LinearQuery], rows: float, unit
 class MedianModel:
     """Several models that answer by their median; rows are sampled from all in turn."""
 
+    kind: ClassVar[str] = "medians"
+
     def __init__(self, models: Sequence[Model]) -> None:
         self.models = list(models)
 
@@ -71,6 +75,27 @@ class MedianModel:
         cuts = np.linspace(0, rows, len(self.models) + 1).astype(int)
         parts = [m.sample(int(size), rng) for m, size in zip(self.models, np.diff(cuts), strict=True) if size]
         return np.concatenate(parts)
+
+    def facts(self) -> dict[str, Any]:
+        """The facts of every model."""
+        return {"models": [saving.described(savable(model)) for model in self.models]}
+
+    def arrays(self) -> Arrays:
+        """The arrays of every model."""
+        each = [saving.prefixed(str(i), savable(model).arrays()) for i, model in enumerate(self.models)]
+        return {name: values for arrays in each for name, values in arrays.items()}
+
+    @classmethod
+    def restore(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
+        """The models that `facts` and `arrays` were of."""
+        listed = list(facts["models"])
+        if not listed or any(inner["kind"] == cls.kind for inner in listed):
+            raise saving.unfit("models are none, or medians of medians")
+        models = [
+            restore_model({**inner, "cost": facts["cost"]}, schema, saving.inside(str(i), arrays))
+            for i, inner in enumerate(listed)
+        ]
+        return cls(models)
 
     def __repr__(self) -> str:
         return f"MedianModel({len(self.models)} models)"
@@ -100,7 +125,7 @@ def boosted(
     than 1/cap, which keeps the draws' price. Accuracy: if every structure is good on a share 1/2 + g of its round's
     weights, and 2 g > ln|Q| / (a T) + a / 2 for the rate a that the budget allows, every cell is within `bad`; the
     certificate says what g that takes. Whether a structure is that good is not tested: it would cost. The model is not
-    a distribution; saving needs one, so save `release.sample` instead.
+    a distribution: its cells need not sum to one.
     """
     if not 0 < good < bad < 1 or rounds < 1 or draws < 1:
         raise QueryError(

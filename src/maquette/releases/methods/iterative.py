@@ -16,21 +16,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.curator import Curator, ScopedAccount
-from maquette.distinguisher import DISTINGUISHERS
+from maquette.distinguisher import Distinguisher, distinguisher_of
 from maquette.errors import QueryError
 from maquette.estimates import DenseModel, NoEvidence, Step, check_dense, rule_out, step_of, tables_of, units_for
-from maquette.hypothesis import HYPOTHESES, Hypothesis, Median, MultiplicativeWeights
+from maquette.hypothesis import (
+    NEVER,
+    AnyRule,
+    Hypothesis,
+    MultiplicativeWeights,
+    Rule,
+    check_query,
+    rule_of,
+)
 from maquette.privacy import Pure, Selection
 from maquette.query import Marginal, Workload
 from maquette.releases.artifact import Model, Release, certified
-from maquette.schema import Schema
 from maquette.theory import offline as theory
 
 ROWS = 0.01  # of the budget buys a row estimate where the number of rows is private
 ROWS_DOUBT = 0.1  # of beta is the chance that this estimate is off by more than its share of the promise
-MAX_NET = 2**20  # numbers in a net of candidate tables
-NEVER = 1e60  # updates of a model that cannot be held
-RULES = ("multiplicative-weights", "mirror-descent", "perceptron", "median")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,8 +73,8 @@ def iterative_construction(
     curator: Curator,
     workload: Workload,
     *,
-    hypothesis: str = "multiplicative-weights",
-    distinguisher: str = "exponential",
+    hypothesis: AnyRule = "multiplicative-weights",
+    distinguisher: str | Distinguisher = "exponential",
     constants: Literal["tight", "book"] = "tight",
     beta: float = 0.05,
     rows: int | None = None,
@@ -85,23 +89,23 @@ def iterative_construction(
     alpha = a' + 2 Nb + F with tight constants. The stopping test reads released numbers only. Where the number of rows
     is private, an estimate is bought and its error is part of Nb; `rows` says it where it is known to all. Mechanisms
     §5.1-5.2.
+
+    `hypothesis` is an update rule, by its name, its class or as a `Rule`; or a fresh model with a bound on its updates,
+    which is updated in place. `distinguisher` is a name or an object.
     """
-    for name, given, choices in (
-        ("hypothesis", hypothesis, RULES),
-        ("distinguisher", distinguisher, tuple(DISTINGUISHERS)),
-        ("constants", constants, ("tight", "book")),
-    ):
-        if given not in choices:
-            raise QueryError(f"{name} is {given!r}", expected=f"one of {', '.join(choices)}")
+    rule, pointer = rule_of(curator.schema, hypothesis), distinguisher_of(distinguisher)
+    if constants not in ("tight", "book"):
+        raise QueryError(f"constants is {constants!r}", expected="one of tight, book")
     with curator.account("iterative-construction") as account:
         setting = _prepare(curator, workload, rows, beta, units_for(curator, epsilon, rho, units))
-        chosen = parameters(curator, HYPOTHESES[hypothesis], setting, distinguisher=distinguisher, constants=constants)
-        model = _start(HYPOTHESES[hypothesis], curator.schema, chosen.resolution)
+        chosen = parameters(curator, rule, setting, distinguisher=pointer, constants=constants)
+        model = rule.start(chosen.resolution)
         rule_out(model)
         trace: list[Step] = []
         for done in range(chosen.rounds):
             answers, cost = _answers(model, setting), chosen.select_units
-            query = DISTINGUISHERS[distinguisher].point(curator, setting.tables, answers, units=cost).query
+            query = pointer.point(curator, setting.tables, answers, units=cost).query
+            check_query(model, query)
             measured = curator.measure(query, units=chosen.measure_units)
             trace.append(step_of(done + 1, measured, model.answer(query) * setting.rows, setting.rows))
             value = float(measured.values) / setting.rows
@@ -109,14 +113,14 @@ def iterative_construction(
                 break
             model.update(query, value)
             rule_out(model)
-    method = f"iterative-construction ({hypothesis}, {constants})"
+    method = f"iterative-construction ({rule.name}, {constants})"
     made = _released(curator, model, setting.rows, account, method=method, alpha=chosen.alpha, beta=beta)
     made.trace = tuple(trace)
     return made
 
 
 def parameters(
-    curator: Curator, kind: type[Hypothesis], setting: Setting, *, distinguisher: str, constants: str
+    curator: Curator, rule: Rule, setting: Setting, *, distinguisher: Distinguisher, constants: str
 ) -> Parameters:
     """The theorem's parameters for this budget, refused where they promise nothing.
 
@@ -128,10 +132,9 @@ def parameters(
     size = max(1, int(setting.rows / setting.moves))
 
     def updates(alpha: float) -> float:
-        if kind is Median:
-            candidates = _net_size(curator.schema, alpha)
-            return math.log2(candidates) if candidates * curator.schema.size <= MAX_NET else NEVER
-        return kind.max_updates(curator.schema, min(alpha, 1.0))
+        # A model that is given is for its own resolution: it learns from larger errors too, not from smaller ones.
+        fits = len(rule.resolutions) > 1 or alpha >= rule.resolutions[0]
+        return rule.updates(alpha) if fits else NEVER
 
     facts = {"queries": setting.queries, "epsilon": loss.epsilon, "delta": loss.delta, "rows": size}
     if constants == "tight":
@@ -185,7 +188,8 @@ def averaged_construction(
         log_cells = math.log(curator.schema.size)
         count = rounds or _best_rounds(curator, setting)
         eta = min(4.0, math.sqrt(8 * max(log_cells, 1e-12) / count))
-        choice = _selection_error(curator, setting, "signed", setting.units / count, count)
+        signed = distinguisher_of("signed")
+        choice = _selection_error(curator, setting, signed, setting.units / count, count)
         alpha = log_cells / (eta * count) + eta / 8 + choice + 2 * setting.slack / setting.rows
         if rounds is None:
             _check_promise(alpha, setting.rows, curator.budget.epsilon)
@@ -195,7 +199,7 @@ def averaged_construction(
         for _ in range(count):
             average += model.marginal(curator.schema.names) / count
             answers, cost = _answers(model, setting), int(setting.units / count)
-            worst = DISTINGUISHERS["signed"].point(curator, setting.tables, answers, units=cost)
+            worst = signed.point(curator, setting.tables, answers, units=cost)
             model.update(worst.query, 1.0 if worst.sign == 1 else 0.0)
             rule_out(model)
     mean = DenseModel(curator.schema, average / average.sum())
@@ -233,24 +237,6 @@ def _prepare(curator: Curator, workload: Workload, rows: int | None, beta: float
     return Setting(tables=tables, units=left, rows=size, slack=slack, moves=moves, beta=beta)
 
 
-def _start(kind: type[Hypothesis], schema: Schema, alpha: float) -> Hypothesis:
-    """A model at the resolution its update bound was computed for."""
-    if kind is Median:
-        return Median.multisets(schema, _net_rows(schema, alpha), alpha=alpha)
-    return kind(schema, alpha=alpha)  # type: ignore[call-arg]
-
-
-def _net_rows(schema: Schema, alpha: float) -> int:
-    """Rows of the multisets that come closer than alpha, by more than rounding, to every table."""
-    return math.floor(schema.size / (4 * alpha * (1 - 1e-6))) + 1
-
-
-def _net_size(schema: Schema, alpha: float) -> float:
-    """How many of those multisets there are."""
-    rows = _net_rows(schema, alpha)
-    return math.comb(schema.size + rows - 1, rows) if schema.size * rows <= MAX_NET else math.inf
-
-
 def _answers(model: Hypothesis, setting: Setting) -> list[NDArray[np.float64]]:
     return [model.marginal(table.names) * setting.rows for table in setting.tables]
 
@@ -270,15 +256,13 @@ def _noise_bound(curator: Curator, setting: Setting, units: float, rounds: int) 
     return (width + setting.slack) / setting.rows
 
 
-def _selection_error(curator: Curator, setting: Setting, distinguisher: str, units: float, parts: int) -> float:
-    """F: how far below the largest error any selection falls, each failing with probability beta / parts.
-
-    Public answers are rounded to whole counts before they are compared, which moves each of two scores by half a row.
-    """
-    accountant = curator.budget.accountant
-    buys = accountant.pure_epsilon if distinguisher == "permute-and-flip" else accountant.selection_epsilon
-    candidates = setting.queries * (2 if distinguisher == "signed" else 1)
-    return (2 * setting.moves / buys(int(units)) * math.log(candidates * parts / setting.beta) + 1) / setting.rows
+def _selection_error(
+    curator: Curator, setting: Setting, distinguisher: Distinguisher, units: float, parts: int
+) -> float:
+    """F: how far below the largest error any selection falls, each failing with probability beta / parts."""
+    accountant, gamma = curator.budget.accountant, setting.beta / parts
+    cells = distinguisher.error(accountant, units=int(units), queries=setting.queries, moves=setting.moves, gamma=gamma)
+    return cells / setting.rows
 
 
 def _check_promise(alpha: float, size: float, epsilon: float) -> None:

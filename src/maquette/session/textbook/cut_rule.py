@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from maquette.errors import QueryError
+from maquette.hypothesis import AnyRule, CutDecomposition, Perceptron, Rule
 from maquette.query import vertices_of
-from maquette.releases import RULES, CutRule
+from maquette.releases import cut_rule_of
 from maquette.schema import Schema
-from maquette.session.textbook.plan import Rule
 
 
 def cut_rule(
-    schema: Schema, hypothesis: str = "cut-decomposition", *, norm: float = 1.0, area: float | None = None
+    schema: Schema, hypothesis: AnyRule = "cut-decomposition", *, norm: float = 1.0, area: float | None = None
 ) -> Rule:
     """A rule for `OnlineIC(curator, rule, ...)` on an edge table.
 
@@ -20,11 +20,10 @@ def cut_rule(
     decomposition refuses larger ones. Both are public knowledge: accuracy depends on them, privacy does not.
     """
     vertices_of(schema)
-    if hypothesis not in RULES:
-        raise QueryError(f"hypothesis is {hypothesis!r}", expected=f"one of {', '.join(RULES)}")
-    if area is not None and hypothesis != "cut-decomposition":
-        raise QueryError(f"{hypothesis} has no use for area", advice="leave it out, or take the cut-decomposition")
-    made = CutRule(schema, hypothesis, norm, float(schema.size) if area is None else area)
-    if hypothesis != "multiplicative-weights":
-        CutRule(schema, "cut-decomposition", norm, made.area).start(1.0)  # refuses a norm or an area that is none
-    return Rule(lambda alpha: made.max_updates(schema, alpha), made.start)
+    largest = float(schema.size) if area is None else area
+    made = cut_rule_of(schema, hypothesis, norm=norm, area=largest)
+    if area is not None and made.name != CutDecomposition.kind:
+        raise QueryError(f"{made.name} has no use for area", advice="leave it out, or take the cut-decomposition")
+    if made.name in (CutDecomposition.kind, Perceptron.kind):
+        CutDecomposition(schema, alpha=1.0, norm=norm, area=largest)  # refuses a norm or an area that is none
+    return made

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from maquette.hypothesis import Separable
+from maquette.hypothesis import Rule
 from maquette.query import Box
-from maquette.session.textbook.plan import Rule
-from maquette.theory import distance as theory
+from maquette.releases import distance_rule_of
 
 
 def distance_rule(box: Box) -> Rule:
@@ -14,8 +13,4 @@ def distance_rule(box: Box) -> Rule:
     It takes sum_j share_j ln s_j / (2 alpha^2) updates however many columns there are; queries that weigh columns
     otherwise than the box does are refused before they are tested.
     """
-    columns = [(share, box.schema[name].size) for name, share in box.shares.items()]
-    return Rule(
-        lambda alpha: theory.updates(columns, alpha),
-        lambda alpha: Separable(box.schema, alpha=alpha, shares=box.shares),
-    )
+    return distance_rule_of(box)

@@ -10,10 +10,11 @@ from maquette.answers import Answer
 from maquette.curator import Curator
 from maquette.errors import QueryError
 from maquette.estimates import units_for
+from maquette.hypothesis import NEVER, RESOLUTIONS, Rule
 from maquette.query import LowSensitivityQuery, Statistic
 from maquette.releases import FINER, Net, histograms_of, median_of, within
 from maquette.session.baselines.known_rows import SHARE, known_rows
-from maquette.session.textbook.plan import NEVER, RESOLUTIONS, Rule, Setting, plan
+from maquette.session.textbook.plan import Setting, plan
 
 
 class OnlineFunctions:

@@ -10,10 +10,10 @@ from typing import Literal
 from maquette.answers import Answer
 from maquette.curator import Curator, LazyGuard
 from maquette.errors import QueryError
-from maquette.hypothesis import Hypothesis
+from maquette.hypothesis import NEVER, AnyRule, Rule, check_query, rule_of
 from maquette.privacy import lazy_rate
 from maquette.query import LinearQuery, Marginal
-from maquette.session.textbook.plan import GRID, NEVER, WEIGHTS, Rule, rule_of
+from maquette.session.textbook.plan import GRID, WEIGHTS
 
 ROWS = 0.01  # of epsilon buys a row estimate where the number of rows is private
 ROWS_DOUBT = 0.1  # of beta is the chance that this estimate is off by more than its share of the promise
@@ -61,13 +61,14 @@ class LazyConstruction:
     of rows: alpha = a' + 2 Nb, Nb = ln(queries / beta) / (rate * rows) < a', at the best resolution a'. A budget that
     can promise nothing is refused before the guard is opened. Mechanisms §6.4-6.5.
 
-    `hypothesis` is the name of an update rule, or a fresh model with a bound on its updates, which is updated in place.
+    `hypothesis` is an update rule, by its name, its class or as a `Rule`; or a fresh model with a bound on its updates,
+    which is updated in place.
     """
 
     def __init__(
         self,
         curator: Curator,
-        hypothesis: str | Hypothesis = "multiplicative-weights",
+        hypothesis: AnyRule = "multiplicative-weights",
         *,
         epsilon: float,
         queries: int,
@@ -85,7 +86,7 @@ class LazyConstruction:
                 f"a lazy construction cannot be paid under {curator.budget.accounting} accounting",
                 advice='open the table with Budget(epsilon=..., delta=..., accounting="basic")',
             )
-        rule = rule_of(curator.schema, hypothesis, "tight")
+        rule = rule_of(curator.schema, hypothesis)
         with curator.account("lazy construction") as account:
             facts = _facts(curator, epsilon, queries, beta)
             chosen = parameters(rule, facts)
@@ -126,6 +127,7 @@ class LazyConstruction:
     def _fresh(self, query: LinearQuery) -> Answer:
         if not query.columns:  # every row weighs alike: nothing to learn, so nothing to test
             return self._answer(query.bounds[0], 0.0, "derived")
+        check_query(self.hypothesis, query)  # before a hit pays for a value that the model could not learn from
         # A fraction lies in [0, 1]; bringing the model's answer there only brings it nearer to the truth.
         public = min(1.0, max(0.0, self.hypothesis.answer(query)))
         if self._guard.sealed:

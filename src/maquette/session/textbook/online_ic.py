@@ -9,10 +9,10 @@ from maquette.answers import Answer
 from maquette.curator import Curator
 from maquette.errors import QueryError
 from maquette.estimates import units_for
-from maquette.hypothesis import Hypothesis, Separable
+from maquette.hypothesis import AnyRule, Calibration, check_query, rule_of
 from maquette.query import Expression, LinearQuery, Statement, question
 from maquette.session.baselines.known_rows import SHARE, known_rows
-from maquette.session.textbook.plan import Calibration, Rule, Setting, check_promise, plan, rule_of
+from maquette.session.textbook.plan import Setting, check_promise, plan
 
 ROWS_DOUBT = 0.1  # of beta is the chance that a row estimate is off by more than its share of the promise
 
@@ -39,14 +39,15 @@ class OnlineIC:
     marginal cache answers better: see the how-to.
 
     A question asked before returns the recorded answer; one that every row weighs alike in is answered exactly,
-    without a test. A model given instead of a name must be fresh, and is updated in place; a `Rule`, such as `cut_rule`
-    makes for graphs, starts one at the resolution that the budget allows.
+    without a test. `hypothesis` is an update rule, by its name, its class or as a `Rule`, such as `cut_rule` makes for
+    graphs: its model starts at the resolution that the budget allows. A model given instead must be fresh, and is
+    updated in place.
     """
 
     def __init__(
         self,
         curator: Curator,
-        hypothesis: str | Hypothesis | Rule = "multiplicative-weights",
+        hypothesis: AnyRule = "multiplicative-weights",
         *,
         queries: int,
         epsilon: float | None = None,
@@ -123,8 +124,7 @@ class OnlineIC:
     def _fresh(self, query: LinearQuery) -> Answer:
         if not query.columns:
             return self._exact(query.bounds[0])
-        if isinstance(self.hypothesis, Separable):
-            self.hypothesis.check(query)  # before a hit pays for a value that the model could not learn from
+        check_query(self.hypothesis, query)  # before a hit pays for a value that the model could not learn from
         # A fraction lies in [0, 1]; bringing the model's answer there only brings it nearer to the truth.
         public = min(1.0, max(0.0, self.hypothesis.answer(query)))
         if self.status == "exhausted":

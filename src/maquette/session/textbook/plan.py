@@ -13,36 +13,17 @@ Mechanisms §6.4, errata A10 and A11.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
-
-import numpy as np
 
 from maquette.errors import BudgetError, QueryError
-from maquette.hypothesis import HYPOTHESES, Hypothesis, Median, MultiplicativeWeights, Perceptron
+from maquette.hypothesis import NEVER, Calibration, Rule
 from maquette.privacy import UNITS_PER_ONE, Accountant, DiscreteGaussian, Pure
-from maquette.schema import Schema
 from maquette.theory import online as theory
 
-Calibration = Literal["tight", "book"]
-
-RULES = ("multiplicative-weights", "mirror-descent", "perceptron", "median")
-RESOLUTIONS: tuple[float, ...] = tuple(np.geomspace(1.0, 1e-6, 350).tolist())
 TESTS = 0.9  # the share of rho that a guard gives to its tests; its Gaussian answers take the rest
 GRID = 2.0**-17  # rows: what rounding to the guard's grid of 2^-20 can move thresholds, answers and noise, in all
 WEIGHTS = 2.0**-20  # of the rows: what rounding a query's weights to that grid can move
-MAX_NET = 2**20  # numbers in a net of candidate tables
-NEVER = 1e60  # updates of a model that cannot be held
-
-
-@dataclass(frozen=True)
-class Rule:
-    """An update algorithm: T at a resolution, a model in its own initial state, and the resolutions to choose from."""
-
-    updates: Callable[[float], float]
-    start: Callable[[float], Hypothesis]
-    resolutions: Sequence[float] = RESOLUTIONS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,36 +59,6 @@ class Plan:
 
 
 NOTHING = Plan(alpha=math.inf, resolution=1.0, threshold=1.0, hits=1, units=1.0, refreshed=None, answer_error=math.inf)
-
-
-def rule_of(schema: Schema, hypothesis: str | Hypothesis | Rule, calibration: Calibration) -> Rule:
-    """The rule of a name, at whatever resolution suits; or of a fresh model, at its own.
-
-    With the book's calibration, names mean the book's steps.
-    """
-    if isinstance(hypothesis, Rule):
-        return hypothesis
-    if not isinstance(hypothesis, str):
-        return _rule_of_model(schema, hypothesis)
-    if hypothesis not in RULES:
-        hint = "; make the model yourself and give it" if hypothesis in HYPOTHESES else ""
-        raise QueryError(f"hypothesis is {hypothesis!r}", expected=f"one of {', '.join(RULES)}, or a model{hint}")
-    kind = HYPOTHESES[hypothesis]
-    if kind is Median:
-        return Rule(lambda alpha: _net_updates(schema, alpha), lambda alpha: _net(schema, alpha))
-    if kind is MultiplicativeWeights and calibration == "book":
-        return Rule(
-            lambda alpha: 8 * kind.max_updates(schema, alpha),
-            lambda alpha: MultiplicativeWeights(schema, alpha=alpha, step="book"),
-        )
-    if kind is Perceptron and calibration == "book":
-        return Rule(
-            lambda alpha: kind.max_updates(schema, alpha), lambda alpha: Perceptron(schema, alpha=alpha, step="book")
-        )
-    return Rule(
-        lambda alpha: kind.max_updates(schema, alpha),
-        lambda alpha: kind(schema, alpha=alpha),  # type: ignore[call-arg]
-    )
 
 
 def plan(rule: Rule, setting: Setting, calibration: Calibration) -> Plan:
@@ -252,34 +203,3 @@ def _least_factor(enough: Callable[[float], bool]) -> float | None:
         middle = math.sqrt(low * high)
         low, high = (low, middle) if enough(middle) else (middle, high)
     return high
-
-
-def _rule_of_model(schema: Schema, model: Hypothesis) -> Rule:
-    """A model that someone made: its own alpha, its own bound on updates, and its state as it is."""
-    if model.schema != schema:
-        raise QueryError("the model was built for another schema", advice="build it from curator.schema")
-    # Multiplicative weights keep their alpha in their step rule.
-    alpha = getattr(model, "alpha", None) or getattr(getattr(model, "_rule", None), "alpha", None)
-    bound = float(getattr(model, "update_bound", math.inf))
-    if alpha is None or math.isinf(bound):
-        raise QueryError(
-            f"{model!r} has no bound on its updates",
-            advice='give it alpha and a step of the theory (step="theory" or "book")',
-        )
-    return Rule(lambda _: bound, lambda _: model, (float(alpha),))
-
-
-def _net(schema: Schema, alpha: float) -> Median:
-    return Median.multisets(schema, _net_rows(schema, alpha), alpha=alpha)
-
-
-def _net_updates(schema: Schema, alpha: float) -> float:
-    """Floor of log2 of the multisets; never, where they cannot be listed."""
-    rows = _net_rows(schema, alpha)
-    candidates = math.comb(schema.size + rows - 1, rows) if schema.size * rows <= MAX_NET else MAX_NET
-    return float(candidates.bit_length() - 1) if candidates * schema.size <= MAX_NET else NEVER
-
-
-def _net_rows(schema: Schema, alpha: float) -> int:
-    """Rows of the multisets that come closer than alpha, by more than rounding, to every table."""
-    return math.floor(schema.size / (4 * alpha * (1 - 1e-6))) + 1

@@ -119,13 +119,14 @@ def _averaged(q: Question, *, pure: bool) -> Bound:
     return Bound(best.alpha, best.rounds)
 
 
-def _loop(
+def loop(
     q: Question,
     *,
     solver: Callable[..., Construction | float],
     rule: Callable[[Question], updates.Updates],
     pure: bool,
 ) -> Bound:
+    """What a construction promises with an update rule."""
     best = solver(
         updates=rule(q),
         queries=q.queries,
@@ -170,7 +171,8 @@ def _dense(q: Question, bound: Bound) -> str | None:
     return _too_many("cells", q.universe, MAX_CELLS)
 
 
-def _selected(q: Question, bound: Bound) -> str | None:
+def selected(q: Question, bound: Bound) -> str | None:
+    """Why every query cannot be scored in every round."""
     return _dense(q, bound) or _too_many("queries", q.queries, MAX_SELECTED)
 
 
@@ -239,26 +241,26 @@ MECHANISMS: tuple[Mechanism, ...] = (
     Mechanism(
         name="median-ic",
         title="Iterative construction, median",
-        pure=partial(_loop, solver=offline.tight, rule=_median, pure=True),
-        approximate=partial(_loop, solver=offline.tight, rule=_median, pure=False),
+        pure=partial(loop, solver=offline.tight, rule=_median, pure=True),
+        approximate=partial(loop, solver=offline.tight, rule=_median, pure=False),
         obstacle=_median_obstacle,
         reference="Dwork and Roth, theorems 5.8 and 5.10, corrected",
     ),
     Mechanism(
         name="mw-ic-book",
         title="Iterative construction, weights, book constants",
-        pure=partial(_loop, solver=offline.book, rule=_weights_book, pure=True),
-        approximate=partial(_loop, solver=offline.book, rule=_weights_book, pure=False),
+        pure=partial(loop, solver=offline.book, rule=_weights_book, pure=True),
+        approximate=partial(loop, solver=offline.book, rule=_weights_book, pure=False),
         accounting="advanced",
-        obstacle=_selected,
+        obstacle=selected,
         reference="Dwork and Roth, theorem 5.7, corrected",
     ),
     Mechanism(
         name="mw-ic",
         title="Iterative construction, weights, tight",
-        pure=partial(_loop, solver=offline.tight, rule=_weights, pure=True),
-        approximate=partial(_loop, solver=offline.tight, rule=_weights, pure=False),
-        obstacle=_selected,
+        pure=partial(loop, solver=offline.tight, rule=_weights, pure=True),
+        approximate=partial(loop, solver=offline.tight, rule=_weights, pure=False),
+        obstacle=selected,
         reference="Mechanisms §5.1",
     ),
     Mechanism(
@@ -272,16 +274,16 @@ MECHANISMS: tuple[Mechanism, ...] = (
     Mechanism(
         name="perceptron-ic",
         title="Iterative construction, perceptron",
-        pure=partial(_loop, solver=offline.tight, rule=_perceptron, pure=True),
-        approximate=partial(_loop, solver=offline.tight, rule=_perceptron, pure=False),
+        pure=partial(loop, solver=offline.tight, rule=_perceptron, pure=True),
+        approximate=partial(loop, solver=offline.tight, rule=_perceptron, pure=False),
         obstacle=_perceptron_obstacle,
         reference="Dwork and Roth, theorem 5.12, corrected",
     ),
     Mechanism(
         name="online-book",
         title="Online weights, book constants",
-        pure=partial(_loop, solver=online.book, rule=_weights_book, pure=True),
-        approximate=partial(_loop, solver=online.book, rule=_weights_book, pure=False),
+        pure=partial(loop, solver=online.book, rule=_weights_book, pure=True),
+        approximate=partial(loop, solver=online.book, rule=_weights_book, pure=False),
         accounting="advanced",
         obstacle=_dense,
         reference="Dwork and Roth, theorems 5.14 and 5.15, corrected",
@@ -289,14 +291,14 @@ MECHANISMS: tuple[Mechanism, ...] = (
     Mechanism(
         name="online",
         title="Online weights, tight",
-        approximate=partial(_loop, solver=online.tight, rule=_weights, pure=False),
+        approximate=partial(loop, solver=online.tight, rule=_weights, pure=False),
         obstacle=_dense,
         reference="Mechanisms §6.4",
     ),
     Mechanism(
         name="online-lazy",
         title="Online weights, no threshold noise",
-        approximate=partial(_loop, solver=online.lazy, rule=_weights, pure=False),
+        approximate=partial(loop, solver=online.lazy, rule=_weights, pure=False),
         accounting="lazy rounds",
         obstacle=_dense,
         experimental=True,

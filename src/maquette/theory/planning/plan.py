@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from numbers import Real
@@ -13,12 +13,14 @@ from maquette.errors import QueryError
 from maquette.privacy import Budget, Relation
 from maquette.theory.planning.chart import Bar, bar_chart
 from maquette.theory.planning.mechanisms import MECHANISMS, Mechanism, Question, magnitude
+from maquette.theory.planning.rules import rule_mechanisms
 from maquette.theory.planning.tables import html_table, least_rows, text_table, whole
 from maquette.theory.solve import is_vacuous
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from maquette.hypothesis import AnyRule
     from maquette.privacy import Kind
     from maquette.schema import Schema
 
@@ -145,12 +147,14 @@ def plan(
     beta: float = 0.05,
     alpha: float | None = None,
     relation: Kind = "add-remove",
+    rules: Iterable[AnyRule] = (),
 ) -> Plan:
-    """What each mechanism promises for so many linear queries, from public numbers alone; nothing is charged.
+    """What each mechanism promises for a number of linear queries, from public numbers alone; nothing is charged.
 
     The universe is the schema's, or a number of points. Under "add-remove" `rows` is the expected scale, errors are
     counts divided by it, and mechanisms that model fractions first buy a row count. With a target `alpha`, each
-    promise says the rows it needs, as far as delta stays below 1 / rows. Mechanisms §14 and §15.
+    promise says the rows it needs, as far as delta stays below 1 / rows. With a schema, update rules of installed
+    packages are listed too, and `rules` of your own (names, classes or a `Rule`). Mechanisms §14 and §15.
 
     >>> plan(rows=100_000, universe=2**20, queries=10**6, epsilon=1.0, delta=1e-9).best.name
     'mw-averaged'
@@ -167,9 +171,10 @@ def plan(
     )
     if alpha is not None and not (isinstance(alpha, Real) and 0 < alpha < 1):
         raise QueryError(f"alpha is {alpha!r}", expected="a fraction of rows between 0 and 1, such as 0.05, or None.")
-    promises = tuple(_promise(mechanism, question, alpha) for mechanism in MECHANISMS)
+    mechanisms = (*MECHANISMS, *rule_mechanisms(schema, rules))
+    promises = tuple(_promise(mechanism, question, alpha) for mechanism in mechanisms)
     if alpha is not None and not any(p.rows_needed for p in promises if p.runnable and not p.experimental):
-        raise _unreachable(question, alpha, promises)
+        raise _unreachable(question, alpha, promises, mechanisms)
     return Plan(question=question, alpha=alpha, promises=promises)
 
 
@@ -206,10 +211,12 @@ def _most_rows(question: Question) -> int:
     return min(MAX_ROWS, math.ceil(1 / Fraction(question.delta)) - 1)
 
 
-def _unreachable(question: Question, alpha: float, promises: tuple[Promise, ...]) -> QueryError:
+def _unreachable(
+    question: Question, alpha: float, promises: tuple[Promise, ...], mechanisms: tuple[Mechanism, ...]
+) -> QueryError:
     most = _most_rows(question)
     able = {p.name for p in promises if p.runnable and not p.experimental}
-    errors = [m.promise(replace(question, rows=most))[0].error for m in MECHANISMS if m.name in able]
+    errors = [m.promise(replace(question, rows=most))[0].error for m in mechanisms if m.name in able]
     smallest = min(errors, default=math.inf)
     if math.isinf(smallest):
         return QueryError(

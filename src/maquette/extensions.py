@@ -1,0 +1,55 @@
+"""Extensions: what other installed packages add to the registries of this one, by entry points.
+
+A package names its class or function in its `pyproject.toml`:
+
+    [project.entry-points."maquette.hypotheses"]
+    nearest = "acme.nearest:Nearest"
+
+and `hypothesis="nearest"` finds it. Nothing is imported until a name is asked for that Maquette does not know itself,
+so a package can neither slow down `import maquette` nor replace a name of Maquette's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Literal
+
+from maquette.errors import QueryError
+
+Group = Literal["maquette.hypotheses", "maquette.methods", "maquette.distinguishers"]
+
+
+def offered(group: Group, known: Collection[str]) -> tuple[str, ...]:
+    """The names that installed packages add to the `known` ones; nothing is imported."""
+    return tuple(sorted({entry.name for entry in entry_points(group=group)} - set(known)))
+
+
+def find(group: Group, name: str, known: Collection[str]) -> Any:
+    """What an installed package offers under a name that is not among the `known` ones; None if none does."""
+    entries = [] if name in known else list(dict.fromkeys(entry_points(group=group, name=name)))
+    if not entries:
+        return None
+    if len(entries) > 1:
+        raise QueryError(
+            f"{name!r} is offered under {group!r} by {_packages(entries)}", advice="uninstall all of them but one"
+        )
+    try:
+        return entries[0].load()
+    except Exception as error:  # whatever the code of another package raises when it is imported
+        raise QueryError(
+            f"{name!r} of {_packages(entries)} cannot be loaded from {entries[0].value!r} "
+            f"({type(error).__name__}: {error})",
+            advice="repair or uninstall that package",
+        ) from error
+
+
+def choices(group: Group, known: Iterable[str]) -> str:
+    """Every name there is, for an error message."""
+    own = list(known)
+    return ", ".join([*own, *offered(group, own)])
+
+
+def _packages(entries: Iterable[EntryPoint]) -> str:
+    names = [entry.value if entry.dist is None else f"{entry.dist.name} {entry.dist.version}" for entry in entries]
+    return f"the package{'s' if len(names) > 1 else ''} {' and '.join(sorted(names))}"

@@ -1,0 +1,118 @@
+"""The methods of `release` by name, and what a method is: a callable that measures a workload through the doors.
+
+`method(curator, workload, *, units, ...)` answers the workload with what it measures at the curator's doors, for at
+most these units of the ledger. In place of `units` it may have both `epsilon` and `rho`, and gets the one that the
+budget counts in. Its other keywords are settings. It is not trusted: the doors charge whatever it asks for, and
+`release` writes the certificate of what it returns from these charges. A method of another package has an entry point
+under `maquette.methods`; one of your own is given as it is.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from maquette.curator import Curator
+from maquette.errors import QueryError
+from maquette.estimates import Evidence, Step
+from maquette.extensions import choices, find
+from maquette.privacy import recorded_price
+from maquette.releases.artifact import Model, Release
+from maquette.releases.game.both_learn import both_learn
+from maquette.releases.game.dual_query import dual_query
+from maquette.releases.methods.adaptive import adaptive
+from maquette.releases.methods.baseline import gaussian, laplace
+from maquette.releases.methods.everything import everything
+from maquette.releases.methods.graphical import graphical
+from maquette.releases.methods.iterative import averaged_construction, iterative_construction
+from maquette.releases.methods.mwem import mwem
+from maquette.releases.nets.net import small_db
+
+METHODS: dict[str, Callable[..., Release]] = {
+    "everything": everything,
+    "adaptive": adaptive,
+    "graphical": graphical,
+    "iterative-construction": iterative_construction,
+    "averaged-construction": averaged_construction,
+    "mwem": mwem,
+    "small-db": small_db,
+    "dual-query": dual_query,
+    "both-learn": both_learn,
+    "laplace": laplace,
+    "gaussian": gaussian,
+}
+GROUP: Literal["maquette.methods"] = "maquette.methods"
+AMOUNTS = ("units", "epsilon", "rho")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draft:
+    """What a method made, before `release` certifies it: a model, and what was measured beside it.
+
+    `evidence` gives answers their intervals; where there is none, say the number of rows by `NoEvidence(rows)`.
+    `accuracy` states a theorem, for the certificate.
+    """
+
+    model: Model
+    evidence: Evidence
+    accuracy: str | None = None
+    trace: Sequence[Step] = ()
+
+
+Method = Callable[..., Release | Draft]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A method by its name, or as it was given; `trusted` is one of ours, which certifies what it made itself."""
+
+    name: str
+    call: Method
+    trusted: bool
+
+    def settings(self) -> list[str] | None:
+        """The keywords of the method beside its price; None where it takes any."""
+        parameters = list(self._parameters().values())[2:]
+        if any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters):
+            return None
+        return [each.name for each in parameters if each.name not in AMOUNTS]
+
+    def check(self, settings: Mapping[str, object]) -> None:
+        """Refuse a setting that the method does not have."""
+        known = self.settings()
+        unknown = [] if known is None else [name for name in settings if name not in known]
+        if unknown:
+            has = ", ".join(known or []) or "none"
+            raise QueryError(f"method {self.name!r} has no setting {', '.join(unknown)}", advice=f"it has {has}")
+
+    def amount(self, curator: Curator, units: int) -> dict[str, Any]:
+        """What it may spend, in the word that it understands."""
+        own = "units" in self._parameters()
+        return {"units": units} if own else dict(recorded_price(curator.budget, units))
+
+    def _parameters(self) -> Mapping[str, inspect.Parameter]:
+        try:
+            return inspect.signature(self.call).parameters
+        except (TypeError, ValueError):
+            raise QueryError(
+                f"{self.call!r} is no method", expected="a function of a curator, a workload and keywords"
+            ) from None
+
+
+def method_of(given: str | Method) -> Chosen:
+    """The method of a name, one of ours or of an installed package; or the callable that is given."""
+    if not isinstance(given, str):
+        if not callable(given):
+            raise QueryError(f"method is {given!r}", expected="a name, or a function of a curator and a workload")
+        own = next((name for name, call in METHODS.items() if call is given), None)
+        return Chosen(own or str(getattr(given, "__name__", type(given).__name__)), given, own is not None)
+    if given in METHODS:
+        return Chosen(given, METHODS[given], True)
+    found = find(GROUP, given, (*METHODS, "auto"))
+    if found is None:
+        raise QueryError(f"there is no method {given!r}", expected=choices(GROUP, ("auto", *METHODS)))
+    if not callable(found):
+        raise QueryError(f"method {given!r} of an installed package is {found!r}, which cannot be called")
+    return Chosen(given, found, False)
