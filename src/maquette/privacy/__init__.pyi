@@ -11,6 +11,7 @@ from .cost import (
     Selection as Selection,
     from_dict as from_dict,
 )
+from .decimal_price import recorded_price as recorded_price
 from .interval import (
     check_confidence as check_confidence,
     deviation as deviation,
@@ -19,6 +20,5 @@ from .interval import (
 )
 from .lazy import lazy_epsilon as lazy_epsilon, lazy_rate as lazy_rate
 from .loss import Loss as Loss
-from .recorded_price import recorded_price as recorded_price
 from .relation import Kind as Kind, Relation as Relation
 from .units import MAX_UNITS as MAX_UNITS, UNITS_PER_ONE as UNITS_PER_ONE, float_down as float_down

@@ -8,7 +8,7 @@ from .api import (
     Ticket as Ticket,
 )
 from .book import Book as Book, BookLedger as BookLedger, Storage as Storage, open_book as open_book
-from .chain import Chain as Chain, Event as Event
+from .chain import Chain as Chain, ChainEvent as ChainEvent
 from .description import Description as Description
 from .inspection import Account as Account, inspect as inspect
 from .memory import MemoryLedger as MemoryLedger, MemoryStorage as MemoryStorage

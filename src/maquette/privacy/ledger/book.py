@@ -14,7 +14,7 @@ from typing import NoReturn, Protocol, TypeVar
 
 from maquette.privacy.ledger import machine
 from maquette.privacy.ledger.api import Charge, Receipt, Recorded, Request, Terms, Ticket, check_units
-from maquette.privacy.ledger.chain import Chain, Event
+from maquette.privacy.ledger.chain import Chain, ChainEvent
 from maquette.privacy.ledger.machine import Books, Entry
 from maquette.privacy.ledger.replay import replayed
 from maquette.privacy.ledger.terms import admit, compare_terms, founding, keyed
@@ -33,13 +33,13 @@ class Storage(Books, Protocol):
     def head(self) -> tuple[int, bytes]:
         """The last event's number and MAC: another process may have moved it."""
 
-    def append(self, event: Event) -> None:
+    def append(self, event: ChainEvent) -> None:
         """Keep the next event of the chain."""
 
-    def event(self, seq: int) -> Event:
+    def event(self, seq: int) -> ChainEvent:
         """The event of this number, which the books say exists."""
 
-    def charges_after(self, seq: int, count: int) -> Sequence[Event]:
+    def charges_after(self, seq: int, count: int) -> Sequence[ChainEvent]:
         """The next `count` events of kind "charge" after this number, oldest first."""
 
 
@@ -59,7 +59,7 @@ class Book:
         last, previous = self._storage.head()
         seq, text = last + 1, _as_text(entry.facts)
         mac = self._chain.link(previous, seq, entry.kind, text, entry.content)
-        self._storage.append(Event(seq, entry.kind, text, entry.content, mac))
+        self._storage.append(ChainEvent(seq, entry.kind, text, entry.content, mac))
         machine.follow(self._storage, seq, entry.kind, entry.facts)
         return Receipt(seq, mac.hex())
 
@@ -103,7 +103,7 @@ class Book:
         _, answered = self._storage.requests.get(id) or (None, None)
         return self._recorded(answered) if answered else None
 
-    def _charge(self, event: Event) -> Charge:
+    def _charge(self, event: ChainEvent) -> Charge:
         id, analyst, digest, units, _ = json.loads(event.facts)  # noqa: A001
         charged, answered = self._storage.requests.get(id) or (event.seq, None)
         state = machine.state(charged, answered, self._storage.boot)
@@ -114,7 +114,7 @@ class Book:
         return Recorded(event.content, Receipt(event.seq, event.mac.hex()))
 
 
-def open_book(storage: Storage, chain: Chain, terms: Terms, events: Sequence[Event] = ()) -> Terms:
+def open_book(storage: Storage, chain: Chain, terms: Terms, events: Sequence[ChainEvent] = ()) -> Terms:
     """Found a ledger in an empty storage, or verify the one in it and that it was made for these terms; then boot it.
 
     Returns the terms with the data's digest under the key. `events` are all that the storage holds.

@@ -19,7 +19,7 @@ Kind = Literal["terms", "boot", "limit", "guard", "charge", "answer", "withheld"
 _HEADER = Struct(">32sQII")
 
 
-class Event(NamedTuple):
+class ChainEvent(NamedTuple):
     """One fact of the ledger's history.
 
     `facts` is JSON text of what decides (ids, units); `content` is carried but never interpreted (a request's

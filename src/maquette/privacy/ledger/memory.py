@@ -14,7 +14,7 @@ from maquette.errors import LedgerError
 from maquette.privacy.ledger import machine
 from maquette.privacy.ledger.api import Receipt, Terms
 from maquette.privacy.ledger.book import Book, BookLedger, open_book
-from maquette.privacy.ledger.chain import GENESIS, KEY_BYTES, Chain, Event
+from maquette.privacy.ledger.chain import GENESIS, KEY_BYTES, Chain, ChainEvent
 from maquette.privacy.ledger.machine import Hits, Place, Spending
 from maquette.privacy.ledger.replay import compare, replayed
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 class MemoryStorage:
     """Events in a list, and in dicts the books that follow from them."""
 
-    def __init__(self, limit: int, events: Sequence[Event] = ()) -> None:
+    def __init__(self, limit: int, events: Sequence[ChainEvent] = ()) -> None:
         self.limit = limit
         self.boot = 0
         self.requests: dict[str, Place] = {}
@@ -38,11 +38,11 @@ class MemoryStorage:
         """The last event's number and MAC."""
         return (self.events[-1].seq, self.events[-1].mac) if self.events else (0, GENESIS)
 
-    def append(self, event: Event) -> None:
+    def append(self, event: ChainEvent) -> None:
         """Keep the next event of the chain."""
         self.events.append(event)
 
-    def event(self, seq: int) -> Event:
+    def event(self, seq: int) -> ChainEvent:
         """The event of this number."""
         return self.events[seq - 1]
 
@@ -51,7 +51,7 @@ class MemoryStorage:
         facts: list[Any] = json.loads(self.event(seq).facts)
         return facts
 
-    def charges_after(self, seq: int, count: int) -> list[Event]:
+    def charges_after(self, seq: int, count: int) -> list[ChainEvent]:
         """The next `count` charges after this number, oldest first."""
         later = (self.events[place] for place in range(seq, len(self.events)))
         return list(islice((event for event in later if event.kind == "charge"), count))

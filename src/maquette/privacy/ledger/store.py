@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from maquette.errors import LedgerCorrupted, LedgerError
-from maquette.privacy.ledger.chain import GENESIS, Event
+from maquette.privacy.ledger.chain import GENESIS, ChainEvent
 from maquette.privacy.ledger.machine import TABLE_SCOPE, Hits, Place, Spending
 
 Row = TypeVar("Row")
@@ -152,29 +152,29 @@ class SqliteStorage:
         """The last event's number and MAC; read inside the transaction: another process may have moved it."""
         return head(self._connection)
 
-    def append(self, event: Event) -> None:
+    def append(self, event: ChainEvent) -> None:
         """Add one event to the chain."""
         self._connection.execute("INSERT INTO event VALUES (?, ?, ?, ?, ?)", event)
 
-    def event(self, seq: int) -> Event:
+    def event(self, seq: int) -> ChainEvent:
         """The event of this number, which the index says exists."""
         query = "SELECT seq, kind, facts, content, mac FROM event WHERE seq = ?"
         row = self._connection.execute(query, (seq,)).fetchone()
         if row is None:
             raise LedgerCorrupted(f"event {seq} is missing", advice="Restore the ledger from a backup that verifies")
-        return Event(*row)
+        return ChainEvent(*row)
 
     def facts(self, seq: int) -> Sequence[Any]:
         """What the charge or the answer of this number says."""
         facts: list[Any] = json.loads(self.event(seq).facts)
         return facts
 
-    def charges_after(self, seq: int, count: int) -> list[Event]:
+    def charges_after(self, seq: int, count: int) -> list[ChainEvent]:
         """The next `count` charges after this number, oldest first."""
         query = (
             "SELECT seq, kind, facts, content, mac FROM event WHERE seq > ? AND kind = 'charge' ORDER BY seq LIMIT ?"
         )
-        return [Event(*row) for row in self._connection.execute(query, (seq, count)).fetchall()]
+        return [ChainEvent(*row) for row in self._connection.execute(query, (seq, count)).fetchall()]
 
 
 def explain(failure: Exception) -> LedgerError:
