@@ -1,9 +1,10 @@
 """What the site says about the code, written from the code: command line help, lists of names, links to the reference.
 
 A page asks for it with a marker on a line of its own: `<!-- commands -->`, `<!-- names of maquette.query -->`,
-`<!-- namesakes in maquette.query -->`, `<!-- decisions -->`. Names such as `maquette.theory.net` in inline code become
-links wherever the reference has them; in the theory each is followed by a link to the line of code it stands for, and
-names of tests are links too. Those lines are in pages of the site's own, under code/, so that nothing is fetched.
+`<!-- members of maquette.query -->`, `<!-- decisions -->`, `<!-- walks -->`. Names such as `maquette.theory.net` in
+inline code become links wherever the reference has them; in the theory each is followed by a link to the line of code
+it stands for, and names of tests are links too. Those lines are in pages of the site's own, under code/, so that
+nothing is fetched.
 """
 
 from __future__ import annotations
@@ -11,15 +12,15 @@ from __future__ import annotations
 import html
 import importlib
 import inspect
+import json
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 DOCS = Path(__file__).parent
 MARKER = re.compile(
-    r"^<!-- (?P<wanted>commands|decisions|names of|namesakes in)(?: (?P<module>[\w.]+))? -->$", re.MULTILINE
+    r"^<!-- (?P<wanted>commands|decisions|walks|names of|members of)(?: (?P<module>[\w.]+))? -->$", re.MULTILINE
 )
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 TERMINAL = {"COLUMNS": "88", "TERM": "dumb", "NO_COLOR": "1"}
@@ -84,8 +85,6 @@ def place(name: str) -> tuple[str, int]:
             above, found = found, importlib.import_module(".".join(parts[:depth]))
         except ModuleNotFoundError:
             above, found = found, getattr(found, part)
-    if depth == len(parts) and inspect.ismodule(found) and callable(getattr(above, parts[-1], None)):
-        found = getattr(above, parts[-1])  # a function that shares its name with its file
     if inspect.ismodule(found):
         return _within(found.__file__), 1
     if inspect.isclass(found) or inspect.isroutine(found):
@@ -112,10 +111,12 @@ def _filled(marker: re.Match[str]) -> str:
             return commands()
         case "decisions":
             return decisions()
+        case "walks":
+            return walks()
         case "names of":
             return names(marker["module"])
         case _:
-            return namesakes(marker["module"])
+            return members(marker["module"])
 
 
 def linked(markdown: str, up: str | None = None) -> str:
@@ -138,10 +139,8 @@ def _named(text: str, up: str | None) -> str:
 
 
 def _reference(name: re.Match[str]) -> str:
-    """A room's own name for a thing is its anchor, unless a file has that name too."""
-    written = home(name[1])  # imports the room, and so the file
-    anchor = written if name[1] in sys.modules else name[1]
-    return f'<autoref optional identifier="{anchor}"><code>{name[1]}</code></autoref>'
+    """The anchor of a thing is the place where it is written."""
+    return f'<autoref optional identifier="{home(name[1])}"><code>{name[1]}</code></autoref>'
 
 
 def home(name: str) -> str:
@@ -154,13 +153,13 @@ def home(name: str) -> str:
     return f"{value.__module__}.{value.__qualname__}" if inspect.isclass(value) or inspect.isfunction(value) else name
 
 
-def namesakes(module: str) -> str:
-    """Functions that share their name with the file they are in: a static reader of the room finds the file instead."""
+def members(module: str) -> str:
+    """The docstring of a room, then its classes and functions, each from the file in which it is written."""
     room = importlib.import_module(module)
-    files = {Path(path).stem for folder in room.__path__ for path in Path(folder).glob("*.py")}
+    written = dict.fromkeys(home(f"{module}.{name}") for name in sorted(room.__all__, key=str.lower))
     options = "    options:\n      show_root_heading: true\n      show_root_full_path: false"
-    shared = (f"{module}.{name}" for name in sorted(files & set(room.__all__)))
-    return "\n\n".join(f"::: {home(name)}\n{options}" for name in shared if home(name) != name)
+    own = [f"::: {name}\n{options}" for name in written if name.rpartition(".")[0] != module]
+    return "\n\n".join([f"::: {module}\n    options:\n      members: false", *own])
 
 
 def names(module: str) -> str:
@@ -184,6 +183,14 @@ def decisions() -> str:
     records = sorted(DOCS.glob("decisions/[0-9]*.md"))
     titles = (record.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ") for record in records)
     return "\n".join(f"* [{title}](../decisions/{record.name})" for title, record in zip(titles, records, strict=True))
+
+
+def walks() -> str:
+    """How many files the walks of the architecture page pass, as `walks.py` counted them."""
+    known = json.loads((DOCS / "walks.json").read_text(encoding="utf-8"))
+    titles = {"count": "a count in SQL", "release": "a release", "ask": "a question to a session"}
+    lines = [f"| {title} | {known[name]['stations']} | {known[name]['files']} |" for name, title in titles.items()]
+    return "\n".join(["| walk | stations | all files, tools included |", "|---|---|---|", *lines])
 
 
 def commands() -> str:

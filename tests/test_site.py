@@ -21,8 +21,8 @@ import maquette
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-ROOMS = ("schema", "query", "curator", "privacy", "privacy.ledger", "hypothesis", "distinguisher", "release")
-ROOMS += ("release.game", "session", "holdout", "theory", "report", "audit", "auditing")
+ROOMS = ("schema", "query", "curator", "privacy", "privacy.ledger", "hypothesis", "distinguisher", "answers")
+ROOMS += ("estimates", "releases", "session", "holdout", "theory", "reports", "audit", "audit.reference")
 NAME = re.compile(r"`(maquette(?:\.\w+)+)`")
 TEST = re.compile(r"`(tests/[\w/.]+)`")
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)

@@ -12,15 +12,17 @@ from maquette.cli.options import Json
 from maquette.cli.showing import loss_facts, print_json
 
 AT = 1e-9
-RECOVER = "Accept a ledger whose log or newest copy is lost, after charging what may have been spent; it is written to."
+RECOVER = (
+    "Accept a ledger that lost its log or newest copy, after charging what may have been spent. Changes the ledger."
+)
 
 
 def budget(
-    ledger: Annotated[Path, typer.Argument(help="A ledger file; its key must be beside it.")],
-    delta: Annotated[float, typer.Option(help="At which delta epsilon is told, where charges add rho or mu.")] = AT,
+    ledger: Annotated[Path, typer.Argument(help="Ledger file; its key file must be beside it.")],
+    delta: Annotated[float, typer.Option(help="Delta used to convert to epsilon.")] = AT,
     json: Json = False,
 ) -> None:
-    """What was spent, what remains, and every charge. The table is not needed.
+    """Show what was spent, what remains, and every charge. The table is not needed.
 
     Example: maquette budget people.ledger
     """
@@ -53,15 +55,15 @@ def budget(
 
 
 def verify(
-    path: Annotated[Path, typer.Argument(help="A release or a ledger.")],
+    path: Annotated[Path, typer.Argument(help="Release or ledger file.")],
     *,
-    ledger: Annotated[Path | None, typer.Option(help="Also check that a release's charges are in this ledger.")] = None,
-    digest: Annotated[str | None, typer.Option(help="The digest that was published beside a release.")] = None,
-    anchor: Annotated[Path | None, typer.Option(help="Also check a ledger against its anchor.")] = None,
+    ledger: Annotated[Path | None, typer.Option(help="Ledger that must contain the release's charges.")] = None,
+    digest: Annotated[str | None, typer.Option(help="Digest published with the release.")] = None,
+    anchor: Annotated[Path | None, typer.Option(help="Anchor file of the ledger.")] = None,
     recover: Annotated[bool, typer.Option("--recover", help=RECOVER)] = False,
     json: Json = False,
 ) -> None:
-    """Check a release (its seal and certificate) or a ledger (its whole chain, and that it is not an older copy).
+    """Verify a release (checksum and certificate) or a ledger (every entry, and that it is not an older copy).
 
     Example: maquette verify people.maq --ledger people.ledger --digest 3f2a...
     """

@@ -1,4 +1,4 @@
-"""`maquette audit`: try to refute the privacy of this installation, on invented tables."""
+"""`maquette audit`: try to refute the privacy of this installation, on generated tables."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from maquette.cli.showing import print_json
 
 def audit(
     *,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Also write a page (HTML).")] = None,
-    questions: Annotated[int, typer.Option(min=1, help="How many random questions to ask of the doors.")] = 2_000,
-    samples: Annotated[int, typer.Option(min=400, help="Uses of a door per table for the lower bounds.")] = 8_000,
-    seed: Annotated[int, typer.Option(min=0, help="Which questions: another seed asks others.")] = 0,
-    mutants: Annotated[bool, typer.Option(help="Also check that broken copies of the library are noticed.")] = True,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Also write an HTML page.")] = None,
+    questions: Annotated[int, typer.Option(min=1, help="Number of random questions to ask.")] = 2_000,
+    samples: Annotated[int, typer.Option(min=400, help="Samples per table for the lower bounds on epsilon.")] = 8_000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random questions.")] = 0,
+    mutants: Annotated[bool, typer.Option(help="Also check that deliberately broken variants are detected.")] = True,
     json: Json = False,
 ) -> None:
     """Audit this installation in about a minute: samplers, exact losses, order of steps, random questions, mutants.
 
-    It uses invented tables, reads none of yours and charges nothing. Exits with 1 if anything is found.
+    It uses generated tables, reads no data of yours and charges nothing. Exits with 1 if it finds a fault.
 
     Example: maquette audit --out audit.html
     """

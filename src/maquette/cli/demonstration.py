@@ -17,11 +17,13 @@ Part = Literal["counting", "noise", "ledger", "session"]
 
 
 def demo(
-    rows: Annotated[int, typer.Option(min=20_000, help="How many people to invent.")] = 100_000,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="A new folder (default: a temporary one).")] = None,
+    rows: Annotated[int, typer.Option(min=20_000, help="Number of generated rows.")] = 100_000,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder to create (default: a temporary one).")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Tell the whole story on an embedded, generated table: plan, release, ask, sample, online, report.
+    """Run the whole story on a generated table: plan, release, ask, sample, online, report.
 
     Example: maquette demo
     """
@@ -40,11 +42,11 @@ def demo(
 
 
 def bench(
-    part: Annotated[Part | None, typer.Argument(help="One part only.", show_default=False)] = None,
-    rows: Annotated[int, typer.Option(min=1_000, help="How many people to invent.")] = 100_000,
+    part: Annotated[Part | None, typer.Argument(help="Run this part only.", show_default=False)] = None,
+    rows: Annotated[int, typer.Option(min=1_000, help="Number of generated rows.")] = 100_000,
     json: Json = False,
 ) -> None:
-    """How fast this installation is, on generated people: counting, noise, ledger, session.
+    """Measure how fast this installation is, on generated rows: counting, noise, ledger, session.
 
     Example: maquette bench session
     """

@@ -1,4 +1,4 @@
-"""Ctrl-C in the middle of work that is paid for: it may end early and in order, but is not said to have ended well."""
+"""Ctrl-C during paid work: the command stops cleanly and exits 130."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from maquette.cli.telling import tell_interrupt, wants_json
 
 
 class Interruptible:
-    """Notices an interrupt even where the work itself took it for a wish to stop early and returned what it had.
+    """Notices an interrupt even where the work itself stopped early and returned what it had.
 
     An interrupt that ends the work is told with where its charges are, and goes on.
     """

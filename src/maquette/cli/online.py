@@ -45,11 +45,14 @@ def online(
     schema: options.SchemaFile,
     epsilon: options.Epsilon,
     delta: options.Delta = 0.0,
-    alpha: Annotated[float, typer.Option(help="Counts are within this share of the rows.")] = 0.02,
-    beta: Annotated[float, typer.Option(help="The chance that some answer is not.")] = 0.05,
+    alpha: Annotated[float, typer.Option(help="Maximum error of an answer, as a fraction of rows.")] = 0.02,
+    beta: Annotated[float, typer.Option(help="Probability that some answer exceeds that error.")] = 0.05,
     rows: Annotated[
         int | None,
-        typer.Option(min=1, help="The scale of the table, if public: what is out of reach is then told free."),
+        typer.Option(
+            min=1,
+            help="Approximate number of rows, if public: rejects an unreachable alpha without spending budget.",
+        ),
     ] = None,
     accounting: options.Books = "auto",
     relation: options.Neighbours = "add-remove",
@@ -58,11 +61,11 @@ def online(
     ledger: options.LedgerFile = None,
     missing: options.Missing = None,
     delimiter: options.Delimiter = None,
-    analyst: Annotated[str, typer.Option(help="On whose account.")] = "custodian",
+    analyst: Annotated[str, typer.Option(help="Analyst to charge.")] = "custodian",
     deadline: options.Seconds = None,
     json: options.Json = False,
 ) -> None:
-    """Answer any number of questions, paying only for what must be learnt; continued where it was left.
+    """Answer any number of questions and pay only for what the session does not know yet. It resumes where it stopped.
 
     Example: maquette online people.csv --schema people.schema.toml --epsilon 1 --delta 1e-9 --alpha 0.02
     """

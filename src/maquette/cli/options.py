@@ -18,22 +18,36 @@ if TYPE_CHECKING:
 Accounting = Literal["auto", "pure", "zcdp", "gdp"]
 Relation = Literal["add-remove", "replace"]
 
-Source = Annotated[str, typer.Argument(help="The private table: CSV, Parquet, or duckdb://file.db?table=name.")]
-SchemaFile = Annotated[Path, typer.Option("--schema", "-s", help="The schema file (TOML) of the table.")]
-Epsilon = Annotated[float, typer.Option(help="The whole budget of this table, once and for all.")]
-Delta = Annotated[float, typer.Option(help="The chance that the promise fails: 0, or well below 1 / rows.")]
-Books = Annotated[Accounting, typer.Option("--accounting", help="How charges add up.")]
-Neighbours = Annotated[Relation, typer.Option("--relation", help="What is hidden: a row's presence, or what it says.")]
-Unit = Annotated[str | None, typer.Option("--unit", help="The column that names whom to protect (default: a row).")]
-Most = Annotated[int, typer.Option("--max-contributions", min=1, help="Rows kept of one unit, at most.")]
-LedgerFile = Annotated[Path | None, typer.Option("--ledger", help="Default: the source's name with .ledger.")]
-Missing = Annotated[list[str] | None, typer.Option("--missing", help='A text that means "no value", such as "?".')]
-Delimiter = Annotated[str | None, typer.Option("--delimiter", help="Between the fields of a CSV, if not a comma.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-Seconds = Annotated[
-    float | None, typer.Option("--deadline", help="Seconds each access to the rows takes, so that time tells nothing.")
+Source = Annotated[str, typer.Argument(help="Private table: a CSV or Parquet file, or duckdb://file.db?table=name.")]
+SchemaFile = Annotated[Path, typer.Option("--schema", "-s", help="Schema file (TOML) of the table.")]
+Epsilon = Annotated[float, typer.Option(help="Total privacy budget of this table; fixed when its ledger is created.")]
+Delta = Annotated[float, typer.Option(help="Delta of the budget: 0, or well below 1 / rows.")]
+Books = Annotated[Accounting, typer.Option("--accounting", help="Composition method: pure, zCDP or Gaussian DP.")]
+Neighbours = Annotated[
+    Relation,
+    typer.Option(
+        "--relation", help="Neighbouring tables: add-remove hides whether a unit is present, replace hides its values."
+    ),
 ]
-Confidence = Annotated[float, typer.Option(help="Of the noise intervals.")]
+Unit = Annotated[
+    str | None, typer.Option("--unit", help="Column that identifies the privacy unit (default: each row is one unit).")
+]
+Most = Annotated[int, typer.Option("--max-contributions", min=1, help="Maximum rows kept per privacy unit.")]
+LedgerFile = Annotated[
+    Path | None, typer.Option("--ledger", help="Ledger file (default: the source's name with .ledger).")
+]
+Missing = Annotated[
+    list[str] | None, typer.Option("--missing", help='Text that stands for a missing value, such as "?".')
+]
+Delimiter = Annotated[
+    str | None, typer.Option("--delimiter", help="Field delimiter of a CSV file (default: detected).")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Seconds = Annotated[
+    float | None,
+    typer.Option("--deadline", help="Release every answer this many seconds after it was asked, to hide timing."),
+]
+Confidence = Annotated[float, typer.Option(help="Confidence level of the intervals.")]
 
 
 @contextmanager
@@ -51,7 +65,7 @@ def opened(
     missing: list[str] | None,
     delimiter: str | None,
 ) -> Iterator[Curator]:
-    """The curator of a source, with a ledger on disk beside it."""
+    """Open a source, with a ledger on disk beside it."""
     import maquette as mq
 
     declared = mq.Schema.load(schema)
@@ -73,7 +87,7 @@ def table_of(
     missing: list[str] | None,
     delimiter: str | None,
 ) -> PrivateTable:
-    """The table of a source, read while a terminal says so."""
+    """Read the table of a source; a terminal shows that it is being read."""
     import maquette as mq
 
     with busy(f"reading {source}"):
@@ -89,7 +103,7 @@ def table_of(
 
 @contextmanager
 def busy(what: str) -> Iterator[None]:
-    """Say on a terminal that something is going on which cannot tell how long it takes; a pipe sees nothing."""
+    """Show a spinner on a terminal while something of unknown length runs; nothing in a pipe."""
     if not sys.stderr.isatty():
         yield
         return

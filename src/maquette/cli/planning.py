@@ -13,18 +13,20 @@ from maquette.cli.showing import print_json
 
 def plan(
     *,
-    rows: Annotated[int, typer.Option(min=1, help="The scale of the table, in rows.")],
-    epsilon: Annotated[float, typer.Option(help="The budget.")],
-    schema: Annotated[Path | None, typer.Option("--schema", "-s", help="The schema file of the table.")] = None,
-    universe: Annotated[int | None, typer.Option(help="Or how many different rows are possible.")] = None,
-    queries: Annotated[int, typer.Option(min=1, help="How many questions.")] = 1_000,
+    rows: Annotated[int, typer.Option(min=1, help="Approximate number of rows.")],
+    epsilon: Annotated[float, typer.Option(help="Privacy budget.")],
+    schema: Annotated[Path | None, typer.Option("--schema", "-s", help="Schema file of the table.")] = None,
+    universe: Annotated[int | None, typer.Option(help="Number of possible distinct rows, instead of a schema.")] = None,
+    queries: Annotated[int, typer.Option(min=1, help="Number of questions.")] = 1_000,
     delta: Delta = 0.0,
-    alpha: Annotated[float | None, typer.Option(help="Say how many rows this error (a fraction) needs.")] = None,
+    alpha: Annotated[
+        float | None, typer.Option(help="Also show how many rows this error (a fraction of rows) needs.")
+    ] = None,
     relation: Neighbours = "add-remove",
-    chart: Annotated[Path | None, typer.Option(help="Also draw it (SVG).")] = None,
+    chart: Annotated[Path | None, typer.Option(help="Also write a chart (SVG).")] = None,
     json: Json = False,
 ) -> None:
-    """What each mechanism promises for so many questions, from public numbers alone.
+    """Show the error each mechanism guarantees for this many questions. Uses public numbers only.
 
     Example: maquette plan --rows 100000 --schema people.schema.toml --queries 1000 --epsilon 1 --delta 1e-9
     """

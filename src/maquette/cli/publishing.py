@@ -13,7 +13,7 @@ from maquette.cli.interrupt import Interruptible
 from maquette.cli.showing import answer_facts, loss_facts, print_json
 from maquette.cli.telling import INTERRUPTED
 
-Published = Annotated[Path, typer.Argument(help="A release made by `maquette release`.")]
+Published = Annotated[Path, typer.Argument(help="Release file written by `maquette release`.")]
 
 
 def release(
@@ -21,11 +21,13 @@ def release(
     *,
     schema: options.SchemaFile,
     epsilon: options.Epsilon,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the release.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Output file.")],
     delta: options.Delta = 0.0,
-    ways: Annotated[int, typer.Option("--ways", "-k", min=1, help="All marginals of so many columns.")] = 3,
-    method: Annotated[str, typer.Option(help="auto, everything, adaptive, graphical, ...")] = "auto",
-    spend: Annotated[float | None, typer.Option(help="Spend this epsilon only (default: all that remains).")] = None,
+    ways: Annotated[int, typer.Option("--ways", "-k", min=1, help="Publish all tables of this many columns.")] = 3,
+    method: Annotated[str, typer.Option(help="Release method: auto, everything, adaptive, graphical, ...")] = "auto",
+    spend: Annotated[
+        float | None, typer.Option(help="Epsilon to spend on this release (default: all that remains).")
+    ] = None,
     accounting: options.Books = "auto",
     relation: options.Neighbours = "add-remove",
     unit: options.Unit = None,
@@ -83,7 +85,7 @@ def ask(
     confidence: options.Confidence = 0.95,
     json: options.Json = False,
 ) -> None:
-    """Ask a release; it costs nothing.
+    """Answer a question from a release. It costs nothing.
 
     Example: maquette ask people.maq "SELECT avg(income) FROM people WHERE age >= 65"
     """
@@ -98,11 +100,13 @@ def ask(
 
 def sample(
     published: Published,
-    rows: Annotated[int, typer.Option(min=1, help="How many synthetic rows.")] = 10_000,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help=".parquet or .csv; CSV is printed if absent.")] = None,
+    rows: Annotated[int, typer.Option(min=1, help="Number of synthetic rows.")] = 10_000,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Output file, .parquet or .csv (default: print CSV).")
+    ] = None,
     json: options.Json = False,
 ) -> None:
-    """Draw synthetic rows from a release; they are nobody's, and cost nothing.
+    """Draw synthetic rows from a release. They belong to no real person and cost nothing.
 
     Example: maquette sample people.maq --rows 10000 --out synthetic.parquet
     """

@@ -1,4 +1,4 @@
-"""`maquette report`: a page about a release, and its entry for a public register."""
+"""`maquette report`: a page about a release, and its entry for a public registry."""
 
 from __future__ import annotations
 
@@ -15,19 +15,21 @@ from maquette.cli.showing import print_json
 def report(
     published: Published,
     *,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the page (HTML).")],
-    title: Annotated[str | None, typer.Option(help="The heading of the page.")] = None,
-    registry: Annotated[Path | None, typer.Option(help="Also write an entry for a public register (YAML).")] = None,
-    organisation: Annotated[str | None, typer.Option(help="For the register: who publishes.")] = None,
-    use: Annotated[str | None, typer.Option(help="For the register: what it is published for.")] = None,
-    data: Annotated[str | None, typer.Option(help="For the register: what the rows are about.")] = None,
-    region: Annotated[str, typer.Option(help="For the register: where the people are.")] = "not stated",
-    sector: Annotated[str | None, typer.Option(help="For the register: a sector, such as Healthcare.")] = None,
-    justification: Annotated[str | None, typer.Option(help="For the register: why these parameters.")] = None,
-    published_on: Annotated[str | None, typer.Option("--date", help="For the register: when it is published.")] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Output file (HTML).")],
+    title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
+    registry: Annotated[
+        Path | None, typer.Option(help="Also write an entry for a public registry of releases (YAML).")
+    ] = None,
+    organisation: Annotated[str | None, typer.Option(help="Registry: publishing organisation.")] = None,
+    use: Annotated[str | None, typer.Option(help="Registry: intended use.")] = None,
+    data: Annotated[str | None, typer.Option(help="Registry: description of the data.")] = None,
+    region: Annotated[str, typer.Option(help="Registry: region of the people.")] = "not stated",
+    sector: Annotated[str | None, typer.Option(help="Registry: sector, such as Healthcare.")] = None,
+    justification: Annotated[str | None, typer.Option(help="Registry: reason for the parameters.")] = None,
+    published_on: Annotated[str | None, typer.Option("--date", help="Registry: publication date.")] = None,
     json: Json = False,
 ) -> None:
-    """Write a page about a release: whom it protects, where the budget went, how sure it is. It costs nothing.
+    """Write a page about a release: whom it protects, how the budget was spent, how accurate it is. It costs nothing.
 
     Example: maquette report people.maq --out report.html --title "People of Anywhere"
     """
@@ -35,7 +37,9 @@ def report(
     from maquette.reports import registry_entry, report as write
 
     if registry is not None and not (organisation and use and data):
-        raise typer.BadParameter("a register needs --organisation, --use and --data too", param_hint="--registry")
+        raise typer.BadParameter(
+            "a registry entry also needs --organisation, --use and --data", param_hint="--registry"
+        )
     for file in (out, registry):
         if file is not None:
             check_out(file)
@@ -59,4 +63,4 @@ def report(
         return
     typer.echo(f"{page}: open it in a browser; it needs no network")
     if registry is not None:
-        typer.echo(f"{registry}: check it, and send it to the register")
+        typer.echo(f"{registry}: check it, and send it to the registry")

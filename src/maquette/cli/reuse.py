@@ -12,22 +12,22 @@ from maquette.cli.showing import print_json
 
 app = typer.Typer(no_args_is_help=True, help="Reuse a holdout: adaptive questions, intervals that hold together.")
 
-Sure = Annotated[float, typer.Option(help="With which probability all intervals hold together.")]
+Sure = Annotated[float, typer.Option(help="Probability that all intervals hold together.")]
 
 
 @app.command()
 def plan(
     *,
-    rows: Annotated[int, typer.Option("--rows", "--n", "-n", min=1, help="How many rows the holdout has.")],
-    queries: Annotated[int, typer.Option("--queries", "--k", "-k", min=1, help="How many questions will come.")],
-    failures: Annotated[int, typer.Option(min=0, help="How many guesses will be wrong.")] = 10,
-    universe: Annotated[int | None, typer.Option(help="How many different rows there can be, if few.")] = None,
-    half_width: Annotated[float | None, typer.Option(help="Say how many rows this half-width needs.")] = None,
+    rows: Annotated[int, typer.Option("--rows", "--n", "-n", min=1, help="Number of rows in the holdout.")],
+    queries: Annotated[int, typer.Option("--queries", "--k", "-k", min=1, help="Number of adaptive questions.")],
+    failures: Annotated[int, typer.Option(min=0, help="Number of wrong guesses to allow for.")] = 10,
+    universe: Annotated[int | None, typer.Option(help="Number of possible distinct rows, if small.")] = None,
+    half_width: Annotated[float | None, typer.Option(help="Also show how many rows this half-width needs.")] = None,
     confidence: Sure = 0.95,
-    chart: Annotated[Path | None, typer.Option(help="Also draw it (SVG).")] = None,
+    chart: Annotated[Path | None, typer.Option(help="Also write a chart (SVG).")] = None,
     json: Json = False,
 ) -> None:
-    """How wide every method's intervals would be for so many adaptive questions, from public numbers alone.
+    """Show the interval width of each method for this many adaptive questions. Uses public numbers only.
 
     Example: maquette holdout plan --n 10000 --k 500
     """
@@ -58,17 +58,17 @@ def plan(
 
 @app.command()
 def ask(
-    rows: Annotated[Path, typer.Argument(help="The holdout: CSV or Parquet, used for nothing else.")],
-    condition: Annotated[str, typer.Argument(help="A condition such as 'age >= 65 AND smoker'.")],
+    rows: Annotated[Path, typer.Argument(help="Holdout file, CSV or Parquet; use it for nothing else.")],
+    condition: Annotated[str, typer.Argument(help="Condition such as 'age >= 65 AND smoker'.")],
     *,
     schema: SchemaFile,
-    guess: Annotated[float | None, typer.Option(help="Your guess, a fraction; a good one costs nothing.")] = None,
-    train: Annotated[Path | None, typer.Option(help="Rows you may look at freely; they guess for you.")] = None,
-    state: Annotated[Path | None, typer.Option(help="Default: the holdout's name with .holdout.")] = None,
+    guess: Annotated[float | None, typer.Option(help="Your guess, a fraction; a good guess costs nothing.")] = None,
+    train: Annotated[Path | None, typer.Option(help="Training rows, which make the guess for you.")] = None,
+    state: Annotated[Path | None, typer.Option(help="State file (default: the holdout's name with .holdout).")] = None,
     confidence: Sure = 0.95,
     json: Json = False,
 ) -> None:
-    """The share of the population for which a condition holds, honest also after a thousand adaptive questions.
+    """Estimate how often a condition holds in the population; intervals stay valid under adaptive questions.
 
     Example: maquette holdout ask held.csv "age >= 65 AND smoker" --schema people.schema.toml --guess 0.12
     """

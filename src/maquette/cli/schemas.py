@@ -19,7 +19,7 @@ app = typer.Typer(no_args_is_help=True, help="Draft, check and show schemas.")
 
 
 @app.command()
-def guess(source: Annotated[Path, typer.Argument(help="A CSV or Parquet file.")], json: Json = False) -> None:
+def guess(source: Annotated[Path, typer.Argument(help="CSV or Parquet file.")], json: Json = False) -> None:
     """Draft a schema by reading the data; review every line before it is used.
 
     Example: maquette schema guess people.csv > people.schema.toml
@@ -63,7 +63,7 @@ def _plain(value: object) -> object:
 
 
 @app.command()
-def show(path: Annotated[Path, typer.Argument(help="A schema file.")], json: Json = False) -> None:
+def show(path: Annotated[Path, typer.Argument(help="Schema file.")], json: Json = False) -> None:
     """Check a schema file and list its columns.
 
     Example: maquette schema show people.schema.toml
@@ -94,7 +94,7 @@ def check(
     delimiter: Delimiter = None,
     json: Json = False,
 ) -> None:
-    """Open a table under a schema and say whether it fits. It speaks to the custodian and charges nothing.
+    """Check that a table fits a schema. For the custodian; charges nothing.
 
     Example: maquette schema check people.csv --schema people.schema.toml
     """
