@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 SUITS := $(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info[:2] < (3, 14) else \
 	"Maquette needs Python 3.11, 3.12 or 3.13; name one, as in: make demo PYTHON=python3.12")'
 
-.PHONY: demo test check mutants mutation bench docs clean
+.PHONY: demo test test-all check mutants mutation bench docs clean
 
 $(VENV)/.runtime: pyproject.toml
 	@$(SUITS)
@@ -31,6 +31,9 @@ demo: $(VENV)/.runtime
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+test-all: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 --dist loadfile --thorough
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .
