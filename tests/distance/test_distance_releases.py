@@ -114,6 +114,7 @@ def test_histograms_refuse_what_they_cannot_answer_before_any_charge() -> None:
     assert curator.ledger.spent() == 0
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 def test_the_construction_keeps_its_promise(relation: str) -> None:
     box = Box(cube(10, 20))

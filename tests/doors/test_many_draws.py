@@ -97,6 +97,7 @@ def _neighbours_share(law: str) -> Draw:
     return draw
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("mutant", [_one_scale_for_all, _neighbours_share])
 @pytest.mark.parametrize("law", LAWS)
 def test_a_broken_draw_of_many_is_killed(mutant: Callable[[str], Draw], law: str) -> None:

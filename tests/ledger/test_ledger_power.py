@@ -37,6 +37,7 @@ def test_a_ledger_of_version_01_loses_nothing_while_it_gets_its_head(recorder: P
     assert judgement.refused.total() > IMAGES // 2, judgement
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("synchronous", ["NORMAL", "OFF"])
 def test_the_same_judgement_catches_missing_syncs(recorder: Path, tmp_path: Path, synchronous: str) -> None:
     assert judged(recorder, tmp_path, synchronous=synchronous).bad["power cut"] > IMAGES // 10
