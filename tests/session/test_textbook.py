@@ -45,6 +45,7 @@ def _calibrate_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guards, "_calibrated", calibrated_once(guards._calibrated))
 
 
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize("gate", GATES)
 def test_the_session_as_a_whole_passes(gate: str) -> None:
     GATES[gate]()
@@ -154,6 +155,7 @@ CASES = (
 )
 
 
+@pytest.mark.thorough(fast=8)
 @pytest.mark.parametrize("relation", ["replace", "add-remove"])
 @pytest.mark.parametrize(("rule", "calibration", "currency"), CASES)
 def test_every_answer_is_within_alpha_while_noise_is_within_its_bound(
