@@ -143,7 +143,7 @@ PRICES = (
 )
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", PRICES)
 def test_questions_alone_find_a_broken_price(name: str) -> None:
     (mutant,) = (mutant for mutant in MUTANTS if mutant.name == name)

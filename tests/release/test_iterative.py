@@ -96,6 +96,7 @@ def test_every_rule_keeps_its_promise(hypothesis: str, constants: str) -> None:
         assert worst(made, truth) <= promised(made) < 1
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("distinguisher", ["exponential", "permute-and-flip", "signed"])
 def test_every_distinguisher_keeps_its_promise(distinguisher: str) -> None:
     truth = replicated(200_000)[1]
@@ -140,6 +141,7 @@ def test_updates_never_exceed_the_bound(push: int, monkeypatch: pytest.MonkeyPat
     assert worst(made, replicated(200_000)[1]) <= chosen[0].resolution + 0.01, "without noise, the resolution is met"
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("currency", ["pure", "zcdp"])
 def test_relabelling_the_universe_relabels_the_model(currency: str) -> None:
     """With the worst query always chosen and no noise, no tie is broken by the order of levels."""

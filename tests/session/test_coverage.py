@@ -188,6 +188,7 @@ def test_the_adversary_is_a_strong_one(opened: tuple[str, Opened]) -> None:
         assert exceeds(sessions_with_a_miss(open_session, hoarder, range(60), simultaneous=False), 60, 2 * BETA)
 
 
+@pytest.mark.thorough(fast=1)
 def test_each_interval_holds_for_questions_fixed_beforehand(opened: tuple[str, Opened]) -> None:
     law, open_session = opened
     runs = 140 if law == "gaussian" else 40

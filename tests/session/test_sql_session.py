@@ -128,6 +128,7 @@ def test_the_average_of_each_level_is_its_midpoint_and_of_none_the_declared_rang
             assert (one.low, one.high) == (midpoints.min(), midpoints.max())
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("accounting", BUDGETS)
 def test_every_interval_holds_the_answer_of_sql(binned: duckdb.DuckDBPyConnection, accounting: str) -> None:
     for seed, simultaneous in itertools.product(range(2), (True, False)):

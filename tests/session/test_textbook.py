@@ -193,6 +193,7 @@ def seeded(seed: int) -> Any:
     return Seeded(seed)
 
 
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize("relation", ["replace", "add-remove"])
 @pytest.mark.parametrize("currency", BUDGETS)
 def test_the_promise_is_kept_in_every_run(currency: str, relation: Any) -> None:
@@ -208,6 +209,7 @@ def test_the_promise_is_kept_in_every_run(currency: str, relation: Any) -> None:
             assert session.updates >= 1
 
 
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize("rule", RULES)
 def test_quiet_answers_are_the_models_to_the_bit(rule: str) -> None:
     with mq.Curator(lopsided()[0], BUDGETS["zcdp"], relation="replace", noise=seeded(3)) as curator:

@@ -35,6 +35,7 @@ def test_transcript_and_scales_equal_the_reference_on_every_noise_vector(hits, r
     assert checks.matches_the_reference_on_every_noise(SOUND, hits=hits) > runs
 
 
+@pytest.mark.thorough(fast=12)
 @pytest.mark.parametrize("form", ["resampled", "unresampled"])
 @pytest.mark.parametrize("numeric", [False, True])
 @pytest.mark.parametrize("hits", [1, 2, 3])
