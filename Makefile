@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 SUITS := $(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info[:2] < (3, 14) else \
 	"Maquette needs Python 3.11, 3.12 or 3.13; name one, as in: make demo PYTHON=python3.12")'
 
-.PHONY: demo test check mutants mutation bench docs clean
+.PHONY: demo test test-all check lock mutants mutation bench docs clean
 
 $(VENV)/.runtime: pyproject.toml
 	@$(SUITS)
@@ -32,11 +32,21 @@ demo: $(VENV)/.runtime
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
+test-all: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 --dist loadfile --thorough
+
 check: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The exact versions that development was last tested with; install them with
+# pip install --require-hashes -r requirements-dev.lock
+lock: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv pip compile --quiet --universal --upgrade --python-version 3.11 --extra dev --extra oracles --generate-hashes \
+		--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' pyproject.toml -o requirements-dev.lock
 
 mutants: $(VENV)/.dev
 	$(BIN)/python tests/mutants.py

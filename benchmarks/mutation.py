@@ -232,7 +232,7 @@ def _child(tree: Path, tests: str) -> None:
 
     code = 1
     try:
-        arguments = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", "--tb=line"]
+        arguments = ["--thorough", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", "--tb=line"]
         code = int(pytest.main([*arguments, *_split(tests)]))
     finally:
         sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""Shared test settings: under MAQUETTE_REQUIRE_ALL=1 a skipped test is a failure."""
+"""Shared test settings: tiers of tests, and under MAQUETTE_REQUIRE_ALL=1 a skipped test is a failure."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from maquette.errors import MaquetteError
+
+pytest_plugins = ["tiers"]
 
 settings.register_profile("steady", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("steady")

@@ -100,7 +100,7 @@ def main() -> int:
     """Run all mutants, print the table, and say whether every one was killed; `--record` keeps the figures."""
     collector = Collector()
     more = [word for word in sys.argv[1:] if word != "--record"]
-    pytest.main([*files(), "-q", "--no-header", "-p", "no:cacheprovider", *more], plugins=[collector])
+    pytest.main([*files(), "--thorough", "-q", "--no-header", "-p", "no:cacheprovider", *more], plugins=[collector])
     rows = sorted(collector.rows.values(), key=lambda row: (row.room, row.name))
     print(f"\n{'mutant':<70} {'room':<10} {'killed':<7} killer")
     for row in rows:

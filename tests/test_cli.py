@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
+import maquette
 from maquette.cli import main
 from maquette.schema import Boolean, Category, Date, Integer, Number, Schema
 
@@ -67,3 +69,11 @@ def test_a_refusal_is_one_line_and_exit_code_1(
     (line,) = printed.err.splitlines()
     assert line.startswith("error (")
     assert "directory" in line
+
+
+def test_the_version_is_that_of_the_package(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "--version") == 0
+    assert capsys.readouterr().out == f"maquette {maquette.__version__}\n"
+    assert maquette.__version__ == version("maquette")

@@ -34,3 +34,4 @@ from .schema import (
 )
 from .session import Session as Session, online as online
 from .theory import Plan as Plan, plan as plan
+from .version import __version__ as __version__

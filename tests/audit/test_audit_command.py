@@ -137,6 +137,7 @@ def test_a_page_that_cannot_be_written_is_refused_first(monkeypatch: pytest.Monk
     assert _command(monkeypatch, "--out", str(tmp_path / "nowhere" / "audit.html")) == 1
 
 
+@pytest.mark.thorough
 def test_samples_refute_a_third_of_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     """The power of the sampled layer: noise of a third of its scale is refuted by a few thousand samples."""
     from maquette.curator import ExactNoise

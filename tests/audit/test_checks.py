@@ -8,11 +8,13 @@ from maquette.audit.checks import CHECKS
 from maquette.audit.mutants import MUTANTS, Mutant
 
 
+@pytest.mark.thorough(fast=3)
 @pytest.mark.parametrize("check", CHECKS)
 def test_the_library_passes(check: str) -> None:
     CHECKS[check]()
 
 
+@pytest.mark.thorough(fast=10)
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_mutant_is_killed(mutant: Mutant) -> None:
     assert mutant.kill() is not None, f"{mutant.name} survives {mutant.killer}"

@@ -61,6 +61,7 @@ ROUTES: dict[str, Callable[[Curator], Any]] = {
 }
 
 
+@pytest.mark.thorough(fast=8)
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("route", ROUTES)
 def test_sessions_and_releases_go_through_the_doors_in_order(table: mq.PrivateTable, route: str, relation: str) -> None:
@@ -68,6 +69,7 @@ def test_sessions_and_releases_go_through_the_doors_in_order(table: mq.PrivateTa
         check_door(ROUTES[route], budget=budget, relation=relation, rows=table)
 
 
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize(("method", "budget"), [
     ("gaussian", mq.Budget(epsilon=20.0, delta=1e-9)),
     ("iterative-construction", mq.Budget(epsilon=20.0)),

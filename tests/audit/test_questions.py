@@ -24,6 +24,7 @@ QUESTIONS = 20_000
 PARTS = 20
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_question_gets_what_it_means_and_what_it_pays_for(part: int) -> None:
     found = audit_questions(QUESTIONS // PARTS, seed=1_000 * part)
@@ -31,6 +32,7 @@ def test_every_question_gets_what_it_means_and_what_it_pays_for(part: int) -> No
     assert found.sound, _told(found)
 
 
+@pytest.mark.thorough
 def test_every_sort_of_question_is_asked_of_every_door() -> None:
     """The grammar reaches all classes: seen in a few batches already."""
     found = audit_questions(2_500, seed=77_000)
@@ -141,6 +143,7 @@ PRICES = (
 )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", PRICES)
 def test_questions_alone_find_a_broken_price(name: str) -> None:
     (mutant,) = (mutant for mutant in MUTANTS if mutant.name == name)

@@ -41,6 +41,7 @@ def made(hypothesis: str, seed: int, relation: Any = "replace", budget: str = "z
     return found
 
 
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 @pytest.mark.parametrize("hypothesis", RULES)
 def test_the_promise_on_every_cut_is_kept(hypothesis: str, relation: Any) -> None:
@@ -51,6 +52,7 @@ def test_the_promise_on_every_cut_is_kept(hypothesis: str, relation: Any) -> Non
         assert worst(found.model) <= float(promise[1]) < 1
 
 
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize("budget", BUDGETS)
 @pytest.mark.parametrize("hypothesis", RULES)
 def test_practical_rounds_come_close(hypothesis: str, budget: str) -> None:

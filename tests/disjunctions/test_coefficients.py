@@ -156,6 +156,7 @@ COVERAGE = [
 ]
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize(("budget", "relation", "degree"), COVERAGE)
 def test_intervals_hold_the_truth_as_often_as_they_say(budget: mq.Budget, relation: Any, degree: int | None) -> None:
     runs, missed, rng = 60, {0.8: 0, 0.95: 0}, np.random.default_rng(7)

@@ -80,6 +80,7 @@ def test_parities_beat_products_and_noise_on_every_query(d: int, k: int) -> None
             assert parity.error < gaussian_rows(family, 1.0) / rows
 
 
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize(("d", "k"), [(16, 2), (20, 3), (100, 4), (60, 2)])
 def test_promises_fall_with_rows_and_meet_their_targets(d: int, k: int) -> None:
     plans = [plan_disjunctions(d=d, k=k, rows=rows, alpha=0.1) for rows in (10**3, 10**5, 10**7)]

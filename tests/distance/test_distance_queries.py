@@ -22,6 +22,7 @@ from maquette.session.question import as_json, from_json
 from maquette.theory import distance as theory
 
 
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize(("columns", "levels"), [(1, 7), (2, 30), (3, 100), (50, 100)])
 def test_a_distance_is_the_average_over_rows_up_to_half_a_cell(columns: int, levels: int) -> None:
     schema, rows = cube(columns, levels), points(500, columns)

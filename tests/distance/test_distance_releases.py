@@ -114,6 +114,7 @@ def test_histograms_refuse_what_they_cannot_answer_before_any_charge() -> None:
     assert curator.ledger.spent() == 0
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 def test_the_construction_keeps_its_promise(relation: str) -> None:
     box = Box(cube(10, 20))
@@ -145,6 +146,7 @@ def test_the_construction_refuses_before_any_charge() -> None:
     assert curator.ledger.spent() == 0
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("columns", [2, 50])
 def test_online_distances_stay_within_their_promise(columns: int) -> None:
     box = Box(cube(columns, 20))

@@ -327,6 +327,7 @@ def corrupted(sound: Compiled) -> Compiled:
     return dataclasses.replace(sound, weights=np.full_like(sound.weights, wild))
 
 
+@pytest.mark.thorough(fast=3)
 @pytest.mark.parametrize("name", ["where", "weighted", "buckets", "lookup", "large lookup", "wide", "amounts"])
 def test_tables_that_nobody_priced_are_clamped(name: str) -> None:
     question = QUESTIONS[name]

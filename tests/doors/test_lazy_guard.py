@@ -35,6 +35,7 @@ def _large_delta() -> Iterator[None]:
         yield
 
 
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize("gate", LAZY_GATES)
 def test_lazy_guard_passes(gate: str) -> None:
     LAZY_GATES[gate]()
@@ -233,6 +234,7 @@ MUTANTS: dict[str, tuple[Callable[[], AbstractContextManager[Any]], str]] = {
 }
 
 
+@pytest.mark.thorough(fast=8)
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_broken_lazy_guard_is_caught(mutant: str) -> None:
     breaking, killer = MUTANTS[mutant]

@@ -50,6 +50,7 @@ def as_exact_arithmetic_has_it(law: str, monkeypatch: pytest.MonkeyPatch) -> Non
     assert drawn(noise._SLACK) == drawn(1.0)
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("law", LAWS)
 def test_each_of_many_scales_has_its_law(law: str) -> None:
     each_follows_its_law(law, getattr(SOURCE, law))
@@ -97,6 +98,7 @@ def _neighbours_share(law: str) -> Draw:
     return draw
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("mutant", [_one_scale_for_all, _neighbours_share])
 @pytest.mark.parametrize("law", LAWS)
 def test_a_broken_draw_of_many_is_killed(mutant: Callable[[str], Draw], law: str) -> None:

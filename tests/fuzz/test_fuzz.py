@@ -16,6 +16,7 @@ from maquette.errors import QueryError, SchemaError
 COUNTS = {"sql": 6_000, "predicate": 6_000, "schema": 6_000, "maq": 1_500, "ledger": 2_000}
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("name", TARGETS)
 def test_only_documented_errors_in_bounded_time_and_memory(name: str) -> None:
     target = target_of(name)

@@ -98,6 +98,7 @@ def _exact(changed: Law, others: Law, *, queries: int, draws: int, strength: flo
     return total, response((half, draws - half - 1, 1, 0))
 
 
+@pytest.mark.thorough
 def test_the_claim_at_254_queries_holds_in_secret_and_fails_six_fold_by_a_known_generator() -> None:
     settings: dict[str, Any] = {"queries": 254, "draws": 20, "strength": 8.0}
     claim = theory.analyst_round_epsilon(cap=394, draws=20, strength=8.0)

@@ -46,6 +46,7 @@ class LogWeights:
         return np.einsum(f"{''.join(letters.values())}->{''.join(letters[c] for c in columns)}", self.masses)
 
 
+@pytest.mark.thorough(fast=6)
 @EVERY_ENGINE
 @pytest.mark.parametrize("step", ["theory", "book", "exact"])
 def test_kernels_agree_with_log_weights(engine: str, step: Step, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,6 +90,7 @@ def test_bits_do_not_depend_on_threads_nor_on_how_patterns_are_read_nor_on_what_
     assert len(seen) == 1
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize(("engine", "column"), [("numpy", "within"), ("compiled", "within"), ("numpy", "across")])
 def test_weights_survive_ten_thousand_steps_one_way_and_come_back(
     engine: str, column: str, monkeypatch: pytest.MonkeyPatch

@@ -309,6 +309,7 @@ def test_the_repr_is_one_line() -> None:
     assert text == "GraphicalModel(1 cliques, JunctionTree(2 nodes, 10 cells, the largest node 6))"
 
 
+@pytest.mark.thorough
 def test_an_independent_library_finds_the_same_marginals() -> None:
     mbi = pytest.importorskip("mbi", reason="mbi, the independent oracle of graphical models, is not installed")
     for seed in range(12):

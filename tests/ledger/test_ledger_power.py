@@ -37,11 +37,13 @@ def test_a_ledger_of_version_01_loses_nothing_while_it_gets_its_head(recorder: P
     assert judgement.refused.total() > IMAGES // 2, judgement
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("synchronous", ["NORMAL", "OFF"])
 def test_the_same_judgement_catches_missing_syncs(recorder: Path, tmp_path: Path, synchronous: str) -> None:
     assert judged(recorder, tmp_path, synchronous=synchronous).bad["power cut"] > IMAGES // 10
 
 
+@pytest.mark.thorough
 def test_the_same_judgement_catches_missing_syncs_of_the_directory(recorder: Path, tmp_path: Path) -> None:
     records = record(recorder, tmp_path)
     unsynced = [step for step in records if step.kind != b"S" or step.path.name != "live"]
@@ -49,6 +51,7 @@ def test_the_same_judgement_catches_missing_syncs_of_the_directory(recorder: Pat
     assert judge(unsynced, IMAGES, seed=3).bad["power cut"] > IMAGES // 10
 
 
+@pytest.mark.thorough
 def test_the_same_judgement_catches_a_ledger_without_a_head(recorder: Path, tmp_path: Path) -> None:
     judgement = judged(recorder, tmp_path, head="none")
     assert judgement.bad["power cut"] == 0
@@ -56,6 +59,7 @@ def test_the_same_judgement_catches_a_ledger_without_a_head(recorder: Path, tmp_
     assert judgement.bad["older copy"] > IMAGES // 10, judgement
 
 
+@pytest.mark.thorough
 def test_the_same_judgement_catches_a_head_that_is_written_after_the_answer_is_told(
     recorder: Path, tmp_path: Path
 ) -> None:

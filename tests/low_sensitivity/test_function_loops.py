@@ -45,6 +45,7 @@ def opened(budget: mq.Budget, *, relation: str = "replace", noise: object = None
 BUDGETS = [mq.Budget(epsilon=2.0), mq.Budget(epsilon=2.0, delta=1e-9)]
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("budget", BUDGETS, ids=["pure", "zcdp"])
 @pytest.mark.parametrize("relation", ["replace", "add-remove"])
 def test_construction_keeps_its_promise_and_never_exceeds_log2_of_its_net(budget: mq.Budget, relation: str) -> None:

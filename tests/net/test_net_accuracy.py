@@ -17,6 +17,7 @@ from maquette.schema import Boolean, Schema
 GRID = 2**-20  # half of the queries' fixed point, twice: how far rounding at the wall can move an error
 
 
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize("currency", ["pure", "zcdp"])
 @pytest.mark.parametrize("rows", [1, 2, 3])
 def test_error_exceeds_the_proposition_with_probability_beta_at_most(rows: int, currency: str) -> None:

@@ -32,6 +32,7 @@ def test_large_scales_follow_their_quantiles_down_to_the_low_bits(exponent):
     checks.gaussian_quantiles(SOURCE.gaussian, scale**2, 500_000)
 
 
+@pytest.mark.thorough
 def test_ten_million_draws_fix_the_scale_to_a_third_of_a_percent():
     checks.laplace_has_its_mean_magnitude(SOURCE.laplace, Fraction(10), 10_000_000)
     checks.gaussian_has_its_variance(SOURCE.gaussian, Fraction(100), 10_000_000)
@@ -56,6 +57,7 @@ def opendp():
     dp.disable_features("contrib")
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("scale", [Fraction(1, 2), Fraction(10), Fraction(10**6)])
 def test_same_law_as_opendp(scale, opendp):
     size, domain = 60_000, dp.vector_domain(dp.atom_domain(T="i64"))

@@ -39,6 +39,7 @@ def _curator(tmp_path: Path | None = None) -> mq.Curator:
     return curator
 
 
+@pytest.mark.thorough(fast=6)
 @pytest.mark.parametrize("method", [*METHODS, "auto"])
 def test_a_certificate_lists_its_own_charges_only(method: str) -> None:
     with _curator() as curator:

@@ -47,6 +47,7 @@ def _combined(contrasts: np.ndarray, table: Any) -> Any:
     return contrasts @ table.datavector()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("seed", "tables"), [(1, PAIRS), (2, CYCLE), (3, CYCLE)])
 def test_an_independent_library_comes_to_the_same_objective(seed: int, tables: list[Columns]) -> None:
     """With so much noise that no distribution meets what was measured, and next to no penalty."""

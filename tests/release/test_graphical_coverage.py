@@ -38,6 +38,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", SETTINGS)
 def test_intervals_hold_the_truth_as_often_as_they_say(name: str) -> None:
     """At two confidences; only questions that the evidence covers count, and they are most."""

@@ -25,6 +25,7 @@ from maquette.query import Marginal
 Run = loop._Run
 
 
+@pytest.mark.thorough(fast=8)
 @pytest.mark.parametrize("gate", GATES)
 def test_graphical_releases_pass(gate: str) -> None:
     GATES[gate]()
@@ -291,6 +292,7 @@ MUTANTS: dict[str, tuple[Callable[[], AbstractContextManager[Any]], str]] = {
 }
 
 
+@pytest.mark.thorough(fast=12)
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_mutant_is_killed(mutant: str) -> None:
     breaking, killer = MUTANTS[mutant]
@@ -303,6 +305,7 @@ def _parts(evidence: Any) -> set[tuple[str, ...]]:
     return {columns for each in (evidence.fine, evidence.coarse) for columns, _, _ in each}
 
 
+@pytest.mark.thorough(fast=8)
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("access", range(5))
 def test_an_interrupted_access_leaves_a_ledger_that_adds_up(access: int, moment: str) -> None:

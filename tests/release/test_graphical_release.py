@@ -109,6 +109,7 @@ def test_rare_levels_are_merged_and_answers_agree_with_tables() -> None:
         assert asked.low <= asked.value <= asked.high
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("merge", [False, True])
 def test_intervals_hold_the_truth(merge: bool) -> None:
     """Also where the question tells merged levels apart."""

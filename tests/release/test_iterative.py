@@ -61,6 +61,7 @@ def build(method: str, currency: str, noise: Any, relation: Any = "replace", **s
     return made
 
 
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 @pytest.mark.parametrize("currency", BUDGETS)
 def test_the_promise_is_kept_in_every_run(currency: str, relation: Any) -> None:
@@ -74,6 +75,7 @@ def _runs(method: str, currency: str, relation: Any, count: int, **settings: Any
     return (build(method, currency, Seeded(seed), relation, **settings) for seed in range(count))
 
 
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 @pytest.mark.parametrize("currency", BUDGETS)
 def test_the_average_keeps_its_promise(currency: str, relation: Any) -> None:
@@ -83,6 +85,7 @@ def test_the_average_keeps_its_promise(currency: str, relation: Any) -> None:
         assert worst(made, truth) <= promised(made) < 0.2
 
 
+@pytest.mark.thorough(fast=4)
 @pytest.mark.parametrize("constants", ["tight", "book"])
 @pytest.mark.parametrize("hypothesis", RULES)
 def test_every_rule_keeps_its_promise(hypothesis: str, constants: str) -> None:
@@ -95,6 +98,7 @@ def test_every_rule_keeps_its_promise(hypothesis: str, constants: str) -> None:
         assert worst(made, truth) <= promised(made) < 1
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("distinguisher", ["exponential", "permute-and-flip", "signed"])
 def test_every_distinguisher_keeps_its_promise(distinguisher: str) -> None:
     truth = replicated(200_000)[1]
@@ -139,6 +143,7 @@ def test_updates_never_exceed_the_bound(push: int, monkeypatch: pytest.MonkeyPat
     assert worst(made, replicated(200_000)[1]) <= chosen[0].resolution + 0.01, "without noise, the resolution is met"
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("currency", ["pure", "zcdp"])
 def test_relabelling_the_universe_relabels_the_model(currency: str) -> None:
     """With the worst query always chosen and no noise, no tie is broken by the order of levels."""
@@ -187,6 +192,7 @@ def _toy(counted: tuple[int, ...], transcript: tuple[tuple[int, int], ...]) -> t
         return noise.log_probability, made.certificate.epsilon, noise.used // 2
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize(("levels", "rounds", "values"), [(2, 2, range(-1, 5)), (3, 1, range(-2, 6))])
 def test_the_exact_loss_of_every_transcript_is_within_the_charge(
     levels: int, rounds: int, values: range, monkeypatch: pytest.MonkeyPatch

@@ -53,6 +53,7 @@ def opened(budget: str = "zcdp", relation: Any = "replace", noise: Any = None) -
     return mq.Curator(people()[0], BUDGETS[budget], relation=relation, noise=noise)
 
 
+@pytest.mark.thorough(fast=5)
 @pytest.mark.parametrize(
     ("budget", "relation"),
     [("pure", "replace"), ("pure", "add-remove"), ("zcdp", "replace"), ("zcdp", "add-remove"), ("gdp", "replace")],

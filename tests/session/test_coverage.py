@@ -172,6 +172,7 @@ def exceeds(missed: int, runs: int, rate: float, level: float = RARE) -> bool:
     return bool(stats.binom.sf(missed - 1, runs, rate) < level)
 
 
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize(("analyst", "runs"), [(wanderer, 200), (driller, 150), (adversary, 150), (hoarder, 150)])
 def test_all_intervals_of_a_session_hold_together(opened: tuple[str, Opened], analyst: Analyst, runs: int) -> None:
     law, open_session = opened
@@ -187,6 +188,7 @@ def test_the_adversary_is_a_strong_one(opened: tuple[str, Opened]) -> None:
         assert exceeds(sessions_with_a_miss(open_session, hoarder, range(60), simultaneous=False), 60, 2 * BETA)
 
 
+@pytest.mark.thorough(fast=1)
 def test_each_interval_holds_for_questions_fixed_beforehand(opened: tuple[str, Opened]) -> None:
     law, open_session = opened
     runs = 140 if law == "gaussian" else 40
@@ -202,6 +204,7 @@ def test_each_interval_holds_for_questions_fixed_beforehand(opened: tuple[str, O
         assert not any(exceeds(int(k), runs // 2, BETA, RARE / tests) for k in many), (text, many)
 
 
+@pytest.mark.thorough
 def test_intervals_from_one_histogram_hold_together() -> None:
     schema = Schema([mq.Integer("age", 0, 7), mq.Boolean("smoker")])
     rows = {"age": [age % 8 for age in TABLE["age"]], "smoker": TABLE["smoker"]}

@@ -166,6 +166,7 @@ def test_a_tolerance_below_the_grain_of_the_counts_cannot_be_bought() -> None:
     assert ZCDP.shop(view("smoker"), {}, 0.4, Widths(0.05, False, gaussian=True), 16) is None
 
 
+@pytest.mark.thorough(fast=10)
 @pytest.mark.parametrize("accounting", BUDGETS)
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 @pytest.mark.parametrize("text", QUESTIONS.values(), ids=QUESTIONS)
@@ -248,6 +249,7 @@ POOL = [
 ]
 
 
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 @pytest.mark.parametrize("accounting", ["pure", "zcdp", "gdp"])
 def test_whatever_is_paid_for_together_is_promised(accounting: str, relation: str) -> None:

@@ -65,6 +65,7 @@ def opened(path: Path | None, budget: mq.Budget = ZCDP, **named: Any) -> Iterato
         yield curator, mq.online(curator, **{"alpha": 0.05, "simultaneous": False, **named})
 
 
+@pytest.mark.thorough(fast=3)
 @pytest.mark.parametrize("simultaneous", [False, True])
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 @pytest.mark.parametrize("budget", [PURE, ZCDP], ids=["pure", "zcdp"])
@@ -316,6 +317,7 @@ def mixed() -> mq.PrivateTable:
     return mq.open_table(columns, schema)
 
 
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_random_sessions_keep_their_word(tmp_path: Path, mixed: mq.PrivateTable, seed: int) -> None:
     """Three lives of a random session: what is paid for is promised, what was promised never changes."""
@@ -418,6 +420,7 @@ def test_kills_leave_no_conflict_no_overspend_and_every_answer_repeatable() -> N
     assert guarded["vouched"] > 0, guarded
 
 
+@pytest.mark.thorough
 def test_the_same_judgement_catches_broken_sessions() -> None:
     for report in kill(10, "forgets", "drifts"):
         assert report["conflicts"] + report["not repeated at the end"] > 0, report

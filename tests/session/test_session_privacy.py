@@ -33,6 +33,7 @@ Opening = opening._Opening
 Record = record.Record
 
 
+@pytest.mark.thorough(fast=4)
 @pytest.mark.parametrize("gate", GATES)
 def test_sessions_pass(gate: str) -> None:
     GATES[gate]()
@@ -348,6 +349,7 @@ MUTANTS: dict[str, tuple[Callable[[], AbstractContextManager[Any]], str]] = {
 }
 
 
+@pytest.mark.thorough(fast=12)
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_mutant_is_killed(mutant: str) -> None:
     breaking, killer = MUTANTS[mutant]

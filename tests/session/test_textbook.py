@@ -53,6 +53,7 @@ def _calibrate_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guards, "_calibrated", calibrated_once(guards._calibrated))
 
 
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize("gate", GATES)
 def test_the_session_as_a_whole_passes(gate: str) -> None:
     GATES[gate]()
@@ -162,6 +163,7 @@ CASES = (
 )
 
 
+@pytest.mark.thorough(fast=8)
 @pytest.mark.parametrize("relation", ["replace", "add-remove"])
 @pytest.mark.parametrize(("rule", "calibration", "currency"), CASES)
 def test_every_answer_is_within_alpha_while_noise_is_within_its_bound(
@@ -199,6 +201,7 @@ def seeded(seed: int) -> Any:
     return Seeded(seed)
 
 
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize("relation", ["replace", "add-remove"])
 @pytest.mark.parametrize("currency", BUDGETS)
 def test_the_promise_is_kept_in_every_run(currency: str, relation: Any) -> None:
@@ -214,6 +217,7 @@ def test_the_promise_is_kept_in_every_run(currency: str, relation: Any) -> None:
             assert session.updates >= 1
 
 
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize("rule", RULES)
 def test_quiet_answers_are_the_models_to_the_bit(rule: str) -> None:
     with mq.Curator(lopsided()[0], BUDGETS["zcdp"], relation="replace", noise=seeded(3)) as curator:

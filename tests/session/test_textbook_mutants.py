@@ -268,6 +268,7 @@ MUTANTS: list[tuple[Callable[[], Any], str]] = [
 ]
 
 
+@pytest.mark.thorough(fast=10)
 @pytest.mark.parametrize(("mutant", "gate"), MUTANTS, ids=lambda part: getattr(part, "__name__", part).strip("_"))
 def test_mutants_are_killed(mutant: Callable[[], Any], gate: str) -> None:
     with mutant(), pytest.raises(AssertionError):

@@ -35,6 +35,7 @@ def test_transcript_and_scales_equal_the_reference_on_every_noise_vector(hits, r
     assert checks.matches_the_reference_on_every_noise(SOUND, hits=hits) > runs
 
 
+@pytest.mark.thorough(fast=12)
 @pytest.mark.parametrize("form", ["resampled", "unresampled"])
 @pytest.mark.parametrize("numeric", [False, True])
 @pytest.mark.parametrize("hits", [1, 2, 3])
@@ -78,6 +79,7 @@ def test_above_threshold_on_the_streams_of_the_theory(query_scale, expected):
     assert worst == pytest.approx(expected, abs=5e-3)
 
 
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize(
     ("hits", "equal", "optimal", "ignored"), [(2, 0.63, 0.89, 1.25), (3, 0.50, 0.77, 1.50), (5, 0.40, 0.64, 1.97)]
 )

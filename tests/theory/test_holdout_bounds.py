@@ -14,6 +14,7 @@ from maquette.theory import holdout, transfer
 BETA = 0.05
 
 
+@pytest.mark.thorough(fast=4)
 @pytest.mark.parametrize(
     ("queries", "universe", "rows", "printed"),
     [

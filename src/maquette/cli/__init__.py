@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import sys
 import warnings
-from typing import cast
+from importlib.metadata import version
+from typing import Annotated, cast
 
 import typer
 
@@ -45,8 +46,19 @@ for command in (
     app.command()(command)
 
 
+def _tell_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"maquette {version('maquette')}")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Print the version and exit.")
+]
+
+
 @app.callback()
-def _root() -> None:
+def _root(asked: Version = False) -> None:
     """Very many questions about a private table, under one differential-privacy budget.
 
     New here? maquette demo tells the whole story on an invented table.

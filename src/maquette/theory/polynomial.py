@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache, cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -188,26 +189,34 @@ def least_interval(k: int, noise: tuple[float, ...]) -> Polynomial:
     levels worth measuring together. A free r(0) would promise hardly less (1/16 for 1/15 at k = 4, D = 3) and err in
     practice, where most rows have none of the attributes.
     """
-    from scipy.optimize import linprog
-
     degree = min(len(noise), _whole(k))
     scale = np.sqrt([math.comb(k, s) for s in range(degree + 1)])
     basis = krawtchouk(k, degree) / scale  # orthogonal columns of comparable size
     signed = np.hstack([basis, -basis])
     step = (np.arange(k + 1) > 0).astype(np.float64)
     costs = np.r_[0.0, noise[:degree]]
-    found = linprog(
+    found = _solved(
         np.r_[costs, costs, 1.0],
         A_ub=np.vstack([np.c_[signed, -np.ones(k + 1)], np.c_[-signed, -np.ones(k + 1)]]),
         b_ub=np.r_[step, -step],
         A_eq=np.r_[signed[0], 0.0][None, :],
         b_eq=[0.0],
         bounds=[(0, None)] * (2 * degree + 3),
-        method="highs",
     )
-    coefficients = found.x[: degree + 1] - found.x[degree + 1 : 2 * degree + 2]
+    coefficients = found[: degree + 1] - found[degree + 1 : 2 * degree + 2]
     used = np.flatnonzero(np.abs(coefficients) > _ROUNDING)
     return Polynomial(basis @ coefficients, int(used.max(initial=0)))
+
+
+def _solved(costs: Values, **program: Any) -> Values:
+    """The solution of a linear program that has one; HiGHS with presolve may give up where costs are near 1e-12."""
+    from scipy.optimize import linprog
+
+    found = linprog(costs, method="highs", **program)
+    if found.x is None:
+        found = linprog(costs, method="highs", options={"presolve": False}, **program)
+    solution: Values = found.x
+    return solution
 
 
 @cache

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn
 
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from maquette.errors import QueryError
 from maquette.query.expression import Place
@@ -232,7 +232,7 @@ def tokens_of(text: str) -> list[Token]:
             "the text holds a NUL or half a surrogate pair, which no name or value has", advice="remove it"
         )
     try:
-        tokens = cast(list[Token], _DIALECT.tokenize(text))
+        tokens = _DIALECT.tokenize(text)
     except Exception:  # sqlglot promises no particular one on hostile text
         raise QueryError("the text cannot be read: a quote or a comment is not closed", line=1, column=1) from None
     if len(tokens) > MAX_WORDS:

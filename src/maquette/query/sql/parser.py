@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from sqlglot import exp
-from sqlglot.tokens import TokenType
+from sqlglot.tokenizer_core import TokenType
 
 from maquette.errors import QueryError
 from maquette.query.expression import (

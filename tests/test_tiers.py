@@ -1,0 +1,49 @@
+"""The fast tier leaves out what is marked thorough, says how much, and keeps cases of it where the mark says so."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+CASES = """
+import pytest
+
+@pytest.mark.thorough
+def test_slow(): pass
+
+@pytest.mark.thorough(fast=3)
+@pytest.mark.parametrize("case", range(9))
+def test_many(case): pass
+
+def test_quick(): pass
+"""
+
+
+def run(folder: Path, *arguments: str) -> str:
+    (folder / "pytest.ini").write_text("[pytest]\nmarkers = thorough\n")
+    (folder / "conftest.py").write_text(f"import sys\nsys.path.insert(0, {str(HERE)!r})\nfrom tiers import *\n")
+    (folder / "test_cases.py").write_text(CASES)
+    command = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "1")])
+def test_the_fast_tier_says_what_it_leaves_out(tmp_path: Path, workers: tuple[str, ...]) -> None:
+    told = run(tmp_path, *workers)
+    assert "4 passed" in told
+    assert all(f"test_many[{case}]" in told for case in (0, 3, 6))
+    assert "7 thorough tests were left out; `make test-all` runs them too" in told
+
+
+def test_everything_runs_when_asked(tmp_path: Path) -> None:
+    told = run(tmp_path, "--thorough")
+    assert "11 passed" in told
+    assert "left out" not in told
+
+
+def test_a_thorough_test_runs_when_it_is_named(tmp_path: Path) -> None:
+    assert "1 passed" in run(tmp_path, "test_cases.py::test_slow")
