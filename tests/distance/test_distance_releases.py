@@ -55,7 +55,7 @@ def test_histograms_have_the_noise_that_theory_says_whatever_the_columns(columns
     assert abs(np.mean(errors)) < 5.5 / math.sqrt(40)
     without_rows = math.sqrt(
         estimate.deviation**2 - (float(sites[0].sum.constant) + _mean(sites[0])) ** 2 * _rows(made)
-    )  # type: ignore[union-attr]
+    )
     assert without_rows / ROWS == pytest.approx(
         theory.histogram_deviation(levels=levels, place=0.0, rho=0.5, rows=ROWS), rel=0.01
     )
@@ -68,7 +68,7 @@ def _mean(query: mq.LinearQuery) -> float:
 
 def _rows(release: Release) -> float:
     """The variance of the number of rows."""
-    return {columns: variance for columns, _, variance in release.evidence}[()]  # type: ignore[attr-defined,no-any-return]
+    return {columns: variance for columns, _, variance in release.evidence}[()]
 
 
 def test_a_sum_from_columns_is_the_estimate_from_their_table() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -95,6 +97,6 @@ def test_table_and_chart_name_every_method() -> None:
         ({"rows": 10, "queries": 1, "universe": 1}, "universe is 1"),
     ],
 )
-def test_bad_input_is_refused(given: dict[str, float], message: str) -> None:
+def test_bad_input_is_refused(given: dict[str, Any], message: str) -> None:
     with pytest.raises(QueryError, match=message):
         plan(**given)

@@ -200,7 +200,7 @@ def test_a_crash_between_the_commit_and_the_head_is_taken_up(path: Path, monkeyp
         recorded = ledger.lookup("a")
         assert recorded is not None
         assert recorded.answer == b"42"
-        assert newest(path) == Mark(*ledger.verify().__dict__.values(), 10)  # type: ignore[arg-type]
+        assert newest(path) == Mark(*ledger.verify().__dict__.values(), 10)
 
 
 def test_the_head_is_durable_before_an_outcome_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,7 +280,7 @@ def test_a_ledger_in_memory_has_no_head_and_takes_no_anchor(tmp_path: Path) -> N
         ledger.verify()
     for settings in ({"anchor": tmp_path / "anchor"}, {"key_path": tmp_path / "key"}, {"shared": True}):
         with pytest.raises(LedgerError, match=r"no ledger file was named; nothing was opened\. Name the ledger's file"):
-            SqliteLedger(None, TERMS, **settings)  # type: ignore[arg-type]
+            SqliteLedger(None, TERMS, **settings)
     assert not list(tmp_path.iterdir())
 
 

@@ -95,7 +95,7 @@ def test_a_guard_that_opens_late_leaves_its_session_in_order() -> None:
     with scene.curator.within(DEADLINE):
         policy._arm()
     assert policy.armed
-    assert session.ask(SECOND).guarantee is not None  # type: ignore[union-attr]
+    assert session.ask(SECOND).guarantee is not None
 
 
 def test_a_late_test_vouches_for_nothing() -> None:
