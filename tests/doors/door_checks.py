@@ -325,7 +325,7 @@ def gate_guard_cost() -> None:
                 "add-remove",
                 m,
                 PURE,
-                lambda c, hits=hits: c.guard(2.0, hits=hits, epsilon=1.0, numeric=False, refreshed=True).test(
+                lambda c, hits=hits: c.guard(2.0, hits=hits, epsilon=1.0, numeric=False, refreshed=True).test(  # type: ignore[misc]
                     where("a"), 0.0
                 ),
             )

@@ -21,7 +21,7 @@ def test_holdout_keeps_the_promise(name: str) -> None:
     rng = np.random.default_rng(5)
     data = rng.random((rows, queries)) < 0.5
     holdout = Holdout(data, **promise.settings)
-    answers = [holdout.ask(lambda rows, j=j: rows[:, j], guess=0.95 if j < failures else 0.5) for j in range(queries)]
+    answers = [holdout.ask(lambda rows, j=j: rows[:, j], guess=0.95 if j < failures else 0.5) for j in range(queries)]  # type: ignore[misc]
     assert max(answer.half_width for answer in answers) <= min(1.0, promise.half_width) + 1e-9
     if name.startswith("guess-and-check"):
         assert answers[-1].half_width == pytest.approx(promise.half_width, rel=0.06)

@@ -33,7 +33,7 @@ def overfit(ask: Ask, features: int) -> tuple[bool, float]:
     """
     told = [ask(lambda rows, j=j: rows[:, j]) for j in range(features)]  # type: ignore[misc]
     signs = np.where(np.array(told)[:, 0] > 0.5, 1, -1)
-    told += [ask(lambda rows, v=v: (rows[:, :v] * 2 - 1) @ signs[:v] > 0) for v in voters(features)]
+    told += [ask(lambda rows, v=v: (rows[:, :v] * 2 - 1) @ signs[:v] > 0) for v in voters(features)]  # type: ignore[misc]
     held = all(low <= 0.5 <= high for _, low, high in told)
     return held, told[-1][0]
 

@@ -264,7 +264,7 @@ def test_what_a_dead_sharer_committed_is_told_only_behind_the_head(path: Path, m
                 patch.setattr(os, "fdatasync", lambda _: (_ for _ in ()).throw(OSError(5, "Input/output error")))
                 with pytest.raises(LedgerError):
                     dying.commit(ticket, b"42")
-        synced = []
+        synced: list[Any] = []
         sync = os.fdatasync
         monkeypatch.setattr(os, "fdatasync", lambda descriptor: synced.append(sync(descriptor)))
         recorded = survivor.lookup("a")
