@@ -39,6 +39,7 @@ check: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy --config-file tests/mypy.ini --cache-dir .mypy_cache/tests
 	$(BIN)/lint-imports
 
 # The exact versions that development was last tested with; install them with

@@ -58,7 +58,7 @@ def mutants(path: str) -> frozenset[str]:
             and isinstance(getattr(node, "value", None), ast.Dict)
         ):
             keys = node.value.keys  # type: ignore[attr-defined]
-            return frozenset(key.value for key in keys if isinstance(key, ast.Constant))
+            return frozenset(key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str))
     return frozenset()
 
 

@@ -9,6 +9,7 @@ import os
 import re
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -50,7 +51,7 @@ def test_3_the_relation_decides_the_noise() -> None:
     scales = {}
     for relation in ("add-remove", "replace"):
         source = ScriptedNoise([0] * 999)
-        with Curator(mq.open_table(PEOPLE, SCHEMA), PURE, relation=relation, noise=source) as curator:  # type: ignore[arg-type]
+        with Curator(mq.open_table(PEOPLE, SCHEMA), PURE, relation=relation, noise=source) as curator:
             curator.measure(["age"], epsilon=0.5)
             curator.measure(mq.where(SCHEMA, "age >= 30"), epsilon=0.5)
         scales[relation] = [float(call.scale) for call in source.calls]
@@ -123,7 +124,7 @@ def test_8_a_retry_never_draws_again(tmp_path: Path) -> None:
         pass
 
     class Failing(ScriptedNoise):
-        def laplace(self, scale: object, size: int) -> np.ndarray:  # type: ignore[override]
+        def laplace(self, scale: object, size: int) -> np.ndarray:
             raise Crash
 
     with Curator(mq.open_table(PEOPLE, SCHEMA), budget, ledger=ledger) as curator:
@@ -195,7 +196,9 @@ def test_a_private_number_of_rows_does_not_decide_whether_a_curator_opens() -> N
     for delta in (0.0, 1e-9, 1e-6, 2e-6, 1e-5, 2e-5, 0.3, 0.4):
         budget = mq.Budget(epsilon=1.0, delta=delta)
         for rows, relation in itertools.product((1, 2, 3, 4), ("add-remove", "replace of 2")):
-            units = {} if relation == "add-remove" else {"privacy_unit": "person", "max_contributions": 2}
+            units: dict[str, Any] = (
+                {} if relation == "add-remove" else {"privacy_unit": "person", "max_contributions": 2}
+            )
             opened = mq.open_table({"a": [True] * rows, "person": list(range(rows))}, schema, **units)
             with warnings.catch_warnings(record=True) as warned:
                 warnings.simplefilter("always")

@@ -53,7 +53,7 @@ ROUTES: dict[str, Callable[[Curator], Any]] = {
     "session": _asked,
     "session without a row count": lambda c: mq.online(c, alpha=0.2).ask("a"),
     **{
-        f"release: {method}": lambda c, method=method: mq.release(
+        f"release: {method}": lambda c, method=method: mq.release(  # type: ignore[misc]
             c, mq.marginals(c.schema, k=2), method=method, epsilon=1.0
         )
         for method in METHODS

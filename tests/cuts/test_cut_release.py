@@ -70,7 +70,7 @@ def test_weighted_and_undirected_cuts_are_released() -> None:
     family = bipartitions(schema, undirected=True)
     for calibration in ("practical", "theory"):
         with mq.Curator(opened(schema, edges), BUDGETS["zcdp"], noise=Seeded(3)) as curator:
-            found = cut_construction(curator, family, calibration=calibration, rounds=8)  # type: ignore[arg-type]
+            found = cut_construction(curator, family, calibration=calibration, rounds=8)
         error = np.abs(family.answers(found.model) - family.answers(Exact(schema, edges))).max()
         assert error < (0.02 if calibration == "practical" else 0.5)
 

@@ -68,7 +68,7 @@ def _mean(query: LinearQuery) -> float:
 
 def _rows(release: Release) -> float:
     """The variance of the number of rows."""
-    return {columns: variance for columns, _, variance in release.evidence}[()]  # type: ignore[attr-defined,no-any-return]
+    return {columns: variance for columns, _, variance in release.evidence}[()]
 
 
 def test_a_sum_from_columns_is_the_estimate_from_their_table() -> None:

@@ -147,7 +147,7 @@ def gate_noise(ask: Asks, settings: Sequence[tuple[str, int]]) -> None:
     are the centres of the laws.
     """
     for (relation, m), (law, budget) in itertools.product(settings, (("laplace", PURE), ("gaussian", ZCDP))):
-        memo = Memo(relation, m, budget, lambda curator, law=law: ask(curator, law))
+        memo = Memo(relation, m, budget, lambda curator, law=law: ask(curator, law))  # type: ignore[misc]
         for one, other in neighbours(relation, m):
             first, second = memo(one), memo(other)
             assert first.calls == second.calls, "the noise asked for depends on the rows"
@@ -213,7 +213,7 @@ def _on_grid(errors: Any) -> np.ndarray:
     return np.asarray(errors.values * errors.grid)
 
 
-def _price(curator: Curator, amount: float) -> dict[str, float]:
+def _price(curator: Curator, amount: float) -> dict[str, Any]:
     return {"epsilon": amount} if curator.budget.accounting == "pure" else {"rho": amount}
 
 
@@ -326,7 +326,7 @@ def gate_guard_cost() -> None:
                 "add-remove",
                 m,
                 PURE,
-                lambda c, hits=hits: c.guard(2.0, hits=hits, epsilon=1.0, numeric=False, refreshed=True).test(
+                lambda c, hits=hits: c.guard(2.0, hits=hits, epsilon=1.0, numeric=False, refreshed=True).test(  # type: ignore[misc]
                     where("a"), 0.0
                 ),
             )

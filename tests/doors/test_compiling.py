@@ -106,7 +106,7 @@ def test_a_question_and_what_the_wall_makes_of_it_agree(name: str) -> None:
     made = compiled(question)
     told = (question.key, question.columns, question.shape, question.grid, question.moves)
     assert (made.key, made.columns, made.shape, made.grid, made.moves) == told
-    relations = [Relation(kind, m) for kind in ("add-remove", "replace") for m in (1, 3)]  # type: ignore[arg-type]
+    relations = [Relation(kind, m) for kind in ("add-remove", "replace") for m in (1, 3)]
     for relation in relations:
         assert relation.l1(made) == relation.l1(question)
         assert relation.l2_squared(made) == relation.l2_squared(question)
@@ -194,12 +194,12 @@ class Given:
 class Liar(Marginal):
     """Says of itself what it is not, everywhere but in its data."""
 
-    grid = 1  # type: ignore[assignment]
-    shape = (1,)  # type: ignore[assignment]
-    cells = 1  # type: ignore[assignment]
-    key = "a" * 64  # type: ignore[assignment]
-    columns = ()  # type: ignore[assignment]
-    moves = Moves(0, 0, 1)  # type: ignore[assignment]
+    grid = 1
+    shape = (1,)
+    cells = 1
+    key = "a" * 64
+    columns = ()
+    moves = Moves(0, 0, 1)
 
     def tally(self, counts: Any) -> Any:
         raise AssertionError("the wall ran a question's own code on counts")

@@ -125,7 +125,7 @@ def test_what_a_row_may_add_fits_into_64_bits_for_every_table_and_contrast() -> 
 
 
 def test_the_relation_says_whether_the_number_of_rows_is_public() -> None:
-    told = {(kind, m): Relation(kind, m).rows_are_public for kind in ("add-remove", "replace") for m in (1, 2)}  # type: ignore[arg-type]
+    told = {(kind, m): Relation(kind, m).rows_are_public for kind in ("add-remove", "replace") for m in (1, 2)}
     assert [key for key, public in told.items() if public] == [("replace", 1)]
     assert (Relation().kind, Relation().max_contributions) == ("add-remove", 1)
     for kind, rows in (("add-remove", 0), ("replace", -1), ("removed", 1), ("swap", 1)):
@@ -278,10 +278,10 @@ def test_a_level_that_floats_cannot_decide_is_decided_exactly(monkeypatch: pytes
 @pytest.mark.parametrize(("hits", "sensitivity", "numeric"), list(itertools.product((1, 2, 5), (1, 3), (False, True))))
 def test_noise_of_guards_by_the_formulas_of_the_theory(hits: int, sensitivity: int, numeric: bool) -> None:
     """Scales of NumericSparse, of its zCDP form and of one threshold for all hits; costs computed back from them."""
-    asked = {"hits": hits, "sensitivity": sensitivity, "numeric": numeric}
-    near = {"rel": 3e-6}
+    asked: dict[str, Any] = {"hits": hits, "sensitivity": sensitivity, "numeric": numeric}
+    near: dict[str, Any] = {"rel": 3e-6}
     tests = 8 / 9 if numeric else 1.0
-    made = resampled(epsilon=1.5, **asked)  # type: ignore[arg-type]
+    made = resampled(epsilon=1.5, **asked)
     assert float(made.threshold_scale) == pytest.approx(2 * hits * sensitivity / (1.5 * tests), **near)
     assert float(made.query_scale) == pytest.approx(4 * hits * sensitivity / (1.5 * tests), **near)
     if numeric:
@@ -292,7 +292,7 @@ def test_noise_of_guards_by_the_formulas_of_the_theory(hits: int, sensitivity: i
     assert float(laplace) == pytest.approx(hits * (run**2 + numeric * answer**2) / 2, rel=1e-5)
 
     part = 0.9 if numeric else 1.0
-    made = concentrated(rho=0.7, **asked)  # type: ignore[arg-type]
+    made = concentrated(rho=0.7, **asked)
     unit = sensitivity / (2 * part * 0.7 / hits) ** 0.5
     assert float(made.threshold_scale) == pytest.approx(2 * unit, **near)
     assert float(made.query_scale) == pytest.approx(4 * unit, **near)
@@ -301,7 +301,7 @@ def test_noise_of_guards_by_the_formulas_of_the_theory(hits: int, sensitivity: i
     if numeric:
         assert float(made.scales()["answer"]) == pytest.approx(hits * sensitivity**2 / (2 * 0.07), **near)
 
-    made = unresampled(epsilon=1.5, **asked)  # type: ignore[arg-type]
+    made = unresampled(epsilon=1.5, **asked)
     threshold = 1.5 * tests / (1 + (2 * hits) ** (2 / 3))
     assert float(made.threshold_scale) == pytest.approx(sensitivity / threshold, **near)
     assert float(made.query_scale) == pytest.approx(2 * hits * sensitivity / (1.5 * tests - threshold), **near)
@@ -310,7 +310,7 @@ def test_noise_of_guards_by_the_formulas_of_the_theory(hits: int, sensitivity: i
     assert len(made.event.events) == 1 + numeric * hits
     for bad in ({"hits": 0}, {"sensitivity": 0}, {"epsilon": 0.0}, {"epsilon": float("inf")}, {"epsilon": -1.0}):
         with pytest.raises(BudgetError):
-            resampled(**{"epsilon": 1.5, **asked, **bad})  # type: ignore[arg-type]
+            resampled(**{"epsilon": 1.5, **asked, **bad})
 
 
 @pytest.mark.parametrize("lazy", [False, True])
@@ -318,7 +318,7 @@ def test_a_guard_says_how_many_hits_are_left_and_when_it_is_sealed(lazy: bool) -
     table = mq.open_table({"age": [1, 2, 3], "x": [0, 1, 2]}, SCHEMA)
     budget = mq.Budget(epsilon=2.0, delta=1e-6 if lazy else 0.0, accounting="basic" if lazy else "pure")
     with mq.Curator(table, budget, noise=ScriptedNoise([0] * 20)) as curator:
-        named = {"threshold": 5.0, "hits": 2, "epsilon": 1.0}
+        named: dict[str, Any] = {"threshold": 5.0, "hits": 2, "epsilon": 1.0}
         guard = curator.lazy_guard(**named, experimental=True) if lazy else curator.guard(**named)
         query = LinearQuery.constant(SCHEMA, 1.0)
         seen = [(guard.hits_left, guard.sealed)]

@@ -87,7 +87,7 @@ def _crashing(name: str) -> Target:
 
 
 def _number(rng: random.Random) -> int:
-    return NUMBERS[rng.getstate()[1][:5]]  # type: ignore[index]
+    return NUMBERS[rng.getstate()[1][:5]]
 
 
 NUMBERS = {random.Random(2**40 + number).getstate()[1][:5]: number for number in range(100)}

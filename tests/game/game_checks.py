@@ -84,7 +84,7 @@ class Observed:
 
     def __init__(self, units: tuple[Rows, ...], relation: Any, m: int, budget: mq.Budget) -> None:
         noise = Watching()
-        price = {"epsilon": 0.9} if budget is PURE else {"rho": 0.9}
+        price: dict[str, Any] = {"epsilon": 0.9} if budget is PURE else {"rho": 0.9}
         with Curator(table(units, m), budget, relation=relation, noise=noise) as curator:
             signed, between = curator.lottery(ASKED), curator.lottery(ASKED, between=(0.5, 1.5))
             for door, limit in itertools.product((signed, between), (None, 8)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -98,7 +99,7 @@ def test_bad_games_are_refused() -> None:
 )
 def test_the_price_of_all_draws_is_the_sum_over_rounds(eta: float, draws: int, rounds: int, rows: float) -> None:
     each = [theory.draw_epsilon(eta=eta, turn=t, rows=rows) for t in range(1, rounds + 1)]
-    facts = {"eta": eta, "draws": draws, "rounds": rounds, "rows": rows}
+    facts: dict[str, Any] = {"eta": eta, "draws": draws, "rounds": rounds, "rows": rows}
     assert each[0] == 0
     assert theory.draws_epsilon(**facts) == pytest.approx(draws * sum(each), rel=1e-12)
     assert theory.draws_rho(**facts) == pytest.approx(draws * sum(e**2 / 8 for e in each), rel=1e-12)
@@ -109,7 +110,7 @@ def test_the_price_of_all_draws_is_the_sum_over_rounds(eta: float, draws: int, r
 
 @pytest.mark.parametrize("pure", [True, False])
 def test_more_rows_or_budget_promise_less_error(pure: bool) -> None:
-    facts = {"log_universe": 40.0, "queries": 1e4, "pure": pure, "beta": 0.05}
+    facts: dict[str, Any] = {"log_universe": 40.0, "queries": 1e4, "pure": pure, "beta": 0.05}
     for play in (theory.dual_query, theory.both_learn):
         alphas = [
             play(rows=rows, amount=amount, **facts).alpha for rows, amount in ((1e5, 0.1), (1e6, 0.1), (1e6, 1.0))

@@ -194,7 +194,7 @@ def test_boosting_says_what_its_promise_rests_on() -> None:
     with mq.Curator(TABLE, ZCDP) as curator:
         for settings in ({"good": 0.5, "bad": 0.1}, {"rounds": 0}, {"cap": 10**6}):
             with pytest.raises(MaquetteError):
-                boosted(curator, WORKLOAD, **settings)  # type: ignore[arg-type]
+                boosted(curator, WORKLOAD, **settings)
         with pytest.raises(BudgetExceeded):
             boosted(curator, WORKLOAD, rho=1.0)
         with pytest.raises(QueryError, match="rounds is 0"):

@@ -22,7 +22,7 @@ def main(state: str, log: str, seed: str) -> None:
             column, other = dice.randrange(30), dice.randrange(30)
             name = f"{column} {other}"
             guess = dice.choice([None, 0.9])
-            answer = holdout.ask(lambda rows, a=column, b=other: rows[:, a] & rows[:, b], guess=guess, name=name)
+            answer = holdout.ask(lambda rows, a=column, b=other: rows[:, a] & rows[:, b], guess=guess, name=name)  # type: ignore[misc]
             # One write of a whole line, so that what is in the log was told.
             os.write(told.fileno(), (json.dumps({"name": name, **answer.as_dict()}) + "\n").encode())
 

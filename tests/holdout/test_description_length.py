@@ -101,14 +101,14 @@ def _games(eta: float, net_rows: int, questions: int) -> int:
         for turn in range(questions):
             table = np.array(weights[(turn * 3 + count) % len(weights)])
             before, failed = guesser.alive, len([a for a in holdout.answers if a.source == "holdout"])
-            answer = holdout.ask(lambda r, table=table: table[r])
+            answer = holdout.ask(lambda r, table=table: table[r])  # type: ignore[misc]
             if answer.source == "holdout":
                 assert guesser.alive <= before / 2  # halving
                 assert answer.failures == failed + 1
             else:
                 assert guesser.alive == before
             truth = float(table[sample].mean())
-            mine = Asked.of(lambda r, table=table: table[r], None, clip=False)
+            mine = Asked.of(lambda r, table=table: table[r], None, clip=False)  # type: ignore[misc]
             answers = guesser._net @ mine.on(guesser._universe).numbers
             nearest = np.abs(guesser._net[:, 1] - count / rows).argmin()
             assert guesser._alive[nearest]  # the survivor

@@ -90,7 +90,7 @@ def test_any_number_of_refusals_leaves_a_holdout_that_answers(transfer: str) -> 
     settings = {"transfer": transfer} if transfer != "thresholdout" else {"hits": 5}
     method: Any = "thresholdout" if transfer == "thresholdout" else "gaussian"
     rows = np.zeros(20_000, dtype=np.bool_)
-    holdout = Holdout(rows, method=method, queries=400, **settings)  # type: ignore[arg-type]
+    holdout = Holdout(rows, method=method, queries=400, **settings)
     for _ in range(200):
         with pytest.raises(QueryError, match="failed on the rows of the holdout"):
             holdout.ask(fail, guess=0.5)

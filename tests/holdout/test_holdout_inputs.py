@@ -264,7 +264,7 @@ def test_many_threads_make_one_transcript() -> None:
     def work(seed: int) -> None:
         try:
             for i in range(15):
-                holdout.ask(lambda rows, i=i: rows[:, i % 4] > i / 10, name=f"{i % 5} {seed % 2}" if i < 5 else None)
+                holdout.ask(lambda rows, i=i: rows[:, i % 4] > i / 10, name=f"{i % 5} {seed % 2}" if i < 5 else None)  # type: ignore[misc]
         except BaseException as error:
             errors.append(error)
 

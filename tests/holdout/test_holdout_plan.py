@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -19,7 +21,7 @@ def test_holdout_keeps_the_promise(name: str) -> None:
     rng = np.random.default_rng(5)
     data = rng.random((rows, queries)) < 0.5
     holdout = Holdout(data, **promise.settings)
-    answers = [holdout.ask(lambda rows, j=j: rows[:, j], guess=0.95 if j < failures else 0.5) for j in range(queries)]
+    answers = [holdout.ask(lambda rows, j=j: rows[:, j], guess=0.95 if j < failures else 0.5) for j in range(queries)]  # type: ignore[misc]
     assert max(answer.half_width for answer in answers) <= min(1.0, promise.half_width) + 1e-9
     if name.startswith("guess-and-check"):
         assert answers[-1].half_width == pytest.approx(promise.half_width, rel=0.06)
@@ -95,6 +97,6 @@ def test_table_and_chart_name_every_method() -> None:
         ({"rows": 10, "queries": 1, "universe": 1}, "universe is 1"),
     ],
 )
-def test_bad_input_is_refused(given: dict[str, float], message: str) -> None:
+def test_bad_input_is_refused(given: dict[str, Any], message: str) -> None:
     with pytest.raises(QueryError, match=message):
         plan(**given)

@@ -127,7 +127,7 @@ def test_intervals_cover_whatever_a_refusal_was_made_to_say(how: str) -> None:
             told = f"{error} {error!r} {error.args} {error.__cause__!r} {error.__context__!r}"
         words = {int(word) for word in "".join(c if c.isdigit() else " " for c in told).split()}
         learnt = sorted(words & set(rows.tolist()))
-        answer = holdout.ask(lambda rows, learnt=learnt: np.isin(rows, learnt), guess=float(len(learnt) > 0))
+        answer = holdout.ask(lambda rows, learnt=learnt: np.isin(rows, learnt), guess=float(len(learnt) > 0))  # type: ignore[misc]
         covered += answer.low <= len(learnt) / 2**40 <= answer.high
     assert covered == 20
 

@@ -86,7 +86,7 @@ def test_a_name_is_looked_up_without_the_holdout() -> None:
     """Whether two statistics agree on every row of the holdout is news about it, so nothing may depend on that."""
     holdout = Holdout(np.array([0, 1, 2, 3]))
     nothing = holdout.ask(lambda rows: rows < 0)
-    probes = [holdout.ask(lambda rows, i=i: rows == i + 2, guess=0.0) for i in range(4)]
+    probes = [holdout.ask(lambda rows, i=i: rows == i + 2, guess=0.0) for i in range(4)]  # type: ignore[misc]
     # Points 2 and 3 are in the sample, 4 and 5 are not: their statistics agree with `nothing` there.
     assert [answer.queries for answer in probes] == [2, 3, 4, 5]
     assert nothing.queries == 1

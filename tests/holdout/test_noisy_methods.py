@@ -52,7 +52,7 @@ def test_thresholdout_is_numeric_sparse_on_every_noise_of_a_grid(monkeypatch: py
     for script in itertools.product((-unit // 4, 0, unit // 3), repeat=7):
         noise = ScriptedNoise([*script, *[0] * 9])
         holdout = Holdout(np.arange(ROWS), method="thresholdout", queries=3, hits=2, tolerance=0.2, noise=noise)
-        told = [holdout.ask(lambda rows, c=c: rows < c, guess=g) for c, g in zip(counts, guesses, strict=True)]
+        told = [holdout.ask(lambda rows, c=c: rows < c, guess=g) for c, g in zip(counts, guesses, strict=True)]  # type: ignore[misc]
         truths, publics = [c * FINE for c in counts], [round(Fraction(g) * unit) for g in guesses]
         expected = _numeric_sparse(truths, publics, [*script, *[0] * 9], hits=2, threshold=threshold)
         for answer, (kind, value), guess in zip(told, expected, guesses, strict=True):

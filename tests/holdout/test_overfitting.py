@@ -31,9 +31,9 @@ def overfit(ask: Ask, features: int) -> tuple[bool, float]:
     The features have nothing to do with the label, so one half is the truth of every question; an odd number of voters
     has no ties. Every prefix of the vote is asked as well: each question depends on all answers before.
     """
-    told = [ask(lambda rows, j=j: rows[:, j]) for j in range(features)]
+    told = [ask(lambda rows, j=j: rows[:, j]) for j in range(features)]  # type: ignore[misc]
     signs = np.where(np.array(told)[:, 0] > 0.5, 1, -1)
-    told += [ask(lambda rows, v=v: (rows[:, :v] * 2 - 1) @ signs[:v] > 0) for v in voters(features)]
+    told += [ask(lambda rows, v=v: (rows[:, :v] * 2 - 1) @ signs[:v] > 0) for v in voters(features)]  # type: ignore[misc]
     held = all(low <= 0.5 <= high for _, low, high in told)
     return held, told[-1][0]
 
@@ -168,6 +168,6 @@ def test_signal_is_found() -> None:
     shares = np.where(np.arange(40) < 8, 0.7, 0.5)
     rows, train = rng.random((2, 5000, 40)) < shares
     holdout = Holdout(rows, train=train)
-    answers = [holdout.ask(lambda rows, j=j: rows[:, j]) for j in range(40)]
+    answers = [holdout.ask(lambda rows, j=j: rows[:, j]) for j in range(40)]  # type: ignore[misc]
     assert [answer.low > 0.5 for answer in answers] == [True] * 8 + [False] * 32
     assert all(answer.low <= share <= answer.high for answer, share in zip(answers, shares, strict=True))

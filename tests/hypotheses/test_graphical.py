@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from maquette.hypothesis.graphical import GraphicalModel
 from maquette.query import LinearQuery
 
 SEEDS = st.integers(0, 2**32 - 1)
-EXACT = {"rtol": 1e-9, "atol": 1e-12}
+EXACT: dict[str, Any] = {"rtol": 1e-9, "atol": 1e-12}
 
 
 @given(MODELS)
@@ -176,7 +177,7 @@ def test_a_thousand_rounds_of_updates_keep_a_distribution() -> None:
 
 @pytest.mark.parametrize("step", ["theory", "book", "exact"])
 def test_updates_are_multiplicative_weights_over_the_whole_universe(step: str) -> None:
-    settings_ = {"step": step, "alpha": None if step == "exact" else ALPHA}
+    settings_: dict[str, Any] = {"step": step, "alpha": None if step == "exact" else ALPHA}
     graph, dense = GraphicalModel(SMALL, **settings_), MultiplicativeWeights(SMALL, **settings_)
     rng = np.random.default_rng(11)
     for _ in range(30):

@@ -200,7 +200,7 @@ def test_a_crash_between_the_commit_and_the_head_is_taken_up(path: Path, monkeyp
         recorded = ledger.lookup("a")
         assert recorded is not None
         assert recorded.answer == b"42"
-        assert newest(path) == Mark(*ledger.verify().__dict__.values(), 10)  # type: ignore[arg-type]
+        assert newest(path) == Mark(*ledger.verify().__dict__.values(), 10)
 
 
 def test_the_head_is_durable_before_an_outcome_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,7 +264,7 @@ def test_what_a_dead_sharer_committed_is_told_only_behind_the_head(path: Path, m
                 patch.setattr(os, "fdatasync", lambda _: (_ for _ in ()).throw(OSError(5, "Input/output error")))
                 with pytest.raises(LedgerError):
                     dying.commit(ticket, b"42")
-        synced = []
+        synced: list[Any] = []
         sync = os.fdatasync
         monkeypatch.setattr(os, "fdatasync", lambda descriptor: synced.append(sync(descriptor)))
         recorded = survivor.lookup("a")
@@ -280,7 +280,7 @@ def test_a_ledger_in_memory_has_no_head_and_takes_no_anchor(tmp_path: Path) -> N
         ledger.verify()
     for settings in ({"anchor": tmp_path / "anchor"}, {"key_path": tmp_path / "key"}, {"shared": True}):
         with pytest.raises(LedgerError, match=r"no ledger file was named; nothing was opened\. Name the ledger's file"):
-            SqliteLedger(None, TERMS, **settings)  # type: ignore[arg-type]
+            SqliteLedger(None, TERMS, **settings)
     assert not list(tmp_path.iterdir())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
@@ -109,7 +110,7 @@ def test_a_recovery_cut_off_before_its_end_charges_nothing_twice(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, anchored: bool
 ) -> None:
     anchor = tmp_path / "anchor" if anchored else None
-    settings = {"anchor": anchor} if anchor else {}
+    settings: dict[str, Any] = {"anchor": anchor} if anchor else {}
     restore(without(spend(path, **settings), "ledger-wal"))
 
     def cut(*_: object) -> None:

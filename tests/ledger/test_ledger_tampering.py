@@ -230,7 +230,7 @@ def test_a_key_without_its_ledger_gives_no_fresh_budget(tmp_path: Path) -> None:
     expected = "people.ledger.key exists but people.ledger does not: restore the ledger, or delete the key too if you"
     for settings in ({}, {"shared": True}, {"anchor": tmp_path / "anchor"}):
         with pytest.raises(LedgerCorrupted, match=expected):
-            SqliteLedger(path, TERMS, **settings)  # type: ignore[arg-type]
+            SqliteLedger(path, TERMS, **settings)
     kept.rename(path)
     with opened(path) as ledger:
         assert ledger.spent() == 900

@@ -116,7 +116,7 @@ def statistics(functions: Sequence[LowSensitivityQuery] = tuple(FUNCTIONS)) -> l
     return [Statistic(SCHEMA, f, rows=ROWS) for f in functions]
 
 
-def price(curator: Curator, amount: float) -> dict[str, float]:
+def price(curator: Curator, amount: float) -> dict[str, Any]:
     return {"epsilon": amount} if curator.budget.accounting == "pure" else {"rho": amount}
 
 

@@ -90,7 +90,7 @@ def test_net_of_functions_chooses_within_its_bound() -> None:
 @pytest.mark.parametrize("budget", BUDGETS, ids=["pure", "zcdp"])
 def test_online_keeps_its_promise_and_charges_when_it_opens(budget: mq.Budget) -> None:
     asked = [
-        LowSensitivityQuery(f"{f.name} {i}", lambda h, f=f, i=i: f.function(h) ** (1 + i / 20), sensitivity=4 / N)
+        LowSensitivityQuery(f"{f.name} {i}", lambda h, f=f, i=i: f.function(h) ** (1 + i / 20), sensitivity=4 / N)  # type: ignore[misc]
         for i in range(10)
         for f in functions()
     ]
@@ -114,7 +114,7 @@ def test_online_updates_never_exceed_log2_of_the_net_whatever_the_noise() -> Non
     """A guard that always fires is sealed after log2 of the net, and the median keeps answering."""
     with opened(PURE, noise=ScriptedNoise([0] + [10**9, 5, 0] * 99)) as curator:
         session = OnlineFunctions(curator, NET, sensitivity=2 / N, queries=5)
-        names = [LowSensitivityQuery(str(i), lambda h, i=i: h[i % 3], sensitivity=1 / N) for i in range(12)]
+        names = [LowSensitivityQuery(str(i), lambda h, i=i: h[i % 3], sensitivity=1 / N) for i in range(12)]  # type: ignore[misc]
         sources = [session.ask(f).source for f in names]
         assert session.status == "exhausted"
     assert sources.count("measured") == 6

@@ -54,7 +54,7 @@ ERRORS = (
 )
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     **{f"raises {kind.__name__}": _raising(kind("p has 3 rows")) for kind in ERRORS},
-    **{f"float raises {kind.__name__}": lambda _, kind=kind: Hostile(_raising(kind("x"))) for kind in ERRORS},
+    **{f"float raises {kind.__name__}": lambda _, kind=kind: Hostile(_raising(kind("x"))) for kind in ERRORS},  # type: ignore[misc]
     "raises a group": _raising(BaseExceptionGroup("x", [KeyboardInterrupt()])),
     "too deep": _deep,
     "writes": _writes,

@@ -26,7 +26,7 @@ def test_error_exceeds_the_proposition_with_probability_beta_at_most(rows: int, 
     for epsilon, x in itertools.product((2.0, 6.0), tables(n)[::3]):
         price = {"epsilon": epsilon} if currency == "pure" else {"rho": epsilon**2 / 8}
         budget = mq.Budget(epsilon=9e3) if currency == "pure" else ZCDP
-        seen = observe(x, lambda c, price=price: net_mechanism(c, QUERIES, net, **price), budget=budget)
+        seen = observe(x, lambda c, price=price: net_mechanism(c, QUERIES, net, **price), budget=budget)  # type: ignore[misc]
         errors = np.abs(answers - fractions(x)).max(axis=1)
         for beta in (0.5, 0.1, 0.01):
             allowed = errors.min() + 2 * math.log(len(net) / beta) / (epsilon * n)
@@ -97,7 +97,7 @@ def test_small_db_takes_the_rows_asked_for_or_the_best_ones() -> None:
         bounds = error_bound(3, 4, np.arange(1, 500), table_rows=n, epsilon=epsilon, beta=0.05)
         best = int(np.argmin(bounds)) + 1
         assert 1 < best < 100
-        chosen = observe((n - 2, 1, 1), lambda c, e=epsilon: small_db(c, QUERIES, rho=e**2 / 8), budget=ZCDP).result
+        chosen = observe((n - 2, 1, 1), lambda c, e=epsilon: small_db(c, QUERIES, rho=e**2 / 8), budget=ZCDP).result  # type: ignore[misc]
         assert f"multisets of {best} rows" in chosen.certificate.method
 
 
@@ -112,7 +112,7 @@ def test_relabelled_universe_permuted_duplicated_and_complemented_queries_give_t
         observe(counts, lambda c: net_mechanism(c, relabelled, moved, epsilon=1.0)).scores[0].tolist() == base.tolist()
     )
     for same in (QUERIES[::-1], [*QUERIES, QUERIES[2]], [QUERIES[0], ~QUERIES[1], QUERIES[2], ~QUERIES[3]]):
-        again = observe((3, 0, 1), lambda c, same=same: net_mechanism(c, same, net, epsilon=1.0)).scores[0]
+        again = observe((3, 0, 1), lambda c, same=same: net_mechanism(c, same, net, epsilon=1.0)).scores[0]  # type: ignore[misc]
         assert again.tolist() == base.tolist()
 
 

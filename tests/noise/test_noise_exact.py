@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 from fractions import Fraction
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -34,7 +35,9 @@ def boundary_word(scale: Fraction, m: int, bits: int) -> int:
 
 @pytest.mark.parametrize("exponent", EXPONENTS)
 @pytest.mark.parametrize("bits", [32, 63, 64])
-def test_a_word_off_the_threshold_decides_and_the_word_on_it_asks_for_more_bits(exponent, bits, monkeypatch):
+def test_a_word_off_the_threshold_decides_and_the_word_on_it_asks_for_more_bits(
+    exponent: Any, bits: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     word = threshold_word(exponent, bits)
     asked: list[int] = []
 
@@ -56,12 +59,12 @@ def test_a_word_off_the_threshold_decides_and_the_word_on_it_asks_for_more_bits(
         assert below(Uniform(word, bits), Fraction(1), exponent)
 
 
-def test_a_certain_coin_is_certain_without_more_bits(monkeypatch):
+def test_a_certain_coin_is_certain_without_more_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exact, "words", lambda *_: pytest.fail("asked for bits"))
     assert below(Uniform(2**64 - 1, 64), Fraction(1), Fraction(0))
 
 
-def test_impossible_looking_events_stay_possible(monkeypatch):
+def test_impossible_looking_events_stay_possible(monkeypatch: pytest.MonkeyPatch) -> None:
     """exp(-5000) is positive: U below it must be accepted, where a float would say zero."""
     assert below(Uniform(0, 8000), Fraction(1), Fraction(5000))
     assert not below(Uniform(1, 7000), Fraction(1), Fraction(5000))
@@ -70,7 +73,7 @@ def test_impossible_looking_events_stay_possible(monkeypatch):
 
 
 @pytest.mark.parametrize("scale", SCALES)
-def test_floor_log_changes_exactly_at_exp_of_minus_m_over_scale(scale, monkeypatch):
+def test_floor_log_changes_exactly_at_exp_of_minus_m_over_scale(scale: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exact, "words", lambda *_: pytest.fail("asked for bits"))
     for m in (1, 2, 7, 20):
         word = boundary_word(scale, m, 400)
@@ -79,7 +82,7 @@ def test_floor_log_changes_exactly_at_exp_of_minus_m_over_scale(scale, monkeypat
             assert floor_log(Uniform(word + 1, 400), scale) == m - 1
 
 
-def test_floor_log_reveals_bits_while_it_straddles(monkeypatch):
+def test_floor_log_reveals_bits_while_it_straddles(monkeypatch: pytest.MonkeyPatch) -> None:
     word = boundary_word(Fraction(10), 5, 63)
     for fill, expected in ((0, 5), (2**64 - 1, 4)):
         monkeypatch.setattr(exact, "words", lambda count, dtype, fill=fill: np.full(count, fill, dtype=dtype))
@@ -87,7 +90,7 @@ def test_floor_log_reveals_bits_while_it_straddles(monkeypatch):
 
 
 @pytest.mark.parametrize("scale", SCALES)
-def test_the_float_filter_agrees_with_exact_arithmetic(scale):
+def test_the_float_filter_agrees_with_exact_arithmetic(scale: Any) -> None:
     rng = np.random.default_rng(1)
     near = [max(0, boundary_word(scale, m, 63) + offset) for m in range(1, 40) for offset in (-2, -1, 1, 2)]
     draws = np.concatenate([rng.integers(0, 2**63, 300, dtype=np.uint64), np.array(near, dtype=np.uint64)])
@@ -96,7 +99,7 @@ def test_the_float_filter_agrees_with_exact_arithmetic(scale):
     assert [floor_log(Uniform(int(d), 63), scale) for d in draws] == filtered.tolist()
 
 
-def test_coins_near_their_threshold_agree_with_exact_arithmetic(monkeypatch):
+def test_coins_near_their_threshold_agree_with_exact_arithmetic(monkeypatch: pytest.MonkeyPatch) -> None:
     exponents = [Fraction(i, 37) for i in range(200)]
     words = [[min(2**32 - 1, max(0, threshold_word(x, 32) + o)) for x in exponents] for o in (-2, -1, 1, 2)]
     for row in words:
@@ -105,7 +108,7 @@ def test_coins_near_their_threshold_agree_with_exact_arithmetic(monkeypatch):
         assert coins.tolist() == [below(Uniform(w, 32), Fraction(1), x) for w, x in zip(row, exponents, strict=True)]
 
 
-def test_unsure_draws_go_to_exact_arithmetic_with_the_bits_already_drawn(monkeypatch):
+def test_unsure_draws_go_to_exact_arithmetic_with_the_bits_already_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """A deliberately useless filter (everything unsure) leaves the answers unchanged."""
     draws = np.random.default_rng(2).integers(2**50, 2**63, 200, dtype=np.uint64)
     expected = geometric(draws, Fraction(100))
@@ -114,7 +117,7 @@ def test_unsure_draws_go_to_exact_arithmetic_with_the_bits_already_drawn(monkeyp
     assert geometric(draws, Fraction(100)).tolist() == expected.tolist()
 
 
-def test_the_filter_refuses_to_decide_inside_its_error_bound(monkeypatch):
+def test_the_filter_refuses_to_decide_inside_its_error_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """Moving a word across a boundary by one unit is below float precision at large scales: exact must be called."""
     calls: list[int] = []
     monkeypatch.setattr(noise, "floor_log", lambda u, s: calls.append(u.low) or floor_log(u, s))
@@ -124,7 +127,7 @@ def test_the_filter_refuses_to_decide_inside_its_error_bound(monkeypatch):
     assert len(calls) == 2
 
 
-def test_the_integer_cover_of_the_exponential_mechanism_is_never_below_the_true_weight():
+def test_the_integer_cover_of_the_exponential_mechanism_is_never_below_the_true_weight() -> None:
     """The acceptance probability must be at most one for every candidate, or the law would be bent."""
     scale = Fraction(997, 13)
     deficits = np.concatenate([np.arange(0, 60_000, 7), [10**9, 10**15]])
@@ -135,7 +138,7 @@ def test_the_integer_cover_of_the_exponential_mechanism_is_never_below_the_true_
 
 
 @pytest.mark.parametrize("digits", [20, 41, 62])
-def test_enclosures_of_exp_and_ln_hold_the_truth_and_are_narrow(digits):
+def test_enclosures_of_exp_and_ln_hold_the_truth_and_are_narrow(digits: Any) -> None:
     """The truth to 200 digits; an enclosure of `digits` digits holds it, and is no wider than it needs to be."""
     far = Context(prec=200, Emin=MIN_EMIN, Emax=MAX_EMAX)
     for numerator in (1, 3, 2**40 + 1, 2**63 - 25, 2**64 - 1):
@@ -152,7 +155,9 @@ def test_enclosures_of_exp_and_ln_hold_the_truth_and_are_narrow(digits):
 
 
 @pytest.mark.parametrize("scale", [Fraction(10), Fraction(2**17 - 1)])
-def test_every_draw_below_2_to_the_46_is_settled_by_exact_arithmetic(scale, monkeypatch):
+def test_every_draw_below_2_to_the_46_is_settled_by_exact_arithmetic(
+    scale: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     calls: list[int] = []
     monkeypatch.setattr(noise, "floor_log", lambda u, s: calls.append(u.low) or floor_log(u, s))
     far = [0, 1, 2, 3, 100, 2**20, 2**40 + 7, 2**45, 2**46 - 1]

@@ -8,6 +8,7 @@ import os
 import random
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -38,7 +39,7 @@ def forbidden_randomness(source: str) -> list[str]:
 
 
 @pytest.mark.parametrize("path", sorted(CURATOR.rglob("*.py")), ids=lambda p: p.name)
-def test_no_other_randomness_behind_the_wall(path):
+def test_no_other_randomness_behind_the_wall(path: Any) -> None:
     assert forbidden_randomness(path.read_text()) == []
 
 
@@ -54,11 +55,11 @@ def test_no_other_randomness_behind_the_wall(path):
         "x.default_rng(1)",
     ],
 )
-def test_the_lint_sees_other_randomness(source):
+def test_the_lint_sees_other_randomness(source: Any) -> None:
     assert forbidden_randomness(source)
 
 
-def test_there_is_no_seed():
+def test_there_is_no_seed() -> None:
     assert list(inspect.signature(ExactNoise).parameters) == []
     assert not vars(ExactNoise())
     draws = []
@@ -71,7 +72,7 @@ def test_there_is_no_seed():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_forked_children_draw_different_noise():
+def test_forked_children_draw_different_noise() -> None:
     source = ExactNoise()
     source.laplace(Fraction(10**9), 4)
     outputs = []
@@ -92,7 +93,7 @@ def test_forked_children_draw_different_noise():
     assert len({*outputs, parent}) == 3
 
 
-def test_all_words_come_from_the_operating_system(monkeypatch):
+def test_all_words_come_from_the_operating_system(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     urandom = os.urandom
     monkeypatch.setattr(exact.os, "urandom", lambda n: asked.append(n) or urandom(n))
@@ -101,14 +102,14 @@ def test_all_words_come_from_the_operating_system(monkeypatch):
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 1000, noise._BLOCK + 1])
-def test_sizes(size):
+def test_sizes(size: Any) -> None:
     for values in (ExactNoise().laplace(Fraction(1, 2), size), ExactNoise().gaussian(Fraction(1, 2), size)):
         assert values.shape == (size,)
         assert values.dtype == np.int64
 
 
 @pytest.mark.parametrize("scale", [Fraction(x) for x in (0, -1, 2.0**-31, 2**50 + 1, 10**400)])
-def test_scales_out_of_range_are_refused_with_numbers(scale):
+def test_scales_out_of_range_are_refused_with_numbers(scale: Any) -> None:
     source, scores = ExactNoise(), np.zeros(2, dtype=np.int64)
     for draw in (
         lambda: source.laplace(scale, 1),
@@ -121,7 +122,7 @@ def test_scales_out_of_range_are_refused_with_numbers(scale):
         source.gaussian(scale * abs(scale) - Fraction(scale == 0), 1)
 
 
-def test_values_saturate_instead_of_wrapping(monkeypatch):
+def test_values_saturate_instead_of_wrapping(monkeypatch: pytest.MonkeyPatch) -> None:
     """All bits zero is U = 0, an infinite magnitude: the value stops at 2^62 - 1 and never changes sign."""
     revealed = iter([0, 0, 0])
     monkeypatch.setattr(exact, "words", lambda count, dtype: np.full(count, next(revealed, 1), dtype=dtype))
@@ -131,18 +132,18 @@ def test_values_saturate_instead_of_wrapping(monkeypatch):
 
 
 @pytest.mark.parametrize("value", [1e-3, 0.1, 1 / 3, 1.0, 10.0, 12345.678, 1e12, Fraction(2, 3), Fraction(10**30, 7)])
-def test_up_never_lowers_a_scale_and_adds_at_most_one_part_in_a_million(value):
+def test_up_never_lowers_a_scale_and_adds_at_most_one_part_in_a_million(value: Any) -> None:
     rounded = round_scale_up(value)
     assert Fraction(value) <= rounded <= Fraction(value) * (1 + Fraction(1, 2**20))
     assert rounded.denominator & (rounded.denominator - 1) == 0
     assert round_scale_up(rounded) == rounded
 
 
-def test_up_keeps_short_numbers():
+def test_up_keeps_short_numbers() -> None:
     assert [round_scale_up(x) for x in (1.0, 0.5, 3.0, 40.0)] == [1, Fraction(1, 2), 3, 40]
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, float("inf"), float("nan")])
-def test_up_refuses_what_is_not_a_scale(value):
+def test_up_refuses_what_is_not_a_scale(value: Any) -> None:
     with pytest.raises(BudgetError, match="positive finite"):
         round_scale_up(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import numpy as np
 from hypothesis import given, strategies as st
@@ -43,7 +44,7 @@ def test_sums_keep_the_name_that_version_0_1_gave_them() -> None:
 def test_sums_are_the_same_question_exactly_when_they_have_one_name(asked: list[tuple[int, str]]) -> None:
     columns = ["x", "2x", "12x", "-1x", "1", "2"]
     schema = mq.Schema([mq.Integer(name, 0, 3) for name in columns])
-    names = {}
+    names: dict[Any, Any] = {}
     for constant, column in asked:
         part = {} if not column else {schema.position(column): np.array([0.0, 0.25, 0.5, 0.5])}
         digest = Sum(schema, constant / RESOLUTION, part).digest

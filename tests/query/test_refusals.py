@@ -283,8 +283,8 @@ HUGE: dict[str, Callable[[], object]] = {
     "a wide expression": lambda: Or((col("smoker"),) * 10**6),
     "a long list": lambda: In("age", (1,) * 10**6),
     "deep negations": lambda: nested(Not, 10**5),  # type: ignore[arg-type]
-    "a deep chain": lambda: nested(lambda e: e & col("smoker"), 10**5),  # type: ignore[operator]
-    "deep alternation": lambda: nested(lambda e: (e & col("smoker")) | col("b1"), 2000),  # type: ignore[operator]
+    "a deep chain": lambda: nested(lambda e: e & col("smoker"), 10**5),
+    "deep alternation": lambda: nested(lambda e: (e & col("smoker")) | col("b1"), 2000),
     "a shared expression": lambda: nested(lambda e: And((e, e)), 60),  # type: ignore[arg-type]
 }
 

@@ -182,7 +182,7 @@ def run(setting: Setting, rows: Rows, transcript: Sequence[list[Integers]] | Non
             allowed = curator.budget.accountant.share(epsilon=None, rho=dict(setting.asked)["rho"], delta=1e-9)
         settings = {**dict(setting.asked), **({} if setting.rounds is None else {"rounds": setting.rounds})}
         try:
-            made = mq.release(curator, WORKLOAD, method="graphical", **settings)  # type: ignore[arg-type]
+            made = mq.release(curator, WORKLOAD, method="graphical", **settings)
             decisions = _decisions(runs[0], made)
         except MaquetteError as refused:
             decisions = {"refused": str(refused)}

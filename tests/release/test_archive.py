@@ -209,7 +209,7 @@ def test_damaged_files_fail_as_errors_of_ours_in_bounded_memory(
     assert False in outcomes
 
 
-ODD = [None, -1, 0, 2**40, 1e308, float("nan"), "", "x" * 1000, [], {}, [[]], True, ["age"] * 50]
+ODD: list[Any] = [None, -1, 0, 2**40, 1e308, float("nan"), "", "x" * 1000, [], {}, [[]], True, ["age"] * 50]
 
 
 def _disturb(value: Any, choice: random.Random) -> None:

@@ -197,7 +197,7 @@ def test_every_flipped_byte_is_found(saved: tuple[Path, str]) -> None:
         path.write_bytes(flipped)
         for settings in ({}, {"digest": digest}):
             with pytest.raises(DataError):
-                mq.Release.load(path, **settings)
+                mq.Release.load(path, **settings)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kept", [0, 1, 4, 30, 64, 65, 1000, -1, -64, -65])

@@ -63,5 +63,5 @@ def test_bad_settings_are_refused_before_any_charge() -> None:
     with mq.Curator(opened(schema, correlated(2, 50, 4)), mq.Budget(epsilon=1.0)) as curator:
         for settings in ({"rounds": 0}, {"replays": -1}, {"model": other}):
             with pytest.raises(QueryError):
-                mwem(curator, mq.marginals(schema, k=2), **settings)  # type: ignore[arg-type]
+                mwem(curator, mq.marginals(schema, k=2), **settings)
         assert curator.ledger.spent() == 0

@@ -176,4 +176,4 @@ def test_separate_tables_and_people_are_named() -> None:
 )
 def test_what_the_registry_would_refuse_is_refused(given: dict[str, str], complaint: str) -> None:
     with pytest.raises(QueryError, match=complaint):
-        registry_entry(released(), **{**WORDS, **given})  # type: ignore[arg-type]
+        registry_entry(released(), **{**WORDS, **given})

@@ -39,7 +39,7 @@ def test_what_is_no_date_in_the_declared_order_is_refused() -> None:
         "31/01/2024 noon",
     ]
     refused = {
-        order: [text for text in texts if Date("d", *YEAR, order=order).encode([text])[0] == INVALID]  # type: ignore[arg-type]
+        order: [text for text in texts if Date("d", *YEAR, order=order).encode([text])[0] == INVALID]
         for order in ("ymd", "dmy", "mdy")
     }
     assert refused["ymd"] == texts

@@ -46,7 +46,7 @@ def gate(cells: int) -> None:
         def seen(rows: Any, relation: Any = relation, budget: mq.Budget = budget) -> Any:
             noise = ScriptedNoise([0] * 99)
             with Curator(table(rows), budget, relation=relation, noise=noise) as curator:
-                price = {"epsilon": 0.7} if budget.accounting == "pure" else {"rho": 0.7}
+                price: dict[str, Any] = {"epsilon": 0.7} if budget.accounting == "pure" else {"rho": 0.7}
                 weighted = lookup(SCHEMA, LISTED, weights=[0.25, 1.0, 1 / 3])
                 asked = [
                     Keys(SCHEMA, LISTED),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -60,7 +60,7 @@ def matches_the_reference_on_every_noise(subject: Subject, hits: int = 2, suppor
     """L1: transcript and requested scales equal the reference's for every noise vector; returns the number of runs."""
     runs = 0
     for form, numeric, stream in product(FORMS, (False, True), STREAMS):
-        terms = {"hits": hits, "sensitivity": 3, "numeric": numeric}
+        terms: dict[str, Any] = {"hits": hits, "sensitivity": 3, "numeric": numeric}
         settings = subject.settings(form, 0.7, **terms)
         ideal = reference_scales(form, 0.7, hits, 3, numeric=numeric)
         draws = 1 + len(stream) + hits * ((form != "unresampled") + numeric)

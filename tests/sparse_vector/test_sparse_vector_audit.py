@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import product
 from math import log
+from typing import Any
 
 import pytest
 import sparse_vector_checks as checks
@@ -24,14 +25,18 @@ from maquette.curator.sparse_vector import SparseVector, resampled
 SOUND = Subject()
 
 
+<<<<<<< HEAD
 def loss(guard: GuardNoise, pattern, stream, change) -> float:
+=======
+def loss(guard: Guard, pattern: Any, stream: Any, change: Any) -> float:
+>>>>>>> tiers
     moved = [value + d for value, d in zip(stream, change, strict=True)]
     p, q = (pattern_probabilities(guard, pattern, [[v] for v in s]).item() for s in (stream, moved))
     return abs(log(p / q))
 
 
 @pytest.mark.parametrize(("hits", "runs"), [(1, 2_000), (2, 20_000)])
-def test_transcript_and_scales_equal_the_reference_on_every_noise_vector(hits, runs):
+def test_transcript_and_scales_equal_the_reference_on_every_noise_vector(hits: Any, runs: Any) -> None:
     assert checks.matches_the_reference_on_every_noise(SOUND, hits=hits) > runs
 
 
@@ -39,24 +44,24 @@ def test_transcript_and_scales_equal_the_reference_on_every_noise_vector(hits, r
 @pytest.mark.parametrize("form", ["resampled", "unresampled"])
 @pytest.mark.parametrize("numeric", [False, True])
 @pytest.mark.parametrize("hits", [1, 2, 3])
-def test_exact_epsilon_is_at_most_the_claim(form, numeric, hits):
+def test_exact_epsilon_is_at_most_the_claim(form: Any, numeric: Any, hits: Any) -> None:
     checks.keeps_its_epsilon(SOUND, form, hits=hits, numeric=numeric)
 
 
 @pytest.mark.parametrize("form", ["resampled", "unresampled"])
-def test_exact_epsilon_with_sensitivity_two_and_six_queries(form):
+def test_exact_epsilon_with_sensitivity_two_and_six_queries(form: Any) -> None:
     checks.keeps_its_epsilon(SOUND, form, hits=2, sensitivity=2, length=4, values=(-16, 0, 18))
     checks.keeps_its_epsilon(SOUND, form, hits=2, length=6, values=(-8, 9))
 
 
 @pytest.mark.parametrize("hits", [1, 2, 5])
-def test_exact_cost_of_the_zcdp_form_is_at_most_the_claim_and_nearly_reaches_it(hits):
+def test_exact_cost_of_the_zcdp_form_is_at_most_the_claim_and_nearly_reaches_it(hits: Any) -> None:
     tests, answers = checks.keeps_its_rho(SOUND, hits=hits)
     assert tests > 0.9 * 0.45
     assert answers > 0.99 * 0.05
 
 
-def test_one_hit_is_tight():
+def test_one_hit_is_tight() -> None:
     """80 easy queries near the threshold and one hit: the claim of one is reached, so the noise is not wasteful."""
     guard = checks.guard_of(resampled(epsilon=1, hits=1))
     pattern, change = [False] * 80 + [True], [1] * 80 + [-1]
@@ -68,8 +73,13 @@ STREAMS = [(0, 0, 0), (1, 1, 1), (-3, -3, 5), (4, -4, 4), (-6, -6, -6), (6, 6, 6
 
 
 @pytest.mark.parametrize(("query_scale", "expected"), [(4.0, 0.63), (2.0, 1.21)])
+<<<<<<< HEAD
 def test_above_threshold_on_the_streams_of_the_theory(query_scale, expected):
     guard = GuardNoise(1, 2.0, query_scale, refreshed=True)
+=======
+def test_above_threshold_on_the_streams_of_the_theory(query_scale: Any, expected: Any) -> None:
+    guard = Guard(1, 2.0, query_scale, refreshed=True)
+>>>>>>> tiers
     worst = max(
         loss(guard, pattern, stream[: len(pattern)], change)
         for stream in STREAMS
@@ -83,7 +93,9 @@ def test_above_threshold_on_the_streams_of_the_theory(query_scale, expected):
 @pytest.mark.parametrize(
     ("hits", "equal", "optimal", "ignored"), [(2, 0.63, 0.89, 1.25), (3, 0.50, 0.77, 1.50), (5, 0.40, 0.64, 1.97)]
 )
-def test_one_threshold_for_all_hits_on_the_streams_of_the_theory(hits, equal, optimal, ignored):
+def test_one_threshold_for_all_hits_on_the_streams_of_the_theory(
+    hits: Any, equal: Any, optimal: Any, ignored: Any
+) -> None:
     pattern = [False] * 3 + [True] * hits
     values = (-30, -12, -6, -3, 0, 3, 6, 12, 30)
 
@@ -101,6 +113,7 @@ def test_one_threshold_for_all_hits_on_the_streams_of_the_theory(hits, equal, op
 
 
 @pytest.mark.parametrize("queries", [10, 100])
+<<<<<<< HEAD
 def test_no_threshold_noise_loses_with_every_easy_query(queries):
     guard = GuardNoise(1, None, 10.0, refreshed=True)
     assert loss(guard, [False] * queries, [60] * queries, [1] * queries) == pytest.approx(queries / 10, rel=1e-2)
@@ -108,12 +121,21 @@ def test_no_threshold_noise_loses_with_every_easy_query(queries):
 
 def test_no_query_noise_has_infinite_loss():
     guard = GuardNoise(1, 2.0, None, refreshed=True)
+=======
+def test_no_threshold_noise_loses_with_every_easy_query(queries: Any) -> None:
+    guard = Guard(1, None, 10.0, refreshed=True)
+    assert loss(guard, [False] * queries, [60] * queries, [1] * queries) == pytest.approx(queries / 10, rel=1e-2)
+
+
+def test_no_query_noise_has_infinite_loss() -> None:
+    guard = Guard(1, 2.0, None, refreshed=True)
+>>>>>>> tiers
     assert pattern_probabilities(guard, [False, True], [[0], [1]]).item() > 0.1
     assert pattern_probabilities(guard, [False, True], [[1], [1]]).item() == 0
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_pattern_probabilities_sum_to_one(form):
+def test_pattern_probabilities_sum_to_one(form: Any) -> None:
     guard = checks.guard_of(checks.settings_of(form, 1, hits=2))
     stream = [[3], [-2], [0], [5]]
     total = sum(pattern_probabilities(guard, p, stream[: len(p)]).item() for p in patterns(4, 2))
@@ -133,7 +155,7 @@ class Prefetched:
         return [stock.pop()]
 
 
-def test_sampled_epsilon_stays_below_the_exact_one_and_the_exact_one_is_found():
+def test_sampled_epsilon_stays_below_the_exact_one_and_the_exact_one_is_found() -> None:
     """L3 on a telling and likely event of a one-hit guard: no hit in five tests just below the threshold."""
     trials, stream, change = 40_000, [-2] * 5, [1] * 5
     settings, pattern = resampled(epsilon=1, hits=1), [False] * 5
@@ -146,7 +168,7 @@ def test_sampled_epsilon_stays_below_the_exact_one_and_the_exact_one_is_found():
     assert 0.4 * exact < bound <= exact <= 1
 
 
-def test_a_script_too_short_says_so():
+def test_a_script_too_short_says_so() -> None:
     noise = ScriptedNoise([1])
     with pytest.raises(ScriptExhausted, match="0 of 1 were left"):
         noise.laplace(Fraction(1), 1), noise.gaussian(Fraction(2), 3)

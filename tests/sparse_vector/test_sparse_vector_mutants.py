@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pytest
 import sparse_vector_checks as checks
@@ -52,7 +53,7 @@ class NeverStops(SparseVector):
 class SharedQueryNoise(SparseVector):
     shared: int | None = None
 
-    def _laplace(self, scale):
+    def _laplace(self, scale: Any) -> Any:
         if scale != self.settings.query_scale:
             return super()._laplace(scale)
         if self.shared is None:
@@ -61,12 +62,12 @@ class SharedQueryNoise(SparseVector):
 
 
 class ThresholdNotRefreshed(SparseVector):
-    def _draw_threshold(self):
+    def _draw_threshold(self) -> Any:
         return self._noisy_threshold if self.hits else super()._draw_threshold()
 
 
 class ThresholdAlwaysRefreshed(SparseVector):
-    def test(self, private, *, answer_of=None):
+    def test(self, private: Any, *, answer_of: Any = None) -> None:
         outcome = super().test(private, answer_of=answer_of)
         if not outcome.above:
             self._noisy_threshold = self._draw_threshold()
@@ -76,19 +77,19 @@ class ThresholdAlwaysRefreshed(SparseVector):
 class AnswerReusesComparisonNoise(SparseVector):
     last = 0
 
-    def _laplace(self, scale):
+    def _laplace(self, scale: Any) -> Any:
         drawn = super()._laplace(scale)
         self.last = drawn if scale == self.settings.query_scale else self.last
         return drawn
 
-    def _answer(self, exact):
+    def _answer(self, exact: Any) -> Any:
         return None if self.settings.answer is None else exact + self.last
 
 
 class SameAnswerNoiseTwice(SparseVector):
     first: int | None = None
 
-    def _answer(self, exact):
+    def _answer(self, exact: Any) -> Any:
         if self.settings.answer is None:
             return None
         if self.first is None:
@@ -97,28 +98,28 @@ class SameAnswerNoiseTwice(SparseVector):
 
 
 class AnswersOnMisses(SparseVector):
-    def test(self, private, *, answer_of=None):
+    def test(self, private: Any, *, answer_of: Any = None) -> None:
         outcome = super().test(private, answer_of=answer_of)
         return outcome if outcome.above else Outcome(above=False, value=self._answer(answer_of))
 
 
 class ExactAnswers(SparseVector):
-    def _answer(self, exact):
+    def _answer(self, exact: Any) -> Any:
         return None if self.settings.answer is None else exact
 
 
 class StrictComparison(SparseVector):
-    def test(self, private, *, answer_of=None):
+    def test(self, private: Any, *, answer_of: Any = None) -> None:
         return super().test(private - 1, answer_of=answer_of)
 
 
 class NoThresholdNoise(SparseVector):
-    def _draw_threshold(self):
+    def _draw_threshold(self) -> Any:
         return self.threshold
 
 
 class NoQueryNoise(SparseVector):
-    def _laplace(self, scale):
+    def _laplace(self, scale: Any) -> Any:
         return 0 if scale == self.settings.query_scale else super()._laplace(scale)
 
 
@@ -159,12 +160,12 @@ MUTANTS = {
 
 
 @pytest.mark.parametrize("name", MUTANTS)
-def test_mutant_is_killed(name):
+def test_mutant_is_killed(name: Any) -> None:
     audit, mutant = MUTANTS[name]
     with pytest.raises(AssertionError):
         AUDITS[audit](mutant)
 
 
 @pytest.mark.parametrize("audit", AUDITS)
-def test_the_audits_that_kill_pass_the_production_guard(audit):
+def test_the_audits_that_kill_pass_the_production_guard(audit: Any) -> None:
     AUDITS[audit](Subject())

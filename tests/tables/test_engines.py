@@ -113,7 +113,7 @@ def test_prefetch_changes_nothing_but_the_number_of_passes(monkeypatch: pytest.M
     monkeypatch.setattr("maquette.curator.engines.counting._CACHE", 300)
     table, records = random_numbers(400)
     for engine in engines(table, NUMBERS):
-        passes = []
+        passes: list[Any] = []
         count = engine._count  # type: ignore[attr-defined]
         monkeypatch.setattr(
             engine, "_count", lambda sets, count=count, passes=passes: passes.append(sets) or count(sets)

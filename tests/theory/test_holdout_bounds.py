@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,7 +34,7 @@ BETA = 0.05
     ],
 )
 def test_guess_and_check_table(queries: int, universe: int, rows: int, printed: tuple[str, ...]) -> None:
-    size = {"rows": rows, "queries": queries, "universe": universe, "beta": BETA}
+    size: dict[str, Any] = {"rows": rows, "queries": queries, "universe": universe, "beta": BETA}
     lecture = holdout.lecture_tolerance(rows=rows, queries=queries)
     computed = [holdout.guess_and_check(**size, guesser="tuples", tolerance=lecture).alpha]
     computed += [
@@ -64,7 +65,7 @@ def test_guess_and_check_table(queries: int, universe: int, rows: int, printed: 
 )
 def test_transfer_table(queries: int, rows: int, jung: float, bassily: float, splitting: float) -> None:
     """The table's errors come from coarse grids of parameters, ours from better ones: at most 5% below, never above."""
-    size = {"rows": rows, "queries": queries, "beta": BETA}
+    size: dict[str, Any] = {"rows": rows, "queries": queries, "beta": BETA}
     ours = transfer.gaussian(**size, accounting="zcdp").alpha
     assert jung * 0.98 - 0.0005 <= ours <= jung + 0.0005
     older = transfer.bassily(**size, accounting="zcdp")
@@ -117,7 +118,7 @@ def test_transfer_reports_parameters_that_give_its_error() -> None:
 
 def test_pure_transfers() -> None:
     """Max-information beats the posterior argument for pure privacy; neither rivals Gaussian answers."""
-    size = {"rows": 10**6, "queries": 100, "beta": BETA}
+    size: dict[str, Any] = {"rows": 10**6, "queries": 100, "beta": BETA}
     through_jung, through_information = transfer.laplace(**size), transfer.max_information(**size)
     assert through_jung.delta == through_information.delta == 0
     assert transfer.gaussian(**size).alpha < through_information.alpha < through_jung.alpha
@@ -130,7 +131,7 @@ def test_pure_transfers() -> None:
 
 def test_thresholdout_through_jung_beats_its_own_theorem() -> None:
     for rows in (10**5, 10**7):
-        size = {"rows": rows, "queries": 10**4, "hits": 10, "beta": BETA}
+        size: dict[str, Any] = {"rows": rows, "queries": 10**4, "hits": 10, "beta": BETA}
         ours, paper = transfer.thresholdout(**size), transfer.thresholdout_paper_error(**size)
         assert ours.alpha < paper / 4
         fixed = transfer.thresholdout(**size, threshold=ours.threshold, rho=ours.rho)
@@ -269,7 +270,7 @@ def test_refusals_of_all_patterns_have_at_most_beta() -> None:
 
 
 def test_the_same_noise_at_a_smaller_beta_promises_less() -> None:
-    size = {"rows": 10**5, "queries": 100}
+    size: dict[str, Any] = {"rows": 10**5, "queries": 100}
     for method in (transfer.gaussian, transfer.laplace, transfer.max_information, transfer.bassily):
         best = method(**size, beta=BETA)
         assert method(**size, beta=BETA, scale=best.scale).alpha == pytest.approx(best.alpha)
@@ -284,7 +285,7 @@ def test_bounds_are_monotone() -> None:
     assert all(node(asked, 3) > node(asked + 1, 3) for asked in range(3, 60))
     assert all(node(60, failures) > node(60, failures + 1) for failures in range(25))
     for rows in (10**4, 10**5):
-        size = {"rows": rows, "beta": BETA}
+        size: dict[str, Any] = {"rows": rows, "beta": BETA}
         for function in (holdout.fresh_width, holdout.splitting_width):
             assert function(**size, queries=10) < function(**size, queries=100)
         for method in (transfer.gaussian, transfer.laplace, transfer.max_information):

@@ -6,6 +6,7 @@ import math
 import time
 import xml.etree.ElementTree as ET
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from maquette.theory import Plan, noise, offline, plan, updates
 from maquette.theory.planning.mechanisms import MECHANISMS, Question
 from maquette.theory.planning.plan import MAX_ROWS
 
-FACTS = {"rows": 10**5, "universe": 2**20, "queries": 10**6, "epsilon": 1.0, "delta": 1e-9}
+FACTS: dict[str, Any] = {"rows": 10**5, "universe": 2**20, "queries": 10**6, "epsilon": 1.0, "delta": 1e-9}
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +27,7 @@ def example() -> Plan:
 
 
 def test_promises_are_the_bounds(example: Plan) -> None:
-    facts = {"queries": 10**6, "rows": 10**5, "beta": 0.05}
+    facts: dict[str, Any] = {"queries": 10**6, "rows": 10**5, "beta": 0.05}
     assert example["laplace"].error == noise.laplace_accuracy(**facts, epsilon=1.0)
     assert example["gaussian"].error == noise.gaussian_accuracy(**facts, rho=zcdp_rho(1.0, 1e-9))
     averaged = offline.averaged(**facts, universe=2**20, epsilon=1.0, delta=1e-9)
@@ -121,19 +122,19 @@ def test_a_private_row_count_costs_models_a_little(example: Plan) -> None:
         else:
             assert 1.001 < p.error / example[p.name].error < 1.5
     count_error = math.log(1 / (0.05 * 0.05)) / (0.05 * 10**5)
-    rest = {"universe": 2**20, "queries": 10**6, "rows": 10**5, "delta": 1e-9}
+    rest: dict[str, Any] = {"universe": 2**20, "queries": 10**6, "rows": 10**5, "delta": 1e-9}
     averaged = offline.averaged(**rest, epsilon=0.95, beta=0.95 * 0.05)
     assert private["mw-averaged"].error == pytest.approx(averaged.alpha + count_error, rel=1e-12)
 
 
 def test_the_universe_is_the_schemas() -> None:
     schema = Schema([Integer("age", 0, 99), Boolean("smoker")])
-    facts = {"rows": 10**4, "queries": 100, "epsilon": 1.0}
+    facts: dict[str, Any] = {"rows": 10**4, "queries": 100, "epsilon": 1.0}
     assert plan(schema=schema, **facts) == plan(universe=200, **facts)
 
 
 def test_whole_numbers_may_be_floats_or_numpy() -> None:
-    facts = {"universe": 200, "epsilon": 1.0}
+    facts: dict[str, Any] = {"universe": 200, "epsilon": 1.0}
     assert plan(rows=1e4, queries=np.int64(100), **facts) == plan(rows=10**4, queries=100, **facts)
 
 
@@ -161,7 +162,7 @@ def test_whole_numbers_may_be_floats_or_numpy() -> None:
         ({"relation": "swap"}, BudgetError, "the relation is .swap.; expected"),
     ],
 )
-def test_bad_input_is_refused(change: dict[str, object], error: type[Exception], message: str) -> None:
+def test_bad_input_is_refused(change: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         plan(**{**FACTS, **change})
 
@@ -220,7 +221,7 @@ def test_plan_is_quick() -> None:
 
 def test_median_takes_all_databases_where_they_are_fewer() -> None:
     median = next(m for m in MECHANISMS if m.name == "median-ic")
-    facts = {"rows": 50, "universe": 3, "queries": 10**5, "epsilon": 1e4, "delta": 0.0, "beta": 0.05}
+    facts: dict[str, Any] = {"rows": 50, "universe": 3, "queries": 10**5, "epsilon": 1e4, "delta": 0.0, "beta": 0.05}
     whole = updates.median(math.log(math.comb(52, 50)))
     public = median.promise(Question(**facts, relation="replace"))[0]
     private = median.promise(Question(**facts, relation="add-remove"))[0]

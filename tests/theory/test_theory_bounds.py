@@ -36,7 +36,7 @@ def test_laplace_accuracy_covers_all_answers(queries: int, beta: float, epsilon:
 
 @given(queries=st.integers(1, 10**6), beta=st.floats(1e-6, 0.5))
 def test_gaussian_accuracy_covers_all_answers(queries: int, beta: float) -> None:
-    facts = {"queries": queries, "rho": 0.02, "rows": 1000}
+    facts: dict[str, Any] = {"queries": queries, "rho": 0.02, "rows": 1000}
     deviations = noise.gaussian_accuracy(**facts, beta=beta) / noise.gaussian_deviation(**facts)
     assert 1 - (1 - 2 * ndtr(-deviations)) ** queries <= beta
 
@@ -58,7 +58,7 @@ def test_histogram_accuracy_is_the_norm_of_the_worst_query() -> None:
     ],
 )
 @pytest.mark.parametrize("scores", [[0, 5, 9, 12], [0] * 7 + [30], [3, 3, 3]])
-def test_selection_utility_holds_under_the_exact_law(law, bound, scores) -> None:
+def test_selection_utility_holds_under_the_exact_law(law: Any, bound: Any, scores: Any) -> None:
     epsilon = 0.7
     for gamma in (0.3, 0.05, 1e-3):
         allowed = bound(candidates=len(scores), epsilon=epsilon, gamma=gamma, rows=1)
@@ -94,7 +94,7 @@ def test_small_databases_are_just_large_enough(queries: int, alpha0: float) -> N
 @given(universe=sizes, queries=counts, rows=tables, epsilon=epsilons)
 @settings(max_examples=40)
 def test_small_db_is_no_worse_than_its_closed_form(universe: int, queries: int, rows: int, epsilon: float) -> None:
-    facts = {"universe": universe, "queries": queries, "rows": rows, "epsilon": epsilon, "beta": BETA}
+    facts: dict[str, Any] = {"universe": universe, "queries": queries, "rows": rows, "epsilon": epsilon, "beta": BETA}
     closed = net.small_db_closed_form(**facts)
     one_more_row = 2 * math.log(universe) / (epsilon * rows)
     if closed < 1:  # beyond, the best alpha0 is no fraction
@@ -140,7 +140,7 @@ def test_median_halves_a_net_of_a_power_of_two() -> None:
 def test_fixed_points_are_the_closed_forms(
     universe: int, queries: int, rows: int, epsilon: float, delta: float
 ) -> None:
-    facts = {"queries": queries, "rows": rows, "epsilon": epsilon, "delta": delta, "beta": BETA}
+    facts: dict[str, Any] = {"queries": queries, "rows": rows, "epsilon": epsilon, "delta": delta, "beta": BETA}
     rule = partial(updates.multiplicative_weights_book, universe)
     alpha = offline.book(updates=rule, **facts)
     rounds = rule(alpha / 2)
@@ -161,7 +161,7 @@ def test_fixed_points_are_the_closed_forms(
 
 def test_theorems_5_10_and_5_12_with_corrected_constants() -> None:
     universe, queries, rows, epsilon = 2**10, 1000, 10**7, 0.5
-    facts = {"queries": queries, "rows": rows, "epsilon": epsilon, "delta": DELTA, "beta": BETA}
+    facts: dict[str, Any] = {"queries": queries, "rows": rows, "epsilon": epsilon, "delta": DELTA, "beta": BETA}
     bits = math.log2(universe)
     printed = 64 * math.sqrt(bits * math.log(1 / DELTA)) / (math.sqrt(rows) * epsilon)
     printed *= math.log(2 * queries * rows * bits / BETA)
@@ -236,7 +236,14 @@ def test_errors_fall_with_rows_and_epsilon(name: str, delta: float) -> None:
 @given(universe=sizes, queries=counts, rows=st.sampled_from([10**6, 10**8]), delta=st.sampled_from([0.0, DELTA]))
 @settings(max_examples=30)
 def test_averaged_minimum_is_its_closed_form(universe: int, queries: int, rows: int, delta: float) -> None:
-    facts = {"universe": universe, "queries": queries, "rows": rows, "epsilon": 1.0, "delta": delta, "beta": BETA}
+    facts: dict[str, Any] = {
+        "universe": universe,
+        "queries": queries,
+        "rows": rows,
+        "epsilon": 1.0,
+        "delta": delta,
+        "beta": BETA,
+    }
     best = offline.averaged(**facts)
     closed = offline.averaged_closed_form(**facts, rounds=best.rounds)
     assert closed * (1 - 1e-12) <= best.alpha <= 1.02 * closed

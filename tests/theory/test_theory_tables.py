@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ EPSILON, DELTA, BETA = 1.0, 1e-9, 0.05
     ],
 )
 def test_composition_table(accesses: int, epsilon: float, printed: tuple[float, ...]) -> None:
-    one = {"accesses": accesses, "epsilon": epsilon}
+    one: dict[str, Any] = {"accesses": accesses, "epsilon": epsilon}
     computed = [
         composition.basic(accesses=accesses, epsilon=epsilon),
         composition.advanced(**one, delta=DELTA),
@@ -47,7 +48,7 @@ def test_composition_table(accesses: int, epsilon: float, printed: tuple[float, 
         (permute_and_flip_law, 2.0, (2.00, 2.97, 0.935)),
     ],
 )
-def test_selection_table(law, epsilon, printed) -> None:
+def test_selection_table(law: Any, epsilon: Any, printed: Any) -> None:
     pairs = _neighbouring_laws(partial(law, scale=2 / epsilon))
     ratios = [np.log(p / q) for p, q in pairs]
     largest = max(ratio.max() for ratio in ratios)
@@ -65,7 +66,7 @@ def test_selection_without_the_factor_two_costs_twice(epsilon: float, printed: f
     assert max(np.log(p / q).max() for p, q in pairs) == pytest.approx(printed, abs=0.001)
 
 
-def _neighbouring_laws(law):
+def _neighbouring_laws(law: Any) -> Any:
     """The laws of all neighbouring score triples in 0..3; adding a constant changes nothing, so the least is 0."""
     memory = {scores: law(scores) for scores in product(range(-1, 5), repeat=3)}
     bases = [scores for scores in product(range(4), repeat=3) if min(scores) == 0]
@@ -87,7 +88,7 @@ def _neighbouring_laws(law):
     ],
 )
 def test_offline_table(rows: int, universe: int, queries: int, printed: tuple[float, ...]) -> None:
-    facts = {"queries": queries, "epsilon": EPSILON, "rows": rows, "beta": BETA}
+    facts: dict[str, Any] = {"queries": queries, "epsilon": EPSILON, "rows": rows, "beta": BETA}
     book = partial(updates.multiplicative_weights_book, universe)
     tight = partial(updates.multiplicative_weights, universe)
     computed = [
@@ -137,7 +138,7 @@ def test_sparse_vector_table(hits: int, printed: tuple[float, ...]) -> None:
     ],
 )
 def test_online_table(universe: int, rows: int, printed: tuple[float, ...]) -> None:
-    facts = {"queries": 10**6, "epsilon": EPSILON, "rows": rows, "beta": BETA}
+    facts: dict[str, Any] = {"queries": 10**6, "epsilon": EPSILON, "rows": rows, "beta": BETA}
     book = partial(updates.multiplicative_weights_book, universe)
     tight = partial(updates.multiplicative_weights, universe)
     computed = [
@@ -161,7 +162,7 @@ def test_online_table(universe: int, rows: int, printed: tuple[float, ...]) -> N
     ],
 )
 def test_small_database_table(universe: int, queries: int, rows: int, printed: tuple[float, ...]) -> None:
-    facts = {"universe": universe, "queries": queries, "epsilon": EPSILON, "rows": rows, "beta": BETA}
+    facts: dict[str, Any] = {"universe": universe, "queries": queries, "epsilon": EPSILON, "rows": rows, "beta": BETA}
     computed = [net.small_db_lecture(**facts), net.small_db_book(**facts), net.small_db(**facts).alpha]
     for ours, theirs in zip(computed, printed, strict=True):
         assert ours == pytest.approx(theirs, abs=0.0051 if theirs > 0.1 else 0.00055)
