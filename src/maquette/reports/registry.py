@@ -1,9 +1,9 @@
-"""Registry entry: a deployment as the public registry of differentially private deployments holds it, as YAML.
+"""Registry entry: a deployment in the format of the public registry of differentially private deployments, as YAML.
 
 The registry (OpenDP's `deployments-registry-data`, which backs the Differential Privacy Deployments Registry) keeps one
 file for each deployment, in three tiers of detail: who published what for whom (1), under which variant, unit, loss and
-model of trust (2), and how it was accounted and implemented (3). Names of fields and choices are the registry's as of
-July 2026; every word in them is the caller's or comes from the certificate.
+trust model (2), and how it was accounted and implemented (3). Names of fields and choices are the registry's as of
+July 2026; all text in them is the caller's or comes from the certificate.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ def registry_entry(
     authors: Sequence[str] = (),
     justification: str | None = None,
 ) -> str:
-    """An entry for the Differential Privacy Deployments Registry, as YAML: your words, and what the certificate says.
+    """An entry for the Differential Privacy Deployments Registry, as YAML: your text, and the facts of the certificate.
 
-    `organisation` publishes, for `use`, something about `data`. `name` is that of the product (`data` if not given),
-    `region` the one it is about, `sector` one of the registry's. `published` and `collected` are dates as YYYY-MM-DD;
-    an entry needs the first, and today is taken where it is not given. `authors` wrote the entry (the organisation, if
-    nobody else did). With a `justification` of the choices made it is of tier 3, else of tier 2. The status is "Draft":
-    read it, then send it in. Fields of which nothing is known are left out.
+    `organisation` publishes something about `data`, for `use`. `name` is that of the product (default: `data`),
+    `region` the region it is about, `sector` one of the registry's. `published` and `collected` are dates as
+    YYYY-MM-DD; `published` defaults to today. `authors` wrote the entry (default: the organisation). With a
+    `justification` of the choices made the entry is of tier 3, otherwise of tier 2. The status is "Draft": review it,
+    then submit it. Unknown fields are left out.
     """
     for word, text in (("organisation", organisation), ("use", use), ("data", data), ("region", region)):
         _check_words(word, text)
@@ -172,12 +172,12 @@ def _privacy_loss(subject: Subject) -> dict[str, Any]:
     rho = subject.total.rho if _currency(subject) == "zcdp" else None
     presence = subject.relation == "add-remove"
     differ, odds = (
-        ("the presence of", "being there") if presence else ("what is said by", "saying one thing or another")
+        ("the presence of", "being present") if presence else ("the values of", "having one value or another")
     )
     details = (
         f"All charges to this table up to this publication; by itself it cost epsilon {told(subject.loss)[0]:.6g}. The "
-        f"odds of {subject.unit} {odds} move by at most {number(odds_factor(epsilon))} times, and an attacker "
-        f"with 5% false alarms finds out at most {percent(true_positive_rate(subject.total, 0.05))}."
+        f"odds of {subject.unit} {odds} change by at most a factor of {number(odds_factor(epsilon))}, and an attacker "
+        f"with 5% false positives detects at most {percent(true_positive_rate(subject.total, 0.05))}."
     )
     if _currency(subject) == "gdp" and subject.total.rho is not None:
         details += f" Gaussian differential privacy, mu = {math.sqrt(2 * subject.total.rho):.6g}."
@@ -229,7 +229,7 @@ def _mechanisms(subject: Subject) -> str:
 
 
 def accesses(subject: Subject) -> list[str]:
-    """The kinds of private mechanism that its charges name."""
+    """The kinds of private mechanism named by its charges."""
     described = map(Description.of, subject.charges)
     kinds = [kind for charge in described for event, _ in charge.events for kind in _kinds(event)]
     return [KINDS.get(kind, kind) for kind in dict.fromkeys(kinds)]
