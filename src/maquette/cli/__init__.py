@@ -66,7 +66,7 @@ def _root(asked: Version = False) -> None:
 
 
 def main() -> None:
-    """Run the command line; Maquette's own errors and warnings are told in one line each."""
+    """Run the command line; Maquette's own errors and warnings are printed on one line each."""
     as_json = wants_json()
     try:
         with warnings.catch_warnings():
@@ -75,7 +75,7 @@ def main() -> None:
     except MaquetteError as error:
         tell_error(error, as_json)
         sys.exit(exit_code(error))
-    except OSError as error:  # a full disk, a folder that may not be written to
+    except OSError as error:  # a full disk, or a folder without write permission
         refused = DataError(
             f"{error.filename or 'a file'!r}: {error.strerror or error}", advice="see to it and try again"
         )

@@ -1,4 +1,4 @@
-"""The whole story on one table: plan, publish, ask, draw synthetic rows, answer a thousand questions, report."""
+"""The whole workflow on one table: plan, publish, ask, draw synthetic rows, answer a thousand questions, report."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 EPSILON, DELTA = 1.0, 1e-9
-PUBLISHED = 0.5  # epsilon of the release; the session has the rest
+PUBLISHED = 0.5  # epsilon of the release; the session gets the rest
 ALPHA = 0.02
-AHEAD = (5, 2, 1)  # times finer than that, all pairs of columns are bought ahead: then sums over cells follow too
+AHEAD = (5, 2, 1)  # pairs of columns are bought in advance this many times finer, so that sums over cells follow
 ASKED = 1_000
 FILES = {
     "table": "survey.parquet",
@@ -49,9 +49,9 @@ SOURCES = {
 
 
 def tell(rows: int = ROWS, console: Console | None = None, folder: Path | None = None) -> Path:
-    """Tell it, and return the folder that holds what was made: table, schema, ledger, release, report.
+    """Run the demonstration; return the folder with everything it made: table, schema, ledger, release, report.
 
-    The people are invented, so exact answers stand beside private ones, which a real custodian must never do.
+    The people are invented, so exact answers are shown beside private ones. A real custodian must never do that.
     """
     out = console or Console()
     home = Path(tempfile.mkdtemp(prefix="maquette-demo-")) if folder is None else folder
@@ -126,7 +126,7 @@ def _questions(release: mq.Release, people: pa.Table, out: Console) -> None:
 
 
 def _smokers(release: mq.Release, people: pa.Table, out: Console) -> None:
-    """One table of the release as a picture."""
+    """One table of the release as a bar chart."""
     private = release.marginal("education", "smoker")
     levels = SCHEMA["education"].labels
     with duckdb.connect() as engine:
@@ -152,7 +152,7 @@ def _rows(release: mq.Release, out: Console) -> None:
 def _session(curator: mq.Curator, people: pa.Table, out: Console) -> None:
     with curator.account("bought ahead") as ahead:
         for finer in AHEAD:
-            with suppress(mq.BudgetExceeded):  # a small table affords less
+            with suppress(mq.BudgetExceeded):  # a small table can afford less
                 mq.online(curator, alpha=ALPHA / finer, warm_start=2)
                 break
     with curator.account("answers") as answers:
@@ -183,7 +183,7 @@ class _Truth:
         self._known: dict[str, float] = {}
 
     def of(self, condition: str) -> float:
-        """The share of the people for whom a condition holds."""
+        """The share of people who satisfy a condition."""
         if condition not in self._known:
             query = mq.where(SCHEMA, condition)
             self._known[condition] = float((query.weights(query.columns) * self._table(query.columns)).sum())
@@ -226,7 +226,7 @@ def _next(home: Path, out: Console) -> None:
 
 
 def _command() -> str:
-    """What to type: the name alone where the shell finds it, else the path by which it was started."""
+    """What to type: the command name if the shell finds it, else the path by which it was started."""
     typed = sys.argv[0] if sys.argv else ""
     return typed if Path(typed).stem == "maquette" and shutil.which("maquette") is None else "maquette"
 

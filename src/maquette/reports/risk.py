@@ -81,7 +81,7 @@ def in_words(loss: Loss, unit: str, relation: str = "add-remove") -> list[str]:
     down = f"no less than {percent(least)}" if least >= NOTHING else "almost nothing"
     presence = relation == "add-remove"
     other = f"if {unit} had not been in the table" if presence else f"if {unit} had other values"
-    about = f"that {unit} is in the table" if presence else f"about the values of {unit}"
+    about = f"that {unit} is in the table" if presence else f"that {unit} has one value rather than another"
     goal = f"tell whether {unit} is in the table" if presence else f"distinguish two possible values of {unit}"
     twice = (
         f" For the values of {unit}, if its presence is known, the factor counts twice: at most "
