@@ -205,7 +205,7 @@ def _questions(found: Audit, count: int, seed: int) -> None:
     except Exception as error:
         failure = f"{type(error).__name__}: {error}"
     asked = sum(found.questions.doors.values())
-    tried = f"{found.questions.questions:,} questions, {asked:,} times through a door"
+    tried = f"{found.questions.questions:,} questions, {asked:,} calls of a door"
     faults = found.questions.faults
     failure = failure or (f"{len(faults)} faults; the first: {faults[0]}" if faults else None)
     found.results.append(Result("questions", "random questions", tried, failure, time.perf_counter() - started))

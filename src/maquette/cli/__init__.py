@@ -61,7 +61,7 @@ Version = Annotated[
 def _root(asked: Version = False) -> None:
     """Very many questions about a private table, under one differential-privacy budget.
 
-    New here? maquette demo tells the whole story on an invented table.
+    New here? maquette demo shows the whole workflow on a generated table.
     """
 
 
@@ -77,7 +77,7 @@ def main() -> None:
         sys.exit(exit_code(error))
     except OSError as error:  # a full disk, or a folder without write permission
         refused = DataError(
-            f"{error.filename or 'a file'!r}: {error.strerror or error}", advice="see to it and try again"
+            f"{error.filename or 'a file'!r}: {error.strerror or error}", advice="fix this and try again"
         )
         tell_error(refused, as_json)
         sys.exit(exit_code(refused))

@@ -23,7 +23,7 @@ def demo(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Run the whole story on a generated table: plan, release, ask, sample, online, report.
+    """Run the whole workflow on a generated table: plan, release, ask, sample, online, report.
 
     Example: maquette demo
     """

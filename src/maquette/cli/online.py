@@ -29,13 +29,13 @@ ALIASES |= {"help": ".help", "?": ".help", "\\?": ".help", "\\d": ".columns"}
 NO_PROMISE = "; without a promise, as the budget cannot pay for it"
 SHOWN, LISTED = 8, 10_000  # levels shown per column in the list of all columns, and in the list of one
 HELP = """Ask SQL (SELECT count(*) FROM t WHERE age >= 65 GROUP BY sex) or a condition (age >= 65 AND smoker).
-SQL is answered by its numbers, a condition by the share of the rows, each with an interval that holds the exact value.
-Numbers and dates are asked by their declared bins, which .columns shows.
+SQL is answered by its numbers, a condition by a fraction of rows, each with an interval that contains the exact value.
+Conditions on numbers and dates must cut at their declared bins, which .columns shows.
   .explain QUESTION   the route and the price, without paying
-  .columns            what can be asked about; .columns NAME has all levels or bins of one
+  .columns            what can be asked about; .columns NAME lists all levels or bins of one
   .budget             what was spent and what remains
   .outlook            what the rest of the budget still buys
-  .quit               leave; the session goes on next time"""
+  .quit               leave; the session continues next time"""
 
 
 def online(
@@ -117,7 +117,7 @@ def _reply(session: Session, line: str, analyst: str, json: bool) -> None:
         case ".outlook":
             typer.echo(session.outlook())
         case _ if command.startswith("."):
-            typer.echo(f"there is no {command}; .help lists what there is", err=True)
+            typer.echo(f"there is no {command}; .help lists all commands", err=True)
         case _:
             answer = session.ask(line, analyst=analyst)
             if json:

@@ -90,7 +90,7 @@ def _session(rows: int) -> Iterator[Figure]:
     """A stream of random questions on the survey, then the same stream again."""
     with mq.Curator(mq.open_table(survey(rows), SCHEMA), BUDGET) as curator:
         opened, session = _timed(lambda: mq.online(curator, alpha=0.02, warm_start=2))
-        yield Figure("session", "opened, all pairs bought ahead", opened, "seconds")
+        yield Figure("session", "opened, all pairs bought in advance", opened, "seconds")
         asked = list(dict.fromkeys(stream(300, np.random.default_rng(1))))
         for name in ("new questions", "known questions"):
             seconds, _ = _timed(lambda: [session.ask(text) for text in asked])

@@ -41,7 +41,7 @@ FILES = {
     "report": "report.html",
 }
 SOURCES = {
-    "cache": "asked before, in these or other words",
+    "cache": "asked before, perhaps in other words",
     "derived": "follows from what is known",
     "hypothesis": "the public model was close enough",
     "measured": "paid for",
@@ -63,25 +63,25 @@ def tell(rows: int = ROWS, console: Console | None = None, folder: Path | None =
     source = _kept(people, home)
     out.print(
         f"A health survey that never happened: {rows:,} generated people, {len(SCHEMA)} columns, "
-        f"{SCHEMA.size:.1e} possible rows. Being nobody's, its exact answers may be shown beside the private ones."
+        f"{SCHEMA.size:.1e} possible rows. Its people are invented, so exact answers may be shown beside private ones."
     )
-    _step(out, 1, "plan", "what each mechanism can promise, before anything is spent")
+    _step(out, 1, "plan", "what each mechanism can guarantee, before anything is spent")
     _plan(rows, out)
     budget = mq.Budget(epsilon=EPSILON, delta=DELTA)
     table = mq.open_table(source, SCHEMA)
     with mq.Curator(table, budget, ledger=home / FILES["ledger"]) as curator:
-        _step(out, 2, "release", "one model of every pair of columns, paid once")
+        _step(out, 2, "release", "one model of all pairs of columns, paid for once")
         release = mq.release(curator, mq.marginals(SCHEMA, k=2), epsilon=PUBLISHED)
         release.save(home / FILES["release"])
         out.print(f"{release.certificate.method}, {release.certificate.relation}: cost {release.cost}")
-        _step(out, 3, "ask", "ten questions, free: the price is paid")
+        _step(out, 3, "ask", "ten questions, free: the release is already paid for")
         _questions(release, people, out)
         _smokers(release, people, out)
-        _step(out, 4, "sample", "synthetic rows, as many as you like; they are nobody's")
+        _step(out, 4, "sample", "synthetic rows, as many as you like; they belong to no real person")
         _rows(release, out)
         _step(out, 5, "online", f"{ASKED:,} random questions, each within {ALPHA:.0%} of the rows, on what remains")
         _session(curator, people, out)
-    _step(out, 6, "report", "whom it protects, where the budget went, how sure it is")
+    _step(out, 6, "report", "who is protected, where the budget went, how accurate it is")
     _report(release, home, out)
     out.print(f"\nDone in {time.perf_counter() - began:.0f} s. Everything is in {home}", markup=False, soft_wrap=True)
     _next(home, out)
@@ -107,7 +107,7 @@ def _plan(rows: int, out: Console) -> None:
     plan = mq.plan(rows=rows, schema=SCHEMA, queries=ASKED, epsilon=EPSILON, delta=DELTA)
     useful = sorted((p for p in plan if p.runnable and not p.vacuous), key=lambda promise: promise.error)
     bars(out, [(p.title, p.error, f"{p.error:.2%} of the rows") for p in useful[:5]])
-    out.print(f"[dim]the largest error of {ASKED:,} answers, as proven before the table is opened[/dim]")
+    out.print(f"[dim]largest error of {ASKED:,} answers, guaranteed before the table is opened[/dim]")
 
 
 def _questions(release: mq.Release, people: pa.Table, out: Console) -> None:
@@ -167,9 +167,9 @@ def _session(curator: mq.Curator, people: pa.Table, out: Console) -> None:
     bars(out, [(SOURCES[name], used[name], f"{used[name]:,}") for name in SOURCES if used[name]])
     first, later = (account.charged_units / UNITS_PER_ONE for account in (ahead, answers))
     out.print(
-        f"All pairs of columns were bought ahead (rho {first:.2g}). Of {len(asked):,} answers {paid} were paid for "
-        f"(rho {later:.2g}); the worst is off by {worst:.2%} of the rows, {ALPHA:.0%} were promised. "
-        "Questions on one or two columns are frequent, those on three or on the finest columns rare."
+        f"All pairs of columns were bought first (rho {first:.2g}). Of {len(asked):,} answers {paid} were paid for "
+        f"(rho {later:.2g}); the largest error is {worst:.2%} of the rows, {ALPHA:.0%} was promised. "
+        "Most questions are on one or two columns, few on three or on the finest columns."
     )
     out.print(f"spent {curator.spent}; remaining {curator.remaining}")
 
