@@ -1,6 +1,6 @@
 """The command line: thin, each command calls one library function.
 
-Exit codes: 0 done, 1 refused (the message says why), 2 wrong usage, 3 the budget does not suffice, 130 interrupted.
+Exit codes: 0 done, 1 refused (the message says why), 2 wrong usage, 3 the budget is too small, 130 interrupted.
 With --json, standard output holds the result or nothing, and every line of standard error is an object: an error
 (error, message, happened, expected, advice, exit_code) or a warning (warning, message).
 """
@@ -26,7 +26,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_show_locals=False,  # they may hold rows
     help="Very many questions about a private table, under one differential-privacy budget.",
-    epilog="Exit codes: 0 done, 1 refused, 2 wrong usage, 3 the budget does not suffice, 130 interrupted.",
+    epilog="Exit codes: 0 done, 1 refused, 2 wrong usage, 3 the budget is too small, 130 interrupted.",
 )
 app.add_typer(schemas.app, name="schema")
 app.add_typer(reuse.app, name="holdout")
