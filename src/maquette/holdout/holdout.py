@@ -325,8 +325,7 @@ def _method(name: MethodName, settings: Mapping[str, Any], coins: Mapping[str, A
     if failures is None:
         if guesser is None:
             raise QueryError(
-                "with queries= and tolerance= say failures=, for how many wrong guesses to provide, or give a guesser, "
-                "which knows",
+                "with queries= and tolerance= also give failures=, the number of wrong guesses allowed, or a guesser",
                 advice="or leave queries= out, and any number may fail",
             )
         failures = guesser.max_failures(queries=queries, tolerance=tolerance)
@@ -356,7 +355,7 @@ def _check_settings(
         "tolerance": tolerance is not None and method in ("gaussian", "splitting"),
     }
     if wrong := [name for name, is_wrong in unused.items() if is_wrong]:
-        raise QueryError(f"{method} with these settings has no use for {', '.join(wrong)}", advice="leave it out")
+        raise QueryError(f"{method} with these settings does not use {', '.join(wrong)}", advice="leave it out")
 
 
 def _check_guess(guess: float | None) -> None:

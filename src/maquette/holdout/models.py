@@ -101,9 +101,7 @@ def mean_loss(
     if isinstance(loss, str) and loss not in LOSSES:
         raise QueryError(f"there is no loss {loss!r}", expected=f"one of {', '.join(LOSSES)}, or a function")
     if not isinstance(bound, Real) or not 0.0 < bound < float("inf"):
-        raise QueryError(
-            f"bound is {bound!r}", expected="a positive finite number, the largest loss that is told apart"
-        )
+        raise QueryError(f"bound is {bound!r}", expected="a positive finite number; larger losses count as this bound")
     return MeanLoss(_checked(model), LOSSES[loss] if isinstance(loss, str) else loss, bound, target, features)
 
 

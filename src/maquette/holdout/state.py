@@ -50,8 +50,8 @@ class State:
             reason = os.strerror(error.errno) if error.errno else "it cannot be written"
             raise LedgerError(
                 f"the state {self._path} could not be written ({reason}), so nothing was answered",
-                advice="Mend the disk, then "
-                "open the holdout anew; a question under a name gets the answer recorded for it, if any was",
+                advice="Repair the disk, then open the holdout again; a question with a name gets its recorded "
+                "answer, if there is one",
             ) from None
 
     def check(self) -> None:
@@ -59,17 +59,17 @@ class State:
         if self._broken:
             raise LedgerError(
                 "an earlier question was interrupted while it was recorded",
-                advice="Open the holdout anew from its state file; "
-                "without one (state=) it ends here, as what was told is no longer known",
+                advice="Open the holdout again from its state file; "
+                "without one (state=) it cannot continue, because it is unknown what was released",
             )
         if self._owner != os.getpid():
             raise LedgerError(
-                "the holdout belongs to the process that opened it, not to a fork of it, which would not know what the "
-                "other is asked",
+                "the holdout belongs to the process that opened it, not to a fork, which would not know "
+                "the questions of the other",
                 advice="ask in the first process",
             )
         if self._path is not None and self._file is None:
-            raise LedgerError(f"the state {self._path} is closed", advice="open the holdout anew")
+            raise LedgerError(f"the state {self._path} is closed", advice="open the holdout again")
 
     def give_up(self) -> None:
         """Refuse all questions until the state is read again: it is unknown whether the last question was recorded."""

@@ -169,7 +169,7 @@ def refusal(size: int) -> QueryError:
         "the statistic failed on the rows of the holdout: it raised an error, was interrupted (Ctrl-C), or did not "
         f"return one boolean, or one number in [0, 1], for each of the {size:,} rows",
         advice="Which of these is withheld, as "
-        "it depends on the rows. That it failed tells something about them too, so it counts: intervals become wider. "
+        "it depends on the rows. The failure itself reveals something too, so it counts: intervals become wider. "
         "Pass train=, rows that may be looked at: mistakes are found and explained there first, free",
     )
 

@@ -165,7 +165,7 @@ def train_on_synthetic(release: Release, truth: TestRows, target: str, *, seed: 
         ) from None
     if not isinstance(truth, TestRows):
         raise QueryError(
-            f"truth is a {type(truth).__name__}", expected="mq.test_data(rows), for rows that are nobody's"
+            f"truth is a {type(truth).__name__}", expected="mq.test_data(rows), for invented or public rows"
         )
     schema, place = release.schema, release.schema.position(target)
     codes, rng = truth.encoded(schema), np.random.default_rng(seed)

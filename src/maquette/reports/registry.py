@@ -118,7 +118,7 @@ def registry_entry(
 
 def _check_words(word: str, text: object) -> None:
     if not isinstance(text, str) or not text.strip():
-        raise QueryError(f"{word} is {text!r}", expected="a few words for the register")
+        raise QueryError(f"{word} is {text!r}", expected="a few words for the registry")
 
 
 def _day(word: str, text: str) -> str:
@@ -163,7 +163,7 @@ def _variant(subject: Subject) -> dict[str, str]:
     return {
         "variant_name": VARIANTS[_currency(subject)],
         "data_domain": f"Tables over {len(subject.schema)} declared columns (schema SHA-256 {subject.schema.digest}).",
-        "unprotected_quantities": f"Nothing that was computed from the rows. Public beforehand: {public}.",
+        "unprotected_quantities": f"Nothing that was computed from the rows. Public in advance: {public}.",
     }
 
 
@@ -191,7 +191,7 @@ def _privacy_loss(subject: Subject) -> dict[str, Any]:
 
 def _model(subject: Subject) -> dict[str, str]:
     once = subject.kind == "release"
-    budget = "" if subject.limit is None else f", which is epsilon {told(subject.limit)[0]:.6g} in all"
+    budget = "" if subject.limit is None else f", which is epsilon {told(subject.limit)[0]:.6g} in total"
     return {
         "model_name": "Central",
         "model_name_details": "A custodian holds the rows and is trusted with them.",
@@ -203,7 +203,7 @@ def _model(subject: Subject) -> dict[str, str]:
         else f"Every answer is charged to one ledger, until the table's budget is spent{budget}; it is never reset.",
         "data_source_type": "Static",
         "access_type": "Non-interactive" if once else "Interactive",
-        "access_type_details": "The published model is asked freely; nothing more is asked of the rows."
+        "access_type_details": "The published model can be queried freely; the rows are not accessed again."
         if once
         else "One budget for all analysts together, so collusion gains nothing; each may have a limit under it.",
     }
@@ -213,8 +213,8 @@ def _preprocessing(subject: Subject) -> str:
     drafted = " The schema was drafted by reading data, which was not accounted for." if subject.schema.guessed else ""
     kept = "" if subject.unit == "one row" else " Rows of one unit beyond the declared number are dropped."
     return (
-        "Columns, levels, bins and bounds are declared beforehand; values outside are clamped or go to a declared "
-        f"level.{kept} Settings of the method do not depend on the rows but through charged accesses.{drafted}"
+        "Columns, levels, bins and bounds are declared in advance; values outside are clamped or go to a declared "
+        f"level.{kept} Settings of the method depend on the rows only through charged accesses.{drafted}"
     )
 
 

@@ -36,8 +36,8 @@ def test_data(table: object) -> TestRows:
     if isinstance(table, PrivateTable | Curator):
         raise QueryError(
             f"a {type(table).__name__} keeps private rows",
-            advice="exact answers about them cannot be told. Give test data as "
-            "an Arrow table, a data frame or a mapping of columns, if the rows are made up or public",
+            advice="exact answers about them cannot be released. Give test data as "
+            "an Arrow table, a data frame or a mapping of columns, if the rows are invented or public",
         )
     return TestRows(as_arrow(table))
 

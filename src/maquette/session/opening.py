@@ -199,9 +199,8 @@ class _Opening:
             raise BudgetError(
                 f"alpha {self._alpha:g} is out of reach: counting the rows to within that share would leave too "
                 "little of the budget for even one answer",
-                advice="What was charged so far went into finding that out; a "
-                "session that is told the scale of the table (rows=...) finds out for nothing. Ask for a larger alpha, "
-                "or give the curator a larger budget",
+                advice="Only estimates of the number of rows were charged; with the approximate number (rows=...) a "
+                "session finds this out without a charge. Ask for a larger alpha, or give the curator a larger budget",
             )
         if purchase.units:
             self._record.charge(Order(purchase.prices, {}, {}), analyst=CUSTODIAN)
@@ -212,7 +211,7 @@ class _Opening:
         price = self._pricing.shop(self._rows, {}, tolerance, self._widths, 1)
         if self._record.empty and (price is None or price.units > left):
             best = self._least(tolerance, left)
-            advice = "No alpha below 1 is in reach of it"
+            advice = "It is too small for any alpha below 1"
             if best < 0.9:
                 advice = f"Ask for alpha of about {1.1 * best:.2g} or more"
             raise BudgetError(

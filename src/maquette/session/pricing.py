@@ -4,7 +4,7 @@ A question needs variance sum_A gain_A / precision_A below a target. Precision o
 Laplace noise, per root of a unit) and will serve later questions that share A, about `reuse_A` of them; so the
 effective price is rate_A / reuse_A. Minimising the effective price gives precision_A = sqrt(gain_A reuse_A / rate_A)
 times a constant (Lagrange), where that exceeds the precision already there. Small sets of columns serve most questions
-and are bought precisely, large ones cheaply: so many column sets cost far less than one marginal each.
+and are bought precisely, large ones cheaply: this costs far less than one marginal for each column set.
 
 Reference: the allocation of Xiao, He, Zhang and Kifer, ResidualPlanner (2023), made sequential. Public inputs only.
 """

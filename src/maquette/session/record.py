@@ -199,7 +199,7 @@ class Record:
     def _replay(self, charge: Charge, note: Any) -> None:
         if note["state"] != self.transcript.digest:
             raise LedgerCorrupted(
-                f"{self.name!r} does not come to the state it had before charge {charge.id!r}",
+                f"{self.name!r} does not reach the state it had before charge {charge.id!r}",
                 advice="The ledger verifies, so "
                 "the program has changed: open the session with the version that wrote it, or under another name",
             )

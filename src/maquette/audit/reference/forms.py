@@ -35,7 +35,7 @@ class Form(ABC):
 
     @abstractmethod
     def build(self) -> Any:
-        """The public question, built afresh."""
+        """The public question, built anew."""
 
     @property
     @abstractmethod

@@ -68,7 +68,7 @@ class Baseline(ABC):
         if self.least_rows <= 0 or self.width(0.0, 0.0) >= self.bound:
             raise QueryError(
                 f"the number of rows, known to {self.rows.deviation:.3g}, is too uncertain for alpha {alpha:g}",
-                advice="take a larger alpha or budget, or say how many rows there are where all may know (rows=...)",
+                advice="take a larger alpha or budget, or give the number of rows if it is public (rows=...)",
             )
 
     def ask(self, asked: str | Expression | LinearQuery) -> Answer:
@@ -122,8 +122,8 @@ class Baseline(ABC):
             units *= 4
             if units > limit // MOST_GLANCES:
                 raise QueryError(
-                    f"a look at the number of rows for 1/{MOST_GLANCES} of the budget cannot tell how many there are",
-                    advice="take a larger budget, or say how many where all may know (rows=...)",
+                    f"1/{MOST_GLANCES} of the budget is too little to estimate the number of rows",
+                    advice="take a larger budget, or give the number if it is public (rows=...)",
                 )
         wanted = ROWS * self.alpha * rough.size
         total = Marginal(self.curator.schema)

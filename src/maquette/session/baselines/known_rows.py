@@ -37,7 +37,7 @@ def known_rows(curator: Curator, units: float, *, rows: int | None = None, noise
     a second session, or one that was refused because there are too few rows, does not pay for it again.
     """
     if rows is not None and rows < 1:
-        raise QueryError(f"rows is {rows}", expected="at least one, or None where the number is not known to all")
+        raise QueryError(f"rows is {rows}", expected="at least one, or None if the number is not public")
     if rows is not None or curator.relation.rows_are_public:
         return KnownRows(float(rows) if rows is not None else curator.count_rows())
     amount = recorded_price(curator.budget, units)

@@ -23,7 +23,7 @@ def cut_rule(
     largest = float(schema.size) if area is None else area
     made = cut_rule_of(schema, hypothesis, norm=norm, area=largest)
     if area is not None and made.name != CutDecomposition.kind:
-        raise QueryError(f"{made.name} has no use for area", advice="leave it out, or take the cut-decomposition")
+        raise QueryError(f"{made.name} does not use area", advice="leave it out, or take the cut-decomposition")
     if made.name in (CutDecomposition.kind, Perceptron.kind):
         CutDecomposition(schema, alpha=1.0, norm=norm, area=largest)  # refuses an invalid norm or area
     return made

@@ -92,7 +92,7 @@ def check_promise(rule: Rule, setting: Setting, calibration: Calibration, found:
     ways = [] if rows is None else [f"about {float(f'{1.05 * setting.rows * rows:.2g}'):,.0f} rows"]
     if units is not None:
         ways.append(f"epsilon {setting.accountant.loss(int(1.1 * setting.units * units), setting.delta).epsilon:.2g}")
-    advice = f"it takes {' or '.join(ways)} to promise anything" if ways else "no rows would do; take a coarser model"
+    advice = f"it takes {' or '.join(ways)} to promise anything" if ways else "no rows are enough; take a coarser model"
     raise QueryError(
         f"with {setting.rows:,.0f} rows and epsilon {setting.epsilon:.3g} the theorem promises an error of "
         f"{found.alpha:.3g}, which is nothing: {advice}",
