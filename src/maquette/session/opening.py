@@ -28,8 +28,8 @@ LOAD = 3  # columns per question that a warm start assumes
 FIRST = 2.0**24  # rows: the first look at the row count assumes a table of this size, and costs almost nothing
 COARSE = 20.0  # rows: a half-width at which prices grow smoothly
 FINER = 16.0  # largest factor by which each further look narrows the half-width
-COARSER = 4.0  # under a pure budget, smallest ratio between the half-width of a look and that of the last look
-AMPLE = 1.25  # factor by which the last look is more precise than necessary
+COARSER = 4.0  # under a pure budget, smallest ratio between the half-width of a look and that of the final look
+AMPLE = 1.25  # factor by which the final look is more precise than necessary
 WORTH = 2  # budget left must be at least this multiple of a look's price: the row count alone is no answer
 SAFE = 1 / 8  # share of the half-width by which the priced row count lies below the estimate
 
@@ -170,7 +170,7 @@ class _Opening:
         """Half-width of the next look: the final one, as soon as the approximate number of rows is known.
 
         The precisions of Gaussian looks add up at their price. For Laplace looks the squares of the prices add up, so a
-        look almost as precise as the last is wasted: the last one comes early, and is more precise than necessary.
+        look almost as precise as the final one is wasted: the final one comes early, more precise than necessary.
         """
         if not self._pricing.pure:
             last = self._alpha * (count - width) / (1 + self._alpha)
