@@ -41,7 +41,7 @@ _COARSE = -math.log1p(-math.exp(-4.0))  # log of the factor by which discrete no
 
 
 class Known(NamedTuple):
-    """What is known of a part: largest variance of a coefficient, and number of pieces; `lumped` if it is one rented number."""
+    """What is known of a part: largest variance of a coefficient, number of pieces, whether it is one rented number."""
 
     variance: float
     pieces: int
