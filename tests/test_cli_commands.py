@@ -213,7 +213,7 @@ def test_trouble_with_a_file_is_one_line(shell: Shell, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(mq.Release, "save", full)
     code, _, err = shell.run("release", "people.csv", "--schema", "people.toml", *BUDGET, "--out", "people.maq")
-    assert (code, err) == (1, "error (data): 'people.maq': No space left on device; see to it and try again\n")
+    assert (code, err) == (1, "error (data): 'people.maq': No space left on device; fix this and try again\n")
 
 
 def test_the_next_step_is_told_with_the_delimiter(shell: Shell) -> None:

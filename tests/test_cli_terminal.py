@@ -112,7 +112,7 @@ def test_a_prompt_has_completion_history_and_help(folder: Path) -> None:
     terminal.until("Ask, or .help")
     terminal.until("> ")
     terminal.type(".help\n")
-    assert ".explain QUESTION" in terminal.until("the session goes on next time")
+    assert ".explain QUESTION" in terminal.until("the session continues next time")
     terminal.until("> ")
     terminal.type(".exp\t smo\t\n")  # completed: .explain smoker
     assert ".explain smoker" in terminal.until("\n")

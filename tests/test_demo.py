@@ -26,7 +26,7 @@ def test_the_story_is_told_to_its_end(tmp_path: Path, monkeypatch: pytest.Monkey
     text = told.getvalue()
     for step in ("1. plan", "2. release", "3. ask", "4. sample", "5. online", "6. report", "Next, on the survey"):
         assert step in text
-    assert "Being nobody's" in text  # exact answers are shown, so it must say that nobody is behind them
+    assert "Its people are invented" in text  # exact answers are shown, so it must say that nobody is behind them
     assert "\x1b" not in text
     paid = re.search(r"Of 100 answers (\d+) were paid for", text)
     assert paid is not None

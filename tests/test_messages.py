@@ -508,7 +508,7 @@ def test_a_prompt_takes_what_other_prompts_call_its_words(tmp_path: Path, monkey
     session = ["online", "t.csv", "--schema", "t.toml", "--epsilon", "2", "--alpha", "0.2"]
     typed = "help;\n\\d\n.columns city\n.explain\nsmoker\nQuit\nnonsense\n"
     said = CliRunner().invoke(app, session, input=typed)
-    assert "Numbers and dates are asked by their declared bins" in said.output
+    assert "Conditions on numbers and dates must cut at their declared bins" in said.output
     assert "age (integer, 10 levels): 0-9, 10-19, 20-29, 30-39, 40-49, 50-59, ..., 90-99" in said.output
     assert "city (category, 2 levels): Paris, Rome" in said.output
     assert "nothing to explain; expected a question, as in .explain SELECT" in said.output

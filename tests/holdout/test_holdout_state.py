@@ -270,7 +270,7 @@ def test_nothing_is_told_that_could_not_be_written(tmp_path: Path, monkeypatch: 
         patch.setattr(os, "write", full)
         with pytest.raises(LedgerError, match="nothing was answered"):
             holdout.ask(column(1), name="1")
-    with pytest.raises(LedgerError, match="anew"):
+    with pytest.raises(LedgerError, match="Open the holdout again"):
         holdout.ask(column(1), name="1")
     holdout.close()
     with opened(path) as again:

@@ -249,8 +249,8 @@ def test_people_and_replacement_are_named() -> None:
     kept = mq.Curator(table, mq.Budget(epsilon=1.0), relation="replace")
     text = prose(report(mq.release(kept, mq.marginals(schema, k=1), method="everything")))
     assert "<b>one who (with up to 2 rows)</b>" in text
-    assert "tell two contents of one who apart" in text
-    assert "that it is there is public (relation: replace)" in text
+    assert "distinguish two possible values of one who" in text
+    assert "its presence is public (relation: replace)" in text
     shown = subject_of(online(mq.Curator(table, mq.Budget(epsilon=50.0)), alpha=0.5))
     assert shown.unit == "one who (with up to 2 rows)"
 

@@ -161,7 +161,7 @@ def test_separate_tables_and_people_are_named() -> None:
     entry = check(registry_entry(gaussian(kept, mq.marginals(people, k=1), epsilon=0.5), **WORDS))
     assert entry["deployment/basic/data_product_type"] == "Summary statistics"
     assert entry["deployment/privacy_loss/privacy_unit"] == "one who (with up to 2 rows)"
-    assert "what is said by one who" in entry["deployment/privacy_loss/privacy_unit_details"]
+    assert "the values of one who" in entry["deployment/privacy_loss/privacy_unit_details"]
     assert "dropped" in entry["deployment/implementation/preprocessing_and_hyperparameter_tuning"]
 
 

@@ -68,7 +68,8 @@ def test_words_hold_the_numbers() -> None:
     sentences = " ".join(in_words(loss(1.0, 1e-9), "one row"))
     for expected in ("2.72", "1 in a billion", "2.67%", "0.37%", "13.6%", "one row"):
         assert expected in sentences
-    assert "nothing is promised" not in " ".join(in_words(loss(1.0), "one row"))
+    assert "nothing is guaranteed" in sentences
+    assert "nothing is guaranteed" not in " ".join(in_words(loss(1.0), "one row"))
 
 
 def test_presence_and_content_are_told_apart() -> None:
@@ -77,7 +78,7 @@ def test_presence_and_content_are_told_apart() -> None:
     replaced = " ".join(in_words(loss(1.0), "one row", "replace"))
     assert "A suspicion of 1% that one row is in the table can become at most 2.67%" in added
     assert f"counts twice: at most {believed(0.01, 2.0):.1%}" in added
-    assert "that one row says one thing rather than another can become at most 2.67%" in replaced
+    assert "that one row has one value rather than another can become at most 2.67%" in replaced
     assert "counts twice" not in replaced
 
 

@@ -1,4 +1,4 @@
-"""What events cost, against formulas written down again: each currency, its inverses, its sums and its conversion."""
+"""The cost of events, checked against independent formulas: each currency, its inverse, sums and conversion."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BUDGETS = {
 
 
 def _of_pure(name: str, epsilon: float, ranged: bool) -> float:
-    """The amount that a pure access costs, or a selection of bounded range."""
+    """The amount that a pure access, or a selection of bounded range, costs."""
     if name in ("pure", "basic"):
         return epsilon
     if name == "zcdp":
@@ -72,7 +72,7 @@ def check_costs() -> None:
 
 
 def check_calibration() -> None:
-    """Noise for so many units costs no more than these, and little less."""
+    """Noise calibrated to `units` costs at most `units`, and little less."""
     for name, budget in BUDGETS.items():
         accountant = budget.accountant
         for units in (10**9, 10**12, 123_456_789_012_345, 3 * UNITS_PER_ONE):
@@ -98,7 +98,7 @@ def check_limits() -> None:
 
 
 def check_conversion() -> None:
-    """An amount of rho or mu squared as epsilon: no less than the exact loss of Gaussian noise, no more than known."""
+    """Conversion of rho or mu squared to epsilon: at least the exact loss of Gaussian noise, at most a known bound."""
     for rho in (1e-4, 0.01, 0.5, 3.0):
         for delta in (1e-3, 1e-6, 1e-12):
             zcdp = BUDGETS["zcdp"].accountant.loss(round(rho * UNITS_PER_ONE), delta).epsilon
@@ -124,6 +124,6 @@ def _close(units: int, amount: float, what: str) -> None:
 
 
 def check_accounting() -> None:
-    """All of these."""
+    """All checks of this file."""
     for check in (check_costs, check_calibration, check_limits, check_conversion):
         check()

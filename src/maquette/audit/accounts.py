@@ -1,4 +1,4 @@
-"""Accounts: what a block of work relied on is in its account, and what others ask meanwhile is not."""
+"""Accounts: a block's account holds every charge that the block relied on, and no charge of others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Benches: curators on neighbouring tables, with noise of zero, so that doors show their exact statistics."""
+"""Benches: curators on neighbouring tables, with zero noise, so that doors show their exact statistics."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _UNIT = "whose row it is"
 
 
 def open_units(schema: Schema, units: Sequence[Unit], contributions: int, *, in_memory: bool) -> PrivateTable:
-    """A table of people, each with its rows, counted in memory or by DuckDB."""
+    """A table of people, each with their rows, counted in memory or by DuckDB."""
     import pyarrow as pa
 
     records = np.array([row for unit in units for row in unit], dtype=np.int32)
@@ -46,7 +46,7 @@ def open_units(schema: Schema, units: Sequence[Unit], contributions: int, *, in_
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one call of a door gave: a result or a refusal, the noise it asked for, and what it was charged."""
+    """What one call of a door gave: a result or a refusal, the noise it requested, and its charge."""
 
     result: Any
     refusal: str | None
@@ -57,7 +57,7 @@ class Outcome:
 
 
 class Bench:
-    """One curator, its table's records, and the noise source that watches it."""
+    """One curator, its table's records, and the noise source that records its requests."""
 
     def __init__(self, table: PrivateTable, units: Sequence[Unit], budget: Budget, relation: Relation) -> None:
         self.noise = QuietNoise()
@@ -67,7 +67,7 @@ class Bench:
         self.kept: dict[str, Any] = {}  # doors that stay open
 
     def ask(self, call: Callable[[Curator], Any]) -> Outcome:
-        """Call a door and keep what it did."""
+        """Call a door and record what it did."""
         self.noise.calls.clear()
         self.noise.scores.clear()
         before = self.curator.ledger.spent()
@@ -85,11 +85,11 @@ class Bench:
 
     @property
     def price(self) -> dict[str, Any]:
-        """A small part of the budget."""
+        """A small share of the budget."""
         return {"rho": 0.25} if self.curator.budget.accounting == "zcdp" else {"epsilon": 0.5}
 
     def strength(self, units: int, kind: str) -> Fraction:
-        """The epsilon of a selection that costs at most so many units, by the law of its accounting."""
+        """The epsilon of a selection that costs at most `units`, under its accounting."""
         amount = Fraction(units, UNITS_PER_ONE)
         accounting = self.curator.budget.accounting
         if accounting in ("pure", "basic"):

@@ -1,4 +1,4 @@
-"""The checks of an audit, by name: each passes on the library as it is, and raises on one that is broken."""
+"""The checks of an audit, by name: each passes on the correct library, and raises on a broken one."""
 
 from __future__ import annotations
 

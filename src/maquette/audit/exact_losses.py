@@ -1,7 +1,7 @@
-"""L2: the exact privacy loss of every door on tiny tables, over all neighbours, against what was charged.
+"""L2: the exact privacy loss of every door on tiny tables, over all neighbours, compared with the charge.
 
-With noise of zero a door shows the centre of its law; the scale that it asked for and the charge that it made are
-public. The loss between two centres is then known exactly, and must not pass the charge.
+With zero noise a door shows the centre of its distribution; the requested noise scale and the charge are public. So the
+loss between two centres is known exactly, and must not exceed the charge.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from maquette.privacy import UNITS_PER_ONE
 from maquette.query import Marginal
 
 TOLERANCE = 1 + 1e-9
-UNIT = 2**20  # a row, in the units of guards
+UNIT = 2**20  # one row, in the units of guards
 
 Ask = Callable[[Curator, dict[str, Any]], Any]
 
 
 @dataclass(frozen=True)
 class Loss:
-    """The largest loss that was found for a door, as a share of what was charged."""
+    """The largest loss found for a door, as a share of its charge."""
 
     door: str
     pairs: int
@@ -65,7 +65,7 @@ def noisy_losses(*, questions: tuple[Any, ...] = QUESTIONS, stop: bool = False) 
 
 
 def selection_losses(*, stop: bool = False) -> list[Loss]:
-    """The doors that select, by every mechanism and accounting; with `stop` as above."""
+    """The doors that select, by every mechanism and accounting; `stop` as above."""
     table = np.array([[0, 1, 2, 0, 1, 0, 1.0, 0.2, 0.5], [3, 0, 0, 1, 0, 0, 0.0, 1.0, 1.5], np.zeros(9)])
     flat = np.linspace(0.2, 1.7, 9)
     worst: list[Ask] = [
@@ -98,7 +98,7 @@ def _guarded(curator: Curator, hits: int) -> Any:
 
 
 def guard_losses() -> Loss:
-    """Guards: the exact probabilities of all patterns of hits, at the scales that they asked for, in rows."""
+    """Guards: the exact probabilities of all patterns of hits, at the requested scales, in rows."""
     share, pairs = 0.0, 0
     for relation, m in SETTINGS:
         for hits in (1, 2):
@@ -128,7 +128,7 @@ def check_guard_losses() -> None:
 
 
 def check_one_bucket() -> None:
-    """One weighted bucket: a row that leaves it takes its whole weight along, also where rows are replaced."""
+    """One weighted bucket: a row that leaves it takes its whole weight along, also under replace."""
     noisy_losses(questions=(QUESTIONS[6], QUESTIONS[7], Marginal(SCHEMA, (), QUESTIONS[4])), stop=True)
 
 
@@ -196,14 +196,14 @@ def _grid(measured: Any) -> int:
 
 
 def _selection_share(made: Bench, one: Outcome, other: Outcome) -> float:
-    """The exact loss of one selection, as a share of the epsilon that the charge stands for."""
+    """The exact loss of one selection, as a share of the epsilon that was charged."""
     (call,) = one.calls
     scores = [outcome.scores[0] for outcome in (one, other)]
     assert all(s.dtype == np.int64 for s in scores), "scores must be integers"
     first, second = (_log_law(call.kind, tuple((s - s.max()).tolist()), float(call.scale)) for s in scores)
     ratio = first - second
     strength = float(made.strength(one.units, call.kind))
-    # An exponential mechanism pays for the range of the ratio under zCDP; everything else for its size.
+    # Under zCDP an exponential mechanism pays for the range of the log ratio, everything else for its maximum.
     ranged = call.kind == "exponential" and made.curator.budget.accounting != "pure"
     return float(np.ptp(ratio) if ranged else np.abs(ratio).max()) / strength
 

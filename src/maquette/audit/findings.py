@@ -1,4 +1,4 @@
-"""What an audit by questions tried and found."""
+"""What an audit by random questions tried and found."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Fault:
-    """A door that gave, charged or refused something else than it should; `seed` draws the question again."""
+    """A door that gave, charged or refused something wrong; `seed` draws the question again."""
 
     seed: int
     door: str
@@ -21,7 +21,7 @@ class Fault:
 
 @dataclass
 class Findings:
-    """Counts of what was asked, by sort of question and by door, and the faults."""
+    """Counts of questions, by kind and by door, and the faults."""
 
     questions: int = 0
     refused: int = 0
@@ -31,11 +31,11 @@ class Findings:
 
     @property
     def sound(self) -> bool:
-        """Whether nothing was found."""
+        """Whether no fault was found."""
         return not self.faults
 
     def add(self, other: Findings) -> None:
-        """Take in what another part found."""
+        """Add the findings of another part."""
         self.questions += other.questions
         self.refused += other.refused
         self.kinds += other.kinds

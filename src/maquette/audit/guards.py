@@ -1,6 +1,6 @@
-"""Guards under a script of noise (L1): every vector of a small grid gives the transcript of a short reference.
+"""Guards under scripted noise (L1): every noise vector of a small grid gives the transcript of a short reference.
 
-Scripts are in rows, as statistics, thresholds and scales are compared with the reference in rows.
+Scripts are in rows, because statistics, thresholds and scales are compared with the reference in rows.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def check_measured_noise() -> int:
 
 
 def check_guard_transcripts() -> int:
-    """`guard`: outcomes, released numbers, laws and scales on every noise vector of a grid."""
+    """`guard`: outcomes, released numbers, distributions and scales on every noise vector of a grid."""
     queries = [(asked("a"), 0.25, 2), (asked("b = 'x'"), 1.0, 1), (asked("a"), 5.0, 2)]
     stream = [(round(abs(count - public) * UNIT), count * UNIT) for _, public, count in queries]
     runs = 0
@@ -70,7 +70,7 @@ def check_guard_transcripts() -> int:
 
 
 def check_guard_contributions() -> None:
-    """A guard's noise grows with the rows of a unit, under both relations, in every form."""
+    """A guard's noise grows with the contribution bound, under both relations, in every form."""
     for (relation, m), (form, (budget, refreshed)) in itertools.product(SETTINGS, FORMS.items()):
         for numeric in (False, True):
             noise = QuietNoise()
@@ -90,7 +90,7 @@ def check_guard_contributions() -> None:
 
 
 def check_hits_of_zero() -> None:
-    """A hit counts whatever number it releases, also 0."""
+    """A hit counts whatever number it releases, including 0."""
     nobody = asked("a AND b = 'x'")
     doors: list[tuple[Budget, Callable[[Curator], Any]]] = [
         (PURE, lambda c: c.guard(1.5, hits=2, epsilon=1.0)),

@@ -1,4 +1,4 @@
-"""The holdout: guesses that are wrong widen what follows, noise has the scale of its theorem, refusals are counted."""
+"""The holdout: wrong guesses widen later intervals, noise has the scale of its theorem, refusals are counted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _column(index: int) -> Any:
 
 
 def check_guesses() -> None:
-    """A good guess is returned as it is; a wrong one is answered from the sample, counted, and widens what follows."""
+    """A good guess is returned unchanged; a wrong one is answered by the sample, counted, and widens later ones."""
     holdout = Holdout(ROWS)
     good = holdout.ask(_column(0), guess=0.3)
     assert (good.source, good.value, good.failures) == ("guess", 0.3, 0), f"a good guess gave {good}"
@@ -38,7 +38,7 @@ def check_guesses() -> None:
 
 
 def check_noise() -> None:
-    """The noisy methods ask for noise at the scale of their theorem, and draw afresh for every question."""
+    """The noisy methods request noise at the scale of their theorem, and draw fresh noise for every question."""
     for method, settings, least in (
         ("gaussian", {"queries": 50}, "gaussian"),
         ("thresholdout", {"queries": 50, "hits": 5}, "laplace"),
@@ -56,7 +56,7 @@ def check_noise() -> None:
 
 
 def check_refusals() -> None:
-    """A statistic that fails on the rows is counted, under one text whatever it raised."""
+    """A statistic that fails on the rows is counted, with one message whatever it raised."""
 
     def failing(error: BaseException) -> Any:
         def statistic(rows: Any) -> Any:
@@ -80,7 +80,7 @@ def check_refusals() -> None:
 
 
 def check_state() -> None:
-    """With a state file a restart goes on where it ended."""
+    """With a state file, a restart continues where it stopped."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "state"
         with Holdout(ROWS, state=path) as holdout:
@@ -93,6 +93,6 @@ def check_state() -> None:
 
 
 def check_answers() -> None:
-    """All of these but refusals."""
+    """All checks of this file except refusals."""
     for check in (check_guesses, check_noise, check_state):
         check()

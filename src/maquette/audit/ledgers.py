@@ -1,4 +1,4 @@
-"""The ledger by its contract: limits, replays, conflicts, guards, crashes, tampering, ownership."""
+"""The contract of a ledger: limits, replays, conflicts, guards, crashes, tampering, ownership."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _sqlite(terms: Terms) -> Ledger:
 
 
 def check_limit(opened: Open) -> None:
-    """Exactly the limit can be spent, for the table and for an analyst; a refused charge leaves nothing."""
+    """Exactly the limit can be spent, for the table and for an analyst; a refused charge leaves no trace."""
     with closing(opened(TERMS)) as ledger:
         ledger.limit_analyst("b", 30)
         _charged(ledger, _asked("one", 60))
@@ -71,7 +71,7 @@ def check_limit(opened: Open) -> None:
 
 
 def check_replays(opened: Open) -> None:
-    """An answered request gets the same bytes, free; its name is nobody else's and no other question's."""
+    """An answered request gets the same bytes, free; no other analyst and no other question can use its name."""
     with closing(opened(TERMS)) as ledger:
         _charged(ledger, _asked("one", 10), b"first")
         again = ledger.reserve(_asked("one", 10))
@@ -94,7 +94,7 @@ def check_replays(opened: Open) -> None:
 
 
 def check_guards(opened: Open) -> None:
-    """A guard's hits are counted, also by tests that were easy and gave theirs back; sealed is sealed."""
+    """A guard's hits are counted; tests without a hit give their reservation back; a sealed guard stays sealed."""
     with closing(opened(TERMS)) as ledger:
         ledger.open_guard("g", hits=2)
         _charged(ledger, _asked("easy", 0, guard="g"), hit=False)
@@ -115,7 +115,7 @@ def _opened(path: Path, terms: Terms) -> None:
 
 
 def check_restart() -> None:
-    """What a crash left pending is lost and stays charged; guards are closed; terms and owners are checked."""
+    """Requests pending in a crash are lost and stay charged; guards are closed; terms and owners are checked."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "ledger"
         ledger = SqliteLedger(path, TERMS)
@@ -155,7 +155,7 @@ TAMPERING = (
 
 
 def check_tampering() -> None:
-    """A ledger whose sums, events or answers were edited is refused."""
+    """A ledger with edited sums, events or answers is refused."""
     with tempfile.TemporaryDirectory() as folder:
         tried = 0
         for number, statement in enumerate(TAMPERING):
@@ -175,7 +175,7 @@ def check_tampering() -> None:
 
 
 def check_ledger() -> None:
-    """All of these."""
+    """All checks of this file."""
     for opened in (MemoryLedger, _sqlite):
         for check in (check_limit, check_replays, check_guards):
             check(opened)

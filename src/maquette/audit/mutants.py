@@ -1,7 +1,7 @@
-"""Broken copies of the library: each is a patch, and the check that must notice it.
+"""Mutants: broken variants of the library; each is a patch, and the check that must detect it.
 
-The names that are patched stand in this file only. A patch is applied to the running process and taken back; it makes
-the library unsafe while it lasts, so audits run them on invented tables alone.
+The patched names are in this file only. A patch is applied to the running process and then undone; it makes the
+library unsafe in between, so audits run mutants on generated tables only.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from maquette.errors import MaquetteError
 from maquette.privacy import Composed, DiscreteGaussian, DiscreteLaplace, Pure, Selection
 from maquette.privacy.ledger import Recorded, Ticket
 
-Change = Callable[..., Any]  # given the original first
+Change = Callable[..., Any]  # the original is its first argument
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """What is broken, where, and which check must see it. `patches` maps "module:name.of.thing" to its replacement."""
+    """What is broken, where, and which check must detect it. `patches` maps "module:name.of.thing" to a replacement."""
 
     name: str
     room: str
@@ -36,7 +36,7 @@ class Mutant:
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """The library, broken, while this lasts."""
+        """Keep the library broken within this context."""
         with ExitStack() as stack:
             for target, change in self.patches.items():
                 owner, name = _owner(target)
@@ -46,9 +46,9 @@ class Mutant:
             yield
 
     def kill(self) -> str | None:
-        """What its check says of the broken library; None if it survives.
+        """The failure of its check on the broken library; None if the mutant survives.
 
-        Only a check that fails, or a refusal, kills: a patch that makes the library stumble proves nothing.
+        Only a failed check, or a refusal, kills a mutant: a patch that makes the library crash proves nothing.
         """
         with self.applied():
             try:
@@ -61,7 +61,7 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Wrap:
-    """A function in place of another, which it is given first."""
+    """A replacement for a function; it gets the original as its first argument."""
 
     change: Change
 
@@ -123,7 +123,7 @@ def _fresh_on_retry(original: Change, self: Any, door: str, **named: Any) -> Any
 
 
 def _wider_in_the_books(original: Change, self: Any, door: str, **named: Any) -> Any:
-    """The ledger is told of twice the noise that is drawn."""
+    """The ledger records twice the noise that is drawn."""
     wider = []
     for event in named["events"]:
         if isinstance(event, DiscreteLaplace):
@@ -163,7 +163,7 @@ def _guarded_for_one(kinds: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _one_bucket_as_a_total(original: Change, self: Any, question: Any) -> int:
-    """A table of one cell is priced by high - low, also where a row may fall out of its only bucket."""
+    """A table of one cell is priced by high - low, also where a row may leave its only bucket."""
     moves = question.moves
     if self.kind == "replace" and self.max_contributions == 1 and moves.cells == 1 and moves.gains is None:
         return max(1, int(moves.high - moves.low))
@@ -172,7 +172,7 @@ def _one_bucket_as_a_total(original: Change, self: Any, question: Any) -> int:
 
 
 def _exchanged(original: Change, self: Any, question: Any) -> int:
-    """A person of several rows is replaced by one of as many."""
+    """A person with several rows is replaced by one with the same number of rows."""
     moves = question.moves
     if self.kind == "replace" and moves.cells == 1 and moves.gains is None:
         return int(self.max_contributions * max(1, moves.high - moves.low))
@@ -190,17 +190,17 @@ def _one_hit_paid(original: Change, **named: Any) -> Any:
 
 
 class _OneForAll:
-    """In place of a context variable: what one thread sets, all threads see."""
+    """Replaces a context variable: what one thread sets, all threads see."""
 
     def __init__(self) -> None:
         self._value: tuple[Any, ...] = ()
 
     def get(self) -> tuple[Any, ...]:
-        """The value, whoever set it."""
+        """The value, whichever thread set it."""
         return self._value
 
     def set(self, value: tuple[Any, ...]) -> None:
-        """Set it for everybody."""
+        """Set it for all threads."""
         self._value = value
 
 
@@ -261,7 +261,7 @@ def _first_of_ties(original: Change, self: Any, scores: Any, scale: Any) -> int:
     return int(np.flatnonzero(scores == scores[original(self, scores, scale)])[0])
 
 
-_SEEDED = np.random.default_rng  # a generator that begins anew with every call
+_SEEDED = np.random.default_rng  # a generator that restarts with every call
 
 
 def _seeded(original: Change, count: int, dtype: Any) -> Any:

@@ -1,7 +1,7 @@
 """One recorder for all doors: reserve before read, commit before release.
 
 The ledger's `reserve` and `commit`, the engine's reading methods and the noise source all write to one list of steps.
-A step `reserve` or `commit` is written when it is done, `read` and `draw` when they begin.
+`reserve` and `commit` are written when they are done, `read` and `draw` when they begin.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class OutOfOrder(AssertionError):
 
 
 class _WatchedEngine:
-    """An engine that writes down when it is read."""
+    """An engine that records its reads."""
 
     def __init__(self, engine: Any, steps: list[str]) -> None:
         self._engine = engine
@@ -41,7 +41,7 @@ class _WatchedEngine:
 
 @contextmanager
 def watched(curator: Curator, steps: list[str]) -> Iterator[None]:
-    """Write the steps of everything that goes through this curator; its noise must be a `QuietNoise(steps)`."""
+    """Record the steps of everything that goes through this curator; its noise must be a `QuietNoise(steps)`."""
     ledger = curator.ledger
     engines = [name for name, value in vars(curator).items() if all(callable(getattr(value, m, None)) for m in READING)]
     if not engines:
@@ -143,7 +143,7 @@ def check_door(
 
 
 def check_replay() -> None:
-    """A request that was answered is answered from the record: no step but the ledger's own."""
+    """An answered request is answered from the record: no step except the ledger's own."""
     steps: list[str] = []
     with Curator(tiny_table(BASE, 1), Budget(epsilon=9.0), noise=QuietNoise(steps)) as curator:
         with watched(curator, steps):

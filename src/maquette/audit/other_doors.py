@@ -1,4 +1,4 @@
-"""The doors other than `measure`, on questions that `measure` accepted and whose exact values are therefore known."""
+"""The doors other than `measure`, on questions that `measure` accepted, whose exact values are therefore known."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 GUARD = 2**20  # guarded statistics and lottery scores are in these units
 FAR = 2.0**30
-TESTED = 40  # questions put to one guard
+TESTED = 40  # questions per guard
 
 
 def ask_other_doors(batch: Batch, accepted: Sequence[Asked]) -> None:
-    """Put small groups of the questions to two doors each, and every single number to the guards."""
+    """Pass small groups of the questions to two doors each, and every single number to the guards."""
     rng = batch.rng
     order = [accepted[i] for i in rng.permutation(len(accepted))]
-    order.sort(key=lambda asked: asked.form.trusted)  # those of unknown meaning by themselves
+    order.sort(key=lambda asked: asked.form.trusted)  # those of unknown meaning form their own groups
     while order:
         count = int(rng.integers(1, 4)) if order[0].form.trusted else 1
         group, order = order[:count], order[count:]
@@ -178,7 +178,7 @@ def _lottery(batch: Batch, relation: str, pair: Pair, group: Sequence[Asked]) ->
 
 
 def _guards(batch: Batch, relation: str, pair: Pair, asked: Asked) -> None:
-    """A hit of every guard releases the exact count, since the noise is zero; it moves by its contributions only."""
+    """A hit of every guard releases the exact count, since the noise is zero; it changes by its contributions only."""
     doors: dict[str, Callable[[Bench], Any]] = {
         "guard": lambda b: b.curator.guard(2.0, hits=TESTED, **b.price),
         "lazy_guard": lambda b: b.curator.lazy_guard(2.0, hits=TESTED, epsilon=50.0, experimental=True),
@@ -221,7 +221,7 @@ DOORS = (
 def _check_selection(
     batch: Batch, door: str, pair: Pair, group: Sequence[Asked], answers: tuple[Outcome, Outcome]
 ) -> None:
-    """No score moves so far that the exponent 2 D / scale would pass what was charged."""
+    """No score changes so much that the exponent 2 D / scale would exceed the charge."""
     (call,) = answers[0].calls
     one, other = (answer.scores[0] for answer in answers)
     if one.dtype != np.int64 or len(one) != len(other):
@@ -252,6 +252,6 @@ def _answers(batch: Batch, relation: str, group: Sequence[Asked]) -> list[np.nda
 
 
 def _errors(asked: Asked, relation: str, side: int, public: np.ndarray) -> list[int]:
-    """Exact values minus public answers, these rounded to the grid, half to even."""
+    """Exact values minus public answers, which are rounded to the grid, half to even."""
     rounded = [round(Fraction(float(answer)) * asked.grid) for answer in np.ravel(public)]
     return [v - r for v, r in zip(asked.values[relation, side], rounded, strict=True)]

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 INTRODUCTION = (
     "An audit tries to refute what the software claims. It ran on the machine and the versions below, on invented "
-    "tables only. It can show that something is wrong; that it found nothing is evidence and no proof. The arguments "
-    "themselves are written at every door and in the documentation."
+    "tables only. It can show that something is wrong; finding nothing is evidence, not proof. The privacy arguments "
+    "are written at every door and in the documentation."
 )
 
 
@@ -28,7 +28,7 @@ def page(audit: Audit) -> str:
     facts = {
         "verdict": verdict,
         "random questions": f"{audit.questions.questions:,}",
-        "times through a door": f"{sum(audit.questions.doors.values()):,}",
+        "calls of a door": f"{sum(audit.questions.doors.values()):,}",
         "mutants killed": f"{killed} of {len(audit.mutants)}",
         "version of maquette": audit.versions.get("maquette", ""),
         "seconds": f"{audit.seconds:.0f}",
@@ -87,8 +87,8 @@ def _losses(audit: Audit) -> str:
 
 def _bounds(audit: Audit) -> str:
     text = (
-        "<p>Epsilon is at least the bound, with certainty 1 - 1e-6, whatever the event; a bound above the claim "
-        "refutes it. Production randomness; the event was chosen on other samples.</p>"
+        "<p>Epsilon is at least the bound, except with probability 1e-6; a bound above the claim refutes it. "
+        "Production randomness; the event was chosen on other samples.</p>"
     )
     rows = [
         (b.door, f"{b.claim:g}", f"{b.bound:.3f}", f"{b.samples:,}", b.event, "holds" if b.holds else "REFUTED")
@@ -101,17 +101,17 @@ def _questions(audit: Audit) -> str:
     found = audit.questions
     text = (
         f"<p>{found.questions:,} questions, of which {found.refused:,} were refused before any charge. Each accepted "
-        "one gave the value of an exact reference on two neighbouring tables, and the two differed by no more than was "
+        "one gave the value of an exact reference on two neighbouring tables, and the two differed by at most what was "
         f"priced; faults: {len(found.faults)}.</p>"
     )
     doors = _table(("door", "times"), ((door, f"{times:,}") for door, times in found.doors.most_common()))
-    sorts = _table(("sort of question", "number"), ((kind, f"{n:,}") for kind, n in found.kinds.most_common()))
+    sorts = _table(("kind of question", "number"), ((kind, f"{n:,}") for kind, n in found.kinds.most_common()))
     faults = _table(("fault",), [(str(fault),) for fault in found.faults[:20]]) if found.faults else ""
     return f'{text}{faults}<div class="two">{doors}{sorts}</div>'
 
 
 def _mutants(audit: Audit) -> str:
-    text = "<p>Each is a broken copy of the library. An audit that does not notice them would notice nothing.</p>"
+    text = "<p>Each is a deliberately broken variant of the library. An audit that misses them misses real faults.</p>"
     rows = [
         (mutant.name, mutant.room, mutant.killer, (mutant.said or "")[:160] if mutant.said is not None else "SURVIVED")
         for mutant in audit.mutants

@@ -1,8 +1,8 @@
 """Random questions through every door on neighbouring tables, against a reference in exact fractions.
 
-For each question that a door accepts: the value is the reference's, on both tables; values of neighbours differ by no
-more than the sensitivity that was priced, in the norm of the noise; noise, charge and refusals are the same on both; a
-refusal comes before any charge. The rows are chosen by the questions: a level of every class of weights.
+For each question that a door accepts: the value equals the reference's, on both tables; values of neighbours differ by
+at most the priced sensitivity, in the norm of the noise; noise, charge and refusals are the same on both; a refusal
+comes before any charge. The rows are chosen by the questions: one level of every class of weights.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from maquette.audit.reference.universes import Record, record, universe
 from maquette.errors import MaquetteError
 from maquette.privacy import DiscreteLaplace
 
-PER_TABLE = 80  # questions asked of one set of tables
-TOLERANCE = 2.0**-30  # outside [0, 1], as weights that agree to 2^-40 are the same
+PER_TABLE = 80  # questions per set of tables
+TOLERANCE = 2.0**-30  # outside [0, 1], because weights that agree to 2^-40 are equal
 
 Pair = tuple[Bench, Bench]
 
 
 @dataclass
 class Asked:
-    """A question that was accepted: its public object, and the exact values on the two tables of each relation."""
+    """An accepted question: its public object, and its exact values on the two tables of each relation."""
 
     form: Form
     question: Any
@@ -41,7 +41,7 @@ class Asked:
 def audit_questions(
     count: int, *, seed: int = 0, doors: bool = True, told: Callable[[Findings], None] | None = None
 ) -> Findings:
-    """Ask at least `count` random questions, drawn from `seed` on; `doors=False` asks the measuring door only."""
+    """Ask at least `count` random questions, drawn from `seed`; `doors=False` uses the measuring door only."""
     found = Findings()
     while found.questions < count:
         found.add(audit_batch(seed, doors=doors))
@@ -71,7 +71,7 @@ def audit_batch(seed: int, *, size: int = PER_TABLE, doors: bool = True, forms: 
 
 
 class _Batch:
-    """Neighbouring tables and what is asked of them."""
+    """Neighbouring tables and the questions about them."""
 
     def __init__(self, seed: int, forms: Sequence[Form], target: Record, rng: np.random.Generator) -> None:
         self.rng = rng
@@ -85,7 +85,7 @@ class _Batch:
         base = [self._unit(row, pool) for row in pool]
         coming: Unit = (target,) * self.contributions if rng.random() < 0.7 else self._unit(target, pool)
         instead = self._unit(pool[rng.integers(len(pool))], pool)
-        in_memory = bool(rng.random() < 0.88) or len(schema) > 8  # many columns take the other engine long
+        in_memory = bool(rng.random() < 0.88) or len(schema) > 8  # the other engine is slow with many columns
         both, without, other = (
             (units, open_units(schema, units, self.contributions, in_memory=in_memory))
             for units in ([*base, coming], base, [*base, instead])
@@ -110,11 +110,11 @@ class _Batch:
                 bench.close()
 
     def fault(self, door: str, form: Form, what: str) -> None:
-        """Keep a fault."""
+        """Record a fault."""
         self.found.faults.append(Fault(self._seed, door, f"{form.kind} {form!r:.300}", what))
 
     def twice(self, door: str, pair: Pair, form: Form, call: Callable[[Bench], Any]) -> tuple[Outcome, Outcome] | None:
-        """Ask both tables; None if they refuse, which they must do alike and free."""
+        """Ask both tables; None if they refuse, which must be the same on both, and free."""
         self.found.doors[door] += 2
         first, second = (bench.ask(lambda _, bench=bench: call(bench)) for bench in pair)  # type: ignore[misc]
         for one in (first, second):
@@ -168,7 +168,7 @@ class _Batch:
         return [int(value) for value in scaled]
 
     def within_price(self, door: str, form: Form, event: Any, one: Iterable[int], other: Iterable[int]) -> None:
-        """Neighbours differ by no more than the sensitivity of the event."""
+        """Neighbours differ by at most the sensitivity of the event."""
         moves = [abs(a - b) for a, b in zip(one, other, strict=True)]
         if isinstance(event, DiscreteLaplace):
             moved, priced = sum(moves), event.sensitivity
@@ -203,7 +203,7 @@ class _Batch:
             self.fault(door, form, f"accepted, though {outside[0]} weighs less than 0 or more than 1")
 
     def _check_every_move(self, relation: str, form: Form, event: Any, grid: int) -> None:
-        """By the reference: no unit of these records that comes, goes or changes moves more than was priced."""
+        """By the reference: no unit of these records that is added, removed or changed moves more than was priced."""
         rows = self.candidates[id(form)][:4]
         moves = [np.zeros(form.cells, dtype=object) for _ in rows]
         for move, row in zip(moves, rows, strict=True):
@@ -221,7 +221,7 @@ class _Batch:
 
 
 def _candidates(form: Form, target: Record, rng: np.random.Generator) -> list[Record]:
-    """Records that the question tells apart: the target, and others with a level of each class of weights."""
+    """Records that the question distinguishes: the target, and others with one level of each class of weights."""
     rows = [target]
     levels = form.levels()
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""audit: everything that this machine and this version can say about the privacy of the doors, in about a minute."""
+"""audit: all that can be checked about the privacy of the doors on this machine and version, in about a minute."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Result:
-    """One thing that was tried: how often, and what went wrong if anything did."""
+    """One check: how often it was tried, and what went wrong, if anything."""
 
     part: str
     name: str
@@ -39,7 +39,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Killed:
-    """A mutant, and what its check said of it; None if it survived."""
+    """A mutant, and the failure that its check reported; None if it survived."""
 
     name: str
     room: str
@@ -49,7 +49,7 @@ class Killed:
 
 @dataclass
 class Audit:
-    """What an audit tried and found; `passed` if nothing is wrong and no mutant survived."""
+    """What an audit tried and found; `passed` if no fault was found and no mutant survived."""
 
     results: list[Result] = field(default_factory=list)
     losses: list[Loss] = field(default_factory=list)
@@ -66,7 +66,7 @@ class Audit:
 
     @property
     def survivors(self) -> list[Killed]:
-        """Mutants that no check noticed."""
+        """Mutants that no check detected."""
         return [mutant for mutant in self.mutants if mutant.said is None]
 
     def as_dict(self) -> dict[str, Any]:
@@ -113,11 +113,12 @@ class Audit:
 def audit(
     *, questions: int = 2_000, samples: int = 8_000, seed: int = 0, mutants: bool = True, told: Tell | None = None
 ) -> Audit:
-    """Audit this installation: samplers, exact losses, order of steps, books, random questions, samples, mutants.
+    """Audit this installation: samplers, exact losses, order of steps, ledgers, random questions, samples, mutants.
 
-    `questions` are drawn from `seed`; `samples` is the number of uses of a door on each of two neighbours, with the
-    randomness that answers are made of. It reads no table of yours and charges no ledger of yours. It shows the
-    presence of faults, never their absence: the argument for privacy is in the doors, and this tries to refute it.
+    `questions` is the number of random questions, drawn from `seed`; `samples` is the number of uses of a door on each
+    of two neighbours, with production randomness. It reads none of your tables and charges none of your ledgers. It can
+    show the presence of faults, never their absence: the argument for privacy is in the doors, and this tries to refute
+    it.
 
     >>> audit(questions=80, samples=400, mutants=False).versions["maquette"] != ""
     True
@@ -204,7 +205,7 @@ def _questions(found: Audit, count: int, seed: int) -> None:
     except Exception as error:
         failure = f"{type(error).__name__}: {error}"
     asked = sum(found.questions.doors.values())
-    tried = f"{found.questions.questions:,} questions, {asked:,} times through a door"
+    tried = f"{found.questions.questions:,} questions, {asked:,} calls of a door"
     faults = found.questions.faults
     failure = failure or (f"{len(faults)} faults; the first: {faults[0]}" if faults else None)
     found.results.append(Result("questions", "random questions", tried, failure, time.perf_counter() - started))

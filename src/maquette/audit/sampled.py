@@ -1,7 +1,7 @@
 """L3: lower bounds on epsilon from samples of the doors on two neighbours, with production randomness.
 
-A first half of the samples picks the event that tells the neighbours apart best, a fresh second half bounds epsilon by
-it: Clopper-Pearson, wrong with probability 1e-6. A bound above the claim is a proof of a fault; one below proves
+The first half of the samples selects the event that distinguishes the neighbours best; a fresh second half bounds
+epsilon with it: Clopper-Pearson, wrong with probability 1e-6. A bound above the claim proves a fault; one below proves
 nothing, which is why exact losses come first.
 """
 
@@ -23,12 +23,12 @@ EPSILON = 1.0
 FAILURE = 1e-6
 _TOTAL = 9_000  # epsilon of one ledger
 
-Sampler = Callable[[Curator, int], NDArray[np.int64]]  # outputs of so many uses at EPSILON each, one number for each
+Sampler = Callable[[Curator, int], NDArray[np.int64]]  # given the number of uses at EPSILON each: one output each
 
 
 @dataclass(frozen=True)
 class Bound:
-    """What samples say of one door."""
+    """What samples say about one door."""
 
     door: str
     claim: float
@@ -82,7 +82,7 @@ def _tested(curator: Curator, uses: int) -> NDArray[np.int64]:
     return np.array(found)
 
 
-SAMPLERS: dict[str, tuple[Sampler, float]] = {  # and how many samples, as a share
+SAMPLERS: dict[str, tuple[Sampler, float]] = {  # with the share of samples to use
     "measure": (_measured, 1.0),
     "measure_error": (_errors, 0.2),
     "select_worst": (_selected, 0.2),
@@ -93,7 +93,7 @@ SAMPLERS: dict[str, tuple[Sampler, float]] = {  # and how many samples, as a sha
 
 
 def bounds(samples: int = 20_000) -> list[Bound]:
-    """A lower bound for every door, from about so many samples on each of two neighbours."""
+    """A lower bound for every door, from about `samples` samples on each of two neighbours."""
     return [_bound(door, sampler, max(200, int(samples * share))) for door, (sampler, share) in SAMPLERS.items()]
 
 

@@ -1,4 +1,4 @@
-"""L4: samplers against their laws, by many draws, and by chosen random words where draws would take for ever."""
+"""L4: samplers against their distributions, by many draws, and by scripted random words where draws are too slow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from maquette.audit.reference.laws import discrete_gaussian, discrete_laplace, e
 from maquette.audit.reference.statistics import goodness_of_fit
 from maquette.curator import ExactNoise
 
-RARE = 1e-7  # how improbable a sample must be to fail
+RARE = 1e-7  # p-value below which a sample fails
 SCALES = (Fraction(1, 2), Fraction(7, 3), Fraction(40))
 
 
@@ -57,9 +57,9 @@ def check_large_scales(draws: int = 100_000) -> None:
 
 @contextmanager
 def _words(first: list[int], rest: int, more: int) -> Iterator[None]:
-    """Random words by script: the first call gets `first` (then ones that make large values), later ones `rest`.
+    """Scripted random words: the first call gets `first` (then words that make large values), later calls get `rest`.
 
-    `more` are the further bits that an exact decision asks for; coins always show heads.
+    `more` are the further bits that an exact decision requests; coins always show heads.
     """
     calls = iter(range(1_000))
 
@@ -81,8 +81,8 @@ def _words(first: list[int], rest: int, more: int) -> Iterator[None]:
 
 
 def check_minus_zero() -> None:
-    """A minus sign before zero is refused at every scale: else zero would be twice as likely as it should be."""
-    minus_zero = 2**64 - 1  # the lowest bit is the sign, all others say that the magnitude is 0
+    """Minus zero is rejected at every scale: otherwise zero would be twice as likely as it should be."""
+    minus_zero = 2**64 - 1  # the lowest bit is the sign; the others give magnitude 0
     for scale in (Fraction(3), Fraction(2**16), Fraction(2**17 + 1), Fraction(2**20), Fraction(2**40)):
         with _words([minus_zero], rest=0, more=2**64 - 1):
             value = int(ExactNoise().laplace(scale, 1)[0])
@@ -90,7 +90,7 @@ def check_minus_zero() -> None:
 
 
 def check_far_tail() -> None:
-    """Of a draw in the far tail further bits are drawn: two draws that begin alike may be far apart."""
+    """A draw in the far tail requests further bits: two draws with equal first bits may be far apart."""
     for scale in (Fraction(1000), Fraction(10**6)):
         found = []
         for more in (0, 2**64 - 1):

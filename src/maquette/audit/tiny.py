@@ -55,7 +55,7 @@ ANSWERS = (np.full((3, 2), 0.4), np.array(1.0), np.array([0.3, 0.6]))
 
 @functools.cache
 def tiny_table(units: tuple[Unit, ...], contributions: int) -> PrivateTable:
-    """A table of people; opened once."""
+    """A table of people, opened once."""
     return open_units(SCHEMA, units, contributions, in_memory=True)
 
 
@@ -65,9 +65,9 @@ def bench(units: tuple[Unit, ...], contributions: int, budget: Budget, relation:
 
 
 def neighbours(relation: Relation, contributions: int) -> Iterator[tuple[tuple[Unit, ...], tuple[Unit, ...]]]:
-    """Pairs of tables over a fixed rest: by linearity of counts these are all the differences there are.
+    """Pairs of tables with the other units fixed: counts are linear, so these are all possible differences.
 
-    A unit of two rows or more is taken to hold one point several times, or two points once.
+    A unit with two rows or more holds one point several times, or two points once.
     """
     units: list[Unit] = [(p,) * size for size in range(1, contributions + 1) for p in POINTS]
     if contributions > 1:

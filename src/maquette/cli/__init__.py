@@ -1,6 +1,6 @@
 """The command line: thin, each command calls one library function.
 
-Exit codes: 0 done, 1 refused (the message says why), 2 wrong usage, 3 the budget does not suffice, 130 interrupted.
+Exit codes: 0 done, 1 refused (the message says why), 2 wrong usage, 3 the budget is too small, 130 interrupted.
 With --json, standard output holds the result or nothing, and every line of standard error is an object: an error
 (error, message, happened, expected, advice, exit_code) or a warning (warning, message).
 """
@@ -26,7 +26,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_show_locals=False,  # they may hold rows
     help="Very many questions about a private table, under one differential-privacy budget.",
-    epilog="Exit codes: 0 done, 1 refused, 2 wrong usage, 3 the budget does not suffice, 130 interrupted.",
+    epilog="Exit codes: 0 done, 1 refused, 2 wrong usage, 3 the budget is too small, 130 interrupted.",
 )
 app.add_typer(schemas.app, name="schema")
 app.add_typer(reuse.app, name="holdout")
@@ -61,12 +61,12 @@ Version = Annotated[
 def _root(asked: Version = False) -> None:
     """Very many questions about a private table, under one differential-privacy budget.
 
-    New here? maquette demo tells the whole story on an invented table.
+    New here? maquette demo shows the whole workflow on a generated table.
     """
 
 
 def main() -> None:
-    """Run the command line; Maquette's own errors and warnings are told in one line each."""
+    """Run the command line; Maquette's own errors and warnings are printed on one line each."""
     as_json = wants_json()
     try:
         with warnings.catch_warnings():
@@ -75,9 +75,9 @@ def main() -> None:
     except MaquetteError as error:
         tell_error(error, as_json)
         sys.exit(exit_code(error))
-    except OSError as error:  # a full disk, a folder that may not be written to
+    except OSError as error:  # a full disk, or a folder without write permission
         refused = DataError(
-            f"{error.filename or 'a file'!r}: {error.strerror or error}", advice="see to it and try again"
+            f"{error.filename or 'a file'!r}: {error.strerror or error}", advice="fix this and try again"
         )
         tell_error(refused, as_json)
         sys.exit(exit_code(refused))

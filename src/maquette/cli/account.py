@@ -1,4 +1,4 @@
-"""`maquette budget` and `verify`: what a ledger says, and whether it can be trusted."""
+"""`maquette budget` and `verify`: what a ledger says, and whether it is intact."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`maquette demo` and `bench`: the story on an embedded table, and how fast it goes here."""
+"""`maquette demo` and `bench`: a demonstration on an embedded table, and the speed of this machine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def demo(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Run the whole story on a generated table: plan, release, ask, sample, online, report.
+    """Run the whole workflow on a generated table: plan, release, ask, sample, online, report.
 
     Example: maquette demo
     """

@@ -10,9 +10,9 @@ from maquette.cli.telling import tell_interrupt, wants_json
 
 
 class Interruptible:
-    """Notices an interrupt even where the work itself stopped early and returned what it had.
+    """Notices an interrupt even if the work itself stopped early and returned what it had.
 
-    An interrupt that ends the work is told with where its charges are, and goes on.
+    If the interrupt ends the work, it prints where the charges are listed, and the interrupt continues.
     """
 
     def __init__(self, ledger: Path) -> None:

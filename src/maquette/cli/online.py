@@ -23,19 +23,19 @@ HISTORY = Path.home() / ".maquette_history"
 WORDS = ["SELECT", "count(*)", "avg(", "sum(", "FROM", "WHERE", "GROUP BY", "AND", "OR", "NOT", "BETWEEN", "IN"]
 WORDS += [".explain", ".columns", ".budget", ".outlook", ".help", ".quit"]
 DELIMITERS = " \t\n,()=<>!'\""
-# What other prompts call these; taken as meant unless a column has that name.
+# Names of these commands in other prompts; accepted unless a column has that name.
 ALIASES = {"quit": ".quit", "exit": ".quit", "\\q": ".quit", ".exit": ".quit"}
 ALIASES |= {"help": ".help", "?": ".help", "\\?": ".help", "\\d": ".columns"}
 NO_PROMISE = "; without a promise, as the budget cannot pay for it"
-SHOWN, LISTED = 8, 10_000  # levels of a column in a list of all columns, and of it alone
+SHOWN, LISTED = 8, 10_000  # levels shown per column in the list of all columns, and in the list of one
 HELP = """Ask SQL (SELECT count(*) FROM t WHERE age >= 65 GROUP BY sex) or a condition (age >= 65 AND smoker).
-SQL is answered by its numbers, a condition by the share of the rows, each with an interval that holds the exact value.
-Numbers and dates are asked by their declared bins, which .columns shows.
+SQL is answered by its numbers, a condition by a fraction of rows, each with an interval that contains the exact value.
+Conditions on numbers and dates must cut at their declared bins, which .columns shows.
   .explain QUESTION   the route and the price, without paying
-  .columns            what can be asked about; .columns NAME has all levels or bins of one
+  .columns            what can be asked about; .columns NAME lists all levels or bins of one
   .budget             what was spent and what remains
   .outlook            what the rest of the budget still buys
-  .quit               leave; the session goes on next time"""
+  .quit               leave; the session continues next time"""
 
 
 def online(
@@ -117,7 +117,7 @@ def _reply(session: Session, line: str, analyst: str, json: bool) -> None:
         case ".outlook":
             typer.echo(session.outlook())
         case _ if command.startswith("."):
-            typer.echo(f"there is no {command}; .help lists what there is", err=True)
+            typer.echo(f"there is no {command}; .help lists all commands", err=True)
         case _:
             answer = session.ask(line, analyst=analyst)
             if json:
@@ -157,7 +157,7 @@ def _left(session: Session) -> str:
 
 
 def _facts(session: Session, command: str, rest: str) -> dict[str, Any] | None:
-    """What a word with a dot tells a program; None for all other lines."""
+    """The result of a dot command, for a program; None for all other lines."""
     match command:
         case ".help":
             return {"help": HELP}
@@ -182,7 +182,7 @@ def _facts(session: Session, command: str, rest: str) -> dict[str, Any] | None:
 
 
 def _lines(session: Session) -> Iterator[str]:
-    """Questions, one a line: from a prompt with history and completion, or from a pipe."""
+    """Questions, one per line: from a prompt with history and completion, or from a pipe."""
     if not sys.stdin.isatty():
         yield from (_meant(session, line) for line in sys.stdin if line.strip())
         return
@@ -191,7 +191,7 @@ def _lines(session: Session) -> Iterator[str]:
         while True:
             try:
                 line = _meant(session, input("> "))
-            except KeyboardInterrupt:  # as in other prompts, it drops the line
+            except KeyboardInterrupt:  # as in other prompts, drops the line
                 typer.echo("\n(.quit to leave)")
                 continue
             if line:
@@ -203,14 +203,14 @@ def _lines(session: Session) -> Iterator[str]:
 
 
 def _meant(session: Session, line: str) -> str:
-    """A line without the spaces around it; what other prompts call a command is the command."""
+    """A line without surrounding spaces; command names of other prompts are translated."""
     line = line.strip()
     word = line.rstrip("; ").lower()
     return line if word in session.curator.schema else ALIASES.get(word, line)
 
 
 def _prompt(session: Session) -> Callable[[], None]:
-    """Completion of column names and levels, and history; returns what saves it."""
+    """Completion of column names and levels, and history; returns the function that saves the history."""
     try:
         import readline
     except ImportError:  # Windows
@@ -220,7 +220,7 @@ def _prompt(session: Session) -> Callable[[], None]:
     schema = session.curator.schema
     listed = [column for column in schema if column.size <= LISTED and isinstance(column.values[0], str)]
     levels = {label for column in listed for label in column.labels[: column.known]}
-    # After a quote, what it may hold; elsewhere a name is written as it has to be.
+    # After a quote: its possible values; elsewhere: names, quoted where necessary.
     after = {'"': sorted(schema.names), "'": sorted(levels)}
     words = sorted({*map(written, schema.names), *WORDS})
 
@@ -231,7 +231,7 @@ def _prompt(session: Session) -> Callable[[], None]:
         return found[state] if state < len(found) else None
 
     def keep() -> None:
-        with suppress(OSError):  # a home that cannot be written to has no history
+        with suppress(OSError):  # no history if the home folder is not writable
             readline.write_history_file(HISTORY)
 
     readline.set_completer(complete)

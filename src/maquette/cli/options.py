@@ -87,7 +87,7 @@ def table_of(
     missing: list[str] | None,
     delimiter: str | None,
 ) -> PrivateTable:
-    """Read the table of a source; a terminal shows that it is being read."""
+    """Read the table of a source; on a terminal, shows a spinner meanwhile."""
     import maquette as mq
 
     with busy(f"reading {source}"):
@@ -103,7 +103,7 @@ def table_of(
 
 @contextmanager
 def busy(what: str) -> Iterator[None]:
-    """Show a spinner on a terminal while something of unknown length runs; nothing in a pipe."""
+    """Show a spinner on a terminal while work of unknown length runs; nothing in a pipe."""
     if not sys.stderr.isatty():
         yield
         return
@@ -114,7 +114,7 @@ def busy(what: str) -> Iterator[None]:
 
 
 def check_out(path: Path) -> None:
-    """Refuse a file that cannot be written, before anything is spent on what goes into it."""
+    """Refuse an output file that cannot be written, before anything is spent."""
     from maquette.errors import DataError
 
     folder = path.parent
@@ -129,6 +129,6 @@ def check_out(path: Path) -> None:
 
 
 def ledger_of(source: str) -> Path:
-    """Where the ledger of a source is kept unless someone says otherwise."""
+    """The default ledger file of a source."""
     name = source.removeprefix("duckdb://").partition("?")[0]
     return Path(name).with_suffix(".ledger")

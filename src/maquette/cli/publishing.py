@@ -43,7 +43,7 @@ def release(
     """
     import maquette as mq
 
-    options.check_out(out)  # now, as a release that cannot be written has been paid for all the same
+    options.check_out(out)  # before the charge: an unwritable release would be paid for all the same
     kept = options.ledger_of(source) if ledger is None else ledger
     with (
         Interruptible(kept) as interrupt,
@@ -135,5 +135,5 @@ def sample(
 
 
 def _plain(value: object) -> object:
-    """What JSON can hold; dates as text."""
+    """A value that JSON can hold; dates as text."""
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)

@@ -29,7 +29,7 @@ def report(
     published_on: Annotated[str | None, typer.Option("--date", help="Registry: publication date.")] = None,
     json: Json = False,
 ) -> None:
-    """Write a page about a release: whom it protects, how the budget was spent, how accurate it is. It costs nothing.
+    """Write a page about a release: who is protected, how the budget was spent, how accurate it is. It costs nothing.
 
     Example: maquette report people.maq --out report.html --title "People of Anywhere"
     """

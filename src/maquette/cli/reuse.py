@@ -1,4 +1,4 @@
-"""`maquette holdout`: how far one sample goes, and a sample that stays honest however often it is asked."""
+"""`maquette holdout`: how many questions one sample can answer, and a sample that stays valid under reuse."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def ask(
 
 
 def _read(path: Path) -> object:
-    """The rows of a file, all values as text where it is CSV: the schema says what they mean."""
+    """The rows of a file; values of a CSV file stay text, and the schema interprets them."""
     import duckdb
 
     from maquette.errors import UnreadableSource

@@ -37,7 +37,7 @@ def guess(source: Annotated[Path, typer.Argument(help="CSV or Parquet file.")], 
         print_json({"guessed": True, "columns": columns, "skipped": draft.skipped, "delimiter": delimiter})
         return
     typer.echo(draft.dumps(), nl=False)
-    if not sys.stdout.isatty():  # it goes to a file: say here what is in the file, and what to do with it
+    if not sys.stdout.isatty():  # written to a file: say here what is in it, and what to do next
         usual = "\t" if ".tsv" in source.suffixes else ","
         mark = "" if delimiter in (None, usual) else f" --delimiter {shlex.quote(delimiter)}"
         left = f", {len(draft.skipped)} left out (the file says why)" if draft.skipped else ""
@@ -49,7 +49,7 @@ def guess(source: Annotated[Path, typer.Argument(help="CSV or Parquet file.")], 
 
 
 def _delimiter(source: Path) -> str | None:
-    """What separates the fields of a CSV, unless it has one field or is none."""
+    """The field delimiter of a CSV file; None if there is only one field or it is not CSV."""
     from maquette.schema import delimiter_of, header_line
 
     if source.suffix.lower() in (".parquet", ".pq") or not source.is_file():

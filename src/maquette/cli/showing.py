@@ -1,4 +1,4 @@
-"""What commands print: words for people, JSON for programs."""
+"""What commands print: text for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def print_json(value: object, *, lines: bool = True) -> None:
-    """One JSON document on standard output, over several lines or on one; infinite numbers are null."""
+    """One JSON document on standard output, on several lines or one; infinite numbers are null."""
     typer.echo(json.dumps(_plain(value), indent=2 if lines else None, ensure_ascii=False))
 
 

@@ -1,4 +1,4 @@
-"""How commands speak of trouble: one line for people, one JSON object for programs, always on standard error."""
+"""How commands report errors: one line for people, one JSON object for programs, always on standard error."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ REFUSED, USAGE, EXCEEDED, INTERRUPTED = 1, 2, 3, 130
 
 
 def wants_json() -> bool:
-    """Whether the command was typed with --json; asked before its arguments are read, which may be what is wrong."""
+    """Whether the command was typed with --json; checked before its arguments are parsed, which may fail."""
     return "--json" in sys.argv[1:]
 
 
 def exit_code(error: MaquetteError) -> int:
-    """What a command ends with when this is raised."""
+    """The exit code of a command when this error is raised."""
     return EXCEEDED if isinstance(error, BudgetExceeded) else REFUSED
 
 
 def tell_error(error: MaquetteError, as_json: bool) -> None:
-    """Say what was refused."""
+    """Print what was refused."""
     if as_json:
         tell_json({**_facts(error), **_numbers(error)})
     else:
@@ -33,12 +33,12 @@ def tell_error(error: MaquetteError, as_json: bool) -> None:
 
 
 def tell_usage(message: str, code: int) -> None:
-    """Say what was typed wrong, to a program."""
+    """Print a usage error for a program."""
     tell_json({"error": "usage", "message": message, **_parts(message), "exit_code": code})
 
 
 def tell_interrupt(what: str, as_json: bool) -> None:
-    """Say what an interrupt left behind."""
+    """Print what an interrupt left behind."""
     if as_json:
         tell_json({"error": "interrupted", "message": what, **_parts(what), "exit_code": INTERRUPTED})
     else:
@@ -46,7 +46,7 @@ def tell_interrupt(what: str, as_json: bool) -> None:
 
 
 def tell_json(facts: dict[str, object]) -> None:
-    """One object on one line, so that several can be told apart."""
+    """One object per line, so that several can be separated."""
     typer.echo(json.dumps(facts, ensure_ascii=False), err=True)
 
 
@@ -58,7 +58,7 @@ def warn(  # noqa: PLR0917 (the parameters are those of warnings.showwarning)
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Where in Maquette's source a custodian was warned is of no interest to the custodian."""
+    """Print a warning without its place in Maquette's source, which does not matter to a custodian."""
     if wants_json():
         tell_json({"warning": category.__name__, "message": str(message)})
     elif issubclass(category, PrivacyWarning):
@@ -81,7 +81,7 @@ def _parts(happened: str, expected: str | None = None, advice: str | None = None
 
 
 def _numbers(error: MaquetteError) -> dict[str, object]:
-    """What a program would else have to read from the message."""
+    """Numbers of the error as fields, so that a program need not parse the message."""
     match error:
         case BudgetExceeded():
             return {"requested": error.requested, "remaining": error.remaining}

@@ -1,4 +1,4 @@
-"""The embedded example: a generated health survey, the story told on it, and how fast this machine is."""
+"""The embedded example: a generated health survey, a demonstration on it, and the speed of this machine."""
 
 import lazy_loader
 

@@ -12,7 +12,7 @@ WIDTH = 32
 
 
 def bars(out: Console, values: Sequence[tuple[str, float, str]]) -> None:
-    """One line for each (name, length, words); the longest bar fills the width."""
+    """One line for each (name, length, text); the longest bar fills the width."""
     most = max((length for _, length, _ in values), default=0.0) or 1.0
     shown = Table(box=None, show_header=False, pad_edge=False)
     for name, length, words in values:

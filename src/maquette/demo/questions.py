@@ -1,4 +1,4 @@
-"""Questions about the survey: ten to read, and as many random ones as an impatient analyst could ask."""
+"""Questions about the survey: ten to read, and a stream of random ones."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _CONDITIONS: dict[str, tuple[str, ...]] = {
     "hypertension": ("hypertension", "NOT hypertension"),
     "visit": tuple(f"visit < '{year}-{month:02d}-01'" for year in (2023, 2024) for month in range(2, 13)),
 }
-SIZES = (0.25, 0.73, 0.02)  # how many of the questions are about one column, two, three
-FINE = {"age": 0.3, "visit": 0.1}  # as often as the others: long ranges over many levels are what costs
+SIZES = (0.25, 0.73, 0.02)  # shares of questions on one, two and three columns
+FINE = {"age": 0.3, "visit": 0.1}  # relative frequency: long ranges over many levels are expensive
 
 
 def stream(count: int, rng: np.random.Generator) -> list[str]:
-    """Random conditions on one or two columns, now and then on three; the finest columns are asked for less often."""
+    """Random conditions on one or two columns, rarely on three; the finest columns are asked about less often."""
     names = list(_CONDITIONS)
     liking = np.array([FINE.get(name, 1.0) for name in names])
     asked = []

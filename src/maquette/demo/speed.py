@@ -1,4 +1,4 @@
-"""How fast this installation is, in seconds of measuring: counting, noise, ledger, session."""
+"""How fast this installation is: counting, noise, ledger, session; takes a few seconds."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class Figure:
 
 
 def measure(part: Part, rows: int = 100_000) -> list[Figure]:
-    """Measure one part on the generated survey, warmed up first; wall-clock time, so an idle machine tells more."""
+    """Measure one part on the generated survey, after a warm-up; wall-clock time, so use an idle machine."""
     return list(PARTS[part](rows))
 
 
 def _counting(rows: int) -> Iterator[Figure]:
-    """Open a table of so many rows, then count and measure every pair of its columns."""
+    """Open a table of `rows` rows, then count and measure every pair of its columns."""
     people = survey(rows)
     _measured(mq.open_table(people.slice(0, 1_000), SCHEMA))  # compiles what it needs
     opened, table = _timed(lambda: mq.open_table(people, SCHEMA))
@@ -49,7 +49,7 @@ def _counting(rows: int) -> Iterator[Figure]:
 
 
 def _measured(table: mq.PrivateTable) -> int:
-    """How many tables were measured."""
+    """Returns how many tables were measured."""
     pairs = list(mq.marginals(SCHEMA, k=2).marginals)
     with mq.Curator(table, BUDGET) as curator:
         curator.measure_many(pairs, rho=1e-6)
@@ -70,7 +70,7 @@ def _noise(rows: int) -> Iterator[Figure]:
 
 
 def _ledger(rows: int) -> Iterator[Figure]:
-    """Charges that are on disk before anything is drawn; it measures the disk more than the program."""
+    """Charges that are on disk before anything is drawn; this measures the disk more than the program."""
     del rows
     schema = mq.Schema([mq.Integer("c", 0, 99)])
     table = mq.open_table({"c": np.arange(1_000) % 100}, schema)
@@ -87,10 +87,10 @@ def _ledger(rows: int) -> Iterator[Figure]:
 
 
 def _session(rows: int) -> Iterator[Figure]:
-    """A stream of random questions on the survey, and again."""
+    """A stream of random questions on the survey, then the same stream again."""
     with mq.Curator(mq.open_table(survey(rows), SCHEMA), BUDGET) as curator:
         opened, session = _timed(lambda: mq.online(curator, alpha=0.02, warm_start=2))
-        yield Figure("session", "opened, all pairs bought ahead", opened, "seconds")
+        yield Figure("session", "opened, all pairs bought in advance", opened, "seconds")
         asked = list(dict.fromkeys(stream(300, np.random.default_rng(1))))
         for name in ("new questions", "known questions"):
             seconds, _ = _timed(lambda: [session.ask(text) for text in asked])

@@ -1,4 +1,4 @@
-"""The whole story on one table: plan, publish, ask, draw synthetic rows, answer a thousand questions, report."""
+"""The whole workflow on one table: plan, publish, ask, draw synthetic rows, answer a thousand questions, report."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 EPSILON, DELTA = 1.0, 1e-9
-PUBLISHED = 0.5  # epsilon of the release; the session has the rest
+PUBLISHED = 0.5  # epsilon of the release; the session gets the rest
 ALPHA = 0.02
-AHEAD = (5, 2, 1)  # times finer than that, all pairs of columns are bought ahead: then sums over cells follow too
+AHEAD = (5, 2, 1)  # pairs of columns are bought in advance this many times finer, so that sums over cells follow
 ASKED = 1_000
 FILES = {
     "table": "survey.parquet",
@@ -41,7 +41,7 @@ FILES = {
     "report": "report.html",
 }
 SOURCES = {
-    "cache": "asked before, in these or other words",
+    "cache": "asked before, perhaps in other words",
     "derived": "follows from what is known",
     "hypothesis": "the public model was close enough",
     "measured": "paid for",
@@ -49,9 +49,9 @@ SOURCES = {
 
 
 def tell(rows: int = ROWS, console: Console | None = None, folder: Path | None = None) -> Path:
-    """Tell it, and return the folder that holds what was made: table, schema, ledger, release, report.
+    """Run the demonstration; return the folder with everything it made: table, schema, ledger, release, report.
 
-    The people are invented, so exact answers stand beside private ones, which a real custodian must never do.
+    The people are invented, so exact answers are shown beside private ones. A real custodian must never do that.
     """
     out = console or Console()
     home = Path(tempfile.mkdtemp(prefix="maquette-demo-")) if folder is None else folder
@@ -63,25 +63,25 @@ def tell(rows: int = ROWS, console: Console | None = None, folder: Path | None =
     source = _kept(people, home)
     out.print(
         f"A health survey that never happened: {rows:,} generated people, {len(SCHEMA)} columns, "
-        f"{SCHEMA.size:.1e} possible rows. Being nobody's, its exact answers may be shown beside the private ones."
+        f"{SCHEMA.size:.1e} possible rows. Its people are invented, so exact answers may be shown beside private ones."
     )
-    _step(out, 1, "plan", "what each mechanism can promise, before anything is spent")
+    _step(out, 1, "plan", "what each mechanism can guarantee, before anything is spent")
     _plan(rows, out)
     budget = mq.Budget(epsilon=EPSILON, delta=DELTA)
     table = mq.open_table(source, SCHEMA)
     with mq.Curator(table, budget, ledger=home / FILES["ledger"]) as curator:
-        _step(out, 2, "release", "one model of every pair of columns, paid once")
+        _step(out, 2, "release", "one model of all pairs of columns, paid for once")
         release = mq.release(curator, mq.marginals(SCHEMA, k=2), epsilon=PUBLISHED)
         release.save(home / FILES["release"])
         out.print(f"{release.certificate.method}, {release.certificate.relation}: cost {release.cost}")
-        _step(out, 3, "ask", "ten questions, free: the price is paid")
+        _step(out, 3, "ask", "ten questions, free: the release is already paid for")
         _questions(release, people, out)
         _smokers(release, people, out)
-        _step(out, 4, "sample", "synthetic rows, as many as you like; they are nobody's")
+        _step(out, 4, "sample", "synthetic rows, as many as you like; they belong to no real person")
         _rows(release, out)
         _step(out, 5, "online", f"{ASKED:,} random questions, each within {ALPHA:.0%} of the rows, on what remains")
         _session(curator, people, out)
-    _step(out, 6, "report", "whom it protects, where the budget went, how sure it is")
+    _step(out, 6, "report", "who is protected, where the budget went, how accurate it is")
     _report(release, home, out)
     out.print(f"\nDone in {time.perf_counter() - began:.0f} s. Everything is in {home}", markup=False, soft_wrap=True)
     _next(home, out)
@@ -107,7 +107,7 @@ def _plan(rows: int, out: Console) -> None:
     plan = mq.plan(rows=rows, schema=SCHEMA, queries=ASKED, epsilon=EPSILON, delta=DELTA)
     useful = sorted((p for p in plan if p.runnable and not p.vacuous), key=lambda promise: promise.error)
     bars(out, [(p.title, p.error, f"{p.error:.2%} of the rows") for p in useful[:5]])
-    out.print(f"[dim]the largest error of {ASKED:,} answers, as proven before the table is opened[/dim]")
+    out.print(f"[dim]largest error of {ASKED:,} answers, guaranteed before the table is opened[/dim]")
 
 
 def _questions(release: mq.Release, people: pa.Table, out: Console) -> None:
@@ -126,7 +126,7 @@ def _questions(release: mq.Release, people: pa.Table, out: Console) -> None:
 
 
 def _smokers(release: mq.Release, people: pa.Table, out: Console) -> None:
-    """One table of the release as a picture."""
+    """One table of the release as a bar chart."""
     private = release.marginal("education", "smoker")
     levels = SCHEMA["education"].labels
     with duckdb.connect() as engine:
@@ -152,7 +152,7 @@ def _rows(release: mq.Release, out: Console) -> None:
 def _session(curator: mq.Curator, people: pa.Table, out: Console) -> None:
     with curator.account("bought ahead") as ahead:
         for finer in AHEAD:
-            with suppress(mq.BudgetExceeded):  # a small table affords less
+            with suppress(mq.BudgetExceeded):  # a small table can afford less
                 mq.online(curator, alpha=ALPHA / finer, warm_start=2)
                 break
     with curator.account("answers") as answers:
@@ -167,9 +167,9 @@ def _session(curator: mq.Curator, people: pa.Table, out: Console) -> None:
     bars(out, [(SOURCES[name], used[name], f"{used[name]:,}") for name in SOURCES if used[name]])
     first, later = (account.charged_units / UNITS_PER_ONE for account in (ahead, answers))
     out.print(
-        f"All pairs of columns were bought ahead (rho {first:.2g}). Of {len(asked):,} answers {paid} were paid for "
-        f"(rho {later:.2g}); the worst is off by {worst:.2%} of the rows, {ALPHA:.0%} were promised. "
-        "Questions on one or two columns are frequent, those on three or on the finest columns rare."
+        f"All pairs of columns were bought first (rho {first:.2g}). Of {len(asked):,} answers {paid} were paid for "
+        f"(rho {later:.2g}); the largest error is {worst:.2%} of the rows, {ALPHA:.0%} was promised. "
+        "Most questions are on one or two columns, few on three or on the finest columns."
     )
     out.print(f"spent {curator.spent}; remaining {curator.remaining}")
 
@@ -183,7 +183,7 @@ class _Truth:
         self._known: dict[str, float] = {}
 
     def of(self, condition: str) -> float:
-        """The share of the people for whom a condition holds."""
+        """The share of people who satisfy a condition."""
         if condition not in self._known:
             query = mq.where(SCHEMA, condition)
             self._known[condition] = float((query.weights(query.columns) * self._table(query.columns)).sum())
@@ -226,7 +226,7 @@ def _next(home: Path, out: Console) -> None:
 
 
 def _command() -> str:
-    """What to type: the name alone where the shell finds it, else the path by which it was started."""
+    """What to type: the command name if the shell finds it, else the path by which it was started."""
     typed = sys.argv[0] if sys.argv else ""
     return typed if Path(typed).stem == "maquette" and shutil.which("maquette") is None else "maquette"
 

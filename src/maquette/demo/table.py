@@ -1,4 +1,4 @@
-"""A health survey that never happened: generated rows with real dependence between columns, for demos and tests."""
+"""An invented health survey: generated rows with real dependence between columns, for demos and tests."""
 
 from __future__ import annotations
 

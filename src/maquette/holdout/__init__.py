@@ -1,7 +1,7 @@
 """Adaptive data analysis: one sample, thousands of questions, intervals that hold together.
 
-The sample is the analyst's own, so nothing is kept from its owner: what is limited is how much the answers depend on
-it, for what depends on a sample too much does not hold beyond it. A method is one file with the shape of `api.Method`.
+The sample is the analyst's own, so nothing is hidden from its owner. What is limited is how much the answers depend on
+it: answers that depend on a sample too much do not hold for the population. One file holds one method (`api.Method`).
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""Method: the contract of every way to answer from a holdout — decide from public state, then fold the note."""
+"""Method: the contract of every way to answer from a holdout: decide from public state, then apply the note."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Guess:
 
 @dataclass(frozen=True)
 class Decision:
-    """An answer that is not released yet, and the note from which a restart comes to the same state."""
+    """An answer that is not released yet, and the note from which a restart reaches the same state."""
 
     certified: Certified
     note: Note
@@ -32,21 +32,21 @@ class Decision:
 class Method(Protocol):
     """One way to answer. Its state is a fold of `apply` over the notes of its decisions, and nothing else.
 
-    `decide` computes the same things whichever way it decides, so that time tells little about the rows; it may draw
-    noise but changes no public state. `terms` are its public settings, all of which a saved state must agree with.
+    `decide` computes the same things for every outcome, so that its running time reveals little about the rows; it may
+    draw noise but changes no public state. `terms` are its public settings; a saved state must agree with all of them.
     """
 
     @property
     def terms(self) -> Mapping[str, Any]:
-        """Everything that must not change while a state lives, JSON-ready."""
+        """All settings that must not change during the life of a state, JSON-ready."""
 
     @property
     def exhausted(self) -> bool:
-        """Whether its limit is reached, so that the rows are not read any more."""
+        """Whether its limit is reached, so that the rows are no longer read."""
 
     @property
     def needs_guess(self) -> bool:
-        """Whether it can do nothing without a guess."""
+        """Whether it cannot answer without a guess."""
 
     def decide(self, values: Values, guess: Guess | None) -> Decision:
         """The answer to a statistic with these values on the sample, for this guess."""
@@ -55,39 +55,39 @@ class Method(Protocol):
         """The answer once exhausted: the guess, uncertified; without one it is refused."""
 
     def refused(self) -> Note:
-        """The note of a question that could not be asked because of what the rows hold, which tells of them: a cost."""
+        """The note of a question that failed on the rows: the failure reveals something about them, so it costs."""
 
     def apply(self, note: Mapping[str, Any]) -> None:
         """Move to the state after a decision."""
 
     def reopened(self) -> Note | None:
-        """What opening a saved state costs, if anything: a note to record before the first question."""
+        """The cost of opening a saved state, if any: a note to record before the first question."""
 
 
 class Guesser(Protocol):
-    """A public model that guesses; it learns from released answers only, so no guess of it can hurt the certificate."""
+    """A public model that guesses; it learns from released answers only, so the certificate holds for any guess."""
 
     @property
     def terms(self) -> Mapping[str, Any]:
         """Its public settings, JSON-ready."""
 
     def max_failures(self, *, queries: int, tolerance: float) -> int:
-        """The most guesses that can miss by more than the tolerance, if answers are within a quarter of it."""
+        """Maximum number of guesses that miss by more than the tolerance, if answers are within a quarter of it."""
 
     def guess(self, asked: Asked) -> float | None:
-        """A number for a statistic; None when it cannot say."""
+        """A guess for a statistic; None if it has none."""
 
     def lesson(self, asked: Asked, value: float) -> Note | None:
-        """What a released value teaches, JSON-ready, if anything; it changes nothing yet."""
+        """What a released value teaches, JSON-ready, or None; it changes nothing yet."""
 
     def learn(self, note: Mapping[str, Any]) -> None:
-        """Take a lesson: when its answer is released, and again after a restart."""
+        """Apply a lesson: when its answer is released, and again after a restart."""
 
 
 def uncertified(
     guess: Guess | None, *, level: float, failures: int, queries: int, left: int | None, limit: str
 ) -> Certified:
-    """The guess, with the only interval that always holds; refused where there is no guess to give."""
+    """The guess, with the trivial interval [0, 1]; refused if there is no guess."""
     if guess is None:
         raise GuardSealed(
             f"the holdout has reached its limit of {limit} and is not consulted any more",

@@ -1,4 +1,4 @@
-"""Certified: an answer about the population, with an interval that holds together with all the others."""
+"""Certified: an answer about the population, with an interval that holds together with all others."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ HEAD = ("value", "interval", "holds together with probability", "from the", "sta
 class Certified:
     """A value within `half_width` of the population's, for all answers of the holdout at once with probability `level`.
 
-    `source`: the guess was close enough and is returned as it was given ("guess"; "hypothesis" when a public model made
-    it), or the holdout answered. `failures` are the questions the holdout had to answer so far, of `queries` asked;
-    `left` is how many more it can answer, None where nothing runs out. `certificate` says what the interval rests on:
-    the number of possible transcripts, privacy and a transfer theorem, rows used once ("fresh"), or nothing, and then
-    the half-width is 1. `status` is "widened" when the tolerance asked for is no longer reached, "exhausted" when the
-    holdout was not consulted because its limit is reached.
+    `source`: the guess was close enough and is returned unchanged ("guess"; "hypothesis" if a public model made it), or
+    the holdout answered. `failures` is the number of questions that the holdout had to answer until now, out of
+    `queries` asked; `left` is how many more it can answer, None if there is no limit. `certificate` is the basis of the
+    interval: the number of possible transcripts, privacy and a transfer theorem, rows used once ("fresh"), or nothing;
+    then the half-width is 1. `status` is "widened" when the requested tolerance can no longer be met, "exhausted" when
+    the holdout was not consulted because its limit is reached.
     """
 
     value: float
@@ -60,7 +60,7 @@ class Certified:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """What a table shows of it: value, interval, source, how it stands."""
+        """Its row in a table: value, interval, source, status."""
         interval = f"{self.low:.4g} to {self.high:.4g}"
         return f"{self.value:.4g}", interval, f"{self.level:g}", self.source, self.status
 

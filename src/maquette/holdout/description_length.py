@@ -1,4 +1,4 @@
-"""Guess and check by description length: k questions and m failures are fixed beforehand, every interval is the same.
+"""Guess and check by description length: k questions and m failures are fixed in advance; all intervals are equal.
 
 Reference: Stemmer, lecture 4, with the mechanism it quotes spelt out and its constants corrected; Mechanisms §9.3.
 """
@@ -20,8 +20,8 @@ class DescriptionLength:
 
     With probability 1 - beta all answers are within eta + sqrt((ln Nt + ln(2k / beta)) / (2n)) of the population,
     where Nt counts the transcripts of k questions with at most m failures (`theory.holdout.guess_and_check_width`).
-    A question without a guess counts as a failure. Exhausted after k questions, or when a guess fails after m others
-    did: nothing is certified from there on, so that last failure adds no transcript.
+    A question without a guess counts as a failure. Exhausted after k questions, or at failure m + 1: from then on
+    nothing is certified, so this last failure adds no transcript.
     """
 
     needs_guess = False
@@ -30,7 +30,7 @@ class DescriptionLength:
         self._rows, self._beta, self._queries, self._limit = rows, beta, queries, min(failures, queries)
         self._tolerance = tolerance
         self._bins = math.ceil(2 / tolerance)
-        # A refusal is one more thing the holdout can say where a guess fails, beside the grid.
+        # Where a guess fails, the holdout can answer with a bin or with a refusal.
         self._half_width = guess_and_check_width(
             rows=rows, queries=queries, failures=self._limit, tolerance=tolerance, beta=beta, grid=self._bins + 1
         )
@@ -84,7 +84,7 @@ class DescriptionLength:
         return Decision(self._sealed(guess), {"failed": False, "halted": self._halted})
 
     def refused(self) -> Note:
-        """A failed guess, and the last straw when m others failed."""
+        """Counts as a failed guess; if m others failed before, the holdout is exhausted."""
         halted = self._failures >= self._limit
         return {"failed": not halted, "halted": halted}
 
@@ -95,5 +95,5 @@ class DescriptionLength:
         self._halted = self._halted or bool(note["halted"])
 
     def reopened(self) -> Note | None:
-        """Nothing: there is no noise."""
+        """No cost: there is no noise."""
         return None

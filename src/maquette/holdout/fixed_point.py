@@ -1,4 +1,4 @@
-"""Whole numbers for the methods that add noise: floating-point numbers must not meet rows and noise together."""
+"""Whole numbers for the methods that add noise: rows and noise are never combined in floating point."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import numpy as np
 
 from maquette.holdout.statistic import Values
 
-FINE = 2**20  # a row contributes a whole number of 1/FINE; the same for every statistic, so that it tells nothing
-SLACK = 4 / FINE  # more than all rounding: of rows and guesses to the grid, of scales to short fractions, of tails
+FINE = 2**20  # a row contributes a whole number of 1/FINE; FINE is the same for every statistic, so it reveals nothing
+SLACK = 4 / FINE  # exceeds all rounding together: rows and guesses to the grid, scales to short fractions, tails
 
 
 def total(values: Values) -> int:

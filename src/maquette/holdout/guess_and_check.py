@@ -1,7 +1,7 @@
-"""Guess and check, at any time: intervals that widen with the guesses that failed, hardly with the questions asked.
+"""Guess and check, at any time: intervals widen with the number of failed guesses, hardly with the number of questions.
 
-The holdout says only whether a guess is close; when it is not, it says a point of a coarse grid. So few transcripts are
-possible, and a union bound over all of them, each weighted when it is reached, needs no limit on questions or failures.
+The holdout says only whether a guess is close; if it is not, it returns a point of a coarse grid. So few transcripts
+are possible, and a union bound over all of them, weighted node by node, needs no limit on questions or failures.
 
 Reference: Rogers et al., Guaranteed Validity for Empirical Approaches to Adaptive Data Analysis, 2020; Mechanisms
 §10.4.
@@ -24,23 +24,23 @@ from maquette.theory.holdout import (
     relative_entropy_interval,
 )
 
-_LEAST = 17 / 16  # a tolerance must leave a sixteenth of the sampling width for the guess, or for the grid
+_LEAST = 17 / 16  # the tolerance must leave a sixteenth of the sampling half-width for the guess, or for the grid
 
 
 class GuessAndCheck:
-    """Every interval covers with probability 1 - beta together, for any number of adaptive questions.
+    """All intervals cover together with probability 1 - beta, for any number of adaptive questions.
 
     At a node of the transcript tree, reached after i questions of which f failed, beta_node of
-    `theory.holdout.node_log_failure` bounds the chance that the population's mean p lies outside the interval I(s) of
-    the sample's mean s: exact binomial for predicates, relative entropy otherwise. Where it does not,
+    `theory.holdout.node_log_failure` bounds the probability that the population's mean p lies outside the interval I(s)
+    of the sample's mean s: exact binomial for predicates, relative entropy otherwise. If p lies in I(s),
 
     * a guess g is returned with half-width tau iff I(s) lies within g ± tau, so p does too;
-    * else the midpoint r of s's bin, with the half-width that covers I of every s in that bin, so p too.
+    * otherwise the midpoint r of s's bin, with a half-width that covers I of every s in that bin, so p too.
 
-    tau and the number of bins depend on what was released before and on g, the half-width on r as well; none depends
-    on s otherwise. Without a tolerance, tau is twice the half-width of I at s = g, and the bins are as wide as
-    Hoeffding's half-width. A question without a guess is answered from the grid; that it fails is no news, so it adds
-    the grid to the count of transcripts but no place.
+    tau and the number of bins depend on what was released before and on g; the half-width also depends on r; none
+    depends on s otherwise. Without a tolerance, tau is twice the half-width of I at s = g, and the bins are as wide as
+    Hoeffding's half-width. A question without a guess is answered from the grid; its failure is known in advance, so it
+    multiplies the number of transcripts by the grid size only.
     """
 
     needs_guess = False
@@ -59,7 +59,7 @@ class GuessAndCheck:
 
     @property
     def exhausted(self) -> bool:
-        """With `queries`, once they are asked; with `widen=False`, once the tolerance is out of reach."""
+        """With `queries`, once all are asked; with `widen=False`, once the tolerance can no longer be met."""
         if self._queries is not None and self._asked >= self._queries:
             return True
         return not self._widen and self._tolerance is not None and self._tolerance < _LEAST * self._node.hoeffding
@@ -76,7 +76,7 @@ class GuessAndCheck:
         return _Node(self._rows, log_failure)
 
     def decide(self, values: Values, guess: Guess | None) -> Decision:
-        """See `Method`; the interval of the sample, its bin and the guess's width are computed on either branch."""
+        """See `Method`; both branches compute the interval of the sample, its bin and the guess's half-width."""
         node = self._node
         low, high = node.interval_of(values)
         bins = self._bins(node.hoeffding)
@@ -97,7 +97,7 @@ class GuessAndCheck:
         return 2 * width
 
     def _bins(self, width: float) -> int:
-        """The fewest equal bins of [0, 1] whose midpoints reach the tolerance, or whose size is the sampling width."""
+        """The fewest equal bins of [0, 1] whose midpoints meet the tolerance, or which are one half-width wide."""
         size = width
         if self._tolerance is not None and self._tolerance >= _LEAST * width:
             size = 2 * (self._tolerance - width)
@@ -127,11 +127,11 @@ class GuessAndCheck:
         return Decision(certified, {"failed": False})
 
     def refused(self) -> Note:
-        """A failed guess: a refusal is one more thing the holdout can say at a node, beside the grid."""
+        """Counts as a failed guess: a refusal is one more possible answer at a node, besides the grid."""
         return {"failed": True, "guessed": True, "bins": self._bins(self._node.hoeffding)}
 
     def apply(self, note: Mapping[str, Any]) -> None:
-        """Count the question, and if the holdout answered it, where it could have and how many answers there were."""
+        """Count the question; if the holdout answered it, count the possible places and answers."""
         self._asked += 1
         if note["failed"]:
             self._failures += 1
@@ -139,28 +139,28 @@ class GuessAndCheck:
             self._log_answers += math.log(note["bins"] + 1)  # or a refusal
 
     def reopened(self) -> Note | None:
-        """Nothing: there is no noise."""
+        """No cost: there is no noise."""
         return None
 
 
 @dataclass(frozen=True)
 class _Node:
-    """What is certain at one node of the transcript tree."""
+    """The bounds that hold at one node of the transcript tree."""
 
     rows: int
     log_failure: float
 
     @property
     def hoeffding(self) -> float:
-        """The half-width of every interval, at most."""
+        """Upper bound on the half-width of every interval."""
         return hoeffding_width(rows=self.rows, log_failure=self.log_failure)
 
     def interval_of(self, values: Values) -> tuple[float, float]:
-        """I(s): where the population's mean can be."""
+        """I(s): the interval for the population's mean."""
         return self._binomial(values.count) if values.predicate else self._entropic(values.mean)
 
     def width_at(self, guess: float, *, predicate: bool) -> float:
-        """How far I reaches from the guess when the sample agrees with it."""
+        """How far I extends from the guess when the sample mean equals the guess."""
         if predicate:
             low, high = (
                 self._binomial(math.floor(guess * self.rows))[0],
@@ -173,7 +173,7 @@ class _Node:
     def rounded(self, values: Values, bins: int) -> tuple[float, float]:
         """The midpoint of the sample's bin, and the half-width that covers I for every sample in the bin."""
         if values.predicate:
-            # In whole numbers: counts c of the bin have floor(c * bins / rows) the same, the last bin also c = rows.
+            # In whole numbers: all counts c of a bin have the same floor(c * bins / rows); the last bin also c = rows.
             index = min(bins - 1, values.count * bins // self.rows)
             least = -(-index * self.rows // bins)
             most = self.rows if index == bins - 1 else -(-(index + 1) * self.rows // bins) - 1

@@ -1,6 +1,6 @@
 """Guessers: public models that guess for the analyst and learn from the holdout's answers alone.
 
-Whatever they guess, the certificate holds; how often they are wrong decides how wide it becomes.
+The certificate holds for any guesses; wrong guesses make the intervals wider.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ MAX_NET = 2**24
 
 
 class WeightsGuesser:
-    """Multiplicative weights over the cells of a schema, for conditions over it; other statistics it leaves alone.
+    """Multiplicative weights over the cells of a schema; guesses for conditions over it, not for other statistics.
 
     With a tolerance eta it takes steps of 4 eta, and at most ln N / (2 eta^2) of its guesses miss by more than eta if
-    answers are within eta / 4: the choice for `queries=` and `tolerance=`. Without one it steps to the answer itself,
-    which has no bound but learns faster. Mechanisms §9.3.
+    answers are within eta / 4; use this with `queries=` and `tolerance=`. Without a tolerance it steps to the answer
+    itself, which has no such bound but learns faster. Mechanisms §9.3.
     """
 
     def __init__(self, schema: Schema, *, tolerance: float | None = None) -> None:
@@ -51,7 +51,7 @@ class WeightsGuesser:
         return guesser_failures(guesser="weights", universe=self._schema.size, queries=queries, tolerance=tolerance)
 
     def guess(self, asked: Asked) -> float | None:
-        """The model's answer, between 0 and 1 whatever rounding does."""
+        """The model's answer, clamped to [0, 1]."""
         return None if asked.query is None else min(1.0, max(0.0, self._model.answer(asked.query)))
 
     def lesson(self, asked: Asked, value: float) -> Note | None:
@@ -64,12 +64,12 @@ class WeightsGuesser:
 
 
 class MedianGuesser:
-    """The median over all small databases that agree with the answers so far; for toy universes.
+    """The median over all small databases that agree with the answers given until now; for toy universes.
 
-    Candidates are the multisets of `rows` points of the universe, which is given as rows of the sample's own form.
+    Candidates are the multisets of `rows` points of the universe, which is given in the same form as the sample's rows.
     An answer removes those off by more than eta / 2. If guesses are checked at eta and answers are within eta / 4,
-    every failure removes half, and a candidate within eta / 4 of the sample stays, so at most log2 of their number
-    fail; for k questions ceil(8 ln(4k) / eta^2) rows have such a candidate (Stemmer). Mechanisms §9.3.
+    every failure removes half of them, and a candidate within eta / 4 of the sample stays. So at most log2 of their
+    number fail; for k questions ceil(8 ln(4k) / eta^2) rows have such a candidate (Stemmer). Mechanisms §9.3.
     """
 
     def __init__(self, universe: Any, *, rows: int, tolerance: float) -> None:
@@ -96,11 +96,11 @@ class MedianGuesser:
 
     @property
     def alive(self) -> int:
-        """How many candidates agree with every answer so far."""
+        """How many candidates agree with every answer until now."""
         return int(self._alive.sum())
 
     def max_failures(self, *, queries: int, tolerance: float) -> int:
-        """floor(log2 of the candidates)."""
+        """floor(log2 of the number of candidates)."""
         if self._tolerance != tolerance:
             raise QueryError(f"the guesser is for a tolerance of {self._tolerance}, the holdout's is {tolerance}")
         return len(self._net).bit_length() - 1
@@ -111,11 +111,11 @@ class MedianGuesser:
         return float(np.partition(answers, (len(answers) - 1) // 2)[(len(answers) - 1) // 2])
 
     def lesson(self, asked: Asked, value: float) -> Note | None:
-        """What the statistic is on every point, and the answer."""
+        """The statistic's value on every point, and the answer."""
         return {"weights": asked.on(self._universe).numbers.astype(np.float64).tolist(), "value": value}
 
     def learn(self, note: Mapping[str, Any]) -> None:
-        """Remove the candidates that the answer refutes; one that would remove all, which none valid can, does not."""
+        """Remove the candidates that contradict the answer; ignore it if it removes all, which no valid answer does."""
         answers = self._net @ np.array(note["weights"], dtype=np.float64)
         kept = self._alive & (np.abs(answers - note["value"]) <= self._tolerance / 2 + 1e-12)
         if kept.any():

@@ -34,32 +34,32 @@ SHOWN = 20  # latest answers, in a notebook
 
 
 class Holdout:
-    """A sample that can be asked again and again, by an analyst who adapts to its answers.
+    """A sample that can be asked many times, by an analyst who adapts to its answers.
 
     `data` are rows drawn independently from the population and not used for anything else: a numpy array, a tuple
     (X, y), a mapping of columns, an Arrow table, a pandas or polars frame. Every answer is about the population, and
     with probability `confidence` all intervals hold together. Guesses make it last: an answer that was guessed well
-    costs next to nothing. They come from `ask(..., guess=)`, from a public model (`guesser`), or from `train`, a sample
+    costs almost nothing. They come from `ask(..., guess=)`, from a public model (`guesser`), or from `train`, a sample
     that may be looked at freely.
 
-    Methods: "guess-and-check" (default) needs no limit; with `queries` and `tolerance` its intervals are all the same
-    for so many questions and `failures` (by default those the guesser can have). "thresholdout" (`queries`, `hits`),
-    "gaussian" (`queries`, `transfer`) add noise and rest on privacy; "splitting" (`queries`) is the baseline. In
-    guess-and-check and thresholdout `tolerance` is the largest distance at which a guess is kept; in the first,
-    without `queries`, the half-width asked for, which widens when it cannot be held (with `widen=False`: exhausted).
+    Methods: "guess-and-check" (default) needs no limit. With `queries` and `tolerance` all its intervals have the same
+    width, for at most `queries` questions and `failures` failed guesses (default: the guesser's maximum).
+    "thresholdout" (`queries`, `hits`) and "gaussian" (`queries`, `transfer`) add noise and rely on privacy; "splitting"
+    (`queries`) is the baseline. In guess-and-check and thresholdout `tolerance` is the largest distance at which a
+    guess is kept; in guess-and-check without `queries` it is the desired half-width, which widens when it cannot be met
+    (with `widen=False` the holdout is then exhausted).
 
-    With `state`, a file, everything is on disk before an answer is returned, and a restart goes on where it ended. A
-    question under a `name`, and a condition over the `schema`, is answered once: asked again it gets the same answer,
-    free. Other questions are new each time, but what was answered is remembered as a guess, recognised by its values on
-    `train`. Several threads may ask.
+    With `state`, a file, everything is on disk before an answer is returned, and a restart continues from there. A
+    question with a `name`, and a condition over the `schema`, is answered once: a repeat returns the same answer, free.
+    Other questions are new each time, but earlier answers serve as guesses; equal statistics are recognised by their
+    values on `train`. Several threads may ask.
 
-    What it never tells: the exact mean on the holdout, how far a guess was off, why a statistic failed on it. What it
-    cannot hide: a statistic is the analyst's code and sees the rows; one that prints, warns, keeps or combines them, or
-    ends the process because of them, voids the guarantee, as does computing on the same rows elsewhere. Small
-    differences in time may tell something
-    about the rows. That a statistic fails on the holdout does too, so it counts, once and in the same words whatever it
-    raised or returned: as a failed guess, or as wider intervals. Ctrl-C while it runs is such a failure. A failure on
-    `train` is found first, explained, and free.
+    It never reveals: the exact mean on the holdout, how far a guess was off, why a statistic failed on it. It cannot
+    prevent misuse: a statistic is the analyst's code and sees the rows. A statistic that prints, warns, keeps or
+    combines rows, or ends the process because of them, voids the guarantee; so does computing on the same rows
+    elsewhere. Small differences in running time may reveal something about the rows. So does a statistic that fails on
+    the holdout; such a failure therefore counts, always once and with the same message: as a failed guess, or as wider
+    intervals. Ctrl-C while it runs is such a failure. A failure on `train` is found first, explained, and free.
 
     >>> import numpy as np
     >>> rows = np.random.default_rng(1).random((20_000, 3)) < 0.3
@@ -113,7 +113,7 @@ class Holdout:
             "guesser": guesser,
             "noise": ExactNoise() if noise is None else noise,
         }
-        # Public coins: kept with the state, as the rows of splitting must stay apart after a restart.
+        # Public random choices, kept with the state: the splits must stay disjoint after a restart.
         coins = {"seed": secrets.randbits(64)} if method == "splitting" else {}
         self._method = _method(method, settings, coins)
         self._state = State(state, self._terms() if state is not None else {}, coins)
@@ -125,14 +125,14 @@ class Holdout:
         """The population's mean of a statistic, a number in [0, 1] for every row, with its interval.
 
         `statistic` is a function from the rows to booleans or numbers, one per row; `accuracy_of(model, ...)` or
-        `mean_loss(model, ...)`; or, with a schema, a condition such as "age >= 65 AND smoker". What cannot be asked is
-        refused, and then nothing is recorded, unless it is on the holdout's own rows that the statistic fails. With a
-        `name` the first answer is kept and returned whenever the name is used; that the name still means the same is
-        checked on `train` only, as checking it on the holdout would tell.
+        `mean_loss(model, ...)`; or, with a schema, a condition such as "age >= 65 AND smoker". An invalid question is
+        refused and nothing is recorded, unless the statistic fails on the holdout's own rows. With a `name` the first
+        answer is kept and returned whenever the name is used. Only `train` is used to check that the name still means
+        the same statistic, because a check on the holdout would reveal something.
 
         A function is called on `train` and on the guesser's points first, and on the holdout last. Without `train` it
-        is called on no rows too, to know whether it gives booleans, which have narrower intervals than numbers; a frame
-        has no such form, so without `train` its functions count as numbers.
+        is also called on zero rows, to find out whether it returns booleans, which have narrower intervals than
+        numbers. Frames have no such empty form, so without `train` functions of frames count as numbers.
         """
         asked = Asked.of(statistic, self.schema, clip=self._clip)
         _check_guess(guess)
@@ -147,8 +147,8 @@ class Holdout:
             guessed = self._guess(asked, guess, trained, mark)
             if self._method.exhausted:
                 return self._answer(self._method.sealed(guessed), asked, key, mark)
-        # Everything public comes before, so that nothing but an answer or a recorded refusal can follow. Outside the
-        # lock: the statistic is the analyst's code and may take its time.
+        # All public checks come before this point, so that only an answer or a recorded refusal can follow. Outside the
+        # lock, because the statistic is the analyst's code and may take long.
         values = asked.on_holdout(self._sample, predicate=asked.promises_booleans(self._sample, trained))
         with self._lock:
             if (known := self._known(key, mark)) is not None:
@@ -160,7 +160,7 @@ class Holdout:
             return self._answer(self._decide(values, guessed), asked, key, mark)
 
     def _refused(self) -> QueryError:
-        """Count a question that the rows refuse: free refusals would tell an analyst any number of bits about them."""
+        """Count a question that fails on the rows: free failures would reveal any number of bits about them."""
         record = {"note": self._method.refused()}
         try:
             self._state.append(record)
@@ -171,7 +171,7 @@ class Holdout:
         return refusal(self._sample.size)
 
     def _known(self, key: str | None, mark: str | None) -> Certified | None:
-        """The recorded answer under a name. Looks at public things only: a name, and values on the training rows."""
+        """The recorded answer under a name. Uses public information only: the name, and values on the training rows."""
         self._state.check()
         if key is None or key not in self._named:
             return None
@@ -184,8 +184,8 @@ class Holdout:
         return answer
 
     def _guess(self, asked: Asked, given: float | None, trained: Values | None, mark: str | None) -> Guess | None:
-        """The analyst's, else an earlier answer to what looks the same, else a public model's, else training's."""
-        # A model that cannot evaluate the statistic must say so now, before the rows are read.
+        """The analyst's guess, else an earlier answer to an equal statistic, else the model's, else training's."""
+        # A model that cannot evaluate the statistic must fail now, before the rows are read.
         model = None if self._guesser is None else self._guesser.guess(asked)
         if given is not None:
             return Guess(float(given), "guess")
@@ -269,12 +269,12 @@ class Holdout:
 
     @property
     def answers(self) -> tuple[Certified, ...]:
-        """Everything answered so far, in order: all that was ever told about the rows."""
+        """All answers until now, in order: everything ever released about the rows."""
         with self._lock:
             return tuple(self._answers)
 
     def close(self) -> None:
-        """Let another process have the state."""
+        """Release the state for another process."""
         with self._lock:
             self._state.close()
 
@@ -325,8 +325,7 @@ def _method(name: MethodName, settings: Mapping[str, Any], coins: Mapping[str, A
     if failures is None:
         if guesser is None:
             raise QueryError(
-                "with queries= and tolerance= say failures=, for how many wrong guesses to provide, or give a guesser, "
-                "which knows",
+                "with queries= and tolerance= also give failures=, the number of wrong guesses allowed, or a guesser",
                 advice="or leave queries= out, and any number may fail",
             )
         failures = guesser.max_failures(queries=queries, tolerance=tolerance)
@@ -356,7 +355,7 @@ def _check_settings(
         "tolerance": tolerance is not None and method in ("gaussian", "splitting"),
     }
     if wrong := [name for name, is_wrong in unused.items() if is_wrong]:
-        raise QueryError(f"{method} with these settings has no use for {', '.join(wrong)}", advice="leave it out")
+        raise QueryError(f"{method} with these settings does not use {', '.join(wrong)}", advice="leave it out")
 
 
 def _check_guess(guess: float | None) -> None:

@@ -19,17 +19,17 @@ Loss = Callable[[NDArray[Any], NDArray[Any]], NDArray[np.float64]]
 
 
 class Misused(QueryError):
-    """A model statistic that does not fit the form of the rows: ours alone, so its message never quotes a row."""
+    """A model statistic that does not fit the form of the rows: raised by our code only, so it never quotes a row."""
 
 
 class Unfit(QueryError):
-    """A model statistic that does not fit what the rows hold: its message quotes none, but that it is raised tells."""
+    """A model statistic that does not fit the content of the rows: quotes no row, but raising it reveals something."""
 
 
 LOSSES: dict[str, Loss] = {
     "absolute": lambda truth, predicted: np.abs(truth - predicted),
     "squared": lambda truth, predicted: np.square(truth - predicted),
-    # Binary cross-entropy of a predicted probability; predictions of 0 and 1 lose as much as the bound when wrong.
+    # Binary cross-entropy of a predicted probability; wrong predictions of exactly 0 or 1 lose the bound.
     "log": lambda truth, predicted: -np.log(np.where(truth > 0.5, predicted, 1.0 - predicted).clip(1e-300, 1.0)),
 }
 
@@ -58,7 +58,7 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class MeanLoss:
-    """A loss of a model, cut off at a bound and divided by it, for every row."""
+    """A model's loss for every row, clipped at a bound and divided by it."""
 
     model: Any
     loss: Loss
@@ -79,8 +79,8 @@ class MeanLoss:
 def accuracy_of(model: Any, *, target: Target | None = None, features: Features | None = None) -> Accuracy:
     """The accuracy of a model with a `predict` method, or of a function from inputs to predictions.
 
-    In a frame or a mapping `target` names the column to predict; in a two-dimensional array it is the number of the
-    column (default the last); a tuple (X, y) needs neither. `features` default to all other columns.
+    In a frame or a mapping, `target` names the column to predict; in a two-dimensional array it is a column index
+    (default the last); a tuple (X, y) needs no target. `features` default to all other columns.
     """
     return Accuracy(_checked(model), target, features)
 
@@ -93,7 +93,7 @@ def mean_loss(
     target: Target | None = None,
     features: Features | None = None,
 ) -> MeanLoss:
-    """The mean of a loss, every row's cut off at `bound`; answers are fractions of the bound.
+    """The mean of a loss, clipped at `bound` for every row; answers are fractions of the bound.
 
     `loss` is "absolute", "squared", "log" (of a predicted probability of class 1), or a function from (truth,
     predictions) to one number per row. The bound must be public: chosen without looking at the holdout.
@@ -101,9 +101,7 @@ def mean_loss(
     if isinstance(loss, str) and loss not in LOSSES:
         raise QueryError(f"there is no loss {loss!r}", expected=f"one of {', '.join(LOSSES)}, or a function")
     if not isinstance(bound, Real) or not 0.0 < bound < float("inf"):
-        raise QueryError(
-            f"bound is {bound!r}", expected="a positive finite number, the largest loss that is told apart"
-        )
+        raise QueryError(f"bound is {bound!r}", expected="a positive finite number; larger losses count as this bound")
     return MeanLoss(_checked(model), LOSSES[loss] if isinstance(loss, str) else loss, bound, target, features)
 
 
@@ -120,7 +118,7 @@ def _numeric(values: NDArray[Any]) -> bool:
 
 
 def _one_each(truth: NDArray[Any], predicted: NDArray[Any]) -> None:
-    # Told apart here, as numpy would compare every prediction with every label where one of them is a column.
+    # Checked here, because numpy would compare every prediction with every label if one of them is a column.
     if truth.ndim != 1 or predicted.shape != truth.shape:
         raise Unfit(
             "the predictions or the labels are not one for each row",
@@ -130,7 +128,7 @@ def _one_each(truth: NDArray[Any], predicted: NDArray[Any]) -> None:
 
 
 def _suited(truth: NDArray[Any], predicted: NDArray[Any], *, probability: bool) -> NDArray[np.float64]:
-    """The truth as numbers, if a loss can be taken of it and of the predictions."""
+    """The truth as numbers, if a loss can be computed from it and the predictions."""
     _one_each(truth, predicted)
     if not (_numeric(truth) and _numeric(predicted)):
         raise Unfit(
@@ -146,12 +144,12 @@ def _suited(truth: NDArray[Any], predicted: NDArray[Any], *, probability: bool) 
 
 
 def predict(model: Any, inputs: Any) -> Any:
-    """What a model says of inputs."""
+    """A model's predictions for inputs."""
     return model.predict(inputs) if hasattr(model, "predict") else model(inputs)
 
 
 def check_form(rows: Any, target: Target | None, features: Features | None) -> None:
-    """Refuse columns that rows of this form do not have. The form is public, so this reads no row."""
+    """Refuse columns that rows of this form do not have. The form is public, so no row is read."""
     if isinstance(rows, tuple):
         if len(rows) != 2:
             raise Misused(f"the rows are a tuple of {len(rows)} arrays", expected="two, as in (X, y)")
@@ -198,7 +196,7 @@ def split(rows: Any, target: Target | None, features: Features | None) -> tuple[
 
 
 def _known(columns: Iterable[str], target: Target, features: Features | None) -> None:
-    """Refuse a name that no column has: names are public, unlike what a mistaken look-up would say of the rows."""
+    """Refuse an unknown column name: names are public, unlike the message of a failed look-up in the rows."""
     names = list(map(str, columns))
     for name in map(str, (target, *(features or ()))):
         if name not in names:
@@ -208,7 +206,7 @@ def _known(columns: Iterable[str], target: Target, features: Features | None) ->
 
 
 def _numbers(columns: Sequence[Target], width: int) -> list[int]:
-    """Columns by their numbers, in an array of so many."""
+    """Column indices, in an array of `width` columns."""
     for column in columns:
         if isinstance(column, str) or not -width <= column < width:
             raise Misused(

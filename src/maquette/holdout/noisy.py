@@ -46,7 +46,7 @@ class Noisy:
         self._scale, self._refusals = promise.scale, 0
         self.gaussian = theorem in ("jung", "bassily")
         scale = Fraction(promise.scale) * rows * FINE
-        self.scale = round_scale_up(scale**2 if self.gaussian else scale)  # the variance, when Gaussian
+        self.scale = round_scale_up(scale**2 if self.gaussian else scale)  # the variance, for Gaussian noise
         self._asked = 0
 
     @property
@@ -89,7 +89,7 @@ class Noisy:
         return Decision(certified, {"answered": False})
 
     def refused(self) -> Note:
-        """The same noise, at a smaller share of beta from here on (`theory.holdout.refusal_beta`)."""
+        """The same noise, with a smaller share of beta from here on (`theory.holdout.refusal_beta`)."""
         return {"answered": False, "refused": True}
 
     def apply(self, note: Mapping[str, Any]) -> None:
@@ -102,14 +102,14 @@ class Noisy:
             self.half_width = 1.0 if promise is None else promise.alpha + SLACK
 
     def reopened(self) -> Note | None:
-        """Nothing: no noise outlives its answer."""
+        """No cost: no noise is kept after its answer."""
         return None
 
 
 def _promise(
     theorem: Theorem, rows: int, queries: int, beta: float, scale: float | None = None
 ) -> transfer.Transfer | None:
-    """What a theorem says; None where it says nothing."""
+    """The theorem's bound; None if the theorem does not apply."""
     if beta == 0:
         return None
     # zCDP: the discrete Gaussian has the rho of the continuous one, but not its exact profile.

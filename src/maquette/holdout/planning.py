@@ -1,4 +1,4 @@
-"""plan: how wide the intervals of every method would be, which one is best, and how many rows a target needs."""
+"""plan: the interval width of every method, the best method, and the number of rows that a target needs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MAX_ROWS = 10**12
 
 @dataclass(frozen=True, kw_only=True)
 class Reuse:
-    """What is to be asked of a holdout, in public numbers."""
+    """The planned use of a holdout, in public numbers."""
 
     rows: int
     queries: int
@@ -42,8 +42,8 @@ class Interval:
     """What one method promises: every answer within `half_width` of the population, all together.
 
     `settings` are the keywords with which `Holdout(data, **settings)` keeps the promise. Statistics near 0 and 1 often
-    get narrower intervals than this. It may exceed 1, and is then worth nothing. `rows_needed` is for the target,
-    rounded up to three digits; None without a target or out of reach.
+    get narrower intervals than this. It may exceed 1, and is then useless. `rows_needed` is for the target, rounded up
+    to three digits; None without a target or if no number of rows reaches it.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Interval:
 
     @property
     def vacuous(self) -> bool:
-        """Whether it says nothing: answers lie in [0, 1], so one half is within one half of all of them."""
+        """Whether it says nothing: answers lie in [0, 1], so 1/2 is within 1/2 of all of them."""
         return self.half_width >= 0.5
 
 
@@ -68,7 +68,7 @@ class HoldoutPlan:
 
     @property
     def best(self) -> Interval | None:
-        """The narrowest, if any says something."""
+        """The narrowest, if any is informative."""
         useful = [interval for interval in self.intervals if not interval.vacuous]
         return min(useful, key=lambda interval: interval.half_width, default=None)
 
@@ -91,7 +91,7 @@ class HoldoutPlan:
         raise KeyError(f"no method {name!r}; there are {', '.join(i.name for i in self.intervals)}")
 
     def chart(self) -> str:
-        """The half-widths as SVG text, with the one no method can beat."""
+        """The half-widths as SVG text, with the lower limit for all methods."""
         bars = [self._bar(interval) for interval in self.intervals]
         limit = Bar("questions fixed beforehand", self.fresh, f"{self.fresh:.3g}, if nothing were adaptive", "pale")
         return bar_chart([*bars, limit], f"Half-width, {self._heading()}")
@@ -138,11 +138,11 @@ def plan(
     universe: int | None = None,
     half_width: float | None = None,
 ) -> HoldoutPlan:
-    """What a holdout of so many rows promises for so many adaptive questions, by method; no data is needed.
+    """What a holdout of `rows` rows promises for `queries` adaptive questions, by method; no data is needed.
 
-    `failures` is how many guesses are expected to be wrong: guess-and-check and thresholdout live on good guesses, the
-    others do not care. With the size of a `universe`, a public model guesses, and the failures it can have are known.
-    With a target `half_width`, every method says the rows it needs. Mechanisms §10.
+    `failures` is the expected number of wrong guesses: guess-and-check and thresholdout depend on good guesses, the
+    others do not. With the size of a `universe`, a public model guesses, and its maximum number of failures is known.
+    With a target `half_width`, the plan gives the rows that each method needs. Mechanisms §10.
 
     >>> plan(rows=10_000, queries=50, failures=50).best.name, plan(rows=10_000, queries=500).best.name
     ('splitting', 'description-length')
@@ -181,9 +181,9 @@ def _counted(reuse: Reuse) -> _Offer:
 
 
 def _checking(reuse: Reuse, queries: int | None) -> float:
-    """Twice the sampling width at the last question: what the default tolerance of a kept guess is.
+    """Twice the sampling half-width at the last question: the default tolerance of a kept guess.
 
-    All failures come first, when intervals are narrow and the grid is at its finest: no other order is worse.
+    Assumes that all failures come first, when intervals are narrow and the grid is finest: no other order is worse.
     """
     failures = min(reuse.failures, reuse.queries - 1)
     log_answers = 0.0
@@ -193,7 +193,7 @@ def _checking(reuse: Reuse, queries: int | None) -> float:
         )
         bins = math.ceil(1 / hoeffding_width(rows=reuse.rows, log_failure=node))
         if bins == 1:
-            break  # from here on intervals say nothing, and answers tell nothing
+            break  # from here on intervals and answers are uninformative
         log_answers += math.log(bins + 1)  # or a refusal
     places = min(failures, (reuse.queries - 1) // 2)  # C(k - 1, f) is largest in the middle
     last = node_log_failure(
@@ -208,7 +208,7 @@ def _description_length(reuse: Reuse) -> _Offer:
         grid = math.ceil(2 / tolerance) + 1  # or a refusal
         return guess_and_check_width(**size, tolerance=tolerance, beta=reuse.beta, grid=grid) - tolerance
 
-    # As much room for the guess as for the sample, as in the other forms.
+    # As much room for the guess as for the sample, as in the other methods.
     tolerance = min(1.0, fixed_point(sampling))
     settings = {"method": "guess-and-check", "queries": reuse.queries, "tolerance": tolerance}
     return tolerance + sampling(tolerance), settings | {"failures": reuse.failures}
@@ -248,7 +248,7 @@ def _splitting(reuse: Reuse) -> _Offer:
 
 
 def _share(reuse: Reuse) -> float:
-    """What the methods that cannot count a refusal among their answers have of beta while there is none."""
+    """The share of beta that methods unable to count refusals as answers have before the first refusal."""
     return refusal_beta(queries=reuse.queries, refusals=0, beta=reuse.beta)
 
 

@@ -1,4 +1,4 @@
-"""Sample: the rows of a holdout or training set, in the form they were given, safe from later changes to them."""
+"""Sample: the rows of a holdout or training set, in their given form, protected from later changes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _KINDS = (
 class Sample:
     """Rows drawn independently from the population; arrays are copied and read-only, frames are copied or immutable.
 
-    These are the analyst's own rows, not a custodian's: what is limited is how much the answers say about them, so
+    These are the analyst's own rows, not a custodian's. What is limited is how much the answers reveal about them, so
     that the answers hold for the population too.
     """
 
@@ -37,13 +37,13 @@ class Sample:
 
     @property
     def rows(self) -> Any:
-        """The rows as a statistic gets them."""
-        # A shallow copy: a statistic that adds a column to a pandas frame does so to its own.
+        """The rows as passed to a statistic."""
+        # A shallow copy: a statistic that adds a column to a pandas frame changes only its own copy.
         return self._rows.copy(deep=False) if _is_pandas(self._rows) else self._rows
 
     @property
     def nothing(self) -> Any:
-        """No rows, in the form of these; None where the form itself may hold values, as that of a frame can."""
+        """Zero rows in the form of these; None where the form itself may hold values, as for a frame."""
         if isinstance(self._rows, np.ndarray):
             return _emptied(self._rows)
         if isinstance(self._rows, tuple):
@@ -64,7 +64,7 @@ class Sample:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A digest of every value, to notice that a saved state belongs to other rows. Never returned to an analyst."""
+        """A digest of every value, to detect that a saved state belongs to other rows. Never returned to an analyst."""
         digest = hashlib.sha256()
         for part in _parts(self._rows):
             digest.update(part)
@@ -75,7 +75,7 @@ class Sample:
 
 
 def _kept(data: Any, what: str) -> tuple[Any, int]:
-    """A copy of the rows, or the rows themselves if nothing can change them, and how many there are."""
+    """A copy of the rows, or the rows themselves if they are immutable, and their number."""
     if isinstance(data, np.ndarray):
         return _array(data, what), len(data)
     if isinstance(data, tuple):
@@ -103,7 +103,7 @@ def _array(array: NDArray[Any], what: str) -> NDArray[Any]:
 
 
 def _emptied(array: NDArray[Any]) -> NDArray[Any]:
-    # Not a slice, whose base would be the rows; and not the type of texts, whose width is that of the longest.
+    # Not a slice, whose base would be the rows; and not the dtype of texts, whose width is that of the longest.
     return np.empty((0, *array.shape[1:]), dtype=array.dtype if array.dtype.kind in "biufcmM" else object)
 
 

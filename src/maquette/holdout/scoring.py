@@ -13,7 +13,7 @@ from maquette.holdout.statistic import Asked
 
 
 class ReusableScore:
-    """Scores a fitted model on the holdout; the score on the rows it is handed is the guess.
+    """Scores a fitted model on the holdout; the score on the rows passed to it is the guess.
 
     `answers` has the certified answer of every call. Higher is better: a loss is returned with a minus sign.
     """
@@ -32,7 +32,7 @@ class ReusableScore:
         self.answers: list[Certified] = []
 
     def __call__(self, estimator: Any, X: Any = None, y: Any = None) -> float:  # noqa: N803
-        """The certified score of a model; without X and y the holdout finds a guess of its own, if it can."""
+        """The certified score of a model; without X and y the holdout looks for another guess."""
         guess = None
         if X is not None and y is not None:
             shown = self._statistic(estimator, None, None)
@@ -61,10 +61,10 @@ def reusable_score(
 ) -> ReusableScore:
     """A scorer (estimator, X, y) -> float for searches over features and parameters, such as GridSearchCV(scoring=...).
 
-    The score is the certified accuracy, or minus the mean `loss` (see `mean_loss`), on the holdout's rows, of which
-    `target` and `features` name the columns as in `accuracy_of`; the score on the X and y it is handed is the guess. So
-    hand it rows the model was not fitted to, as cross-validation does: an overfitted guess costs a failure. Use
-    n_jobs=1: a holdout cannot be copied to other processes.
+    The score is the certified accuracy, or minus the mean `loss` (see `mean_loss`), on the holdout's rows; `target` and
+    `features` name their columns as in `accuracy_of`. The score on the X and y passed to it is the guess. So pass rows
+    to which the model was not fitted, as cross-validation does: an overfitted guess costs a failure. Use n_jobs=1: a
+    holdout cannot be copied to other processes.
     """
     if not isinstance(holdout, Holdout):
         raise QueryError(

@@ -1,4 +1,4 @@
-"""Sample splitting, the baseline: every question has rows of its own, which are never used again."""
+"""Sample splitting, the baseline: every question has its own rows, which are never used again."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from maquette.theory.holdout import binomial_interval, refusal_log_beta, relativ
 
 
 class Splitting:
-    """floor(n / k) fresh rows for each of k questions, chosen by public coins; guesses are not used.
+    """floor(n / k) fresh rows for each of k questions, chosen by public random choices; guesses are not used.
 
-    Accuracy: the mean over fresh rows, exact, with the interval of k questions fixed beforehand (exact binomial for
-    predicates, relative entropy otherwise), for all k together with probability 1 - beta. It may be told exactly
-    because these rows are never asked again; under the same name the same answer comes back.
+    Accuracy: the mean over fresh rows, exact, with the interval of k questions fixed in advance (exact binomial for
+    predicates, relative entropy otherwise), for all k together with probability 1 - beta. The exact mean may be
+    released because these rows are never used again; the same name returns the same answer.
     """
 
     needs_guess = False
@@ -92,5 +92,5 @@ class Splitting:
         self._refusals += bool(note.get("refused"))
 
     def reopened(self) -> Note | None:
-        """Nothing: the order of the rows is kept with the state."""
+        """No cost: the order of the rows is kept with the state."""
         return None

@@ -1,8 +1,8 @@
-"""State: what a holdout has been asked and has answered, one line each, on disk before the answer is returned.
+"""State: what a holdout was asked and answered, one line each, on disk before the answer is returned.
 
-Every line holds the digest of the line before it, so that a changed or missing one is noticed. A crash can tear the
-last line only, and its answer was never returned: it is cut off. One process at a time owns the file (flock, which the
-kernel drops when the process dies). A file restored from an old copy is not noticed: it would forget what was asked.
+Every line holds the digest of the line before it, so a changed or missing line is detected. A crash can tear only the
+last line, whose answer was never returned: it is cut off. One process at a time owns the file (flock, which the
+kernel drops when the process dies). A file restored from an old copy is not detected: it forgets later questions.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _START = hashlib.sha256(b"maquette holdout").hexdigest()
 
 
 class State:
-    """The records of a holdout at `path`, or in memory when it is None; `terms` must be those it was made with.
+    """The records of a holdout at `path`, or in memory if `path` is None; `terms` must equal those it was made with.
 
-    `coins` are public random choices of a new state, kept for its life: `coins` holds those in force.
+    `coins` are public random choices of a new state, kept for its life; the attribute holds those in force.
     """
 
     def __init__(self, path: str | Path | None, terms: Mapping[str, Any], coins: Mapping[str, Any]) -> None:
@@ -39,7 +39,7 @@ class State:
             self._open(self._path, terms)
 
     def append(self, record: Mapping[str, Any]) -> None:
-        """Record durably; only then may what it holds be told."""
+        """Write a record durably; only then may its content be released."""
         self.check()
         if self._path is None:
             return
@@ -50,33 +50,33 @@ class State:
             reason = os.strerror(error.errno) if error.errno else "it cannot be written"
             raise LedgerError(
                 f"the state {self._path} could not be written ({reason}), so nothing was answered",
-                advice="Mend the disk, then "
-                "open the holdout anew; a question under a name gets the answer recorded for it, if any was",
+                advice="Repair the disk, then open the holdout again; a question with a name gets its recorded "
+                "answer, if there is one",
             ) from None
 
     def check(self) -> None:
-        """Refuse to go on where the next line could contradict an earlier one."""
+        """Refuse to continue where the next line could contradict an earlier one."""
         if self._broken:
             raise LedgerError(
                 "an earlier question was interrupted while it was recorded",
-                advice="Open the holdout anew from its state file; "
-                "without one (state=) it ends here, as what was told is no longer known",
+                advice="Open the holdout again from its state file; "
+                "without one (state=) it cannot continue, because it is unknown what was released",
             )
         if self._owner != os.getpid():
             raise LedgerError(
-                "the holdout belongs to the process that opened it, not to a fork of it, which would not know what the "
-                "other is asked",
+                "the holdout belongs to the process that opened it, not to a fork, which would not know "
+                "the questions of the other",
                 advice="ask in the first process",
             )
         if self._path is not None and self._file is None:
-            raise LedgerError(f"the state {self._path} is closed", advice="open the holdout anew")
+            raise LedgerError(f"the state {self._path} is closed", advice="open the holdout again")
 
     def give_up(self) -> None:
-        """Whether the last question is recorded is unknown: nothing more may be asked until the state is read again."""
+        """Refuse all questions until the state is read again: it is unknown whether the last question was recorded."""
         self._broken = True
 
     def close(self) -> None:
-        """Let another process have it."""
+        """Release the file for another process."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -113,7 +113,7 @@ class State:
             ) from None
 
     def _replay(self, path: Path, content: bytes) -> int:
-        """Check every whole line; return how many bytes they are. What follows the last of them was torn."""
+        """Check every complete line; return their length in bytes. Anything after the last of them was torn."""
         whole = content.rfind(b"\n") + 1
         if not (content.startswith(_MAGIC) or _MAGIC.startswith(content)):
             raise LedgerCorrupted(

@@ -28,7 +28,7 @@ Statistic: TypeAlias = Callable[[Any], Any] | str | Expression | LinearQuery
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Values:
-    """One number in [0, 1] per row; `predicate` when the statistic is 0 or 1 by its type, whatever the rows hold."""
+    """One number in [0, 1] per row; `predicate` if the type of the statistic makes it 0 or 1, whatever the rows."""
 
     numbers: NDArray[np.float64] | NDArray[np.bool_]
     predicate: bool
@@ -45,16 +45,16 @@ class Values:
 
     @property
     def digest(self) -> str:
-        """Equal for equal values; of public rows only, as it tells one set of values from another."""
+        """Equal for equal values; used on public rows only, because it distinguishes sets of values."""
         return hashlib.sha256(self.numbers.tobytes()).hexdigest()
 
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """A statistic that can be evaluated on any sample; `query` when it is a condition over the schema.
+    """A statistic that can be evaluated on any sample; `query` if it is a condition over the schema.
 
     A function is the analyst's code. On public rows (`on`) it is called once for each sample and its mistakes are
-    explained. On the holdout (`on_holdout`) it is called last, and whatever it does but return good values is the same.
+    explained. On the holdout (`on_holdout`) it is called last, and all its failures look the same.
     """
 
     function: Callable[[Any], Any] | None
@@ -64,7 +64,7 @@ class Asked:
 
     @classmethod
     def of(cls, statistic: Statistic, schema: Schema | None, *, clip: bool) -> Asked:
-        """Take a function as it is, and parse a condition; nothing is evaluated."""
+        """Take a function as it is, or parse a condition; nothing is evaluated."""
         if isinstance(statistic, str | Expression | LinearQuery):
             if schema is None:
                 raise QueryError(
@@ -86,7 +86,7 @@ class Asked:
         return cls(statistic, None, clip)
 
     def on(self, sample: Sample) -> Values:
-        """Evaluate it on every row of a public sample, checked and remembered; no error quotes a row."""
+        """Evaluate it on every row of a public sample, checked and cached; no error quotes a row."""
         if self.query is not None:
             return self._condition(sample)
         if sample not in self._public:
@@ -94,16 +94,17 @@ class Asked:
         return self._public[sample]
 
     def on_holdout(self, sample: Sample, *, predicate: bool) -> Values | None:
-        """Evaluate it on the holdout; None where it cannot be, whatever the reason, as any reason tells about the rows.
+        """Evaluate it on the holdout; None if it fails, for any reason, because a reason would reveal something.
 
-        What it raises is dropped with its chain, SystemExit and KeyboardInterrupt included. `predicate` says what kind
-        of values is expected (`promises_booleans`): booleans count as numbers where numbers are, and never the reverse.
+        What it raises is dropped with its chain, SystemExit and KeyboardInterrupt included. `predicate` says whether
+        booleans are expected (`promises_booleans`): booleans count as numbers where numbers are expected, never the
+        reverse.
         """
         if self.query is not None:
             return self._condition(sample)
         assert self.function is not None
         try:
-            with np.errstate(all="ignore"):  # also puts back what the statistic sets
+            with np.errstate(all="ignore"):  # also restores what the statistic sets
                 values = _checked(np.asarray(self.function(sample.rows)), sample.size, clip=self.clip)
         except BaseException:
             return None
@@ -112,10 +113,10 @@ class Asked:
         return Values(values.numbers.astype(np.float64), False)
 
     def promises_booleans(self, sample: Sample, trained: Values | None) -> bool:
-        """Whether the values on the holdout will be booleans, which have narrower intervals: from public things only.
+        """Whether the values on the holdout will be booleans, which have narrower intervals; from public facts only.
 
-        A condition and `accuracy_of` are what they are. A function is what it is on the training rows, else on rows of
-        the sample's form of which there are none; where that is unclear it is taken for numbers, which is never wrong.
+        The kind of a condition and of `accuracy_of` is known. A function is judged by its values on the training rows,
+        else on zero rows in the sample's form; where that is unclear it counts as numbers, which is always valid.
         """
         if self.query is not None:
             return self.query.is_predicate
@@ -136,7 +137,7 @@ class Asked:
         return outcome.shape == (0,) and outcome.dtype == np.bool_
 
     def check_form(self, sample: Sample) -> None:
-        """Refuse a statistic of ours that does not fit the form of the rows, which is public."""
+        """Refuse one of our statistics that does not fit the form of the rows, which is public."""
         if type(self.function) in (Accuracy, MeanLoss):
             check_form(sample.rows, self.function.target, self.function.features)  # type: ignore[union-attr]
 
@@ -158,23 +159,23 @@ class Asked:
                 f"the statistic raised {type(error).__name__}; its message is withheld, as it may quote rows",
                 advice=f"Try the statistic by itself on rows that may be looked at. {_UNRECORDED}",
             )
-        # Raised here, out of the handler, so that no exception in the chain holds the statistic's own message.
+        # Raised here, outside the handler, so that no exception in the chain holds the statistic's own message.
         raise problem
 
 
 def refusal(size: int) -> QueryError:
-    """The one thing a holdout says of a statistic that failed on its rows, whatever happened."""
+    """The only message about a statistic that failed on the holdout's rows, whatever happened."""
     return QueryError(
         "the statistic failed on the rows of the holdout: it raised an error, was interrupted (Ctrl-C), or did not "
         f"return one boolean, or one number in [0, 1], for each of the {size:,} rows",
         advice="Which of these is withheld, as "
-        "it depends on the rows. That it failed tells something about them too, so it counts: intervals become wider. "
+        "it depends on the rows. The failure itself reveals something too, so it counts: intervals become wider. "
         "Pass train=, rows that may be looked at: mistakes are found and explained there first, free",
     )
 
 
 def _checked(outcome: NDArray[Any], size: int, *, clip: bool) -> Values:
-    # Neither the length nor the values found are told: both may depend on the rows.
+    # Neither the length nor the values are shown: both may depend on the rows.
     if outcome.shape != (size,):
         raise QueryError(
             "the statistic did not return one number for each row",

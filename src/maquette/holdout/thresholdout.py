@@ -1,4 +1,4 @@
-"""Thresholdout: the sparse vector technique on the sample, so that agreeing guesses cost nothing.
+"""Thresholdout: the sparse vector technique on the sample; guesses that agree with the sample cost nothing.
 
 Reference: Dwork et al., The reusable holdout, 2015; here with exact discrete noise, accounted in zCDP and carried to
 the population by the transfer theorem of Jung et al. 2020. Mechanisms §6.2 and §10.3.
@@ -24,7 +24,7 @@ class Thresholdout:
 
     Privacy of the sample, relation "replace", sensitivity one row: rho-zCDP for all hits together (NumericSparse of
     `curator`: every hit starts a fresh AboveThreshold and has a Gaussian answer), whatever is asked. The noisy
-    threshold is never written down: opening a saved state draws a new one and pays a hit for it. Accuracy: all k
+    threshold is never stored: opening a saved state draws a new one and pays one hit for it. Accuracy: all k
     answers within `half_width` of the population with probability 1 - beta, until the hits are used up
     (`theory.transfer.thresholdout`).
     """
@@ -39,7 +39,7 @@ class Thresholdout:
         promise = transfer.thresholdout(rows=rows, queries=queries, hits=hits, beta=share, threshold=tolerance)
         self.half_width = promise.alpha + SLACK
         self._promise, self._refusals = promise, 0
-        # The same mechanism in units of 1/FINE row; scales are rounded up, so it costs at most the promise's rho.
+        # The same mechanism in units of 1/FINE row; scales are rounded up, so it costs at most the promised rho.
         self.settings = concentrated(rho=promise.rho, hits=hits, sensitivity=FINE, numeric=True)
         self._threshold = round(Fraction(promise.threshold) * rows * FINE)
         self._tolerance, self._noise = tolerance, noise
@@ -53,11 +53,11 @@ class Thresholdout:
 
     @property
     def exhausted(self) -> bool:
-        """Once every hit is used or every query asked."""
+        """Once every hit is used or every query is asked."""
         return self._hits >= self.settings.hits or self._asked >= self._queries
 
     def decide(self, values: Values, guess: Guess | None) -> Decision:
-        """See `Method`; a hit draws more noise than a miss, which takes microseconds more."""
+        """See `Method`; a hit draws more noise than a miss, which takes a few microseconds more."""
         assert guess is not None
         if self._guard is None:
             self._guard = SparseVector(self.settings, self._threshold, self._noise)
@@ -92,11 +92,11 @@ class Thresholdout:
         return Decision(certified, {"hit": False, "tested": False})
 
     def refused(self) -> Note:
-        """The same noise, at a smaller share of beta from here on (`theory.holdout.refusal_beta`)."""
+        """The same noise, with a smaller share of beta from here on (`theory.holdout.refusal_beta`)."""
         return {"hit": False, "tested": False, "refused": True}
 
     def apply(self, note: Mapping[str, Any]) -> None:
-        """Count the question, or the threshold that a restart lost."""
+        """Count the question, or the threshold lost by a restart."""
         if note.get("refused"):
             self._refusals += 1
             share = refusal_beta(queries=self._queries, refusals=self._refusals, beta=self._beta)

@@ -1,7 +1,7 @@
-"""The report: what was published, at what price, and how sure it is, as one page.
+"""The report: what was published, at what price, and how accurate it is, as one page.
 
 Everything here is post-processing of what the curator released: it reads certificates, ledgers, models and evidence,
-charges nothing and never touches a row. The one exception is named: rows given as `test_data`, which are nobody's.
+charges nothing and never touches a row. The one exception: rows given as `test_data`, which protect nobody.
 """
 
 import lazy_loader

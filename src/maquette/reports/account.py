@@ -1,4 +1,4 @@
-"""Account: the charges behind a release or a session, with what each took, from their public descriptions."""
+"""Account: the charges behind a release or a session, each with its price, from their public descriptions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from maquette.privacy import ACCOUNTANTS, Accountant
 from maquette.privacy.ledger import Description
 
 MOST = 40  # lines of a waterfall
-FEWER = 20  # lines where charges must be added up, and so have no names worth reading
+FEWER = 20  # lines after grouping; grouped charges have no names worth reading
 DOORS = {
     "measure": "measure",
     "measure_error": "look for errors",
@@ -25,7 +25,7 @@ CURRENCIES = {"pure": "epsilon", "basic": "epsilon", "zcdp": "rho", "gdp": "mu s
 
 @dataclass(frozen=True)
 class Line:
-    """One charge, or several alike: what was done, its price in units, and whether this publication paid it."""
+    """One charge, or several similar ones: what was done, its price in units, and whether this publication paid it."""
 
     what: str
     units: int
@@ -34,12 +34,12 @@ class Line:
 
     @property
     def door(self) -> str:
-        """The words of the door alone."""
+        """The words for the door alone."""
         return next((words for words in DOORS.values() if self.what.startswith(words)), self.what.partition(" ")[0])
 
 
 def accountant_of(currency: str) -> Accountant:
-    """The accountant of a currency as ledgers name it."""
+    """The accountant of a currency, by its name in ledgers."""
     name = currency.partition(" ")[0]
     if name not in ACCOUNTANTS:
         raise DataError(f"charges are counted in {currency!r}", advice=f"this version knows {', '.join(ACCOUNTANTS)}")
@@ -47,7 +47,7 @@ def accountant_of(currency: str) -> Accountant:
 
 
 def priced(charges: Sequence[Description], currency: str) -> list[Line]:
-    """Every charge with its price, computed again from the events it describes."""
+    """Every charge with its price, recomputed from the events it describes."""
     accountant = accountant_of(currency)
     return [
         Line(words(charge), sum(times * accountant.units(event) for event, times in charge.events))
@@ -59,7 +59,7 @@ def words(charge: Description) -> str:
     """A charge in a few words: its door and the columns it read."""
     columns = charge.columns
     named = "; ".join(" x ".join(each) or "number of rows" for each in columns[:2])
-    if len(columns) > 2:  # the number first: a chart cuts off what follows
+    if len(columns) > 2:  # the number first: a chart cuts off long labels
         named = f"{len(columns):,} tables ({named}, ...)"
     count = len(charge.questions)
     among = f" among {count:,} tables" if not columns and count > 1 else ""
@@ -67,10 +67,10 @@ def words(charge: Description) -> str:
 
 
 def marked(lines: Sequence[Line], units: int) -> list[Line]:
-    """Lines with `own` false for those charged before this publication, which paid the last `units`.
+    """Mark lines charged before this publication with `own` false; the publication paid the last `units`.
 
-    A ledger counts everything; a publication's own charges are the last ones that add up to its price. Where no tail
-    adds up to it (someone else charged in between), all lines stay marked as its own.
+    A ledger counts everything; a publication's own charges are the last ones that add up to its price. If no tail adds
+    up to it (someone else charged in between), all lines stay marked as its own.
     """
     tail = 0
     for start in range(len(lines), -1, -1):
@@ -82,16 +82,16 @@ def marked(lines: Sequence[Line], units: int) -> list[Line]:
 
 
 def apart(lines: Sequence[Line], own: int, total: int) -> list[Line]:
-    """The lines of a publication, which add up to `own` units, with all the rest of the ledger as one line before them.
+    """The lines of a publication, which add up to `own` units; the rest of the ledger is one line before them.
 
-    Where its charges are not known one by one, they are one line too.
+    If its charges are not known one by one, they become one line too.
     """
     listed = list(lines) if sum(line.units for line in lines) == own else [Line("this publication", own)]
     return [Line(REST, total - own, own=False), *listed] if total > own else listed
 
 
 def grouped(lines: Sequence[Line], most: int = MOST, fewer: int = FEWER) -> list[Line]:
-    """At most so many lines: neighbouring charges are added up where there are more. Charges that cost nothing go."""
+    """Group neighbouring charges into `fewer` lines if there are more than `most`; free charges are left out."""
     paid = [line for line in lines if line.units]
     if len(paid) <= most:
         return paid
@@ -114,7 +114,7 @@ def _sum(part: Sequence[Line]) -> Line:
 
 
 def numbered(lines: Sequence[Line]) -> list[str]:
-    """What each line says, with the number of its charge or charges before it."""
+    """The text of each line, preceded by the number of its charge or charges."""
     found, before = [], 0
     for line in lines:
         first, before = before + 1, before + line.charges

@@ -1,7 +1,7 @@
 """Charts: Vega-Lite descriptions made with altair, drawn by the copy of Vega inside the page.
 
-Lines and letters take the colour of the text around them, so one chart serves light pages, dark pages and paper.
-Names that come from a schema are data or titles only: no chart has them in an expression or a field name.
+Lines and letters take the colour of the text around them, so one chart works on light pages, dark pages and paper.
+Names from a schema are data or titles only: no chart has them in an expression or a field name.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ ACCENT, SECOND, PALE = "#2a8f9e", "#d9822b", "#8a9ba8"
 ROUTES = {"measured": SECOND, "derived": ACCENT, "hypothesis": "#7a68c7", "cache": PALE}
 WAYS = {
     "measured": "hard: bought from the rows",
-    "derived": "easy: followed from what was known",
-    "hypothesis": "easy: the model's guess held",
+    "derived": "easy: derived from what was known",
+    "hypothesis": "easy: the model was close enough",
     "cache": "asked before",
 }
 SPLIT = "split(datum.label, '\\n')"  # labels of two lines
-UPRIGHT = 12  # bars of an ordered column beyond which they stand upright
+UPRIGHT = 12  # ordered columns with more bars than this are drawn upright
 TIMELINE = 1_500  # points
 
 
 def altair() -> ModuleType:
-    """The chart library, or a clear word on how to get it."""
+    """The chart library, or an error that says how to install it."""
     try:
         import altair as library
         import vl_convert  # noqa: F401
@@ -54,7 +54,7 @@ def vega() -> str:
     known = vl_convert.get_vegalite_versions()
     wanted = ".".join(altair().SCHEMA_VERSION.removeprefix("v").split(".")[:2])
     found = wanted if wanted in known else known[-1]
-    bundle: Any = vl_convert.javascript_bundle  # its stub forgets that the snippet may be left out
+    bundle: Any = vl_convert.javascript_bundle  # its stub omits that the snippet is optional
     return str(bundle(vl_version=found))
 
 
@@ -73,8 +73,8 @@ def _finished(chart: Any, height: int | None) -> Spec:
         .configure_legend(**quiet, titleFontWeight="normal", orient="top", symbolStrokeWidth=2)
         .configure_text(color="currentColor")
     )
-    spec: Spec = styled.to_dict(validate=False)  # which would take longer than drawing; the tests validate
-    spec.pop("$schema", None)  # an address nobody needs to know: nothing is fetched
+    spec: Spec = styled.to_dict(validate=False)  # validation would take longer than drawing; the tests validate
+    spec.pop("$schema", None)  # nothing is fetched, so the address is not needed
     spec["autosize"] = {"type": "fit-x", "contains": "padding"}
     return spec
 
@@ -84,22 +84,22 @@ def _percent(alt: ModuleType, field: str, title: str, **more: Any) -> Any:
 
 
 def trade_off(loss: Loss) -> Spec:
-    """How well the best attacker can do, for every rate of false alarms."""
+    """True positive rate of the best attack, for every false positive rate."""
     alt = altair()
     rates = [0.0, *(10 ** (k / 10 - 3) for k in range(0, 21)), *(0.1 + 0.9 * k / 30 for k in range(1, 31))]
-    curve = [{"a": a, "b": true_positive_rate(loss, a), "who": "the best attacker, at most"} for a in rates]
-    chance = [{"a": a, "b": a, "who": "blind guessing"} for a in (0.0, 1.0)]
-    who = alt.Scale(domain=["the best attacker, at most", "blind guessing"], range=[SECOND, PALE])
+    curve = [{"a": a, "b": true_positive_rate(loss, a), "who": "best attack, at most"} for a in rates]
+    chance = [{"a": a, "b": a, "who": "random guessing"} for a in (0.0, 1.0)]
+    who = alt.Scale(domain=["best attack, at most", "random guessing"], range=[SECOND, PALE])
     chart = (
         alt.Chart(alt.Data(values=curve + chance))
         .mark_line(strokeWidth=2.5)
         .encode(
-            x=_percent(alt, "a", "false alarms"),
-            y=alt.Y("b:Q", title="found out", axis=alt.Axis(format="~%", tickCount=5)),
+            x=_percent(alt, "a", "false positive rate"),
+            y=alt.Y("b:Q", title="true positive rate", axis=alt.Axis(format="~%", tickCount=5)),
             color=alt.Color("who:N", title=None, scale=who),
             tooltip=[
-                alt.Tooltip("a:Q", title="false alarms", format=".1%"),
-                alt.Tooltip("b:Q", title="found out, at most", format=".1%"),
+                alt.Tooltip("a:Q", title="false positive rate", format=".1%"),
+                alt.Tooltip("b:Q", title="true positive rate, at most", format=".1%"),
             ],
         )
     )
@@ -107,7 +107,7 @@ def trade_off(loss: Loss) -> Spec:
 
 
 def waterfall(lines: Sequence[Line], currency: str, delta: float) -> Spec:
-    """Every charge where the one before it ended; the tooltip tells epsilon so far."""
+    """A waterfall: every charge starts where the previous one ended; the tooltip shows cumulative epsilon."""
     alt, accountant, bars, spent = altair(), accountant_of(currency), [], 0
     for line, what in zip(lines, numbered(lines), strict=True):
         start, spent = spent, spent + line.units
@@ -129,13 +129,13 @@ def waterfall(lines: Sequence[Line], currency: str, delta: float) -> Spec:
         .mark_bar(cornerRadius=2, minBandSize=2)
         .encode(
             y=alt.Y("what:N", sort=None, title=None),
-            x=alt.X("start:Q", title=f"{word} spent so far", axis=alt.Axis(tickCount=5, format="~g")),
+            x=alt.X("start:Q", title=f"cumulative {word}", axis=alt.Axis(tickCount=5, format="~g")),
             x2="end:Q",
             color=alt.Color("whose:N", title=None, scale=whose, legend=legend),
             tooltip=[
                 alt.Tooltip("what:N", title="charge"),
                 alt.Tooltip("price:Q", title=word, format=".4~g"),
-                alt.Tooltip("epsilon:Q", title="epsilon so far", format=".4~g"),
+                alt.Tooltip("epsilon:Q", title="cumulative epsilon", format=".4~g"),
             ],
         )
     )
@@ -191,7 +191,7 @@ def column(cells: Sequence[Cell], *, ordered: bool) -> Spec:
 
 
 def pair(cells: Sequence[Cell], names: tuple[str, str]) -> Spec:
-    """The shares of two columns together: the stronger the colour, the more."""
+    """The joint shares of two columns: a stronger colour is a larger share."""
     alt = altair()
     rows = len({cell.labels[0] for cell in cells})
     angle = 0 if max(len(cell.labels[1]) for cell in cells) <= 5 else -40
@@ -216,7 +216,7 @@ def pair(cells: Sequence[Cell], names: tuple[str, str]) -> Spec:
 
 
 def widest(named: Sequence[tuple[str, Cell]]) -> Spec:
-    """The widest intervals: how far each share may be from the released one, down and up."""
+    """The widest intervals: how far each exact share may be below or above the released one."""
     alt = altair()
     values = [
         {
@@ -240,7 +240,7 @@ def widest(named: Sequence[tuple[str, Cell]]) -> Spec:
 
 
 def convergence(steps: Sequence[Step]) -> Spec:
-    """How far the model was from each thing measured, before it learnt it, and what noise alone would make of it."""
+    """Distance of the model from each measurement before it was fitted, and the distance that noise alone causes."""
     alt = altair()
     found = [
         {
@@ -251,8 +251,10 @@ def convergence(steps: Sequence[Step]) -> Spec:
         }
         for s in steps
     ]
-    noise = [{"round": s.round, "what": "noise alone", "y": s.noise, "kind": "noise alone makes"} for s in steps]
-    kind = alt.Scale(domain=["the model was off by", "noise alone makes"], range=[SECOND, PALE])
+    noise = [
+        {"round": s.round, "what": "noise alone", "y": s.noise, "kind": "expected from noise alone"} for s in steps
+    ]
+    kind = alt.Scale(domain=["the model was off by", "expected from noise alone"], range=[SECOND, PALE])
     encoded = {
         "x": alt.X(
             "round:Q", title="round", axis=alt.Axis(tickMinStep=1, format="d"), scale=alt.Scale(nice=False, padding=12)
@@ -273,7 +275,7 @@ def convergence(steps: Sequence[Step]) -> Spec:
 
 
 def timeline(history: Sequence[Asking], currency: str) -> Spec:
-    """Questions in order: what had been spent by then, and the way each was answered."""
+    """Questions in order: cumulative spending, and how each was answered."""
     alt = altair()
     keep = max(1, -(-len(history) // TIMELINE))
     values = [
@@ -292,26 +294,26 @@ def timeline(history: Sequence[Asking], currency: str) -> Spec:
         x=alt.X(
             "n:Q", title="question", scale=alt.Scale(nice=False, padding=10), axis=alt.Axis(tickMinStep=1, format="~d")
         ),
-        y=alt.Y("spent:Q", title=f"{word} spent so far", axis=alt.Axis(tickCount=5, format="~g")),
+        y=alt.Y("spent:Q", title=f"cumulative {word}", axis=alt.Axis(tickCount=5, format="~g")),
     )
     met = [route for route in ROUTES if any(value["route"] == route for value in values)]
     ways, colours = [WAYS[route] for route in met], [ROUTES[route] for route in met]
-    legend = alt.Legend(columns=1, labelLimit=300)  # side by side they outgrow a narrow screen
+    legend = alt.Legend(columns=1, labelLimit=300)  # side by side they are too wide for a narrow screen
     line = base.mark_line(interpolate="step-after", color="currentColor", opacity=0.35)
     dots = base.mark_point(filled=True, size=45, opacity=0.9).encode(
         color=alt.Color("way:N", title=None, scale=alt.Scale(domain=ways, range=colours), legend=legend),
         tooltip=[
             alt.Tooltip("n:Q", title="question"),
             alt.Tooltip("way:N", title="answered"),
-            alt.Tooltip("spent:Q", title=f"{word} so far", format=".4~g"),
-            alt.Tooltip("kept:N", title="within the promise"),
+            alt.Tooltip("spent:Q", title=f"cumulative {word}", format=".4~g"),
+            alt.Tooltip("kept:N", title="within the guarantee"),
         ],
     )
     return _finished(line + dots, 250)
 
 
 def distances(named: Sequence[tuple[str, float, float | None]], title: str) -> Spec:
-    """Distances of tables, with a tick at what is expected of them where that is known."""
+    """Distances of tables, with a tick at the expected distance where it is known."""
     alt = altair()
     values = [{"label": label, "distance": distance, "expected": expected} for label, distance, expected in named]
     base = alt.Chart(alt.Data(values=values)).encode(
@@ -319,7 +321,7 @@ def distances(named: Sequence[tuple[str, float, float | None]], title: str) -> S
         tooltip=[
             alt.Tooltip("label:N", title="table"),
             alt.Tooltip("distance:Q", format=".2%"),
-            alt.Tooltip("expected:Q", title="expected of noise alone", format=".2%"),
+            alt.Tooltip("expected:Q", title="expected from noise alone", format=".2%"),
         ],
     )
     bars = base.mark_bar(color=ACCENT, opacity=0.6).encode(

@@ -1,7 +1,7 @@
 """Evaluation: each hazard of a differential-privacy guarantee, and what this publication does about it.
 
 The order is that of NIST SP 800-226 (Guidelines for Evaluating Differential Privacy Guarantees, 2025), from the
-parameters at the top down to the collection of the data, which everything rests on. The words are ours.
+parameters at the top down to the collection of the data, on which everything depends. The words are ours.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ Status = Literal["met", "partly", "yours", "not met"]
 
 @dataclass(frozen=True)
 class Hazard:
-    """A thing that can void or weaken a guarantee, who answers for it, and how it stands here.
+    """Something that can void or weaken a guarantee, who is responsible for it, and its status here.
 
-    `status`: "met" by the software, "partly", "yours" (the custodian's to decide or to secure), or "not met".
+    `status`: "met" by the software, "partly", "yours" (for the custodian to decide or to secure), or "not met".
     """
 
     part: str
@@ -46,21 +46,23 @@ def _parameters(subject: Subject) -> Hazard:
         "Privacy parameters",
         status if subject.private else "not met",
         f"All charges up to here: epsilon {epsilon:.4g} at delta {delta:g}. Up to 1 is commonly called strong, up to 5 "
-        f"moderate; this is {size}. Whether it suits what the rows say is the custodian's judgement.",
+        f"moderate; this is {size}. Whether that is enough for this data is for the custodian to decide.",
     )
 
 
 def _delta(subject: Subject) -> Hazard:
     delta = told(subject.total)[1]
     if delta == 0:
-        return Hazard("The guarantee", "Failure probability", "met", "There is no delta: the promise has no exception.")
+        return Hazard(
+            "The guarantee", "Failure probability", "met", "There is no delta: the guarantee has no exception."
+        )
     expected = delta * subject.rows
     return Hazard(
         "The guarantee",
         "Failure probability",
         "met" if expected < 1e-3 else "partly",
-        f"delta is {delta:g}; times about {subject.rows:,.0f} rows that is {expected:.2g}, to be well below 1. A "
-        "budget whose delta is not below 1 / rows is refused if the number of rows is public, and else one above 1e-5.",
+        f"delta is {delta:g}; times about {subject.rows:,.0f} rows that is {expected:.2g}; it should be well below 1. "
+        "A delta of 1 / rows or more is refused if the number of rows is public; otherwise a delta above 1e-5.",
     )
 
 
@@ -72,8 +74,8 @@ def _unit(subject: Subject) -> Hazard:
         "yours" if row else "met",
         f"Neighbouring tables differ in {subject.unit} ({subject.relation}). "
         + (
-            "If one person can have several rows, this protects each row and the person less: declare the column that "
-            "names people as the unit."
+            "If one person can have several rows, this protects each row, and the person less: declare the column that "
+            "identifies people as the unit."
             if row
             else "Everything one unit contributed is protected together."
         ),
@@ -88,7 +90,7 @@ def _contributions(subject: Subject) -> Hazard:
         "met",
         "A unit is a row, so its contribution is bounded by definition."
         if row
-        else "The rows kept of one unit are cut to the declared number when the table is opened, before any counting.",
+        else "At most the declared number of rows per unit is kept when the table is opened, before any counting.",
     )
 
 
@@ -96,13 +98,13 @@ def _composition(subject: Subject) -> Hazard:
     before = sum(line.units for line in subject.lines if not line.own)
     name = subject.currency.partition(" ")[0]
     part = f"{before / max(1, subject.total.units):.0%} of its {CURRENCIES[name]}"
-    told_before = f" {part} was charged by others than this publication." if before else ""
+    told_before = f" {part} was not charged by this publication." if before else ""
     return Hazard(
         "The guarantee",
         "Multiple releases",
         "partly",
         f"One ledger adds up every access to this table ({NAMES[name]}).{told_before} It cannot know of other tables "
-        "about the same people, of copies of this one under another ledger, or of what is charged to it later.",
+        "about the same people, of copies of this one under another ledger, or of later charges.",
     )
 
 
@@ -110,9 +112,9 @@ def _algorithms(subject: Subject) -> Hazard:
     answer = (
         f"Method: {subject.method}. Rows are reached through a handful of doors (noisy counts, private selection, a "
         "sparse-vector guard), each with a written sensitivity argument and an exhaustive audit on small tables; "
-        "models and synthetic rows are post-processing. To try to refute it on your own machine and version, run "
-        "`maquette audit --out audit.html`: its page says what was tried, on which doors, and which broken copies of "
-        "the software were noticed."
+        "models and synthetic rows are post-processing. To test this on your own machine and version, run "
+        "`maquette audit --out audit.html`: its page says what was tried, on which doors, and which deliberately "
+        "broken variants of the software were detected."
     )
     if not subject.private:
         return Hazard(
@@ -125,14 +127,14 @@ def _utility(subject: Subject) -> Hazard:
     if subject.promise:
         return Hazard("The software", "Utility and bias", "met", f"Stated accuracy: {subject.promise}.")
     if without_evidence(subject):
-        answer = "This method keeps no measurements beside its model: answers carry no interval."
+        answer = "This method keeps no measurements besides its model: answers have no interval."
         return Hazard("The software", "Utility and bias", "partly", answer)
     return Hazard(
         "The software",
         "Utility and bias",
         "partly",
-        "Answers covered by measurements have noise intervals; others come from the model with none. Clamping and "
-        "binning by the schema, and rare groups that noise hides, are biases that the intervals do not hold.",
+        "Answers covered by measurements have noise intervals; others come from the model and have none. Clamping and "
+        "binning by the schema, and rare groups hidden by noise, cause biases that the intervals do not include.",
     )
 
 
@@ -141,8 +143,8 @@ def _floating(subject: Subject) -> Hazard:
         "The software",
         "Floating point",
         "met",
-        "Counts, scores and noise are integers, noise is drawn exactly from the discrete laws of the theory, and "
-        "budgets add up in integers.",
+        "Counts, scores and noise are integers, noise is drawn exactly from the discrete distributions of the theory, "
+        "and budgets add up in integers.",
     )
 
 
@@ -160,11 +162,11 @@ def _randomness(subject: Subject) -> Hazard:
 def _timing(subject: Subject) -> Hazard:
     if subject.kind == "release":
         answer = (
-            "A release is a finished file: asking it takes time that depends on nothing private. How long making it "
-            "took may depend on the rows; do not publish that."
+            "A release is a finished file: the time to answer from it depends on nothing private. The time it took to "
+            "make may depend on the rows; do not publish that."
         )
         return Hazard("The software", "Timing", "met", answer)
-    answer = "How long an answer takes can depend on the rows. Do not let strangers time this session without a delay."
+    answer = "The time of an answer can depend on the rows. Do not let strangers time this session without a deadline."
     return Hazard("The software", "Timing", "not met", answer)
 
 
@@ -180,12 +182,12 @@ def _domain(subject: Subject) -> Hazard:
 
 def _query_model(subject: Subject) -> Hazard:
     if subject.kind == "release":
-        answer = "Nothing can be asked of the rows any more: questions go to the published model, and cost nothing."
+        answer = "The rows are no longer accessed: questions go to the published model, and cost nothing."
         return Hazard("The surroundings", "Interactive access", "met", answer)
     limit = "" if subject.limit is None else f" of at most epsilon {told(subject.limit)[0]:.4g}"
     answer = (
-        f"Analysts ask adaptively under one budget{limit}. It holds for all together, so colluding gains nothing; each "
-        "may have a limit of their own. What one analyst's questions cost is known to the others."
+        f"Analysts ask adaptively under one budget{limit}. It covers all analysts together, so collusion gains "
+        "nothing; each may have a separate limit. What one analyst's questions cost is known to the others."
     )
     return Hazard("The surroundings", "Interactive access", "met", answer)
 
@@ -195,7 +197,7 @@ def _trust(subject: Subject) -> Hazard:
         "The surroundings",
         "Trust model",
         "yours",
-        "Central: the custodian, the machine and this software see the rows. Nothing protects people from them.",
+        "Central: the custodian, the machine and this software see the rows. Nothing protects people against them.",
     )
 
 
@@ -204,8 +206,8 @@ def _security(subject: Subject) -> Hazard:
         "The surroundings",
         "Security and access control",
         "yours",
-        "The rows, the ledger and its key are files: who can read them, and backups of them, is for the custodian to "
-        "settle. The ledger detects changes; with an anchor elsewhere, also its replacement by an older copy.",
+        "The rows, the ledger and its key are files: the custodian decides who can read them and their backups. "
+        "The ledger detects changes; with an anchor kept elsewhere, also its replacement by an older copy.",
     )
 
 
@@ -214,8 +216,8 @@ def _collection(subject: Subject) -> Hazard:
         "The surroundings",
         "Data collection exposure",
         "yours",
-        "Rows can leak where they were collected, sent or stored before they came here. Collect less, keep it shorter, "
-        "and tell people; no noise added later mends that.",
+        "Rows can leak where they were collected, sent or stored before they came here. Collect less, keep it for a "
+        "shorter time, and tell people; noise added later cannot repair that.",
     )
 
 
@@ -224,8 +226,8 @@ def _group_facts(subject: Subject) -> Hazard:
         "The surroundings",
         "What is not promised",
         "partly",
-        "Facts about many people at once are what is published, also where they let one guess at someone who took no "
-        "part; the guarantee is that their own taking part hardly matters.",
+        "Facts about groups of people are published, even if they allow inferences about someone who is not in the "
+        "table; the guarantee is that one person's participation hardly matters.",
     )
 
 

@@ -28,26 +28,26 @@ from maquette.schema import Ordered
 
 MOST_DISTANCES = 20
 SYNTHETIC = 5_000
-LONG = 26  # letters of a name from which two names stand on two lines
+LONG = 26  # letters: longer names are stacked on two lines
 FACTS = {
-    "alpha": "how far counts may be off, as a share of the rows",
-    "beta": "chance that any promise fails",
-    "simultaneous": "whether the promise is for all answers together",
+    "alpha": "maximum error of counts, as a fraction of rows",
+    "beta": "probability that an accuracy guarantee fails",
+    "simultaneous": "whether the guarantee holds for all answers together",
     "epsilon": "what this publication cost",
-    "delta": "chance of an exception",
-    "rho": "the cost in zero-concentrated terms",
-    "currency": "how charges add up",
-    "units": "the cost, in steps of 1e-15",
-    "limit": "the table's budget, in steps of 1e-15",
-    "relation": "which tables must look alike",
-    "unit": "the column that names whom it protects",
-    "method": "how it was made",
+    "delta": "probability that the epsilon guarantee fails",
+    "rho": "the cost in zero-concentrated DP",
+    "currency": "composition method",
+    "units": "the cost, in units of 1e-15",
+    "limit": "the table's budget, in units of 1e-15",
+    "relation": "which tables are neighbours",
+    "unit": "the column that identifies the privacy unit",
+    "method": "the release method",
     "schema": "fingerprint (SHA-256) of the schema",
     "version": "of maquette",
-    "accuracy": "what a theorem promises",
-    "ledger_units": "all that was charged to the table by then, in steps of 1e-15",
+    "accuracy": "the guarantee of a theorem",
+    "ledger_units": "everything charged to the table by then, in units of 1e-15",
 }
-ABSENT = {"unit": "none: every row is protected by itself", "rho": "not in use"} | dict.fromkeys(
+ABSENT = {"unit": "none: each row is one unit", "rho": "not used"} | dict.fromkeys(
     ("accuracy", "ledger_units"), "none stated"
 )
 POLICY = "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data:"
@@ -62,12 +62,12 @@ def report(
 ) -> str | Path:
     """A report on a release or a session: one HTML page, written to `path` (returned) or returned as text.
 
-    Whom it protects and from what, where the budget went, the marginals with their noise intervals, where the model is
-    least certain, how its rounds went, the quality of its synthetic rows, an evaluation of every hazard, and the
-    certificate. Needs the extra "charts"; the page itself needs nothing, not even a network.
+    It shows who is protected and from what, where the budget went, the marginals with their noise intervals, where the
+    model is least certain, how its rounds went, the quality of its synthetic rows, an evaluation of every hazard, and
+    the certificate. Needs the extra "charts"; the page itself needs nothing, not even a network.
 
     Privacy: post-processing of released numbers; free. With `truth=test_data(rows)` it also prints exact distances to
-    those rows, under a banner: they are not private, and must be nobody's.
+    those rows, under a banner: these are not private, so the rows must be invented or public.
     """
     checked = check_truth(truth)
     charts.altair()
@@ -96,7 +96,7 @@ class _Page:
 
     def html(self) -> str:
         sections = [
-            ("protection", "Whom it protects", self.protection()),
+            ("protection", "Who is protected", self.protection()),
             ("budget", "Where the budget went", self.budget()),
             ("columns", "Columns", self.columns()),
             ("pairs", "Pairs of columns", self.pairs()),
@@ -104,7 +104,7 @@ class _Page:
             ("rounds", "How the model was built", self.rounds()),
             ("questions", "Questions", self.questions()),
             ("synthetic", "Synthetic rows", self.synthetic()),
-            ("truth", "Against the truth", self.accuracy()),
+            ("truth", "Compared with the truth", self.accuracy()),
             ("evaluation", "Evaluation", self.hazards()),
             ("certificate", "Certificate", self.certificate()),
         ]
@@ -117,7 +117,7 @@ class _Page:
             '<meta name="viewport" content="width=device-width, initial-scale=1">'
             f"<title>{escape(self.title)}</title><style>{CSS}</style></head><body><main>"
             f"<header><h1>{escape(self.title)}</h1>{self.summary()}</header>{self.banners()}<nav>{links}</nav>{bodies}"
-            "<noscript><p>The charts need JavaScript; every number behind the budget is in the tables.</p></noscript>"
+            "<noscript><p>The charts need JavaScript; the tables hold every number of the budget.</p></noscript>"
             f'</main><script type="application/json" id="specs">{_embedded(self.specs)}</script>'
             f"<script>{charts.vega()}</script><script>{DRAW}</script></body></html>"
         )
@@ -141,12 +141,12 @@ class _Page:
     def banners(self) -> str:
         found = []
         if not self.subject.private:
-            found.append(("NOT PRIVATE", "The noise was injected for a test. Do not publish this about anyone's rows."))
+            found.append(("NOT PRIVATE", "The noise was injected for a test. Do not publish this about real people."))
         if self.truth is not None:
             found.append(
                 (
                     "TEST DATA",
-                    "This page compares with exact counts of rows declared to be nobody's. It is not private.",
+                    "This page compares with exact counts of rows declared as test data. It is not private.",
                 )
             )
         return "".join(f'<div class="banner"><strong>{name}</strong>{text}</div>' for name, text in found)
@@ -156,15 +156,13 @@ class _Page:
         epsilon, delta = told(subject.loss)
         facts = {
             "epsilon": f"{epsilon:.4g}",
-            "delta: chance of an exception": chance(delta) if delta else "none",
-            "odds move at most by": f"{number(odds_factor(epsilon))} times",
-            "found out at most, at 5% false alarms": percent(true_positive_rate(subject.loss, 0.05)),
+            "delta: probability of an exception": chance(delta) if delta else "none",
+            "odds change at most by a factor of": f"{number(odds_factor(epsilon))}",
+            "detected at most, at 5% false positives": percent(true_positive_rate(subject.loss, 0.05)),
         }
         shown = "".join(f'<div class="fact"><b>{escape(v)}</b><span>{escape(k)}</span></div>' for k, v in facts.items())
         hidden = (
-            "whether it is in the table at all"
-            if subject.relation == "add-remove"
-            else "what it says; that it is there is public"
+            "whether it is in the table" if subject.relation == "add-remove" else "its values; its presence is public"
         )
         said = "".join(
             f"<p>{escape(sentence)}</p>" for sentence in in_words(subject.loss, subject.someone, subject.relation)
@@ -175,11 +173,11 @@ class _Page:
             whole = f"<p><b>With everything charged to this table by then, epsilon is {before:.4g}.</b></p>"
         curve = self.chart(
             charts.trade_off(subject.loss),
-            "Best attack against rate of false alarms",
+            "Best attack for each false positive rate",
             caption="No attack can be above the line.",
         )
         return (
-            f"<p>Protected is <b>{_text(subject.unit)}</b>: {hidden} (relation: {_text(subject.relation)}).</p>"
+            f"<p>Protected: <b>{_text(subject.unit)}</b>; hidden: {hidden} (relation: {_text(subject.relation)}).</p>"
             f'<div class="facts">{shown}</div><div class="two"><div>{said}{whole}</div>{curve}</div>'
         )
 
@@ -199,7 +197,7 @@ class _Page:
         )
         total = sum(line.units for line in lines)
         return (
-            f"<p>{word[0].upper() + word[1:]} is what adds up from charge to charge. Together: "
+            f"<p>{word[0].upper() + word[1:]} adds up from charge to charge. Total: "
             f"{_text(repr(subject.total))}.{limit}{told_free}</p>"
             + self.chart(charts.waterfall(lines, subject.currency, delta), "The budget, charge by charge")
             + f'<details><summary>As a table</summary><div class="scroll"><table><tr><th>charge</th>'
@@ -215,20 +213,20 @@ class _Page:
             try:
                 cells = column_cells(subject, name)
             except QueryError:
-                continue  # a release that says nothing of this column
+                continue  # a release without information on this column
             if subject.kind == "session" and not any(cell.seen.known for cell in cells):
-                guessed.append(name)  # a session's model knows only what was asked: its guess is no picture of anything
+                guessed.append(name)  # a session's model knows only what was asked: its guess would mislead
                 continue
             self.cells[(name,)] = cells
             spec = charts.column(cells, ordered=isinstance(subject.schema[name], Ordered))
-            unsure = "" if all(cell.seen.known for cell in cells) else "Pale bars: the model's guess, no interval."
+            unsure = "" if all(cell.seen.known for cell in cells) else "Pale bars: from the model, without an interval."
             found.append(self.chart(spec, f"Shares of {name}", heading=name, caption=unsure))
         known = any(cell.seen.known for cells in self.cells.values() for cell in cells)
         how = (
-            f"Lines across the bars are noise intervals at {subject.confidence:.0%}: how far the noise can have moved "
+            f"Lines across the bars are noise intervals at {subject.confidence:.0%}: how far noise can have moved "
             "the share."
             if known
-            else "Shares of rows by the model. It keeps no measurements beside it, so there are no intervals."
+            else "Shares of rows by the model. No measurements are kept with it, so there are no intervals."
         )
         drawn = f'<p>{how}</p><div class="grid">{"".join(found)}</div>' if found else ""
         rest = len(subject.schema) - len(found) - len(guessed)
@@ -249,9 +247,9 @@ class _Page:
             found.append(f"<div>{drawn}{_matrix(cells)}</div>")
         if not found:
             return ""
-        together = " Levels that were measured together stand together." if subject.groups else ""
+        together = " Levels that were measured together are shown together." if subject.groups else ""
         sure = any(cell.seen.known for pair in self.cells if len(pair) == 2 for cell in self.cells[pair])
-        under = " Under each are the noise intervals of its squares." if sure else ""
+        under = " Below each are the noise intervals of its squares." if sure else ""
         which = f"{len(found)} pairs" if len(found) > 1 else "one pair"
         how = f"The {which} with the strongest dependence, by the model; a stronger colour is more.{under}{together}"
         return f'<p>{how}</p><div class="two">{"".join(found)}</div>'
@@ -259,22 +257,22 @@ class _Page:
     def doubt(self) -> str:
         subject, parts = self.subject, []
         if without_evidence(subject):
-            text = "This method keeps no measurements beside its model, so no answer has an interval."
-            theorem = f" What holds is a theorem: {subject.promise}." if subject.promise else ""
+            text = "This method keeps no measurements besides its model, so no answer has an interval."
+            theorem = f" The guarantee is a theorem: {subject.promise}." if subject.promise else ""
             return f"<p>{_text(text + theorem)}</p>"
         named = list(widest(self.cells))
         if named:
             shown = self.chart(
                 charts.widest(named),
                 "The widest intervals",
-                caption="Dot: the released share, after its name. Bar: its interval.",
+                caption="Dot: the released share, also printed after the name. Bar: its interval.",
             )
-            parts.append(f"<p>Of everything drawn above, these shares have the widest intervals.</p>{shown}")
+            parts.append(f"<p>Of all shares drawn above, these have the widest intervals.</p>{shown}")
         parts += [self.covered(size) for size in (2, 3) if sum(column.size > 1 for column in subject.schema) >= size]
         return "".join(parts)
 
     def covered(self, size: int) -> str:
-        """Which sets of so many columns stand on measurements, and which on the model alone."""
+        """Which sets of `size` columns are covered by measurements, and which by the model alone."""
         there, tried, missing = coverage(self.subject, size)
         sets = f"{tried:,} set{'s' * (tried > 1)}" if tried == there else f"the first {tried:,} of {there:,} sets"
         if not missing:
@@ -286,7 +284,7 @@ class _Page:
         lack = (
             "no measurement covers"
             if self.subject.kind == "release"
-            else "single combinations are not known within the promise (ranges or sums of them may be) for"
+            else "single combinations are not known within the guarantee (ranges or sums of them may be) for"
         )
         return (
             f"<p>Of {sets} of {size} columns, {lack} <b>{len(missing):,}</b>; answers there are "
@@ -300,19 +298,19 @@ class _Page:
         rounds = steps[-1].round
         intro = (
             f"<p>{len(steps)} tables or numbers were measured in {rounds} round{'s' * (rounds > 1)}, each where the "
-            "model seemed most wrong. This is how far it was from each one before it learnt it.</p>"
+            "model seemed most wrong. The chart shows the model's distance from each before it was fitted.</p>"
         )
-        if len(steps) > rounds:  # several at once
+        if len(steps) > rounds:  # several in one round
             intro += _by_round(steps)
             worst = sorted(steps, key=lambda step: -step.distance)[:MOST_DISTANCES]
             named = [(_stacked(step.columns, f"{step.round}: "), step.distance, step.noise) for step in worst]
             drawn = charts.distances(named, "the model was off by")
-            only = f"The {len(worst)} largest, each after its round. " if len(steps) > len(worst) else ""
-            caption = f"{only}Orange mark: what noise alone makes of a distance."
+            only = f"The {len(worst)} largest, each with its round. " if len(steps) > len(worst) else ""
+            caption = f"{only}Orange mark: the distance expected from noise alone."
         else:
             drawn = charts.convergence(steps)
             caption = (
-                "Far above the grey line, noise alone does not explain it; near the line nothing was left to learn."
+                "Far above the grey line, noise alone does not explain the distance; near it, little was left to learn."
             )
         return intro + self.chart(drawn, "Distance of the model from what was measured, by round", caption=caption)
 
@@ -321,7 +319,7 @@ class _Page:
         if self.subject.kind != "session":
             return ""
         if not history:
-            return "<p>No question has been asked since this session was opened here.</p>"
+            return "<p>No question was asked since this session was opened here.</p>"
         counts = Counter[str](asking.route for asking in history)
         facts = "".join(
             f'<div class="fact"><b>{counts.get(route, 0):,}</b><span>{word}</span></div>'
@@ -329,10 +327,12 @@ class _Page:
         )
         lost = sum(not asking.promised for asking in history)
         short = (
-            f"<p><b>{lost:,} answers came without a promise</b>: the budget could not pay for them.</p>" if lost else ""
+            f"<p><b>{lost:,} answers came without a guarantee</b>: the budget could not pay for them.</p>"
+            if lost
+            else ""
         )
         return (
-            f"<p>{len(history):,} questions since the session was opened here; only hard ones cost anything.</p>"
+            f"<p>{len(history):,} questions since the session was opened here; only the hard ones cost something.</p>"
             f'<div class="facts">{facts}</div>{short}'
             + self.chart(charts.timeline(history, self.subject.currency), "Spent by question")
         )
@@ -343,7 +343,7 @@ class _Page:
             return ""
         try:
             found = similarity(release, SYNTHETIC, k=3, rng=np.random.default_rng(0))
-        except QueryError:  # a model of separate tables has no rows to draw
+        except QueryError:  # a model of separate tables cannot draw rows
             return ""
         if not found:
             return ""
@@ -358,16 +358,16 @@ class _Page:
                 f'<td class="number">{mean[2]:.2f}</td></tr>'
             )
         named = [(_stacked(one.columns), one.distance, one.noise) for one in found[:12]]
-        caption = "Bar: total variation distance. Orange mark: what noise alone is expected to make of it."
+        caption = "Bar: total variation distance. Orange mark: the distance expected from noise alone."
         return (
-            f"<p>{SYNTHETIC:,} rows drawn from the model, against the measurements that were paid for; no row "
-            "was read for this. A ratio up to about 1 means that no measurement taken can tell them apart. The model "
+            f"<p>{SYNTHETIC:,} rows drawn from the model, compared with the paid measurements; no row "
+            "was read for this. A ratio up to about 1 means that no measurement taken can distinguish them. The model "
             "was fitted to these "
-            "measurements: this shows fit, not truth about tables that were not measured.</p>"
+            "measurements: this shows fit, not accuracy for tables that were not measured.</p>"
             '<div class="scroll"><table><tr><th>tables of</th><th class="number">compared</th>'
             f'<th class="number">distance</th><th class="number">noise alone</th><th class="number">ratio</th></tr>'
             f"{body}"
-            "</table></div><h3>The least alike</h3>"
+            "</table></div><h3>Largest distances</h3>"
             + self.chart(charts.distances(named, "distance"), "Distance of synthetic rows", caption=caption)
         )
 
@@ -388,10 +388,10 @@ class _Page:
                 held += sum(seen.low - 1e-12 <= share <= seen.high + 1e-12 for seen, share in known)
                 drawn += len(known)
         found.sort(key=lambda one: -one[1])
-        intervals = f" Of {drawn:,} intervals drawn for single columns, {held:,} hold the exact share." if drawn else ""
+        intervals = f" Of {drawn:,} intervals drawn for columns, {held:,} contain the exact share." if drawn else ""
         return (
             '<div class="banner"><strong>TEST DATA</strong>'
-            "Exact distances to rows that were declared to be nobody's.</div>"
+            "Exact distances to rows that were declared as test data.</div>"
             f"<p>Total variation distance between the model and {len(codes):,} test rows.{intervals}</p>"
             + self.chart(charts.distances(found[:MOST_DISTANCES], "distance to the truth"), "Distance to the test data")
         )
@@ -408,7 +408,7 @@ class _Page:
                 f"{words[hazard.status]}</span></div><p>{_text(hazard.answer)}</p></div>"
             )
         return (
-            "<p>Each hazard to a guarantee of differential privacy, in the order of NIST SP 800-226, and how it stands "
+            "<p>Each hazard to a guarantee of differential privacy, in the order of NIST SP 800-226, and its status "
             f"here.</p>{body}"
         )
 
@@ -428,7 +428,7 @@ class _Page:
 
 
 def _stacked(columns: Sequence[str], first: str = "") -> str:
-    """The name of a table: on one line, or a column to a line where names are long."""
+    """The name of a table: on one line, or one column per line if names are long."""
     line = first + " x ".join(columns)
     return line if len(line) <= LONG or len(columns) == 1 else first + " x\n".join(columns)
 
@@ -465,7 +465,7 @@ def _interval(cell: Cell) -> str:
 
 
 def _by_round(steps: Sequence[Step]) -> str:
-    """How the rounds went, one line for each."""
+    """One line for each round."""
     body = ""
     for place, group in itertools.groupby(steps, key=lambda step: step.round):
         of = list(group)
@@ -486,6 +486,6 @@ def _text(text: str) -> str:
 
 
 def _embedded(value: object) -> str:
-    """JSON that no HTML parser can take for anything else."""
+    """JSON that an HTML parser cannot mistake for markup."""
     text = json.dumps(value, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -1,6 +1,6 @@
-"""Quality of synthetic rows: how close they are to what was paid for, and how well a model trained on them does.
+"""Quality of synthetic rows: how close they are to the measurements, and how well a model trained on them performs.
 
-`similarity` needs no rows but synthetic ones: it compares them with the release's own noisy measurements and says how
+`similarity` needs synthetic rows only: it compares them with the release's own noisy measurements and says how
 much of the difference noise explains. `train_on_synthetic` needs rows declared as `test_data`.
 """
 
@@ -20,7 +20,7 @@ from maquette.reports.truth import TestRows
 from maquette.schema import Schema
 
 ROWS = 10_000
-MAX_CELLS = 256  # of a table that is compared
+MAX_CELLS = 256  # of a compared table
 MAX_TABLES = 60  # of each size
 MAX_TRIED = 2_000
 
@@ -31,10 +31,10 @@ Codes = NDArray[np.int32]
 class Similarity:
     """One table of synthetic rows beside its noisy measurement.
 
-    `distance` is their total variation distance, `noise` what the noise of the measurement and of drawing so many rows
-    makes of it on average where nothing is wrong, and `ratio` the root mean square difference in deviations of that
-    noise: up to about 1 no measurement taken can tell the synthetic rows from the private ones. The model was fitted to
-    these very measurements, so a ratio below 1 is fit and says nothing of tables that were not measured.
+    `distance` is their total variation distance. `noise` is its expectation if only measurement noise and the sampling
+    of synthetic rows contribute. `ratio` is the root mean square difference in standard deviations of that noise: up to
+    about 1, no measurement taken can distinguish the synthetic rows from the private ones. The model was fitted to
+    these measurements, so a ratio below 1 shows fit and says nothing about tables that were not measured.
     """
 
     columns: tuple[str, ...]
@@ -46,7 +46,7 @@ class Similarity:
 def similarity(
     release: Release, synthetic: object = ROWS, *, k: int = 3, rng: np.random.Generator | None = None
 ) -> tuple[Similarity, ...]:
-    """Synthetic rows (a table, or how many to draw) against every measured table of up to `k` columns, worst first.
+    """Compare synthetic rows (a table, or how many to draw) with each measured table of up to `k` columns, worst first.
 
     Privacy: reads released numbers and synthetic rows only; free. Tables of more than 256 cells, and those that the
     evidence does not cover, are left out; of each size the first 60 are compared. Levels that were measured as one
@@ -71,7 +71,7 @@ def similarity(
     for size in range(1, min(k, len(names)) + 1):
         sets = itertools.islice(itertools.combinations(names, size), MAX_TRIED)
         fitting = ((form, columns) for columns in sets for form in forms if form.fits(columns))
-        # The first form that fits a table is the finest it was measured in.
+        # The first form that fits a table is the finest in which it was measured.
         finest = {columns: form for form, columns in reversed(list(fitting))}
         chosen = itertools.islice(reversed(finest.items()), MAX_TABLES)
         found += [_compare(form, columns, release.rows) for columns, form in chosen]
@@ -80,7 +80,7 @@ def similarity(
 
 @dataclass(frozen=True)
 class _Form:
-    """Rows and measurements in the same levels: the schema's own, or groups of them that were measured as one."""
+    """Rows and measurements in the same levels: those of the schema, or groups that were measured together."""
 
     schema: Schema
     codes: Codes
@@ -92,7 +92,7 @@ class _Form:
 
 
 def _forms(release: Release, codes: Codes) -> list[_Form]:
-    """The finest first."""
+    """All forms, the finest first."""
     schema, evidence = release.schema, release.evidence
     if not isinstance(evidence, MergedEvidence):
         return [_Form(schema, codes, evidence)]
@@ -133,9 +133,9 @@ def _compare(form: _Form, columns: tuple[str, ...], rows: float) -> Similarity:
 
 @dataclass(frozen=True)
 class TrainTest:
-    """Accuracy on test rows of the same classifier trained on synthetic rows and on other test rows.
+    """Accuracy on test rows of one classifier, trained on synthetic rows and on other test rows.
 
-    `majority` is what always saying the commonest class of the training rows gets.
+    `majority` is the accuracy of always predicting the most common class of the training rows.
     """
 
     target: str
@@ -154,7 +154,7 @@ class TrainTest:
 def train_on_synthetic(release: Release, truth: TestRows, target: str, *, seed: int = 0) -> TrainTest:
     """Train a random forest on synthetic rows and test it on real ones, which must be declared `test_data`.
 
-    Half of the test data is for testing; the other half trains the classifier to compare with, on as many rows as are
+    Half of the test data is for testing; the other half trains the reference classifier, on as many rows as are
     drawn from the release. The result is exact, not private.
     """
     try:
@@ -165,7 +165,7 @@ def train_on_synthetic(release: Release, truth: TestRows, target: str, *, seed: 
         ) from None
     if not isinstance(truth, TestRows):
         raise QueryError(
-            f"truth is a {type(truth).__name__}", expected="mq.test_data(rows), for rows that are nobody's"
+            f"truth is a {type(truth).__name__}", expected="mq.test_data(rows), for invented or public rows"
         )
     schema, place = release.schema, release.schema.position(target)
     codes, rng = truth.encoded(schema), np.random.default_rng(seed)

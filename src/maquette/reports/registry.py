@@ -1,9 +1,9 @@
-"""Registry entry: a deployment as the public registry of differentially private deployments holds it, as YAML.
+"""Registry entry: a deployment in the format of the public registry of differentially private deployments, as YAML.
 
 The registry (OpenDP's `deployments-registry-data`, which backs the Differential Privacy Deployments Registry) keeps one
 file for each deployment, in three tiers of detail: who published what for whom (1), under which variant, unit, loss and
-model of trust (2), and how it was accounted and implemented (3). Names of fields and choices are the registry's as of
-July 2026; every word in them is the caller's or comes from the certificate.
+trust model (2), and how it was accounted and implemented (3). Names of fields and choices are the registry's as of
+July 2026; all text in them is the caller's or comes from the certificate.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ def registry_entry(
     authors: Sequence[str] = (),
     justification: str | None = None,
 ) -> str:
-    """An entry for the Differential Privacy Deployments Registry, as YAML: your words, and what the certificate says.
+    """An entry for the Differential Privacy Deployments Registry, as YAML: your text, and the facts of the certificate.
 
-    `organisation` publishes, for `use`, something about `data`. `name` is that of the product (`data` if not given),
-    `region` the one it is about, `sector` one of the registry's. `published` and `collected` are dates as YYYY-MM-DD;
-    an entry needs the first, and today is taken where it is not given. `authors` wrote the entry (the organisation, if
-    nobody else did). With a `justification` of the choices made it is of tier 3, else of tier 2. The status is "Draft":
-    read it, then send it in. Fields of which nothing is known are left out.
+    `organisation` publishes something about `data`, for `use`. `name` is that of the product (default: `data`),
+    `region` the region it is about, `sector` one of the registry's. `published` and `collected` are dates as
+    YYYY-MM-DD; `published` defaults to today. `authors` wrote the entry (default: the organisation). With a
+    `justification` of the choices made the entry is of tier 3, otherwise of tier 2. The status is "Draft": review it,
+    then submit it. Unknown fields are left out.
     """
     for word, text in (("organisation", organisation), ("use", use), ("data", data), ("region", region)):
         _check_words(word, text)
@@ -118,7 +118,7 @@ def registry_entry(
 
 def _check_words(word: str, text: object) -> None:
     if not isinstance(text, str) or not text.strip():
-        raise QueryError(f"{word} is {text!r}", expected="a few words for the register")
+        raise QueryError(f"{word} is {text!r}", expected="a few words for the registry")
 
 
 def _day(word: str, text: str) -> str:
@@ -163,7 +163,7 @@ def _variant(subject: Subject) -> dict[str, str]:
     return {
         "variant_name": VARIANTS[_currency(subject)],
         "data_domain": f"Tables over {len(subject.schema)} declared columns (schema SHA-256 {subject.schema.digest}).",
-        "unprotected_quantities": f"Nothing that was computed from the rows. Public beforehand: {public}.",
+        "unprotected_quantities": f"Nothing that was computed from the rows. Public in advance: {public}.",
     }
 
 
@@ -172,12 +172,12 @@ def _privacy_loss(subject: Subject) -> dict[str, Any]:
     rho = subject.total.rho if _currency(subject) == "zcdp" else None
     presence = subject.relation == "add-remove"
     differ, odds = (
-        ("the presence of", "being there") if presence else ("what is said by", "saying one thing or another")
+        ("the presence of", "being present") if presence else ("the values of", "having one value or another")
     )
     details = (
         f"All charges to this table up to this publication; by itself it cost epsilon {told(subject.loss)[0]:.6g}. The "
-        f"odds of {subject.unit} {odds} move by at most {number(odds_factor(epsilon))} times, and an attacker "
-        f"with 5% false alarms finds out at most {percent(true_positive_rate(subject.total, 0.05))}."
+        f"odds of {subject.unit} {odds} change by at most a factor of {number(odds_factor(epsilon))}, and an attacker "
+        f"with 5% false positives detects at most {percent(true_positive_rate(subject.total, 0.05))}."
     )
     if _currency(subject) == "gdp" and subject.total.rho is not None:
         details += f" Gaussian differential privacy, mu = {math.sqrt(2 * subject.total.rho):.6g}."
@@ -191,7 +191,7 @@ def _privacy_loss(subject: Subject) -> dict[str, Any]:
 
 def _model(subject: Subject) -> dict[str, str]:
     once = subject.kind == "release"
-    budget = "" if subject.limit is None else f", which is epsilon {told(subject.limit)[0]:.6g} in all"
+    budget = "" if subject.limit is None else f", which is epsilon {told(subject.limit)[0]:.6g} in total"
     return {
         "model_name": "Central",
         "model_name_details": "A custodian holds the rows and is trusted with them.",
@@ -203,7 +203,7 @@ def _model(subject: Subject) -> dict[str, str]:
         else f"Every answer is charged to one ledger, until the table's budget is spent{budget}; it is never reset.",
         "data_source_type": "Static",
         "access_type": "Non-interactive" if once else "Interactive",
-        "access_type_details": "The published model is asked freely; nothing more is asked of the rows."
+        "access_type_details": "The published model can be queried freely; the rows are not accessed again."
         if once
         else "One budget for all analysts together, so collusion gains nothing; each may have a limit under it.",
     }
@@ -213,8 +213,8 @@ def _preprocessing(subject: Subject) -> str:
     drafted = " The schema was drafted by reading data, which was not accounted for." if subject.schema.guessed else ""
     kept = "" if subject.unit == "one row" else " Rows of one unit beyond the declared number are dropped."
     return (
-        "Columns, levels, bins and bounds are declared beforehand; values outside are clamped or go to a declared "
-        f"level.{kept} Settings of the method do not depend on the rows but through charged accesses.{drafted}"
+        "Columns, levels, bins and bounds are declared in advance; values outside are clamped or go to a declared "
+        f"level.{kept} Settings of the method depend on the rows only through charged accesses.{drafted}"
     )
 
 
@@ -229,7 +229,7 @@ def _mechanisms(subject: Subject) -> str:
 
 
 def accesses(subject: Subject) -> list[str]:
-    """The kinds of private mechanism that its charges name."""
+    """The kinds of private mechanism named by its charges."""
     described = map(Description.of, subject.charges)
     kinds = [kind for charge in described for event, _ in charge.events for kind in _kinds(event)]
     return [KINDS.get(kind, kind) for kind in dict.fromkeys(kinds)]

@@ -1,4 +1,4 @@
-"""Risk: what a loss means for one person, as odds and as the best attack anyone can make."""
+"""Risk: what a loss means for one person, as odds and as the best possible attack."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from functools import lru_cache
 from maquette.errors import BudgetError
 from maquette.privacy import Loss, zcdp_epsilon
 
-NOTHING = 5e-5  # a share that would be shown as none
-TOLD_DELTA = 1e-9  # where a loss has no finite epsilon of its own
+NOTHING = 5e-5  # smaller shares would be shown as 0
+TOLD_DELTA = 1e-9  # used where a loss has no finite epsilon of its own
 _DELTAS = tuple(10.0 ** -(k / 8) for k in range(1, 161))  # each gives a valid bound, so a grid is safe
 
 
 def told(loss: Loss) -> tuple[float, float]:
-    """The (epsilon, delta) to speak of: the loss's own, or those of its rho at delta 1e-9 where epsilon is infinite."""
+    """The (epsilon, delta) to report: the loss's own, or those of its rho at delta 1e-9 if epsilon is infinite."""
     if math.isfinite(loss.epsilon) or loss.rho is None:
         return loss.epsilon, loss.delta
     return zcdp_epsilon(loss.rho, TOLD_DELTA), TOLD_DELTA
 
 
 def odds_factor(epsilon: float) -> float:
-    """How far the odds of any belief about one person can move: e^epsilon, up or down.
+    """Factor by which the odds of any belief about one person can change: e^epsilon, up or down.
 
-    Under (epsilon, delta) the output is, but for an event of probability delta, drawn as from an epsilon-private
-    mechanism (Kairouz, Oh and Viswanath 2015), so the factor holds except with probability delta.
+    Under (epsilon, delta) the output is, except for an event of probability delta, distributed as that of an
+    epsilon-private mechanism (Kairouz, Oh and Viswanath 2015), so the factor holds except with probability delta.
     """
     return math.exp(epsilon)
 
 
 def believed(prior: float, epsilon: float) -> float:
-    """The most that a belief of probability `prior` about one person can become.
+    """Upper bound on a belief about one person whose prior probability is `prior`.
 
     >>> round(believed(0.01, 1.0), 4)
     0.0267
@@ -41,7 +41,7 @@ def believed(prior: float, epsilon: float) -> float:
 
 
 def true_positive_rate(loss: Loss, false_positive_rate: float) -> float:
-    """The best rate at which any attacker can tell that one person is in the table, at this rate of false alarms.
+    """The best rate at which any attacker can tell that one person is in the table, at this false positive rate.
 
     The attacker may know everyone else. (epsilon, delta): min(e^epsilon a + delta, 1 - e^-epsilon (1 - a - delta)).
     zCDP: the least of these over many deltas, each of which holds. Gaussian DP: Phi(Phi^-1(a) + mu), which is exact.
@@ -70,45 +70,45 @@ def _rate(epsilon: float, delta: float, a: float) -> float:
 
 
 def in_words(loss: Loss, unit: str, relation: str = "add-remove") -> list[str]:
-    """The promise in plain sentences, with numbers.
+    """The guarantee in plain sentences, with numbers.
 
-    Under add-remove, e^epsilon is between being in the table and not being in it. Between two things that a unit in the
-    table might say lie a removal and an addition: e^(2 epsilon). Under replace e^epsilon is between those two things.
+    Under add-remove, e^epsilon compares being in the table with not being in it. Between two possible values of a unit
+    in the table lie one removal and one addition: e^(2 epsilon). Under replace, e^epsilon compares these two values.
     """
     epsilon, delta = told(loss)
     factor, best = number(odds_factor(epsilon)), percent(true_positive_rate(loss, 0.05))
     up, least = percent(believed(0.01, epsilon)), believed(0.01, -epsilon)
-    down = f"no less than {percent(least)}" if least >= NOTHING else "next to nothing"
+    down = f"no less than {percent(least)}" if least >= NOTHING else "almost nothing"
     presence = relation == "add-remove"
-    other = f"if {unit} had not been in the table" if presence else f"if {unit} had said something else"
-    about = f"that {unit} is in the table" if presence else f"that {unit} says one thing rather than another"
-    goal = f"tell whether {unit} is in the table" if presence else f"tell two contents of {unit} apart"
+    other = f"if {unit} had not been in the table" if presence else f"if {unit} had other values"
+    about = f"that {unit} is in the table" if presence else f"that {unit} has one value rather than another"
+    goal = f"tell whether {unit} is in the table" if presence else f"distinguish two possible values of {unit}"
     twice = (
-        f" For what {unit} says, once it is known to be there, the factor counts twice: at most "
+        f" For the values of {unit}, if its presence is known, the factor counts twice: at most "
         f"{percent(believed(0.01, 2 * epsilon))}."
         if presence
         else ""
     )
-    beyond = f", but for a chance of {chance(delta)} (delta) about which nothing is promised" if delta else ""
+    beyond = f", except with probability {chance(delta)} (delta), for which nothing is guaranteed" if delta else ""
     return [
-        f"Whatever comes of this publication is at most {factor} times as likely, and at least 1/{factor} times as "
-        f"likely, as {other} (e to the power of epsilon = {epsilon:.3g}){beyond}. That holds whatever anyone knows or "
-        "learns besides.",
+        f"Any consequence of this publication is at most {factor} times as likely, and at least 1/{factor} times as "
+        f"likely, as {other} (e to the power of epsilon = {epsilon:.3g}){beyond}. That holds whatever else anyone "
+        "knows or learns.",
         f"A suspicion of 1% {about} can become at most {up}, and can fall to {down}.{twice}",
-        f"The best possible attacker, who knows everyone else, wants to {goal} and accepts 5% false alarms, finds out "
-        f"in at most {best} of the cases; blind guessing finds out in 5%.",
+        f"The best possible attacker knows everyone else's data, wants to {goal}, and accepts 5% false positives: it "
+        f"detects at most {best} of the cases; random guessing detects 5%.",
         "What the table teaches about people in general is not hidden: it can change what is thought of anyone, in the "
         "table or not.",
     ]
 
 
 def number(value: float) -> str:
-    """A factor to read: 2.72, 150, 1.2e+08."""
+    """A factor for readers: 2.72, 150, 1.2e+08."""
     return f"{value:.3g}" if value < 100 else f"{value:,.0f}" if value < 1e7 else f"{value:.2g}"
 
 
 def percent(share: float) -> str:
-    """A share to read; what is nearly nothing or nearly all is not rounded to it."""
+    """A share for readers; shares close to 0 or 1 are not rounded to 0% or 100%."""
     if 0 < share < NOTHING:
         return "less than 0.01%"
     if 1 - NOTHING < share < 1:
@@ -117,7 +117,7 @@ def percent(share: float) -> str:
 
 
 def chance(probability: float) -> str:
-    """A small probability as one in so many.
+    """A small probability as one in N.
 
     >>> chance(1e-9), chance(3e-7)
     ('1 in a billion', '1 in 3,333,333')

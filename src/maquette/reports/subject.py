@@ -1,4 +1,4 @@
-"""Subject: a release or a session as the report sees it — released numbers, their intervals, and what they cost."""
+"""Subject: a release or a session as the report sees it: released numbers, their intervals, and their cost."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Factors = Mapping[str, Values]
 
 @dataclass(frozen=True)
 class Seen:
-    """A fraction of rows as released: its noise interval, and whether anything measured stands behind that."""
+    """A fraction of rows as released: its noise interval, and whether it is based on measurements."""
 
     value: float
     low: float
@@ -37,7 +37,7 @@ class Seen:
 class Subject:
     """What a report is about; every field is public.
 
-    `groups` has the group of every level, for columns whose levels were measured together with others in groups.
+    `groups` has the group of every level, for columns whose levels were measured in groups.
     """
 
     kind: str
@@ -70,7 +70,7 @@ class Subject:
 
     @property
     def currency(self) -> str:
-        """In what charges add up."""
+        """The unit in which charges add up."""
         return self.loss.currency
 
 
@@ -89,7 +89,7 @@ def subject_of(thing: object, *, confidence: float = 0.95) -> Subject:
 
 
 def protected(relation: str, column: str | None) -> tuple[str, str]:
-    """The relation's kind, and whom it protects in words; `column` names the units, if rows are not the units."""
+    """The relation's kind, and who is protected, in words; `column` identifies the units, if rows are not the units."""
     kind, _, unit = relation.partition(" of one ")
     if column is None:
         return kind, f"one {unit}"
@@ -100,7 +100,7 @@ def protected(relation: str, column: str | None) -> tuple[str, str]:
 def _release(release: Release, confidence: float) -> Subject:
     certificate = release.certificate
     lines = priced(certificate.described, certificate.currency)
-    if certificate.ledger_units is None:  # of version 0.1, which listed the whole ledger
+    if certificate.ledger_units is None:  # a file of version 0.1, which listed the whole ledger
         lines = marked(lines, certificate.units)
     else:
         lines = apart(lines, certificate.units, certificate.ledger_units)
@@ -200,5 +200,5 @@ def _session(session: Session) -> Subject:
 
 
 def without_evidence(subject: Subject) -> bool:
-    """Whether a release stands on a theorem alone."""
+    """Whether a release rests on a theorem alone."""
     return subject.release is not None and isinstance(subject.release.evidence, NoEvidence)

@@ -20,7 +20,7 @@ MAX_BARS = 40
 MAX_PAIRS = 6
 MAX_AXIS = 14  # groups along one side of a heat map
 TRIED_PAIRS = 300
-MAX_TABLE = 2**20  # cells of a pair, to be looked at in memory
+MAX_TABLE = 2**20  # cells of a pair that fit in memory
 _RANGE = re.compile(r"(\d[\d.]*)-(\d[\d.]*)")  # the label of a bin
 
 Values = NDArray[np.float64]
@@ -43,16 +43,16 @@ class Group:
 
 @dataclass(frozen=True)
 class Cell:
-    """One bar or one square: the groups it stands for, and the released fraction with its interval."""
+    """One bar or one square: the groups it shows, and the released fraction with its interval."""
 
     labels: tuple[str, ...]
     seen: Seen
 
 
 def groups_of(column: Column, shares: Values, most: int, parts: Sequence[Levels] | None = None) -> list[Group]:
-    """The levels of a column in at most so many groups: neighbours if they are ordered, else the rare ones as one.
+    """The levels of a column in at most `most` groups: neighbouring levels if ordered, else the rare ones as one group.
 
-    `parts` are levels that were measured together and so stay together; every level by itself if not given.
+    `parts` are levels that were measured together and so stay together; by default every level is separate.
     """
     labels = column.labels
     parts = [np.array([level]) for level in range(column.size)] if parts is None else parts
@@ -84,14 +84,14 @@ def _run(labels: Sequence[str], part: Levels) -> Group:
 
 
 def columns_shown(subject: Subject) -> list[str]:
-    """The columns that get a chart of their own."""
+    """The columns that get their own chart."""
     return [column.name for column in subject.schema if column.size > 1][:MAX_COLUMNS]
 
 
 def column_cells(subject: Subject, name: str) -> list[Cell]:
     """The bars of one column.
 
-    A session may know ranges of an ordered column without knowing its levels: then the finest bars it knows are drawn.
+    A session may know ranges of an ordered column without knowing its levels: then the finest known bars are drawn.
     """
     column, most = subject.schema[name], MAX_BARS
     shares = subject.marginal((name,))
@@ -110,7 +110,7 @@ def _cells(subject: Subject, name: str, groups: Sequence[Group]) -> list[Cell]:
 
 
 def pair_cells(subject: Subject, pair: tuple[str, str]) -> list[Cell]:
-    """The squares of one pair of columns; levels that were measured as one are shown as one."""
+    """The squares of one pair of columns; levels that were measured together are shown together."""
     sides = [
         groups_of(subject.schema[name], subject.marginal((name,)), MAX_AXIS, _measured_together(subject, name))
         for name in pair
@@ -135,9 +135,9 @@ def _measured_together(subject: Subject, name: str) -> list[Levels] | None:
 
 
 def pairs_shown(subject: Subject) -> list[tuple[str, str]]:
-    """The pairs that depend on each other most, by the model: those are worth a picture.
+    """The pairs with the strongest dependence, by the model.
 
-    Only so many are tried, measured ones first.
+    At most `TRIED_PAIRS` pairs are tried, measured ones first.
     """
     names = [column.name for column in subject.schema if column.size > 1]
     measured = [(step.columns[0], step.columns[1]) for step in subject.trace if len(step.columns) == 2]
@@ -146,17 +146,17 @@ def pairs_shown(subject: Subject) -> list[tuple[str, str]]:
     for pair in itertools.islice(tried, TRIED_PAIRS):
         if subject.schema.cells(pair) > MAX_TABLE or any(_scattered(subject.schema[name]) for name in pair):
             continue
-        if subject.kind == "session" and not subject.covers(pair):  # its model knows only what was asked
+        if subject.kind == "session" and not subject.covers(pair):  # a session's model knows only what was asked
             continue
         try:
             strength[pair] = information(subject.marginal(pair))
-        except QueryError:  # a release of separate tables says nothing of pairs it did not measure
+        except QueryError:  # a release of separate tables has no answer for pairs it did not measure
             continue
     return sorted(strength, key=lambda pair: -strength[pair])[:MAX_PAIRS]
 
 
 def _scattered(column: Column) -> bool:
-    """Whether a column has so many levels in no order that a square could show next to nothing of it."""
+    """Whether a column has so many unordered levels that a heat map could show almost nothing of it."""
     return column.size > 4 * MAX_AXIS and not isinstance(column, Ordered)
 
 
@@ -170,14 +170,14 @@ def information(table: Values) -> float:
 
 
 def coverage(subject: Subject, size: int) -> tuple[int, int, list[tuple[str, ...]]]:
-    """How many sets of so many columns there are, how many were looked at, and which of those nothing covers."""
+    """The number of sets of `size` columns, how many were checked, and which of those no measurement covers."""
     names = [column.name for column in subject.schema if column.size > 1]
     sets = list(itertools.islice(itertools.combinations(names, size), TRIED_PAIRS))
     return math.comb(len(names), size), len(sets), [columns for columns in sets if not subject.covers(columns)]
 
 
 def widest(cells: dict[tuple[str, ...], list[Cell]], most: int = 12) -> Iterator[tuple[str, Cell]]:
-    """The known cells with the widest intervals, with their names, a column to a line."""
+    """The known cells with the widest intervals, with their names, one column per line."""
     named = [
         ("\n".join(f"{_short(n)} = {_short(label)}" for n, label in zip(columns, cell.labels, strict=True)), cell)
         for columns, shown in cells.items()
@@ -188,5 +188,5 @@ def widest(cells: dict[tuple[str, ...], list[Cell]], most: int = 12) -> Iterator
 
 
 def _short(name: str, most: int = 18) -> str:
-    """A name that leaves room for another on the same line."""
+    """A name short enough to leave room for another on the same line."""
     return name if len(name) <= most else f"{name[: most // 2]}…{name[-(most // 2 - 1) :]}"

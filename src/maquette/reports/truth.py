@@ -1,4 +1,4 @@
-"""Truth: exact answers, for rows that their custodian has declared to be test data and nobody's."""
+"""Truth: exact answers, for rows that their custodian has declared to be test data, which protect nobody."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from maquette.schema import Schema, as_arrow
 
 @dataclass(frozen=True)
 class TestRows:
-    """Rows declared to protect nobody; made by `test_data` and by nothing else."""
+    """Rows declared to protect nobody; only `test_data` makes them."""
 
-    __test__ = False  # for pytest, which takes every class of such a name for a test
+    __test__ = False  # pytest takes every class of such a name for a test
 
     table: Any = field(repr=False)
 
@@ -26,18 +26,18 @@ class TestRows:
 
 
 def test_data(table: object) -> TestRows:
-    """Declare rows to be test data: made up, or public already. What is compared with them is *not* private.
+    """Declare rows to be test data: invented, or already public. Comparisons with them are *not* private.
 
     A report with `truth=test_data(...)` prints exact distances to these rows, without noise and without charge. That is
-    right for generated rows and a breach for anyone's: there is no way to mark a private table.
+    fine for generated rows and a breach for rows of real people: a private table cannot be declared test data.
     """
     from maquette.curator import Curator, PrivateTable
 
     if isinstance(table, PrivateTable | Curator):
         raise QueryError(
             f"a {type(table).__name__} keeps private rows",
-            advice="exact answers about them cannot be told. Give test data as "
-            "an Arrow table, a data frame or a mapping of columns, if the rows are made up or public",
+            advice="exact answers about them cannot be released. Give test data as "
+            "an Arrow table, a data frame or a mapping of columns, if the rows are invented or public",
         )
     return TestRows(as_arrow(table))
 
@@ -46,7 +46,7 @@ test_data.__test__ = False  # type: ignore[attr-defined]  # as above
 
 
 def check_truth(truth: object) -> TestRows | None:
-    """Refuse rows that nobody has declared to be test data."""
+    """Refuse rows that were not declared to be test data."""
     if truth is None or isinstance(truth, TestRows):
         return truth
     raise QueryError(

@@ -1,7 +1,7 @@
-"""Sessions: a stream of adaptive questions, answered from public models that the rows correct at a price.
+"""Sessions: a stream of adaptive questions, answered from a public model; what the model lacks is bought from the rows.
 
-`online` opens the practical session. The others are the theory's own (`OnlineIC`, `LazyConstruction`) and the plain
-ways to which they are compared (`ExactCache`, `WholeMarginals`, `OneHistogram`).
+`online` opens the practical session. `OnlineIC` and `LazyConstruction` are the algorithms of the theory. `ExactCache`,
+`WholeMarginals` and `OneHistogram` are simple baselines for comparison.
 """
 
 import lazy_loader

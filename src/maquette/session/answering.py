@@ -1,4 +1,4 @@
-"""Answering: from what a session knows to the answer of a question, with its interval."""
+"""Answering: turns what a session knows into the answer to a question, with its interval."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from maquette.session.record import Direct, Guarded, Own, Record, Rented
 
 @dataclass(frozen=True)
 class Settled:
-    """From when a goal is known, and by what of its own if not by the parts alone."""
+    """Since which moment a goal is known, and by which measurements of its own if not by the bought parts alone."""
 
     moment: int
     own: Own | None = None
 
 
 class Numbers:
-    """The numbers of one question: measured as asked, derived as of a moment, or guessed by the public model."""
+    """The numbers of one question: measured as asked, derived as of a moment, or given by the public model."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Numbers:
         return isinstance(settled.own, Guarded) if settled else self._derivable(goal) is None
 
     def _derivable(self, goal: Goal) -> View | None:
-        """The view of a goal that follows from the parts, some of them perhaps rented for it."""
+        """The view of a goal that can be derived from the parts, including parts rented for it."""
         view, settled = self._view(goal), self._settled[goal.key]
         if settled is not None:
             return view if settled.own is None or isinstance(settled.own, Rented) else None
@@ -64,7 +64,7 @@ class Numbers:
         return settled.own.components if settled and isinstance(settled.own, Rented) else NOTHING
 
     def reading(self, goal: Goal) -> Reading:
-        """The numbers of a goal as of its moment, or the best that is known now."""
+        """The numbers of a goal as of the moment it became known, or the best known now."""
         settled, view = self._settled[goal.key], self._derivable(goal)
         if settled is not None and isinstance(settled.own, Direct):
             return measured(settled.own, self.widths)
@@ -82,7 +82,7 @@ class Numbers:
         return Reading(values, variances, np.full(view.shape, self.widths.of(view, known)))
 
     def _guess(self, goal: Goal) -> Reading:
-        """The public model's numbers: nothing is promised about them but that they count rows."""
+        """The public model's numbers: nothing is promised about them, except that counts are not negative."""
         rows = max(1.0, float(self._transcript.reader()(())[0]))
         values = guessed(goal, self._model(), rows)
         if goal.signed:
@@ -90,10 +90,10 @@ class Numbers:
         return Reading(values, np.full(values.shape, rows**2), np.full(values.shape, rows))
 
     def ratio(self, top: Goal, bottom: Goal) -> tuple[Reading, Reading, Bounds]:
-        """Two numbers and where their ratio can lie.
+        """Two numbers and the range of their ratio.
 
         Fieller's interval where both are derived from Gaussian noise, read at one moment; otherwise the range of the
-        ratio while both stay within their own intervals.
+        ratio over all pairs of values in the two intervals.
         """
         above, below = self._derivable(top), self._derivable(bottom)
         if not self.widths.gaussian or above is None or below is None or self._rented(bottom):
@@ -107,14 +107,14 @@ class Numbers:
         lower = Reading(*below.look(read), np.zeros(below.shape))
         pieces = known_with(above, known, rented)
         for part in rented:
-            if part in below.gains:  # the one number has the rented noise in it, the other that of the part
+            if part in below.gains:  # one number has the rented noise, the other the noise of the part
                 pieces[part] = pieces[part]._replace(pieces=1 + known[part].pieces)
         multiplier = self.widths.multiplier(above, pieces, per=below)
         return upper, lower, fieller(upper, lower, above.covariance(below, read, rented), multiplier)
 
 
 def measured(direct: Direct, widths: Widths) -> Reading:
-    """The numbers of a goal that was measured just as it was asked."""
+    """The numbers of a goal that was measured exactly as asked."""
     measurement = direct.measurement
     values, each, numbers = measurement.values, spread(measurement), 1
     if direct.signed:
@@ -127,7 +127,7 @@ def measured(direct: Direct, widths: Widths) -> Reading:
 
 
 def known_with(view: View, known: Mapping[Columns, Known], rented: Mapping[Columns, Component]) -> dict[Columns, Known]:
-    """What is known of the parts of a question, those rented for it included."""
+    """What is known of the parts of a question, including parts rented for it."""
     own = {part: Known(one.variance / view.gains[part], 1, lumped=True) for part, one in rented.items()}
     return {**known, **own}
 
@@ -180,5 +180,5 @@ def _finished(answer: Answer, remaining: Loss) -> Answer:
 
 
 def _short(number: float) -> float:
-    """Twelve digits: beyond them, machines may differ in how they add."""
+    """Round to twelve digits: beyond them, machines may differ in how they add."""
     return float(f"{number:.12g}")

@@ -1,16 +1,16 @@
-"""GuardPolicy: when to pay for a guard over the public model, and what its silence is worth.
+"""GuardPolicy: when to pay for a guard over the public model, and what the guard promises.
 
-A guard (`Curator.guard`) is charged when it opens and then says, for any number of questions, whether the model is off;
-its first alarm ends it. It costs as much as several hundred counts, so it pays only where the model is good and many
-questions are still to come. Ski-rental decides: the session keeps account of what it paid for answers that the model
-had right, and arms a guard when that *regret* reaches the guard's price; after every alarm the price to reach doubles.
-All of it follows from released numbers.
+A guard (`Curator.guard`) is charged when it opens. It then tests any number of the model's answers; its first alarm
+ends it. It costs as much as several hundred counts, so it pays only where the model is good and many questions are
+still to come. The ski-rental rule decides: the session adds up what it paid for answers that the model had right, and
+opens a guard when this *regret* reaches the guard's price. After every alarm the required regret doubles. All of this
+is computed from released numbers.
 
-Accuracy: an answer passes although it is off by more than the tolerance only if the noise of the threshold or of the
-test exceeds `slack`, half the tolerance. With threshold noise of scale 2 D / e and test noise of scale 4 D / e, one
-tail of each is exp(-x / scale) / 2, so e is chosen for their sum to be the doubt. The threshold's noise is shared by
-all tests of a guard: in simultaneous sessions it takes a share of the doubt of its own, and the tests of a guard are
-limited so that theirs add up.
+Accuracy: an answer that is off by more than the tolerance passes only if the noise of the threshold or of the test
+exceeds `slack`, half the tolerance. The threshold noise has scale 2 D / e and the test noise 4 D / e, with one-sided
+tails exp(-x / scale) / 2, so e is chosen such that the two tails sum to the failure probability. All tests of a guard
+share the threshold noise: in simultaneous sessions it gets its own share of the failure probability, and the number of
+tests per guard is limited so that their shares add up.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from maquette.session.record import Record
 
 Values = NDArray[np.float64]
 
-THRESHOLD = 0.5  # of the tolerance; the rest is slack for the noise
-GOOD = 0.25  # of the tolerance: how close the model must have been for a payment to be regretted
-MAX_TESTS = 10_000  # of one guard
-MAX_TESTED = 1_000  # cells of one test
-MAX_GUARDS = 16  # of one session, over all restarts
-STALE = 2  # the model is fitted again when there are so many times as many charges
+THRESHOLD = 0.5  # share of the tolerance; the rest is slack for the noise
+GOOD = 0.25  # share of the tolerance: how close the model must have been for a payment to count as regret
+MAX_TESTS = 10_000  # per guard
+MAX_TESTED = 1_000  # cells per test
+MAX_GUARDS = 16  # per session, over all restarts
+STALE = 2  # the model is fitted again when the number of charges has grown by this factor
 
 
 class GuardPolicy:
-    """Keeps the regret, arms guards, and lets them test the model's answers."""
+    """Keeps the regret, opens guards, and lets them test the model's answers."""
 
     def __init__(self, record: Record, widths: Widths, tolerance: float, *, never: bool) -> None:
         self._record = record
@@ -50,7 +50,7 @@ class GuardPolicy:
         self._tolerance = tolerance
         self._never = never
         self._guard: Guard | None = None
-        self._number = 0  # of the guard that is open
+        self._number = 0  # number of the open guard
         self._tests = 0
         self._regret = self._spent = 0
 
@@ -61,7 +61,7 @@ class GuardPolicy:
 
     @property
     def price(self) -> int:
-        """Units for one guard."""
+        """Price of one guard, in ledger units."""
         return self._curator.budget.accountant.units(Pure(self._epsilon))
 
     @property
@@ -73,22 +73,22 @@ class GuardPolicy:
 
     @property
     def _doubts(self) -> tuple[float, float]:
-        """The doubt about the threshold's noise, and about that of each test."""
+        """Failure probability of the threshold noise, and of each test."""
         if not self._widths.simultaneous:
             return self._widths.beta / 2, self._widths.beta / 2
         share = self._widths.beta * GUARDED * 6 / (math.pi * (self._record.guards + 1)) ** 2 / 2
         return share, share / MAX_TESTS
 
     def watching(self) -> bool:
-        """Whether the model's answers are worth looking at: enough was spent that a guard may pay soon."""
+        """Whether to compare the model with measurements: enough was spent that a guard may soon be worth its price."""
         return not self._never and self._record.guards < MAX_GUARDS and 2 * self._spent >= self.price
 
     def paid(self, units: int) -> None:
-        """Take note of a payment."""
+        """Record a payment."""
         self._spent += units
 
     def compare(self, units: int, guessed: Values, found: Values) -> None:
-        """Take note of what a payment brought to light; arm a guard once the regret is worth one."""
+        """Compare a payment's result with the model's guess; open a guard once the regret reaches its price."""
         if float(np.abs(guessed - found).max(initial=0.0)) > GOOD * self._tolerance:
             return
         self._regret += units
@@ -110,13 +110,13 @@ class GuardPolicy:
             self._record.guards -= 1
             self._never = True
             return
-        except DeadlineMissed:  # a guard that was paid for and not opened; its number is used up
+        except DeadlineMissed:  # a guard that was paid for but did not open; its number is used up
             self._regret = 0
             return
         self._tests = self._regret = 0
 
     def accept(self, goal: Goal, model: Model, rows: float) -> bool:
-        """Let the guard test the model's answer to a goal; True if it may be given as it is."""
+        """Let the guard test the model's answer to a goal; True if the answer may be given."""
         if self._guard is None or goal.signed or goal.marginal.cells > MAX_TESTED:
             return False
         values = np.rint(guessed(goal, model, rows))
@@ -134,7 +134,7 @@ class GuardPolicy:
         except GuardSealed:
             self._guard = None
             return False
-        except (RequestBusy, RequestLost):  # a test that was interrupted is never told
+        except (RequestBusy, RequestLost):  # the result of an interrupted test is never released
             return False
         self._tests += 1
         if tested.above or self._tests >= MAX_TESTS:

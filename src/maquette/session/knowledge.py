@@ -1,4 +1,4 @@
-"""Knowledge: what a session knows of its questions, from when, and by what; a function of its record alone."""
+"""Knowledge: what a session knows about a goal, since which moment, and from what; a function of its record alone."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from maquette.session.question import Goal, everyone
 from maquette.session.record import Direct, Guarded, Own, Record, Rented
 from maquette.session.transcript import Transcript
 
-ROUNDING = 2e-6  # what splitting a charge may lose of a precision
+ROUNDING = 2e-6  # relative precision that splitting a charge may lose
 
 
 class Knowledge:
-    """What was measured, seen through the views of questions, against one tolerance."""
+    """What was measured, seen through the views of questions and compared with one tolerance."""
 
     def __init__(self, record: Record, widths: Widths, tolerance: float) -> None:
         self.record = record
@@ -31,7 +31,7 @@ class Knowledge:
 
     @property
     def transcript(self) -> Transcript:
-        """Everything measured so far."""
+        """Everything measured until now."""
         return self.record.transcript
 
     @property
@@ -49,7 +49,7 @@ class Knowledge:
         return self._lenses[goal.key]
 
     def state(self, goal: Goal) -> Settled | None:
-        """From when, and by what, a goal is known within the tolerance; None if it is not."""
+        """Since which moment, and from what, a goal is known within the tolerance; None if it is not."""
         if goal.key not in self._settled:
             settled = self._earliest(goal)
             if settled is None:
@@ -66,10 +66,10 @@ class Knowledge:
         return min(found, key=lambda settled: settled.moment, default=None)
 
     def _first_fit(self, view: View) -> int | None:
-        """The first moment at which the parts alone told a question within the tolerance.
+        """The first moment at which the parts alone answer a question within the tolerance.
 
-        What is known once may be wider later, where more pieces widen an interval: so all moments are tried in order.
-        For each question alone, and Gaussian noise, every piece makes it narrower: a search by halves finds the same.
+        More pieces can widen a simultaneous interval, so the moments are tried in order. For single questions with
+        Gaussian noise, every piece narrows the interval, so bisection finds the same moment.
         """
 
         def fits(moment: int) -> bool:
@@ -86,7 +86,7 @@ class Knowledge:
         return moments[bisect_left(moments, True, key=fits)]
 
     def _fits(self, view: View | None, own: Own) -> bool:
-        """Whether what a goal has of its own is within the tolerance, up to rounding."""
+        """Whether a goal's own measurements are within the tolerance, up to rounding."""
         match own:
             case Guarded():
                 sure = own.beta <= self.widths.beta and own.simultaneous >= self.widths.simultaneous
@@ -103,13 +103,13 @@ class Knowledge:
         return self.widths.of(view, known) if len(known) == len(view.gains) else math.inf
 
     def width_after(self, goal: Goal) -> float:
-        """How precise a goal is, or would be once paid for, in counts."""
+        """Half-width of a goal now, or once it is paid for, in counts."""
         if self.state(goal) is None:
             return self.tolerance
         return float(self.numbers([goal]).reading(goal).widths.max(initial=0.0))
 
     def model(self, *, stale: int = 1) -> Model:
-        """The public model of what is known now, or when there were up to `stale` times fewer charges."""
+        """The public model of what is known now; `stale` is how many times charges may have grown since its fit."""
         moment, model = self._fitted
         if model is None or self.transcript.moment > stale * moment:
             moment, model = self.transcript.moment, model_of(self.transcript)
@@ -117,6 +117,6 @@ class Knowledge:
         return model
 
     def numbers(self, goals: Iterable[Goal]) -> Numbers:
-        """The numbers of these goals, each as of when it was first known well enough, or the best there are."""
+        """The numbers of these goals, each as of the moment it was first precise enough, or else the best known now."""
         settled = {goal.key: self.state(goal) for goal in goals}
         return Numbers(self.record, self.widths, view=self.view, settled=settled, model=self.model)

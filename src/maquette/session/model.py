@@ -1,4 +1,4 @@
-"""The public model of a session: what to say where nothing is promised, and what a guard tests."""
+"""The public model of a session: answers questions without a guarantee; a guard tests it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from maquette.session.transcript import Transcript
 
 Values = NDArray[np.float64]
 
-MAX_CELLS = 2**18  # of the universe: a dense fit over more takes longer than an analyst waits
+MAX_CELLS = 2**18  # of the universe: a dense fit over more cells takes longer than an analyst waits
 MAX_TREE = 2**16  # cells of a junction tree, where the universe is larger
 STEPS = 200
 NOISE_LEVEL = 0.5
@@ -33,7 +33,7 @@ class Model(Protocol):
 
 
 def model_of(transcript: Transcript) -> Model:
-    """The model that best explains what a session has measured; deterministic, and free of charge."""
+    """The model that best explains what a session has measured; deterministic and free."""
     schema = transcript.schema
     if transcript.has(CELLS):
         cells = np.maximum(transcript.histogram(), 0.0).reshape(schema.shape(schema.names))
@@ -46,7 +46,7 @@ def model_of(transcript: Transcript) -> Model:
 
 
 def _graphical(residuals: Residuals) -> Model:
-    """A graphical model of those measured sets that fit in a junction tree, the most telling first."""
+    """A graphical model of the measured sets that fit in a junction tree, the most informative first."""
     schema = residuals.schema
     zeros = [columns for columns, _ in schema.zeros]
     tree = JunctionTree({column.name: column.size for column in schema}, [*((name,) for name in schema.names), *zeros])
@@ -64,5 +64,5 @@ def _graphical(residuals: Residuals) -> Model:
 
 
 def _surprise(values: Values, variance: Values) -> float:
-    """How far beyond their noise the coefficients of a set are from none."""
+    """How far the coefficients of a set are from zero, in excess of their noise."""
     return float((values**2 / variance - 1.0).sum())

@@ -1,4 +1,4 @@
-"""`online`: open a session — the number of rows, the tolerance, and what to measure first."""
+"""`online`: opens a session: finds the number of rows and the tolerance, and decides what to measure first."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from maquette.session.session import CUSTODIAN, Session
 WarmStart = Literal["auto", "none", "histogram"] | int
 
 MAX_HISTOGRAM = 2**12  # cells
-LOAD = 3  # columns of the questions that a warm start reckons with
-FIRST = 2.0**24  # rows: the first look at their number would do for so many, and costs next to nothing
-COARSE = 20.0  # rows: a width at which prices grow evenly
-FINER = 16.0  # each further look, at most
-COARSER = 4.0  # times as wide as the last look would be, at least, under a pure budget
-AMPLE = 1.25  # times as precise as it must be is the last one
-WORTH = 2  # times its price must be left before a look is bought: the rows alone are no answer
-SAFE = 1 / 8  # of the half-width: so far below the estimate is the number that it is priced for
+LOAD = 3  # columns per question that a warm start assumes
+FIRST = 2.0**24  # rows: the first look at the row count assumes a table of this size, and costs almost nothing
+COARSE = 20.0  # rows: a half-width at which prices grow smoothly
+FINER = 16.0  # largest factor by which each further look narrows the half-width
+COARSER = 4.0  # under a pure budget, smallest ratio between the half-width of a look and that of the final look
+AMPLE = 1.25  # factor by which the final look is more precise than necessary
+WORTH = 2  # budget left must be at least this multiple of a look's price: the row count alone is no answer
+SAFE = 1 / 8  # share of the half-width by which the priced row count lies below the estimate
 
 
 def online(
@@ -49,16 +49,16 @@ def online(
 ) -> Session:
     """Open a session that answers any number of questions, each within `alpha` of the rows.
 
-    With probability 1 - `beta` all its intervals hold together, however the questions are chosen; with
-    `simultaneous=False` each holds with that probability for a question that does not depend on earlier noise, which
-    costs several times less. `rows` is the custodian's public scale of the table; by default the number of rows is
-    estimated first, for about the price of one count. `warm_start="histogram"` measures every cell of a small universe
-    at once, a number k buys what all tables of k columns need; "auto" takes the histogram where it is cheapest and
-    otherwise buys as questions come. `expect` is how many sets of columns are likely to be asked about,
-    if known. `guard="never"` keeps the session from ever paying for a guard over its public model. A session of the
-    same name on the same ledger is continued: nothing is paid twice. With a `deadline` (seconds, or "auto"; default:
-    the curator's) every access to the rows takes just that long, whatever it finds, or is refused with its charge
-    kept: see `Curator`. What is known already is answered at once.
+    With probability 1 - `beta` all its intervals hold together, however the questions are chosen. With
+    `simultaneous=False` each interval holds with that probability, for a question that does not depend on earlier
+    noise; this costs several times less. `rows` is the approximate number of rows, public and set by the custodian; by
+    default it is estimated first, for about the price of one count. `warm_start="histogram"` measures every cell of a
+    small universe at once; a number k buys what all tables of k columns need; "auto" takes the histogram where it is
+    cheapest and otherwise buys as questions come. `expect` is the expected number of column sets that will be asked
+    about, if known. `guard="never"` means that the session never pays for a guard over its public model. A session
+    with the same name on the same ledger is continued: nothing is paid twice. With a `deadline` (seconds, or "auto";
+    default: the curator's) every access to the rows takes exactly that long, whatever the data, or is refused and its
+    charge kept: see `Curator`. What is already known is answered at once.
 
     >>> import maquette as mq
     >>> schema = mq.Schema([mq.Integer("age", 0, 99, width=10), mq.Boolean("smoker")])
@@ -81,7 +81,7 @@ def online(
     )
     record, pricing = Record.of(curator, name), Pricing(curator)
     widths = Widths(beta, simultaneous, gaussian=not pricing.pure)
-    with record.lock, curator.within(deadline):  # what is found is nobody's before it is released
+    with record.lock, curator.within(deadline):  # results are held back until the deadline
         record.refresh()
         opening = _Opening(curator, record, pricing, widths, alpha)
         tolerance = opening.tolerance(rows)
@@ -110,7 +110,7 @@ def _check(
     guard: object,
     name: object,
 ) -> None:
-    """Refuse what makes no sense before anything is charged."""
+    """Refuse invalid arguments before anything is charged."""
     if not isinstance(curator, Curator):
         raise QueryError(f"the curator is of type {type(curator).__name__}", expected="a Curator")
     for word, value in (("alpha", alpha), ("beta", beta)):
@@ -136,7 +136,7 @@ def _check(
 
 
 class _Opening:
-    """Finds the tolerance of a session, paying for the number of rows where it is private and unknown."""
+    """Finds the tolerance of a session; pays for the number of rows where it is private and unknown."""
 
     def __init__(self, curator: Curator, record: Record, pricing: Pricing, widths: Widths, alpha: float) -> None:
         self._curator = curator
@@ -147,7 +147,7 @@ class _Opening:
         self._rows = view_of(Marginal(curator.schema))
 
     def tolerance(self, rows: int | None) -> float:
-        """How many rows `alpha` is, at least: a share of the fewest rows there can be."""
+        """`alpha` in rows: a share of the lower bound on the number of rows."""
         if self._curator.relation.rows_are_public:
             exact = self._curator.count_rows()
             return self._reachable(self._alpha * (exact if rows is None else min(rows, exact)))
@@ -167,10 +167,10 @@ class _Opening:
             wanted = self._next_width(*self._count(None))
 
     def _next_width(self, count: float, width: float) -> float:
-        """How precise the next look is to be: the last one, as soon as it is clear about how many rows there are.
+        """Half-width of the next look: the final one, as soon as the approximate number of rows is known.
 
-        Precisions of Gaussian looks add up at their price. Of Laplace looks the squares of the prices do, so one nearly
-        as precise as the last is wasted: that one comes as soon as possible, and somewhat more precise than it must be.
+        The precisions of Gaussian looks add up at their price. For Laplace looks the squares of the prices add up, so a
+        look almost as precise as the final one is wasted: the final one comes early, more precise than necessary.
         """
         if not self._pricing.pure:
             last = self._alpha * (count - width) / (1 + self._alpha)
@@ -185,13 +185,13 @@ class _Opening:
         return float(values), self._widths.of(self._rows, transcript.known(self._rows.gains, moment))
 
     def _enough(self, moment: int | None) -> float | None:
-        """The tolerance, once the number of rows is known to within about alpha of itself."""
+        """The tolerance, once the number of rows is known to within about alpha of itself; None before."""
         count, width = self._count(moment)
         fewest = count - width
         return self._alpha * fewest if width <= self._alpha * count * (1 + 1e-9) and fewest >= 1 else None
 
     def _look(self, width: float) -> None:
-        """Make the number of rows known to within so many rows."""
+        """Make the number of rows known to within `width` rows."""
         known = self._record.transcript.known(self._rows.gains)
         purchase = self._pricing.shop(self._rows, known, width, self._widths, 1)
         left = self._curator.budget.limit - self._curator.ledger.spent()
@@ -199,20 +199,19 @@ class _Opening:
             raise BudgetError(
                 f"alpha {self._alpha:g} is out of reach: counting the rows to within that share would leave too "
                 "little of the budget for even one answer",
-                advice="What was charged so far went into finding that out; a "
-                "session that is told the scale of the table (rows=...) finds out for nothing. Ask for a larger alpha, "
-                "or give the curator a larger budget",
+                advice="Only estimates of the number of rows were charged; with the approximate number (rows=...) a "
+                "session finds this out without a charge. Ask for a larger alpha, or give the curator a larger budget",
             )
         if purchase.units:
             self._record.charge(Order(purchase.prices, {}, {}), analyst=CUSTODIAN)
 
     def _reachable(self, tolerance: float, counts: int = 1) -> float:
-        """Refuse a tolerance at which not even so many counts can be paid, before anything is."""
+        """Refuse, before any charge, a tolerance at which the budget cannot pay for `counts` counts."""
         left = (self._curator.budget.limit - self._curator.ledger.spent()) // counts
         price = self._pricing.shop(self._rows, {}, tolerance, self._widths, 1)
         if self._record.empty and (price is None or price.units > left):
             best = self._least(tolerance, left)
-            advice = "No alpha below 1 is in reach of it"
+            advice = "It is too small for any alpha below 1"
             if best < 0.9:
                 advice = f"Ask for alpha of about {1.1 * best:.2g} or more"
             raise BudgetError(
@@ -222,7 +221,7 @@ class _Opening:
         return tolerance
 
     def _least(self, tolerance: float, left: int) -> float:
-        """About the least alpha at which one count can be paid, by how prices grow with precision."""
+        """About the smallest alpha at which one count can be paid, from how prices grow with precision."""
         rows = max(tolerance, COARSE)
         price = self._pricing.shop(self._rows, {}, rows, self._widths, 1)
         if price is None or not left:
@@ -231,7 +230,7 @@ class _Opening:
         return self._alpha * max(rows / tolerance * finer, 1.0 / tolerance)
 
     def histogram_is_cheapest(self, tolerance: float) -> bool:
-        """Whether one histogram for any question costs less than all sets of a few columns."""
+        """Whether one histogram for all questions costs less than all sets of a few columns."""
         schema = self._curator.schema
         if schema.size > MAX_HISTOGRAM:
             return False
@@ -240,7 +239,7 @@ class _Opening:
         return whole < self._all_sets(variance)
 
     def _all_sets(self, variance: float) -> float:
-        """The least price at which questions about half the levels of any few columns have this variance."""
+        """The lowest price at which questions about half the levels of any few columns have this variance."""
         schema, pricing = self._curator.schema, self._pricing
         wide = [column.name for column in schema.columns if column.size > 1]
         sets = list(itertools.combinations(wide, min(LOAD, len(wide))))

@@ -1,8 +1,8 @@
 """Planner: the cheapest charge after which some goals are known within the tolerance.
 
-A goal is met by parts bought, which later questions share; by parts rented, for the one question; or by measuring it
-just as it is asked. Ski-rental between them: what was paid in rents, or for single questions, counts towards buying.
-Decided from public facts alone: the schema, prices, and what was asked and released before.
+A goal can be met in three ways: buy parts, which later questions share; rent parts, for this question only; or measure
+the goal exactly as asked. The ski-rental rule chooses: what was paid in rents, or for single questions, counts towards
+buying. It uses public facts alone: the schema, prices, and what was asked and released before.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from maquette.session.question import Goal
 from maquette.session.record import Order
 from maquette.session.transcript import Transcript
 
-PASSES = 4  # over the needs of one order
-LEVEL = 1.01  # at so nearly the same price, parts are bought: they tell of more questions than the one
+PASSES = 4  # over the goals of one order
+LEVEL = 1.01  # parts are bought if their price is within this factor: they also serve other questions
 
 
 class Planner:
-    """Plans charges, and keeps account of what they were paid for."""
+    """Plans charges, and records what they were paid for."""
 
     def __init__(self, knowledge: Knowledge, pricing: Pricing, *, expect: int | None) -> None:
         self._knowledge = knowledge
         self._pricing = pricing
         self._widths = knowledge.widths
         self._expect = expect
-        self._sets: dict[int, set[Columns]] = {}  # asked about, by their size
-        self._paid_whole: dict[Columns, int] = {}  # for questions about these columns, measured just as asked
-        self._rented: dict[Columns, int] = {}  # for what these parts contributed to single questions
+        self._sets: dict[int, set[Columns]] = {}  # column sets asked about, by size
+        self._paid_whole: dict[Columns, int] = {}  # units paid for questions on these columns, measured as asked
+        self._rented: dict[Columns, int] = {}  # units paid for the contributions of these parts to single questions
 
     def plan(self, goals: Iterable[Goal]) -> Order:
         """What to charge for these goals.
 
-        What one goal buys adds pieces to parts that another relies on, which may widen its interval: then the other
-        buys more, until all fit.
+        Buying for one goal adds pieces to parts that another goal uses, which may widen the other's interval. Then more
+        is bought for the other, until all are within the tolerance.
         """
         order, ahead = Order({}, {}, {}), _Ahead(self._knowledge.transcript)
         missing = list({goal.key: goal for goal in goals if self._knowledge.state(goal) is None}.values())
@@ -55,7 +55,7 @@ class Planner:
         return order
 
     def settle(self, order: Order, goals: Iterable[Goal]) -> None:
-        """Take note of a charge, and of the needs it was for."""
+        """Record a charge and the goals it was for."""
         for goal, units in order.directs.values():
             view = self._knowledge.view(goal)
             if view is not None:
@@ -73,7 +73,7 @@ class Planner:
         return self._knowledge.tolerance
 
     def asked(self, size: int) -> set[Columns]:
-        """The sets of so many columns that were asked about."""
+        """The sets of `size` columns that were asked about."""
         return self._sets.setdefault(size, set())
 
     def _will_do(self, goal: Goal, order: Order, ahead: _Ahead) -> bool:
@@ -84,7 +84,7 @@ class Planner:
         return len(known) == len(view.gains) and self._widths.of(view, known) <= self._tolerance
 
     def _add(self, order: Order, ahead: _Ahead, goal: Goal) -> None:
-        """Order what a goal lacks, in the cheapest way."""
+        """Add to the order what a goal lacks, in the cheapest way."""
         view = self._knowledge.view(goal)
         ahead.give_up(goal)
         order.rents.pop(goal.key, None)
@@ -106,15 +106,15 @@ class Planner:
         order.rents.pop(goal.key, None)
         order.directs[goal.key] = goal, self._pricing.direct(goal, self._tolerance, doubt)
         precision = self._pricing.fresh_precision(goal, self._tolerance, doubt)
-        if self._tells_parts(goal) and math.isfinite(precision):  # no budget pays for more
+        if self._tells_parts(goal) and math.isfinite(precision):  # an infinite precision has no price
             ahead.learn(goal, precision)
 
     def _tells_parts(self, goal: Goal) -> bool:
-        """Whether a record will take parts from a goal measured as it is asked: of Gaussian noise, and not of cells."""
+        """Whether a record extracts parts from a goal measured as asked: only Gaussian noise, and no cell histogram."""
         return goal.tells_parts and not self._pricing.pure and not self._knowledge.record.cells
 
     def _doubt(self, goal: Goal, order: Order) -> float:
-        """The doubt of a goal that is measured next as it is asked."""
+        """The failure probability of a goal that is measured next as it is asked."""
         number = self._knowledge.record.directs + len(order.directs) + 1
         return self._widths.fresh(goal.marginal.cells, number)
 
@@ -126,10 +126,10 @@ class Planner:
         return self._shop(view, known)
 
     def _expected(self, view: View) -> int:
-        """How many sets of as many columns are likely to be asked about."""
+        """Expected number of column sets of the same size that will be asked about."""
         asked = self.asked(len(view.columns)) | {view.columns}
         expected = self._expect or FIRST_SETS
-        while expected < len(asked):  # doubled, so that what is bought for it changes rarely
+        while expected < len(asked):  # doubled, so that the expectation changes rarely
             expected *= 2
         return expected
 
@@ -148,7 +148,7 @@ class Planner:
             rents = {part: times for part, times in rents.items() if part not in worn}
 
     def _worn(self, part: Columns, units: int, price: int) -> bool:
-        """Whether renting a part once more would cost more in all than buying it."""
+        """Whether renting a part once more would cost more in total than buying it."""
         return self._rented.get(part, 0) + units > price
 
 
@@ -161,26 +161,26 @@ class _Ahead:
         self._rented: dict[str, dict[Columns, Known]] = {}
 
     def known(self, view: View, goal: Goal) -> dict[Columns, Known]:
-        """Of the parts of a goal, those rented for it included."""
+        """What will be known of the parts of a goal, including parts rented for it."""
         bought = {part: self._parts[part] for part in view.gains if part in self._parts}
         return {**self._transcript.known(view.gains), **bought, **self._rented.get(goal.key, {})}
 
     def take(self, goal: Goal, offer: Offer) -> None:
-        """Reckon with an offer."""
+        """Include an offer."""
         self._add({part: offer.precisions[part] for part in offer.prices})
         rented = {part: Known(1.0 / offer.precisions[part], 1, lumped=True) for part in offer.rents}
         if rented:
             self._rented[goal.key] = rented
 
     def learn(self, goal: Goal, precision: float) -> None:
-        """Reckon with a whole table whose cells are measured with this precision: one more piece of all its parts."""
+        """Include a whole table whose cells are measured with this precision: one more piece of each of its parts."""
         schema, columns = goal.marginal.schema, goal.marginal.columns
         wide = tuple(name for name in columns if schema[name].size > 1)
         cells = schema.cells(wide)
         self._add({part: precision * schema.cells(part) / cells for part in subsets(wide)})
 
     def give_up(self, goal: Goal) -> None:
-        """Reckon no more with what was to be rented for a goal."""
+        """Remove what was to be rented for a goal."""
         self._rented.pop(goal.key, None)
 
     def _add(self, precisions: Mapping[Columns, float]) -> None:

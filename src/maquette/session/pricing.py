@@ -1,10 +1,10 @@
 """Pricing: the cheapest precision to buy so that a question meets its tolerance.
 
 A question needs variance sum_A gain_A / precision_A below a target. Precision of part A costs rate_A per unit (for
-Laplace noise, per root of a unit) and will serve later questions that share A, about `reuse_A` of them; so the price
-that counts is rate_A / reuse_A. Least squares of prices: precision_A = sqrt(gain_A reuse_A / rate_A) times a constant,
-where that is more than what is already there (Lagrange). Small sets of columns serve most questions and are bought
-precisely, large ones cheaply: this is what makes many column sets cost far less than one marginal each.
+Laplace noise, per root of a unit) and will serve later questions that share A, about `reuse_A` of them; so the
+effective price is rate_A / reuse_A. Minimising the effective price gives precision_A = sqrt(gain_A reuse_A / rate_A)
+times a constant (Lagrange), where that exceeds the precision already there. Small sets of columns serve most questions
+and are bought precisely, large ones cheaply: this costs far less than one marginal for each column set.
 
 Reference: the allocation of Xiao, He, Zhang and Kifer, ResidualPlanner (2023), made sequential. Public inputs only.
 """
@@ -29,12 +29,12 @@ from maquette.session.precision.width import STEP, Known, Widths
 from maquette.session.question import Goal
 from maquette.session.transcript import part_question
 
-SLACK = 1e-6  # bought beyond the target, so that rounding does not leave it unmet
+SLACK = 1e-6  # bought in excess of the target, so that rounding does not miss it
 ROUNDS = 12
-CLOSE = 1e-3  # of the tolerance: a half-width that is nearer to it is not worth another round
-LEAST_VARIANCE = 1 / 3  # of discrete Gaussian noise whose cost is known under gdp accounting
+CLOSE = 1e-3  # share of the tolerance: a half-width this close to it is not worth another round
+LEAST_VARIANCE = 1 / 3  # smallest variance of discrete Gaussian noise whose cost is known under gdp accounting
 ROUNDING = 2  # units that splitting a charge may lose
-MORE_ROWS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4)  # of the precision of their number
+MORE_ROWS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4)  # relative precisions to add to the row count
 FURTHEST = 60  # doublings
 _ROOT = math.sqrt(2)
 FIRST_SETS = 16  # column sets expected at first; doubled when more are asked about
@@ -42,7 +42,7 @@ FIRST_SETS = 16  # column sets expected at first; doubled when more are asked ab
 
 @dataclass(frozen=True)
 class Purchase:
-    """Precision to add to each part, its price in units of the ledger, and how many questions will share it."""
+    """Precision to add to each part, its price in ledger units, and how many questions will share it."""
 
     precisions: dict[Columns, float]
     prices: dict[Columns, int]
@@ -50,7 +50,7 @@ class Purchase:
 
     @property
     def burden(self) -> float:
-        """What later questions leave of the price."""
+        """Price divided by expected reuse, summed over the parts."""
         return sum(units / self.reuse[part] for part, units in self.prices.items())
 
     @property
@@ -61,7 +61,7 @@ class Purchase:
 
 @dataclass(frozen=True)
 class Offer:
-    """Parts to buy and parts to rent for one question, in units of the ledger; `burden` is what counts against it."""
+    """Parts to buy and parts to rent for one question, in ledger units; `burden` is the effective price."""
 
     precisions: dict[Columns, float]
     prices: dict[Columns, int]
@@ -70,7 +70,7 @@ class Offer:
 
 
 class _Quote(NamedTuple):
-    """Of a part: units for a precision of one, its least norm, and how far a unit moves contrasts per unit of gain."""
+    """Of a part: units per unit of precision, its least row norm, and movement of contrasts per unit of gain."""
 
     rate: float
     norm: float
@@ -90,11 +90,11 @@ class Pricing:
         self._wide = sum(1 for column in self._schema.columns if column.size > 1)
 
     def rate(self, part: Columns) -> float:
-        """Units for a precision of one (the inverse variance of an orthonormal coefficient, in counts)."""
+        """Units per unit of precision (the inverse variance of an orthonormal coefficient, in counts)."""
         return self._quote(part).rate
 
     def _quote(self, part: Columns) -> _Quote:
-        """The price of a part, which only the sizes of its columns matter to."""
+        """The price of a part; it depends on the sizes of its columns only."""
         if part not in self._quotes:
             sizes = part if part == CELLS else self._schema.shape(part)
             if sizes not in self._by_sizes:
@@ -113,22 +113,22 @@ class Pricing:
         return _Quote(UNITS_PER_ONE * moved / norm**2 / self._half, norm, moved // square)
 
     def price(self, part: Columns, precision: float) -> int:
-        """Units for adding so much precision."""
+        """Units for adding `precision`."""
         quote = self._quote(part)
         return self._units(quote.rate, precision, quote.norm**2 / precision)
 
     def _units(self, rate: float, precision: float, variance: float) -> int:
-        """Units for a precision, as noise of this variance in whole numbers."""
+        """Units for a precision, given the variance of the noise in whole numbers."""
         if self.pure:
             return math.ceil(rate * math.sqrt(precision)) + ROUNDING
-        if self._half == 1:  # the discrete law costs as the normal one of about 1/12 less variance
+        if self._half == 1:  # the discrete law costs as much as the normal one with about 1/12 less variance
             if variance < LEAST_VARIANCE:
                 return MAX_UNITS
             precision *= 2 / (1 + math.sqrt(1 - 1 / (3 * variance)))
         return math.ceil(rate * precision) + ROUNDING
 
     def reuse(self, part: Columns, size: int, sets: float) -> float:
-        """How many of `sets` column sets of a size share a part, if they are spread evenly over the columns."""
+        """How many of `sets` column sets of this size share a part, if they are spread evenly over the columns."""
         shared, possible = math.comb(size, len(part)), math.comb(max(self._wide, size), len(part))
         distinct = -possible * math.expm1(sets * math.log1p(-shared / possible)) if shared < possible else possible
         return max(1.0, sets * shared / max(distinct, 1.0))
@@ -143,20 +143,20 @@ class Pricing:
         *,
         rents: Mapping[Columns, float] = MappingProxyType({}),
     ) -> Purchase | None:
-        """What to buy so that the half-width is within the tolerance; None when nothing would do.
+        """What to buy so that the half-width is within the tolerance; None if nothing is precise enough.
 
-        `rents` are parts to be rented for this question instead, with how many times less that costs.
+        `rents` are parts to rent for this question instead, each with the factor by which renting is cheaper.
         """
         reuse = self._reuses(view, sets)
         reuse |= {part: max(reuse[part], times) for part, times in rents.items()}
         if len(known) == len(view.gains) and widths.of(view, known) <= tolerance:
             return Purchase({}, {}, {})
-        grain = STEP if widths.gaussian else 0.0  # no precision makes an interval narrower
+        grain = STEP if widths.gaussian else 0.0  # no precision makes an interval narrower than this
         found, target = None, self._guess(view, known, tolerance - grain, widths)
         if target == 0.0:
             return None
         enough, missed = 0.0, math.inf  # targets on either side
-        before: tuple[float, float] | None = None  # the last round's root of the target, and its width
+        before: tuple[float, float] | None = None  # square root of the last round's target, and its half-width
         for _ in range(ROUNDS):
             bought = self._fill(view, known, target, reuse)
             if widths.simultaneous:  # every piece widens the interval, so a part that grows at least doubles
@@ -174,7 +174,7 @@ class Pricing:
             root, aim = math.sqrt(target), tolerance * (1 - 10 * SLACK)
             if widths.gaussian or before is None or (width - before[1]) * (root - before[0]) <= 0:
                 target *= ((aim - grain) / (width - grain)) ** 2
-            else:  # bounds of Laplace noise have an offset that no precision makes smaller: the line through two rounds
+            else:  # Laplace bounds have a constant offset: take the line through two rounds
                 target = max(0.0, root + (aim - width) * (root - before[0]) / (width - before[1])) ** 2
             before = root, width
             if not enough < target < missed:
@@ -186,11 +186,11 @@ class Pricing:
     def histogram(
         self, view: CellView, known: Mapping[Columns, Known], tolerance: float, widths: Widths, sets: float
     ) -> Purchase | None:
-        """The first histogram of a small universe, so precise that every question is within the tolerance.
+        """The first histogram of a small universe, precise enough that every question is within the tolerance.
 
-        A second one would say nothing of the first's noise, and under a pure budget so much less for its price: so it
-        is bought for the hardest questions, whatever is asked. Those that hold more than half of the cells share more
-        of the noise of the number of rows, of which more is bought where that makes the whole cheaper.
+        A second histogram would not reduce the first's noise by much, least of all under a pure budget. So the first is
+        bought for the hardest questions. Those that hold more than half of the cells depend more on the noise of the
+        row count; a more precise row count is bought where that makes the whole cheaper.
         """
         reuse, found = dict.fromkeys(((), CELLS), max(1.0, sets)), list[Purchase]()
         for more in MORE_ROWS:
@@ -208,18 +208,18 @@ class Pricing:
 
     def _reuses(self, view: View, sets: float) -> dict[Columns, float]:
         if CELLS in view.gains:
-            return dict.fromkeys(view.gains, max(1.0, sets))  # every question is about the same two things
+            return dict.fromkeys(view.gains, max(1.0, sets))  # every question depends on the same two parts
         possible = math.comb(max(self._wide, 1), min(self._wide, len(view.columns)))
         return {part: self.reuse(part, len(view.columns), min(sets, possible)) for part in view.gains}
 
     def rentable(self, view: View, known: Mapping[Columns, Known], sets: float) -> dict[Columns, float]:
         """Parts of which nothing is known yet and whose contribution to this one question is cheaper by itself.
 
-        With how many times cheaper it is than the part, which later questions would share.
+        The value is the factor by which it is cheaper than the part, which later questions would share.
         """
         reuse, found = self._reuses(view, sets), dict[Columns, float]()
         if math.isinf(view.description.bits):
-            return found  # rented noise is a question's own, and only a name gives it a share of the doubt
+            return found  # only a question with a code gets a share of the failure probability for its own noise
         for part, gain in view.gains.items():
             if part not in known and (outline := view.outline(part)) is not None:
                 times = self._times(part, gain, outline)
@@ -228,14 +228,14 @@ class Pricing:
         return found
 
     def _times(self, part: Columns, gain: float, outline: Outline) -> float:
-        """How many times cheaper one contrast is than the part: one row moves it by its largest entry."""
+        """The factor by which one contrast is cheaper than the part: one row moves it by its largest entry."""
         rate, _, moved = self._quote(part)
         if self.pure:
             return rate * math.sqrt(gain) / (UNITS_PER_ONE * moved * outline.largest * abs(outline.factor) * _ROOT)
         return rate * gain * self._half / (UNITS_PER_ONE * moved * (outline.largest * outline.factor) ** 2)
 
     def split(self, view: View, purchase: Purchase, rents: Mapping[Columns, float]) -> Offer:
-        """A purchase with some of its parts rented: what the question gets is as precise."""
+        """A purchase with some parts rented instead; the question gets the same precision."""
         rented = {}
         for part in rents:
             outline = view.outline(part)
@@ -246,13 +246,13 @@ class Pricing:
         return Offer(purchase.precisions, kept, rented, purchase.burden - own + sum(rented.values()))
 
     def _rent(self, part: Columns, outline: Outline, variance: float) -> int:
-        """Units for knowing what a part contributes to one number with this variance."""
+        """Units to learn a part's contribution to one number with this variance."""
         (largest, factor), moved = outline, self._quote(part).moved
         rate = UNITS_PER_ONE * (moved * largest * _ROOT if self.pure else moved * largest**2 / self._half)
         return self._units(rate, factor**2 / variance * (1 + SLACK), variance / factor**2)
 
     def _guess(self, view: View, known: Mapping[Columns, Known], tolerance: float, widths: Widths) -> float:
-        """The variance that would do if every part were bought and the half-width in proportion; 0 if none would do."""
+        """First guess of the target variance: all parts bought, half-width proportional; 0 if none is small enough."""
         if tolerance <= 0:
             return 0.0
         variance = (10 * tolerance) ** 2
@@ -264,7 +264,7 @@ class Pricing:
         return Purchase(bought, prices, {part: reuse[part] for part in bought})
 
     def direct(self, goal: Goal, tolerance: float, doubt: float) -> int:
-        """Units for measuring a goal just as it is asked, each number within the tolerance but for `doubt`."""
+        """Units for measuring a goal exactly as asked; each number misses the tolerance with probability `doubt`."""
         relation, marginal = self._curator.relation, goal.marginal
         precision = self.fresh_precision(goal, tolerance, doubt)
         if math.isinf(precision):
@@ -276,7 +276,7 @@ class Pricing:
         return self._units(rate * (1 + SLACK), precision, marginal.grid**2 / precision)
 
     def fresh_precision(self, goal: Goal, tolerance: float, doubt: float) -> float:
-        """The precision that every cell of a goal then has, at least; infinite where none would do."""
+        """The precision that every cell of a goal then has at least; infinite if no finite precision is enough."""
         numbers = 2 if goal.signed else 1  # a signed number is the difference of two
         deviation = tolerance / sum_half_width(1.0, 1.0 / math.sqrt(numbers), 1 - doubt, gaussian=not self.pure)
         if not self.pure:
@@ -286,7 +286,7 @@ class Pricing:
     def _fill(
         self, view: View, known: Mapping[Columns, Known], target: float, reuse: Mapping[Columns, float]
     ) -> dict[Columns, float]:
-        """Precision to add so that the variance is `target`: parts that are precise enough already are left alone."""
+        """Precision to add so that the variance is `target`; parts that are precise enough already are left alone."""
         power = 2 / 3 if self.pure else 1 / 2
         have = {part: _precision(known.get(part)) for part in view.gains}
         want = {part: (gain * reuse[part] / self.rate(part)) ** power for part, gain in view.gains.items()}
@@ -306,7 +306,7 @@ def _precision(known: Known | None) -> float:
 
 
 def after(known: Known | None, added: float) -> Known:
-    """What will be known of a part once so much precision is added."""
+    """What will be known of a part once `added` precision is bought."""
     if known is None:
         return Known(1.0 / added if added > 0 else math.inf, 1)
     return Known(1.0 / (1.0 / known.variance + added), known.pieces + (added > 0))
@@ -330,5 +330,5 @@ def _least_precision(enough: Callable[[float], bool], guess: float) -> float | N
 
 
 def _norm(matrix: NDArray[np.int64]) -> float:
-    """The least norm of a row: what is promised of every coefficient."""
+    """The least norm of a row: it bounds the precision of every coefficient."""
     return float(np.linalg.norm(matrix, axis=1).min())

@@ -1,4 +1,4 @@
-"""Goal: what a question asks of the table — marginals, each seen through its view."""
+"""Goal: what a question needs from the table: marginals, each seen through its view."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from maquette.session.precision.view import MAX_COLUMNS, TooWide, View, cell_vie
 
 @dataclass(frozen=True)
 class Goal:
-    """A marginal to be known within the tolerance; when signed, its last axis is (negative, positive)."""
+    """A marginal to be known within the tolerance; if signed, its last axis is (negative, positive)."""
 
     marginal: Marginal
     signed: bool = False
 
     @cached_property
     def key(self) -> str:
-        """What tells goals apart."""
+        """Identifies the goal."""
         return self.marginal.key + ("±" if self.signed else "")
 
     @property
@@ -33,16 +33,17 @@ class Goal:
 
     @property
     def tells_parts(self) -> bool:
-        """Whether it is a whole table of not too many columns, which tells of all parts of them at once.
+        """Whether it is a whole table with few enough columns, which informs about all its parts at once.
 
-        Turned into parts, Gaussian noise of a table stays jointly sub-Gaussian; independent Laplace noise would not.
+        Converted to parts, the Gaussian noise of a table stays jointly sub-Gaussian; Laplace noise would not stay
+        independent.
         """
         marginal = self.marginal
         columns = len(marginal.axes) <= MAX_COLUMNS and all(isinstance(axis, str) for axis in marginal.axes)
         return columns and marginal.weight == LinearQuery.constant(marginal.schema)
 
     def view(self, *, cells: bool) -> View | None:
-        """How it depends on the parts, or on the cells, of the universe; None where that would be too large."""
+        """How it depends on the parts, or on the cells of the universe; None where that would be too large."""
         return self._by_cells if cells else self._by_parts
 
     @cached_property
@@ -68,13 +69,13 @@ def everyone(schema: Schema) -> Goal:
 
 @dataclass(frozen=True)
 class Question:
-    """A question as a user put it, parsed: a condition (answered by a fraction of rows) or a statement."""
+    """A parsed question of a user: a condition (answered by a fraction of rows) or a statement."""
 
     parsed: LinearQuery | Statement
 
     @classmethod
     def of(cls, schema: Schema, asked: str | Expression | LinearQuery) -> Question:
-        """Parse it; whatever cannot be asked is refused here, before anything is charged."""
+        """Parse the question; an invalid one is refused here, before anything is charged."""
         return cls(question(schema, asked))
 
     @cached_property
@@ -90,7 +91,7 @@ class Question:
 
     @cached_property
     def goals(self) -> tuple[Goal, ...]:
-        """Every different marginal it asks for."""
+        """Every distinct marginal it needs."""
         if isinstance(self.parsed, LinearQuery):
             schema = self.parsed.schema
             return Goal(Marginal(schema, (), self.parsed)), everyone(schema)
@@ -99,7 +100,7 @@ class Question:
 
 
 def goals_of(output: Output) -> tuple[Goal, ...]:
-    """What one output of a statement needs: its measure, then what an average divides by."""
+    """What one output of a statement needs: its measure, then the denominator of an average."""
     if output.measure is None:
         return ()
     measured = Goal(output.measure.marginal, output.measure.signed)
@@ -107,7 +108,7 @@ def goals_of(output: Output) -> tuple[Goal, ...]:
 
 
 def as_json(marginal: Marginal) -> dict[str, Any]:
-    """A marginal as public JSON, exact: what the ledger keeps so that a restart can ask for it again."""
+    """A marginal as exact, public JSON: the ledger keeps it so that a restart can ask for it again."""
     return {"axes": [_axis(axis) for axis in marginal.axes], "weight": _terms(marginal.weight)}
 
 

@@ -1,4 +1,4 @@
-"""Record: the durable side of a session — every charge with a public note from which a restart rebuilds the state."""
+"""Record: the durable side of a session: every charge, with a public note from which a restart rebuilds the state."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from maquette.session.transcript import Transcript, part_question
 
 @dataclass(frozen=True)
 class Guarded:
-    """The public model's numbers for a goal, in counts, that a guard found within `tolerance`, but for its doubt."""
+    """The public model's numbers for a goal, in counts, that a guard accepted as within `tolerance`."""
 
     moment: int
     values: NDArray[np.float64]
@@ -35,7 +35,7 @@ class Guarded:
 
 @dataclass(frozen=True)
 class Direct:
-    """A goal measured just as it was asked, by the charge `moment`; such measurements are numbered from 1."""
+    """A goal measured exactly as asked, by the charge `moment`; such measurements are numbered from 1."""
 
     moment: int
     measurement: Measurement
@@ -58,7 +58,7 @@ Owned = tuple[list[Goal], list[tuple[Goal, Components]]]  # measured as asked, a
 
 @dataclass(frozen=True)
 class Order:
-    """What one charge is to buy: units by part; goals measured as asked; parts rented for a goal."""
+    """What one charge buys: units by part; goals measured as asked; parts rented for a goal."""
 
     parts: dict[Columns, int]
     directs: dict[str, tuple[Goal, int]]
@@ -66,7 +66,7 @@ class Order:
 
     @property
     def units(self) -> int:
-        """The whole price."""
+        """The total price."""
         rents = sum(sum(parts.values()) for _, parts in self.rents.values())
         return sum(self.parts.values()) + sum(units for _, units in self.directs.values()) + rents
 
@@ -78,23 +78,23 @@ class Record:
     """All measurements of one named session on one ledger, replayed when it opens.
 
     A replayed request is one the ledger already answered: it returns the recorded numbers and charges nothing. Every
-    note holds the digest of the transcript before it, so a restart that comes to another state is refused.
+    note holds the digest of the transcript before it, so a restart that reaches a different state is refused.
     """
 
     def __init__(self, curator: Curator, name: str) -> None:
         self.curator = curator
         self.name = f"session:{name}"
         self.lock = threading.RLock()
-        self.cells: bool | None = None  # whether questions are about the cells of one histogram, once that is decided
-        self._meant: tuple[Any, Owned] = None, ([], [])  # a note, and what it says
+        self.cells: bool | None = None  # whether questions use the cells of one histogram; None until decided
+        self._meant: tuple[Any, Owned] = None, ([], [])  # the last note read, and its content
         self._interrupted = True
         self.refresh()
 
     def refresh(self) -> None:
-        """Rebuild everything from the ledger, at first and whenever a charge was interrupted.
+        """Rebuild everything from the ledger, when the session opens and after an interrupted charge.
 
-        Someone may press Ctrl-C between the commit of a charge and its return; the charge is in the ledger, so it must
-        be here before the next one.
+        Ctrl-C may come between the commit of a charge and its return. The charge is then in the ledger, so it must be
+        here before the next one.
         """
         if not self._interrupted:
             return
@@ -128,11 +128,11 @@ class Record:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing was bought yet but the number of rows."""
+        """Whether nothing but the number of rows was bought."""
         return not self.own and self.transcript.sets <= 1
 
     def _notes(self, *doors: str) -> Iterator[tuple[Charge, Any]]:
-        """This session's charges through some doors, oldest first, with their notes."""
+        """This session's charges through the given doors, oldest first, with their notes."""
         for charge in self.curator.ledger.charges():
             if charge.id.startswith(f"{self.name}:"):
                 described = charge.described
@@ -159,7 +159,7 @@ class Record:
         }
         self._refuse_more_than_ever(order)
         request = f"{self.name}:{self._next}"
-        self._next += 1  # whatever happens to this request, its name is used up
+        self._next += 1  # the request's name is used up even if the request fails
         self._interrupted = True
         directs = [goal for goal, _ in order.directs.values()]
         self._meant = note, (directs, [(goal, _components(goal, parts)) for goal, parts in rents])
@@ -174,7 +174,7 @@ class Record:
         return self.curator.cost_of(measured)
 
     def _refuse_more_than_ever(self, order: Order) -> None:
-        """A price beyond the whole budget may be beyond what a ledger can count: it is refused here."""
+        """Refuse a price above the whole budget here: it may be larger than a ledger can count."""
         budget = self.curator.budget
         if order.units > budget.limit:
             wanted = budget.accountant.loss(min(order.units, MAX_UNITS), budget.delta).epsilon
@@ -186,12 +186,12 @@ class Record:
             )
 
     def accept(self, goal: Goal, note: Any) -> None:
-        """Keep the model's numbers for a goal, which a guard has let pass, as its note has them."""
+        """Keep the model's numbers for a goal that a guard accepted, as recorded in the note."""
         promise = (note["tolerance"], note["beta"], note["simultaneous"])
         self._keep(goal, Guarded(self.transcript.moment, np.array(note["values"]), *promise))
 
     def _restore(self, charge: Charge, note: Any) -> None:
-        """A test that a guard let pass before a restart stays passed."""
+        """Restore a test that a guard accepted before a restart."""
         recorded = self.curator.recall(charge.id)
         if recorded is not None and not recorded[0][0]:
             self.accept(Goal(from_json(self.curator.schema, note["need"])), note)
@@ -199,14 +199,14 @@ class Record:
     def _replay(self, charge: Charge, note: Any) -> None:
         if note["state"] != self.transcript.digest:
             raise LedgerCorrupted(
-                f"{self.name!r} does not come to the state it had before charge {charge.id!r}",
+                f"{self.name!r} does not reach the state it had before charge {charge.id!r}",
                 advice="The ledger verifies, so "
                 "the program has changed: open the session with the version that wrote it, or under another name",
             )
         self._take(self._measure(charge.id, note, charge.analyst), note)
 
     def _own(self, note: Any) -> Owned:
-        """What a note says was measured for single goals; read once for every note."""
+        """What a note says was measured for single goals; each note is read once."""
         known, owned = self._meant
         if known is not note:
             goals = [(self._goal(stored), stored["parts"]) for stored in note["rent"]]
@@ -261,7 +261,7 @@ class Record:
 
 
 def _components(goal: Goal, parts: Iterable[Columns]) -> Components:
-    """The contrasts that are rented for a goal, by part, and the factors that make them counts."""
+    """The contrasts rented for a goal, by part, and the factors that convert them to counts."""
     view = goal.view(cells=False)
     assert view is not None, "only a goal with a view is rented for"
     found = []

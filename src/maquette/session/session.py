@@ -3,15 +3,15 @@
 For every question the session takes the cheapest way that meets its tolerance, decided from public facts alone:
 
 * *cache*: the same canonical question was answered before;
-* *derived*: what was measured already answers it within the tolerance;
-* *hypothesis*: an armed guard finds the public model's answer close enough (`GuardPolicy`);
-* *measured*: the missing precision is bought (`Planner`), or the numbers are measured just as asked where that is
+* *derived*: earlier measurements answer it within the tolerance;
+* *hypothesis*: an open guard finds the public model's answer close enough (`GuardPolicy`);
+* *measured*: the missing precision is bought (`Planner`), or the numbers are measured exactly as asked where that is
   cheaper.
 
-Privacy: rows are consulted through `Curator.measure_many`, `Curator.guard` and nothing else; everything else is
-post-processing of what they released. The ledger's limit holds for every analyst, question and order. Accuracy: see
+Privacy: rows are accessed only through `Curator.measure_many` and `Curator.guard`; everything else is post-processing
+of what they released. The ledger's limit holds for all analysts, questions and orders of questions. Accuracy: see
 `Widths`. Durability: the measurements in the ledger are the state (`Transcript`); an answer is taken from the earliest
-moment at which it could be given, so it is the same whenever and by whomever it is asked.
+moment at which it could be given, so it does not depend on who asks, or when.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ HISTORY = 100_000  # questions
 
 @dataclass(frozen=True)
 class Explanation:
-    """How a question would be answered now, and for how much; nothing is spent on saying so."""
+    """How a question would be answered now, and its price; computing this costs nothing."""
 
     route: Source
     cost: Loss
@@ -60,7 +60,7 @@ class Explanation:
 
 @dataclass(frozen=True)
 class Asking:
-    """One question of a session's history: its route, whether it kept the promise, and the units spent by then."""
+    """One question of a session's history: its route, whether it has a guarantee, and the units spent until then."""
 
     route: Source
     promised: bool
@@ -68,7 +68,7 @@ class Asking:
 
 
 class Session:
-    """Answers questions within `tolerance` rows (alpha of them), for as long as the budget lasts; see `online`."""
+    """Answers questions within `tolerance` rows (alpha of them), until the budget is used up; see `online`."""
 
     def __init__(
         self,
@@ -89,16 +89,16 @@ class Session:
         self.curator: Curator = self._record.curator
         self._free = self.curator.cost_of([])
         self._answers: dict[str, Answered] = {}
-        self.history: deque[Asking] = deque(maxlen=HISTORY)  # since it was opened here; public, not durable
+        self.history: deque[Asking] = deque(maxlen=HISTORY)  # since this session object was opened; public, not durable
 
     @property
     def beta(self) -> float:
-        """The doubt: for each answer, or for all of them together."""
+        """Failure probability: of each answer, or of all answers together."""
         return self._knowledge.widths.beta
 
     @property
     def tolerance(self) -> float:
-        """How many rows a count may be off."""
+        """Largest error of a count, in rows."""
         return self._knowledge.tolerance
 
     @property
@@ -113,7 +113,7 @@ class Session:
 
     @property
     def spent(self) -> Loss:
-        """What the whole table has spent."""
+        """What was spent on the whole table."""
         return self.curator.spent
 
     @property
@@ -126,9 +126,9 @@ class Session:
 
         A condition is answered by the fraction of rows on which it holds, SQL by the numbers SQL would return. When the
         budget (the table's or the analyst's) cannot pay, the answer comes from what is known and from the public model,
-        with `guarantee=None`; `strict` raises BudgetExceeded instead. Nothing is charged for what cannot be asked.
-        Under a deadline a late measurement raises DeadlineMissed: it is paid for and never told, so that asking again
-        measures and pays afresh.
+        with `guarantee=None`; `strict` raises BudgetExceeded instead. An invalid question costs nothing. Under a
+        deadline a late measurement raises DeadlineMissed: it is charged and never released, so asking again measures
+        and pays again.
         """
         (answer,) = self.ask_many([asked], analyst=analyst, strict=strict)
         return answer
@@ -136,7 +136,7 @@ class Session:
     def ask_many(
         self, asked: Sequence[QuestionLike], *, analyst: str = CUSTODIAN, strict: bool = False
     ) -> list[Answered]:
-        """Answer several questions for one charge; sharing what they need makes it cheaper than asking one by one."""
+        """Answer several questions in one charge; cheaper than one by one, because they share what they need."""
         if isinstance(asked, str) or not isinstance(asked, Sequence):
             raise QueryError("got one question", expected="a list of questions", advice="ask a single one with `ask`")
         _check_analyst(analyst)
@@ -168,7 +168,7 @@ class Session:
             return answers
 
     def prepare(self, size: int, *, analyst: str = CUSTODIAN) -> Loss:
-        """Buy ahead, as one charge, what all tables of `size` columns need; BudgetExceeded when that is too much."""
+        """Buy in one charge what all tables of `size` columns need; BudgetExceeded if it cannot be paid."""
         schema = self.curator.schema
         wide = [column.name for column in schema.columns if column.size > 1]
         if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= len(wide):
@@ -187,9 +187,9 @@ class Session:
             return paid
 
     def peek(self, asked: QuestionLike) -> Answered:
-        """The answer from what is known now, however wide its interval; nothing is charged and nothing is kept.
+        """The answer from what is known now, however wide its interval; nothing is charged or stored.
 
-        `guarantee` is None where the interval exceeds the tolerance, `source` "hypothesis" where the model guesses.
+        `guarantee` is None where the interval exceeds the tolerance; `source` is "hypothesis" where the model answers.
         """
         question = Question.of(self.curator.schema, asked)
         with self._lock:
@@ -207,13 +207,13 @@ class Session:
 
     @property
     def model(self) -> Model:
-        """The public model of what was measured so far."""
+        """The public model of all measurements until now."""
         with self._lock:
             self._record.refresh()
             return self._knowledge.model()
 
     def explain(self, asked: QuestionLike) -> Explanation:
-        """How this would be answered now, what it would cost, and how precise it would be; free of charge."""
+        """How the question would be answered now, at what price and with what precision; free of charge."""
         question = Question.of(self.curator.schema, asked)
         with self._lock:
             self._record.refresh()
@@ -228,7 +228,7 @@ class Session:
         return Explanation(route, cost, width, self._describe(route, plan, cost))
 
     def limit(self, analyst: str, *, epsilon: float | None = None, rho: float | None = None) -> None:
-        """Give one analyst a limit of their own under the table's; what others paid for stays free to them."""
+        """Set a limit for one analyst within the table's budget; what others paid for stays free to this analyst."""
         _check_analyst(analyst)
         budget = self.curator.budget
         self.curator.ledger.limit_analyst(
@@ -236,7 +236,7 @@ class Session:
         )
 
     def owns(self, charge: Charge) -> bool:
-        """Whether a charge of the ledger was made by the session of this name, now or before a restart."""
+        """Whether the session of this name made this charge, now or before a restart."""
         return charge.id.startswith(f"{self._record.name}:")
 
     def spent_by(self, analyst: str) -> Loss:
@@ -245,7 +245,7 @@ class Session:
         return self._loss(self.curator.ledger.spent(analyst))
 
     def outlook(self, size: int | None = None) -> str:
-        """What the rest of the budget is good for, in words."""
+        """What the rest of the budget can buy, in words."""
         if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
             raise QueryError(f"size is {size!r}", expected="how many columns a question is about, 1 or more")
         schema = self.curator.schema
@@ -267,13 +267,13 @@ class Session:
         return self.curator.budget.accountant.loss(units, self.curator.budget.delta)
 
     def _accept(self, goals: Sequence[Goal]) -> None:
-        """Where a guard is armed, let it test the model's answers to what is not known."""
+        """If a guard is open, let it test the model's answers to goals that are not known."""
         for goal in goals:
             if self._policy.armed and self._knowledge.state(goal) is None:
                 self._policy.accept(goal, self._knowledge.model(stale=STALE), self.rows)
 
     def _foresee(self, goals: Sequence[Goal]) -> dict[str, Values]:
-        """What the model says of needs about to be paid for, where a guard may soon be worth its price."""
+        """The model's answers to goals about to be paid for, if a guard may soon be worth its price."""
         if not self._policy.watching():
             return {}
         model, rows = self._knowledge.model(stale=STALE), self.rows
@@ -284,7 +284,7 @@ class Session:
         }
 
     def _settle(self, plan: Order, goals: Sequence[Goal], foreseen: Mapping[str, Values]) -> None:
-        """Take note of a payment: what was rented counts towards buying, what the model knew towards a guard."""
+        """Record a payment for the rent-or-buy rule, and for the guard's regret."""
         self._planner.settle(plan, goals)
         self._policy.paid(plan.units)
         for goal in goals:
@@ -307,7 +307,7 @@ class Session:
         return f"{first}to be measured: {shown}, for {cost}{ending}"
 
     def _answer(self, asked: Question, before: int, paid: Loss, spent: int) -> Answered:
-        """Answer a question from what is known; kept for ever if it is within the tolerance."""
+        """Answer a question from what is known; the answer is kept for good if it is within the tolerance."""
         states = [self._knowledge.state(goal) for goal in asked.goals]
         promised = all(state is not None for state in states)
         new = any(state is not None and state.moment > before for state in states)

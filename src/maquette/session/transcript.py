@@ -2,7 +2,7 @@
 
 Every measured piece (one set of columns in one charge) adds to what is known of that set by inverse variance. The
 state after each charge is kept, so that a question can be answered from the earliest moment at which enough was known:
-that answer is a function of the question and of the ledger, the same whenever it is asked, before and after a restart.
+that answer is a function of the question and the ledger, the same whenever it is asked, before and after a restart.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from maquette.session.precision.width import Known
 Values = NDArray[np.float64]
 
 EXACT = 1e30  # the precision of a number that is public
-KEPT = 2**13  # questions, each of them small
+KEPT = 2**13  # questions kept, each of them small
 
 
 @lru_cache(KEPT)
 def part_question(schema: Schema, part: Columns) -> Marginal | Contrasts:
-    """What is measured to learn a part: the number of rows, or what a set of columns says beyond its subsets."""
+    """The question whose answer is a part: the number of rows, or what a set of columns says beyond its subsets."""
     if part == CELLS:
         return Marginal(schema, schema.names)
     return residual(schema, part) if part else Marginal(schema)
@@ -41,7 +41,7 @@ def part_question(schema: Schema, part: Columns) -> Marginal | Contrasts:
 
 @lru_cache(KEPT)
 def _norms(schema: Schema, part: Columns) -> Values:
-    """The norms of the contrasts that a part is measured by, in the shape of the part."""
+    """The norms of the contrasts that measure a part, in the shape of the part."""
     question, norms = part_question(schema, part), np.ones(())
     assert isinstance(question, Contrasts)
     for matrix in question.matrices:
@@ -61,15 +61,15 @@ class State:
 
     @classmethod
     def of(cls, moment: int, sums: Values, precisions: Values) -> State:
-        """One piece, given its coefficients times their precisions; it weighs as much as its least precise one."""
+        """One piece, given its coefficients times their precisions; its weight is its lowest precision."""
         weight = float(precisions.min())
         return cls(moment, weight * sums / precisions, weight**2 / precisions, weight, 1)
 
     def and_then(self, later: State) -> State:
-        """Together with a later piece.
+        """Combine with a later piece.
 
-        A piece has one weight for all its coefficients, because an answer's share in its noise must point where the
-        question does, whatever else was bought (`maquette.session.precision.width`).
+        A piece has one weight for all its coefficients: the share of its noise in an answer must be proportional to the
+        question's direction, whatever else was bought (`maquette.session.precision.width`).
         """
         weight, pieces = self.weight + later.weight, self.pieces + later.pieces
         return State(later.moment, self.sums + later.sums, self.spreads + later.spreads, weight, pieces)
@@ -81,7 +81,7 @@ class State:
 
     @cached_property
     def known(self) -> Known:
-        """What the variance of a coefficient is at most, and the number of pieces."""
+        """The largest variance of a coefficient, and the number of pieces."""
         return Known(1.0 / self.weight, self.pieces)
 
 
@@ -100,11 +100,11 @@ class Transcript:
 
     @property
     def digest(self) -> str:
-        """A hash of all released numbers so far: whoever replays the ledger must come to the same one."""
+        """A hash of all numbers released until now: replaying the ledger must give the same one."""
         return self._digest.hexdigest()
 
     def add(self, measured: Iterable[Measurement], *, cells: bool = False) -> None:
-        """Take in one charge: pieces as `part_question` asks for them, or whole tables; `cells`: of the universe."""
+        """Add one charge: pieces as `part_question` defines them, or whole tables; `cells`: a table of the universe."""
         self.moment += 1
         for measurement in measured:
             self._digest.update(measurement.question.key.encode() + measurement.values.tobytes())
@@ -126,7 +126,7 @@ class Transcript:
                 self._append(part, sums, precisions)
 
     def note(self, key: str, values: Values) -> None:
-        """Take in numbers that are kept elsewhere, for the digest alone."""
+        """Add numbers that are kept elsewhere, for the digest alone."""
         self._digest.update(key.encode() + values.tobytes())
 
     def _append(self, part: Columns, sums: Values, precisions: Values) -> None:
@@ -142,12 +142,12 @@ class Transcript:
             states.append(state)
 
     def fix_rows(self, rows: float) -> None:
-        """Take in the public number of rows, first of all: nothing measured can add to it."""
+        """Set the public number of rows, before anything else: no measurement can add to it."""
         self._exact_rows = True
         self._states[()] = [State.of(0, np.array(rows * EXACT), np.array(EXACT))]
 
     def known(self, parts: Iterable[Columns], moment: int | None = None) -> dict[Columns, Known]:
-        """What is known of these parts, now or at a moment, as far as they were measured."""
+        """What is known of these parts, now or at a moment; parts not measured are left out."""
         states = {part: self._at(part, moment) for part in parts}
         return {part: state.known for part, state in states.items() if state is not None}
 
@@ -187,12 +187,12 @@ class Transcript:
         return part in self._states
 
     def histogram(self) -> Values:
-        """The cells of the universe, where they were measured as one histogram."""
+        """The cells of the universe, if they were measured as one histogram."""
         read = self.reader()
         return read(CELLS)[0] + read(())[0] / self.schema.size
 
     def residuals(self) -> Residuals:
-        """Everything known of sets of columns now, for a fit."""
+        """Everything known now about sets of columns, for a fit."""
         gathered = Residuals(self.schema)
         for part, states in self._states.items():
             gathered.combine(part, *states[-1].part)

@@ -19,7 +19,7 @@ Truth = bool | None
 class Condition(Weight):
     """A condition in text or as an expression: comparisons joined by and, or, not, in three-valued logic.
 
-    `tree` is a comparison (column, comparison, literal, truth of every level), or ("and" | "or", trees), or
+    `tree` is a comparison (column, comparison, literal, truth value of every level), or ("and" | "or", trees), or
     ("not", tree).
     """
 
@@ -107,7 +107,7 @@ class Condition(Weight):
 
 
 def quoted(name: str) -> str:
-    """A name as SQL writes it."""
+    """A name as quoted in SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 

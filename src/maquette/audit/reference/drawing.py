@@ -1,4 +1,4 @@
-"""Draws questions at random from the grammar: all classes, composed, with numbers at the edges."""
+"""Draws random questions from the grammar: all classes, composed, with numbers at the edges."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from maquette.audit.reference.universes import Record
 from maquette.audit.reference.weighing import And, Constant, Not, Or, Product, Weight
 from maquette.schema import Boolean, Category, Date, Integer, Number, Schema
 
-MOST_CELLS = 400  # values of one question, so that many questions fit into a minute
-EXPONENTS = (20, 21, 22, 23, 24, 25, 26, 40, 43, 62)  # of two: where fixed point of 20 or 40 digits reaches 2^63
+MOST_CELLS = 400  # values per question, so that many questions fit into a minute
+EXPONENTS = (20, 21, 22, 23, 24, 25, 26, 40, 43, 62)  # of two: where fixed point with 20 or 40 digits reaches 2^63
 _HOSTILE = 0.06
 
 
@@ -78,7 +78,7 @@ class Drawing:
         return Table(self.schema, tuple(axes), weight)
 
     def _one_bucket(self) -> Form:
-        """One bucket, from which a row may fall out, of weights that are never 0."""
+        """One bucket, which a row may leave, with weights that are never 0."""
         (name,) = self._names(1, 1)
         special = self.target[self.schema.position(name)]
         inside = tuple(float(level == special) for level in range(self.schema[name].size))
@@ -147,19 +147,19 @@ class Drawing:
         return ParityTable(self.schema, names, int(self.rng.integers(1, min(count, 3) + 1)))
 
     def weight(self, depth: int) -> Weight:
-        """A weight, composed at most so deep."""
+        """A weight, composed at most `depth` levels deep."""
         rng = self.rng
         if depth == 0 or rng.random() < 0.3:
             return self._leaf()
         kind = rng.integers(5)
         if kind < 2:
             joined = And if kind == 0 else Or
-            if self._long:  # the name of a product of many different weights takes long to find
+            if self._long:  # naming a product of many different weights is slow
                 return joined(self._leaf(many=False), self._leaf(many=False))
             return joined(self.weight(depth - 1), self.weight(depth - 1))
         if kind == 2:
             return Not(self.weight(depth - 1))
-        if kind == 3:  # something huge and what undoes it, or does not
+        if kind == 3:  # something huge and its inverse, or not
             factor = 2.0 ** int(rng.choice(EXPONENTS) if rng.random() < 0.5 else rng.integers(1, 64))
             scaled = And(Constant(self.schema, factor), self._small(factor) if rng.random() < 0.5 else self._opposite())
             return scaled if rng.random() < 0.7 else And(scaled, Constant(self.schema, 1 / factor))
@@ -173,7 +173,7 @@ class Drawing:
         return Not(self._additive() if self.rng.random() < 0.7 else self._leaf())
 
     def _leaf(self, many: bool = True) -> Weight:
-        """A weight that is not composed; `many=False`: of few different values."""
+        """A weight that is not composed; `many=False`: with few different values."""
         rng, schema = self.rng, self.schema
         kind = rng.random()
         if kind < 0.3 or not (many or kind >= 0.45):
@@ -202,7 +202,7 @@ class Drawing:
     def _additive(self) -> Weight:
         rng = self.rng
         names = self._names(1, len(self.schema)) if rng.random() < 0.5 else list(self.schema.names)
-        if rng.random() < 0.4:  # all but the target: the question that an attack asks
+        if rng.random() < 0.4:  # all but the target: the question of an attacker
             weights = {name: self._all_but_the_target(name) for name in names}
         else:
             weights = {name: self._vector(name) for name in names}

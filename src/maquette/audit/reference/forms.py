@@ -1,8 +1,8 @@
-"""Questions as the doors take them, each with what one record adds to every value, in whole numbers.
+"""Questions as the doors accept them, each with what one record adds to every value, in whole numbers.
 
 A form builds the public question (columns, a linear query, a marginal with buckets, listed keys, contrasts, parities)
-and says, for a record and a grid, what that record contributes: a list of (flat cell, least, largest). The two ends
-differ only where floats made the query's own weights inexact (`Weight.error`).
+and gives, for a record and a grid, the contribution of that record: a list of (flat cell, least, largest). The two ends
+differ only where floats make the query's own weights inexact (`Weight.error`).
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class Form(ABC):
     """One question."""
 
     schema: Schema
-    trusted: bool = True  # whether its meaning is known; a hostile question only has to keep within its price
+    trusted: bool = True  # whether its meaning is known; a hostile question only has to stay within its price
 
     @abstractmethod
     def build(self) -> Any:
-        """The public question, built afresh."""
+        """The public question, built anew."""
 
     @property
     @abstractmethod
@@ -52,16 +52,16 @@ class Form(ABC):
 
     @property
     def kind(self) -> str:
-        """What sort of question it is."""
+        """The kind of question."""
         return type(self).__name__.lower()
 
     @property
     def cells(self) -> int:
-        """How many values."""
+        """The number of values."""
         return math.prod(self.shape)
 
     def within(self, record: Record, tolerance: float) -> bool:
-        """Whether the record's weight is one that may be asked: in [0, 1], but for a tolerance."""
+        """Whether the record's weight is allowed: in [0, 1], up to a tolerance."""
         return True
 
 
@@ -105,7 +105,7 @@ class Total(Form):
 
     @property
     def kind(self) -> str:
-        """The sort of weight."""
+        """The kind of weight."""
         return f"total of {type(self.weight).__name__.lower()}"
 
     def build(self) -> Any:
@@ -154,7 +154,7 @@ class Table(Form):
 
     @property
     def kind(self) -> str:
-        """What sort of table it is."""
+        """The kind of table."""
         bucketed = any(isinstance(axis, Parts) for axis in self.axes)
         return f"{'bucketed ' * bucketed}{'weighted ' * (self.weight is not None)}marginal"
 
@@ -235,7 +235,7 @@ class KeyTable(Form):
 
 @dataclass(frozen=True, eq=False)
 class RawKeys(Form):
-    """A look-up or a table of keys from codes as an analyst may hand them over: repeated, negative or too large."""
+    """A look-up or a table of keys from codes as an analyst may pass them: repeated, negative or too large."""
 
     schema: Schema = field(repr=False)
     columns: tuple[str, ...]
@@ -259,7 +259,7 @@ class RawKeys(Form):
         return (len(set(self.points)),) if self.how == "table" else ()
 
     def contribution(self, record: Record, grid: int) -> Contribution:
-        """Unknown: it must only keep within its price."""
+        """Unknown: it only has to stay within its price."""
         return []
 
     def levels(self) -> Levels:
@@ -331,7 +331,7 @@ def residual_form(schema: Schema, names: Sequence[str]) -> Residual:
 
 @dataclass(frozen=True, eq=False)
 class ParityTable(Form):
-    """For every set of `level` of some yes/no columns, how many more rows hold an even number of them than an odd."""
+    """For every set of `level` yes/no columns: rows with an even number of them minus rows with an odd number."""
 
     schema: Schema = field(repr=False)
     names: tuple[str, ...]

@@ -1,6 +1,6 @@
 """The exact privacy loss of a sparse vector: probabilities of its patterns of hits, summed over all noise.
 
-An adaptive adversary is, along one transcript, a fixed stream of statistics. So the largest ratio over all patterns,
+Along one transcript, an adaptive adversary is a fixed stream of statistics. So the largest ratio over all patterns,
 all streams and all neighbouring perturbations is the largest over all adversaries.
 """
 
@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 
 
 class GuardNoise(NamedTuple):
-    """The noise of a sparse vector; a scale of None is no noise, for mutants."""
+    """The noise of a sparse vector; a scale of None means no noise, for mutants."""
 
     hits: int
     threshold_scale: float | None
@@ -28,7 +28,7 @@ class GuardNoise(NamedTuple):
 
 
 def patterns(length: int, hits: int) -> list[tuple[bool, ...]]:
-    """Every pattern of a stream of this length: cut after its last allowed hit."""
+    """Every pattern of a stream of this length, cut after its last allowed hit."""
     found = set()
     for full in product((False, True), repeat=length):
         cut = next((i + 1 for i in range(length) if sum(full[: i + 1]) == hits), length)
@@ -70,7 +70,7 @@ def pattern_loss(guard: GuardNoise, pattern: Sequence[bool], values: Sequence[in
 def _threshold_law(guard: GuardNoise) -> tuple[Floats, Floats]:
     if guard.threshold_scale is None:
         return np.zeros(1), np.ones(1)
-    # What lies beyond 45 scales has probability e^-45, under the rounding of the sums.
+    # The tail beyond 45 scales has probability e^-45, below the rounding error of the sums.
     reach = int(45 * guard.threshold_scale) + 1
     shifts = np.arange(-reach, reach + 1, dtype=np.float64)
     return shifts, discrete_laplace(shifts, guard.threshold_scale)

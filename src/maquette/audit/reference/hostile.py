@@ -1,6 +1,6 @@
-"""Questions of an analyst who means harm: objects changed after they were built, and subclasses that lie.
+"""Questions of a malicious analyst: objects changed after they were built, and subclasses with false properties.
 
-Nothing is said of their values. A door may refuse them, or answer within what it charged for.
+Their values are not checked. A door may refuse them, or answer within its charge.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from maquette.audit.reference.weighing import Levels
 from maquette.query import Contrasts, Keys, LinearQuery, Marginal, additive, forms, lookup
 from maquette.schema import Schema
 
-_MANY = 40  # keys, cells or columns that one row is made to move
+_MANY = 40  # keys, cells or columns that one row is made to change
 
 
 @dataclass(frozen=True, eq=False)
 class Hostile(Form):
-    """A question that tries to move more than it pays for when the record `target` comes or goes."""
+    """A question that tries to change more than it pays for when the record `target` is added or removed."""
 
     schema: Schema = field(repr=False)
     target: Record
@@ -65,7 +65,7 @@ def _first(schema: Schema) -> tuple[int, str]:
 
 
 def _written(array: Any, value: Any) -> None:
-    """Try to write into an array; one that is frozen stays as it is."""
+    """Try to write into an array; a frozen one stays unchanged."""
     try:
         array[...] = value
     except (ValueError, TypeError):
@@ -186,7 +186,7 @@ class _HeavyTally(Marginal):
 
 
 class _Changing:
-    """Another question every time it is looked at, and other numbers every time they are."""
+    """Becomes another question, with other numbers, every time it is read."""
 
     def __init__(self, schema: Schema, name: str) -> None:
         self._name, self._size, self._looks = name, schema[name].size, 0
@@ -208,7 +208,7 @@ class _LightGains(Contrasts):
 
 
 class _ChangingShape(Marginal):
-    """Says that it has one cell whenever the price is computed and many when it is tallied."""
+    """Reports one cell when the price is computed and many when it is tallied."""
 
     @property
     def cells(self) -> int:

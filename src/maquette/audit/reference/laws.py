@@ -1,4 +1,4 @@
-"""The exact laws of noise and selection in float64: oracles for audits, never a source of noise."""
+"""The exact distributions of noise and selection in float64: oracles for audits, never a source of noise."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def discrete_laplace(values: ArrayLike, scale: float) -> Floats:
 
 
 def laplace_tail(values: ArrayLike, scale: float) -> Floats:
-    """P(Z >= z) of the discrete Laplace law."""
+    """P(Z >= z) of the discrete Laplace distribution."""
     z = np.asarray(values, dtype=np.float64)
     ratio = np.exp(-1 / scale)
     tail: Floats = np.where(
@@ -57,7 +57,7 @@ def permute_and_flip_law(scores: ArrayLike, scale: float) -> Floats:
 
 
 def renyi(p: Floats, q: Floats, order: float) -> float:
-    """Rényi divergence of order > 1 of law p from law q on the same points; infinite when q misses a point of p."""
+    """Rényi divergence of order > 1 of p from q on the same points; infinite if q is zero at a point of p."""
     seen = p > 0
     with np.errstate(divide="ignore"):
         terms = order * np.log(p[seen]) + (1 - order) * np.log(q[seen])

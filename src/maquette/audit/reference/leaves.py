@@ -1,4 +1,4 @@
-"""Weights that are given as they are: sums over columns, distances, listed keys, cuts."""
+"""Elementary weights: sums over columns, distances, listed keys, cuts."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from maquette.schema import Column, Integer, Schema
 
 @dataclass(frozen=True, eq=False)
 class Additive(Weight):
-    """A sum over columns: a share times a weight, rounded to 2^-20 and no higher than the share."""
+    """A sum over columns: a share times a weight, rounded to 2^-20 and at most the share."""
 
     schema: Schema = field(repr=False)
     weights: Mapping[str, tuple[float, ...]]
     shares: Mapping[str, float] | None = None
-    loose: bool = False  # weights that were computed in floats, so that those of the query may differ
+    loose: bool = False  # weights computed in floats, so that those of the query may differ
 
     def build(self) -> LinearQuery:
         """See `Weight`."""

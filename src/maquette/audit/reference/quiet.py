@@ -1,4 +1,4 @@
-"""A noise source that adds nothing and keeps what was asked of it: with it a door shows its exact statistic."""
+"""A noise source that adds nothing and records every request: with it a door shows its exact statistic."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Integers = NDArray[np.int64]
 
 
 class QuietNoise:
-    """Noise of zero, and the best candidate of every selection; `calls` and `scores` keep every request. Not private.
+    """Zero noise, and the best candidate of every selection; `calls` and `scores` record every request. Not private.
 
-    `steps` is a list that others may write to as well; it tells in which order things happened.
+    `steps` is a list that others may write to as well; it records the order of events.
     """
 
     def __init__(self, steps: list[str] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""A noise source that replays a script and records what was asked of it."""
+"""A noise source that replays a script and records every request."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 
 class Call(NamedTuple):
-    """One request for noise: its kind, its scale (variance when Gaussian) and how many values or candidates."""
+    """One request for noise: its kind, its scale (the variance if Gaussian) and the number of values or candidates."""
 
     kind: str
     scale: Fraction
@@ -20,11 +20,11 @@ class Call(NamedTuple):
 
 
 class ScriptExhausted(AssertionError):
-    """More noise was asked for than the script holds."""
+    """More noise was requested than the script holds."""
 
 
 class ScriptedNoise:
-    """Returns scripted values in order, whatever their kind; `calls` records every request. Not private."""
+    """Returns scripted values in order, for any kind of noise; `calls` records every request. Not private."""
 
     def __init__(self, values: Sequence[int]) -> None:
         self._values = list(values)

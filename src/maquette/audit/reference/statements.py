@@ -1,4 +1,4 @@
-"""Sums in SQL, and functions of the whole histogram: questions whose weights the library works out by itself."""
+"""Sums in SQL, and functions of the whole histogram: questions whose weights the library computes itself."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from maquette.audit.reference.weighing import Levels, merged
 from maquette.query import LowSensitivityQuery, Statistic, parse
 from maquette.schema import Integer, Schema
 
-ROWS = 100.0  # the public scale of the tables that functions are given
+ROWS = 100.0  # the public number of rows passed to functions
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "largest": np.max,
     "total": np.sum,
@@ -26,7 +26,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 
 @dataclass(frozen=True, eq=False)
 class SumInSql(Form):
-    """SELECT sum(x) WHERE ...: a row weighs |x| over the largest |x|, negative and positive ones apart."""
+    """SELECT sum(x) WHERE ...: a row has weight |x| / max |x|; negative and positive values are summed separately."""
 
     schema: Schema = field(repr=False)
     column: str
@@ -51,7 +51,7 @@ class SumInSql(Form):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Two values where some are negative."""
+        """Two values if some x are negative."""
         return (2,) if min(self._values()) < 0 else ()
 
     def contribution(self, record: Record, grid: int) -> Contribution:
@@ -72,7 +72,7 @@ class SumInSql(Form):
 
 @dataclass(frozen=True, eq=False)
 class Function(Form):
-    """A function of the histogram with a declared sensitivity, which is true for these; its value is not checked."""
+    """A function of the histogram with a correct declared sensitivity; its value is not checked."""
 
     schema: Schema = field(repr=False)
     name: str
@@ -94,7 +94,7 @@ class Function(Form):
         return ()
 
     def contribution(self, record: Record, grid: int) -> Contribution:
-        """No sum over records."""
+        """None: it is not a sum over records."""
         return []
 
     def levels(self) -> Levels:

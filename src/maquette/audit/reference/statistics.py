@@ -1,4 +1,4 @@
-"""Bounds and tests on samples: how surely a sampler breaks its claim or its law."""
+"""Bounds and tests on samples: evidence that a sampler violates its claim or its distribution."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def clopper_pearson(successes: int, trials: int, failure: float) -> tuple[float,
 def epsilon_lower_bound(first: int, second: int, trials: int, *, failure: float = 1e-6, delta: float = 0.0) -> float:
     """A lower bound on epsilon from how often one event happened on two neighbours, wrong with prob. <= `failure`.
 
-    The event must be chosen before these samples are drawn; for each direction both bounds share the failure.
+    The event must be chosen before these samples are drawn; for each direction the two bounds share `failure`.
     """
     bound = 0.0
     for often, seldom in ((first, second), (second, first)):
@@ -38,14 +38,14 @@ def lowest_bit(values: ArrayLike) -> NDArray[np.int64]:
 
 
 def goodness_of_fit(counts: ArrayLike, probabilities: ArrayLike) -> float:
-    """p-value of a chi-square test of counts against probabilities; cells expecting under 10 are pooled."""
+    """p-value of a chi-square test of counts against probabilities; cells with expected count below 10 are pooled."""
     observed = np.asarray(counts, dtype=np.float64)
     expected = np.asarray(probabilities, dtype=np.float64) * observed.sum()
     rare = expected < 10
     observed = np.append(observed[~rare], observed[rare].sum())
     expected = np.append(expected[~rare], max(0.0, observed.sum() - expected[~rare].sum()))
     if expected[-1] < 10:
-        # Too little is left for a cell of its own: judge it by its Poisson tail.
+        # Too few for a separate cell: use the Poisson tail.
         tail = float(stats.poisson.sf(observed[-1] - 1, expected[-1])) if observed[-1] else 1.0
         observed, expected = observed[:-1], expected[:-1]
     else:

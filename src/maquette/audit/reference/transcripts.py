@@ -1,4 +1,4 @@
-"""The sparse vector as the theory states it, to compare the production one with; floats and lists, nothing shared."""
+"""The sparse vector as the theory states it, for comparison with the production code; it shares no code with it."""
 
 from __future__ import annotations
 

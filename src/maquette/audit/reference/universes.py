@@ -1,4 +1,4 @@
-"""Random universes: schemas of all kinds and odd names, and records that questions find interesting."""
+"""Random universes: schemas of all kinds with odd names, and records that are interesting to questions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CHANCES = (0.2, 0.31, 0.17, 0.09, 0.01, 0.08, 0.09, 0.05)
 
 
 def universe(rng: np.random.Generator) -> Schema:
-    """A schema: from one column of one level to hundreds of columns, or columns too wide to count together."""
+    """A schema: from one column with one level to hundreds of columns, or columns too wide to count together."""
     shape = SHAPES[rng.choice(len(SHAPES), p=_CHANCES)]
     names = iter(_names(rng))
     if shape == "tiny":
@@ -30,7 +30,7 @@ def universe(rng: np.random.Generator) -> Schema:
         return Schema([_column(rng, next(names), 4) for _ in range(rng.integers(7, 20))])
     if shape == "hundreds":
         return Schema([Boolean(f"c{i}") for i in range(rng.integers(100, 201))])
-    if shape == "wide":  # more than 2^22 cells together, so that rows are read and not counted
+    if shape == "wide":  # more than 2^22 cells together, so that rows are read, not counted
         return Schema([Integer(next(names), -5, int(rng.integers(160, 200))) for _ in range(rng.integers(3, 5))])
     if shape == "graph":
         from maquette.query import edge_schema
@@ -40,7 +40,7 @@ def universe(rng: np.random.Generator) -> Schema:
 
 
 def record(rng: np.random.Generator, schema: Schema) -> Record:
-    """A random point of the universe, its ends and its null levels more often than others."""
+    """A random point of the universe; ends and null levels are more frequent than others."""
     return tuple(
         int(rng.choice([0, size - 1])) if rng.random() < 0.4 else int(rng.integers(size))
         for size in (column.size for column in schema)
@@ -53,7 +53,7 @@ def _names(rng: np.random.Generator) -> list[str]:
     chosen = odd if rng.random() < 0.5 else plain
     seen, kept = set[str](), []
     for name in [*chosen, *plain]:
-        if name.casefold() not in seen:  # engines do not tell columns apart by case
+        if name.casefold() not in seen:  # engines ignore the case of column names
             seen.add(name.casefold())
             kept.append(name)
     return kept

@@ -1,6 +1,6 @@
-"""A grammar of linear queries with their meaning in exact fractions, written apart from how queries are evaluated.
+"""A grammar of linear queries with their meaning in exact fractions, independent of how queries are evaluated.
 
-Each node builds the public query it stands for, and weighs a record by the documented meaning: products of the given
+Each node builds the public query it represents, and weighs a record by the documented meaning: products of the given
 weights, 1 - w for "not", sums of columns rounded to 2^-20, listed keys, conditions in three-valued logic. Combining
 queries multiplies and adds their floats, so the query that was built may differ from the exact weight by `error`; it is
 zero where those floats have room for all digits.
@@ -19,7 +19,7 @@ from maquette.audit.reference.universes import Record
 from maquette.query import LinearQuery
 from maquette.schema import Schema
 
-RESOLVED = 40  # binary digits by which weights are told apart
+RESOLVED = 40  # binary digits to which weights are compared
 _ROOM = 52  # digits of a float
 _LOOSE = Fraction(1, 2**48)  # what a combination may lose, relative to the sizes of its terms
 
@@ -34,7 +34,7 @@ class Weight(ABC):
 
     @abstractmethod
     def build(self) -> LinearQuery:
-        """The public query, built afresh; what may not be asked is refused here or at a door."""
+        """The public query, built anew; an invalid one is refused here or at a door."""
 
     @abstractmethod
     def weigh(self, record: Record) -> Fraction:
@@ -43,22 +43,21 @@ class Weight(ABC):
     @property
     @abstractmethod
     def size(self) -> Fraction:
-        """A bound on the sum of the sizes of the terms that the tree expands to."""
+        """A bound on the sum of the absolute terms of the expanded tree."""
 
     @property
     @abstractmethod
     def digits(self) -> int:
-        """Binary digits behind the point of all its numbers."""
+        """Number of binary digits after the point in all its numbers."""
 
     @abstractmethod
     def levels(self) -> Levels:
-        """For each column that matters, a level of each class of weights, a few at most."""
+        """For each column that matters, one level of each class of weights, a few at most."""
 
     def range(self, record: Record, grid: int) -> tuple[int, int]:
-        """The least and the largest whole number of 1/grid that the record may weigh: half to even, within [0, 1].
+        """The least and the largest weight of the record, in whole numbers of 1/grid: half to even, within [0, 1].
 
-        Weights that agree to 2^-40 are one question, as its documents say; where no number has more digits, they are
-        exact.
+        Weights that agree to 2^-40 are one question, as documented; if no number has more digits, they are exact.
         """
         exact, room = self.weigh(record), self.error
         if self.digits > RESOLVED:
@@ -79,7 +78,7 @@ def _whole(weight: Fraction, grid: int) -> int:
 
 
 def digits_of(numbers: Sequence[Fraction]) -> int:
-    """Binary digits behind the point of all these numbers."""
+    """Number of binary digits after the point in all these numbers."""
     return max((number.denominator.bit_length() - 1 for number in numbers), default=0)
 
 
@@ -132,7 +131,7 @@ class Constant(Weight):
 
 @dataclass(frozen=True, eq=False)
 class Product(Weight):
-    """A weight vector for each of some columns, multiplied."""
+    """The product of one weight vector for each of some columns."""
 
     schema: Schema = field(repr=False)
     factors: Mapping[str, tuple[float, ...]]
@@ -175,7 +174,7 @@ class Not(Weight):
 
     @property
     def schema(self) -> Schema:  # type: ignore[override]
-        """That of the part."""
+        """The schema of the part."""
         return self.part.schema
 
     def build(self) -> LinearQuery:
@@ -215,7 +214,7 @@ class And(Weight):
 
     @property
     def schema(self) -> Schema:  # type: ignore[override]
-        """That of the parts."""
+        """The schema of the parts."""
         return self.one.schema
 
     def build(self) -> LinearQuery:
@@ -249,7 +248,7 @@ class And(Weight):
 
 @dataclass(frozen=True, eq=False)
 class Or(Weight):
-    """One minus the product of what is missing to one."""
+    """One minus the product of the complements."""
 
     one: Weight
     two: Weight
@@ -260,7 +259,7 @@ class Or(Weight):
 
     @property
     def schema(self) -> Schema:  # type: ignore[override]
-        """That of the parts."""
+        """The schema of the parts."""
         return self.one.schema
 
     def build(self) -> LinearQuery:

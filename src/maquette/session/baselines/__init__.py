@@ -1,1 +1,1 @@
-"""The plain ways to answer online, to which sessions are compared."""
+"""Simple baselines for online answers, to which sessions are compared."""

@@ -1,8 +1,8 @@
-"""Baseline: what the sessions without a guard share — an accuracy to meet for every answer, and a memory of answers.
+"""Baseline: what the sessions without a guard share: a required accuracy for every answer, and a cache of answers.
 
-A fraction of rows is (count + Z) / n, where the noise Z is what an estimate carries, and n is the number of rows, or an
-estimate n + Y of it. Its error is (Z - f Y) / n' for n' the number divided by, f the fraction itself; the same holds
-for t + (count - t n + Z) / n', whatever the public number t in [0, 1].
+A fraction of rows is (count + Z) / n, where Z is the noise of the estimate, and n is the number of rows, or an
+estimate n + Y of it. Its error is (Z - f Y) / n', where n' is the number divided by and f the fraction itself. The
+same holds for t + (count - t n + Z) / n', for every public number t in [0, 1].
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from maquette.session.baselines.known_rows import KnownRows, known_rows
 
 Noise = Literal["auto", "laplace", "gaussian"]
 
-MARGIN = 1e-9  # bought beyond the need, so that the rounding of a price does not leave it unmet
-ROWS = 0.25  # of the deviation that alpha allows goes to the number of rows where it is private
-GLANCE = 10**9  # a first look at the number of rows takes this part of the budget, further looks four times more each
-MOST_GLANCES = 100  # no look takes more than this part of the budget
-GLIMPSE = 1e-6  # chance that such a look is off by more than it says, which can only misprice the estimate
-FEW = 0.01  # of beta: that this estimate is off by more than a slack, which enters at second order only
+MARGIN = 1e-9  # bought in excess, so that rounding of a price does not miss the target
+ROWS = 0.25  # share of the standard deviation allowed by alpha that goes to the number of rows, where it is private
+GLANCE = 10**9  # the first look at the number of rows costs budget / GLANCE, each further look four times more
+MOST_GLANCES = 100  # no look costs more than budget / MOST_GLANCES
+GLIMPSE = 1e-6  # probability that such a look is off by more than it says; this can only misprice the estimate
+FEW = 0.01  # share of beta: probability that this estimate is off by more than a slack, which is a second-order term
 
 
 class Baseline(ABC):
-    """Answers within `alpha` of the fraction of rows, each but for a chance of `beta` over the noise.
+    """Answers within `alpha` of the fraction of rows, each with failure probability `beta` over the noise.
 
-    The chance is that of each answer, for a question that was not chosen by looking at the noise it is answered from.
-    Where the number of rows is private and not given as `rows`, it is estimated first, to a quarter of the deviation
-    that alpha allows (the price of 16 counts in zCDP, of 4 under a pure budget), and its error is part of alpha. A
-    question asked before is answered as before, free.
+    The probability holds for each answer, for a question that was not chosen by looking at the noise that answers it.
+    Where the number of rows is private and not given as `rows`, it is estimated first, with a quarter of the standard
+    deviation allowed by alpha (the price of 16 counts in zCDP, of 4 under a pure budget); its error is part of alpha.
+    A repeated question gets the same answer, free.
     """
 
     def __init__(
@@ -55,20 +55,20 @@ class Baseline(ABC):
         self.alpha, self.beta = alpha, beta
         automatic = "laplace" if curator.budget.accountant.currency == "pure" else "gaussian"
         self._law: Literal["laplace", "gaussian"] = automatic if noise == "auto" else noise  # type: ignore[assignment]
-        self._deviation(Marginal(curator.schema), curator.budget.limit)  # a law without a price is refused here
+        self._deviation(Marginal(curator.schema), curator.budget.limit)  # a noise law without a price is refused here
         self._doubt = beta
         self.rows = self._count(rows)
         self._free = curator.budget.accountant.loss(0, curator.budget.delta)
         self._seen: dict[str, Answer] = {}
         self._in_turn = threading.Lock()
         self._doubt = beta if self.rows.measured is None else beta * (1 - FEW)
-        # Given Y, the chance that Z - f Y is large only grows with the scale of Z, which follows from the estimate.
-        # With the slack taken off twice, scale and bound are on the safe side of those of the true number less slack.
+        # Given Y, Pr[|Z - f Y| is large] grows with the scale of Z, which follows from the estimate. The slack is
+        # subtracted twice, so that scale and bound are conservative for the true number of rows.
         self.least_rows = self.rows.size - 2 * self.rows.slack(FEW * beta)
         if self.least_rows <= 0 or self.width(0.0, 0.0) >= self.bound:
             raise QueryError(
                 f"the number of rows, known to {self.rows.deviation:.3g}, is too uncertain for alpha {alpha:g}",
-                advice="take a larger alpha or budget, or say how many rows there are where all may know (rows=...)",
+                advice="take a larger alpha or budget, or give the number of rows if it is public (rows=...)",
             )
 
     def ask(self, asked: str | Expression | LinearQuery) -> Answer:
@@ -80,7 +80,7 @@ class Baseline(ABC):
             )
         if query.schema != self.curator.schema:
             raise QueryError("the question was built for another schema", advice="build it from curator.schema")
-        with self._in_turn:  # two that ask the same at once pay once
+        with self._in_turn:  # two threads that ask the same question at once pay once
             known = self._seen.get(query.key)
             if known is not None:
                 return known
@@ -94,26 +94,26 @@ class Baseline(ABC):
 
     @property
     def bound(self) -> float:
-        """The error in rows that a width must not exceed."""
+        """The error in rows that a half-width must not exceed."""
         return self.alpha * self.least_rows
 
     def width(self, deviation: float, largest: float) -> float:
-        """How far noise can move an answer, in rows, with that of the rows: its deviation, and of its largest part."""
+        """Half-width of an answer in rows, given the standard deviation of its noise and of its largest component."""
         total, rows = math.hypot(deviation, self.rows.deviation), self.rows.deviation
         if self._law == "gaussian":
             return Estimate(0.0, total, total, gaussian=True).half_width(1 - self._doubt)
         if deviation <= largest * (1 + MARGIN) and rows < 0.95 * largest:
-            # Pr[|Z - f Y| > w] < exp(-w / b) / (1 - r^2) for Laplace laws of scales b and at most r b, r < 1; to the
-            # next whole number, the discrete laws too.
+            # Pr[|Z - f Y| > w] < exp(-w / b) / (1 - r^2) for Laplace laws of scales b and at most r b, r < 1. With w
+            # rounded up to a whole number, this also holds for the discrete laws.
             tail = math.log(1 / self._doubt) - math.log1p(-((rows / largest) ** 2))
             return largest / math.sqrt(2) * tail + 1.0
         return sum_half_width(total, max(largest, rows), 1 - self._doubt, gaussian=False)
 
     def _count(self, rows: int | None) -> KnownRows:
-        """The number of rows; where it must be measured, rough looks set the price of the one estimate that counts."""
+        """The number of rows; where it must be measured, rough looks set the price of the one estimate that is used."""
         if rows is not None or self.curator.relation.rows_are_public:
             return known_rows(self.curator, 0, rows=rows)
-        self.rows = KnownRows(0.0)  # nothing beside the noise of the estimate itself
+        self.rows = KnownRows(0.0)  # no noise besides that of the estimate itself
         units, limit = max(1, self.curator.budget.limit // GLANCE), self.curator.budget.limit
         while True:
             rough = known_rows(self.curator, units, noise=self._law)
@@ -122,8 +122,8 @@ class Baseline(ABC):
             units *= 4
             if units > limit // MOST_GLANCES:
                 raise QueryError(
-                    f"a look at the number of rows for 1/{MOST_GLANCES} of the budget cannot tell how many there are",
-                    advice="take a larger budget, or say how many where all may know (rows=...)",
+                    f"1/{MOST_GLANCES} of the budget is too little to estimate the number of rows",
+                    advice="take a larger budget, or give the number if it is public (rows=...)",
                 )
         wanted = ROWS * self.alpha * rough.size
         total = Marginal(self.curator.schema)
@@ -131,19 +131,19 @@ class Baseline(ABC):
         return known_rows(self.curator, units, noise=self._law)
 
     def _buy(self, wanted: Marginal, enough: Callable[[float], bool]) -> Measurement:
-        """Measure at the least price whose deviation (of a cell, in counts) is enough."""
+        """Measure at the lowest price whose standard deviation (of a cell, in counts) is small enough."""
         units = _least(lambda units: enough(self._deviation(wanted, units)))
         return self.curator.measure(wanted, units=units, noise=self._law)
 
     def _deviation(self, wanted: Marginal, units: int) -> float:
-        """The deviation that so many units buy for each cell: of the continuous law, which tails are proven for."""
+        """Standard deviation per cell that `units` buy: of the continuous law, whose tail bounds are proven."""
         accountant, relation = self.curator.budget.accountant, self.curator.relation
         if self._law == "gaussian":
             return math.sqrt(accountant.gaussian_variance(units, Fraction(relation.l2_squared(wanted)))) / wanted.grid
         return math.sqrt(2) * float(accountant.laplace_scale(units, Fraction(relation.l1(wanted)))) / wanted.grid
 
     def _answer(self, value: float, width: float, source: Source, cost: Loss) -> Answer:
-        """An answer from an unbiased fraction and a width in rows; beyond the bound it carries no guarantee."""
+        """An answer from an unbiased fraction and a half-width in rows; beyond the bound it has no guarantee."""
         error = width / self.least_rows
         low, high = (min(1.0, max(0.0, value + side)) for side in (-error, error))
         return Answer(
@@ -163,7 +163,7 @@ class Baseline(ABC):
 
 
 def _least(enough: Callable[[int], bool]) -> int:
-    """The least number of units that is enough, to nine digits."""
+    """The smallest number of units that is enough, to nine digits."""
     high = 1
     while not enough(high):
         if high >= MAX_UNITS // 2:

@@ -1,4 +1,4 @@
-"""ExactCache: every different question is measured once; only its exact repeats are free."""
+"""ExactCache: every distinct question is measured once; only its exact repeats are free."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from maquette.session.baselines.baseline import MARGIN, Baseline
 class ExactCache(Baseline):
     """The non-interactive baseline: one noisy count for each canonical question, as precise as `alpha` needs.
 
-    Privacy: one `Curator.measure` for each different question, of sensitivity one row (that of the relation); costs
-    add up in the ledger until it refuses. Accuracy: see `Baseline`; since no noise is used twice, also for questions
-    chosen after seeing answers. Cost, for n rows: rho 5.41 / (alpha n)^2 or epsilon 6.91 / (alpha n) for each question
-    at beta = 1e-3.
+    Privacy: one `Curator.measure` for each distinct question, of sensitivity one row under the curator's relation;
+    costs add up in the ledger until it refuses. Accuracy: see `Baseline`; since no noise is used twice, this also holds
+    for questions chosen after seeing answers. Cost, for n rows: rho 5.41 / (alpha n)^2 or epsilon 6.91 / (alpha n) per
+    question at beta = 1e-3.
 
     >>> import maquette as mq
     >>> schema = mq.Schema([mq.Integer("age", 0, 99), mq.Boolean("smoker")])

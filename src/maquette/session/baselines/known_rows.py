@@ -1,4 +1,4 @@
-"""How many rows there are: exact where it is public, otherwise an estimate with a known law."""
+"""The number of rows: exact where it is public, otherwise an estimate with a known noise law."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from maquette.estimates import spread
 from maquette.privacy import recorded_price
 from maquette.query import Marginal
 
-SHARE = 0.01  # of the budget buys a row estimate where the number of rows is private
+SHARE = 0.01  # share of the budget that buys a row estimate where the number of rows is private
 
 
 @dataclass(frozen=True)
 class KnownRows:
-    """A number of rows to divide by; without a measurement behind it, exact."""
+    """The number of rows to divide by; exact unless it has a measurement."""
 
     size: float
     measured: Measurement | None = None
 
     @property
     def deviation(self) -> float:
-        """The deviation of its noise, in rows."""
+        """The standard deviation of its noise, in rows."""
         return 0.0 if self.measured is None else spread(self.measured)
 
     def slack(self, doubt: float) -> float:
-        """How far it can be off, but for a chance of `doubt`."""
+        """Error bound in rows that fails with probability at most `doubt`."""
         return 0.0 if self.measured is None else self.measured.half_width(1 - doubt)
 
 
 def known_rows(curator: Curator, units: float, *, rows: int | None = None, noise: Law = "auto") -> KnownRows:
-    """The number of rows, given as known to all, or public, or measured for so many ledger units.
+    """The number of rows: given as `rows`, public, or measured for `units` ledger units.
 
-    Privacy: one `Curator.measure` of the constant query, at most. The same price buys the same recorded estimate, so
-    a second session, or one that was refused for want of rows, does not pay for it again.
+    Privacy: at most one `Curator.measure` of the constant query. The same price returns the same recorded estimate, so
+    a second session, or one that was refused because there are too few rows, does not pay for it again.
     """
     if rows is not None and rows < 1:
-        raise QueryError(f"rows is {rows}", expected="at least one, or None where the number is not known to all")
+        raise QueryError(f"rows is {rows}", expected="at least one, or None if the number is not public")
     if rows is not None or curator.relation.rows_are_public:
         return KnownRows(float(rows) if rows is not None else curator.count_rows())
     amount = recorded_price(curator.budget, units)

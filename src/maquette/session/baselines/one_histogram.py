@@ -1,4 +1,4 @@
-"""One histogram: everything is measured once, at the start."""
+"""OneHistogram: everything is measured once, at the start."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from maquette.session.baselines.tables import Columns, Table, TableBaseline, Val
 class OneHistogram(TableBaseline):
     """One noisy histogram of all columns, measured at the start; every question sums its cells, free.
 
-    It is precise enough for every question that sums at most `cells` cells of the universe, or all but so many
-    (default: half of them, the most there can be); what needs more is answered without a guarantee.
+    It is precise enough for every question that sums at most `cells` cells of the universe, or all but at most `cells`
+    (default: half of the cells, the most there can be). Other questions are answered without a guarantee.
 
     Privacy: one `Curator.measure` of the whole universe. Accuracy: see `Baseline`.
     """

@@ -21,7 +21,7 @@ Columns = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Table:
-    """Noisy counts over columns: the deviation of every cell, and of the largest independent part of its noise."""
+    """Noisy counts over columns; standard deviation of a cell's noise, and of its largest independent component."""
 
     columns: Columns
     values: Values
@@ -40,7 +40,7 @@ class Table:
 
 
 class Noisy(NamedTuple):
-    """What a table gives a question: the table, and deviation and largest part of the noise of the sum."""
+    """What a table offers a question: the table, and the standard deviation and largest component of its noise."""
 
     table: Table
     deviation: float
@@ -48,7 +48,7 @@ class Noisy(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """A way to answer: the shift t, the width it has, and the tables with their weights."""
+    """A way to answer: the shift t, its half-width, and the tables with their weights."""
 
     shift: float
     width: float
@@ -56,15 +56,15 @@ class Reading(NamedTuple):
 
 
 class TableBaseline(Baseline):
-    """What a question is worth to a table: a sum over its cells, whose variances add.
+    """How precisely a table answers a question: a sum over its cells, whose variances add.
 
-    The cells of a marginal sum to the number of rows. So instead of the weights w one may sum w - t, and add t: for q
-    of m cells the variance is q sigma^2 with t = 0, (m - q) sigma^2 through the complement, t = 1, and
-    q (1 - q / m) sigma^2 with t their mean. The one with the least width is taken.
+    The cells of a marginal sum to the number of rows. So instead of the weights w one may sum w - t, and add t. For a
+    question about q of m cells, the variance is q sigma^2 with t = 0, (m - q) sigma^2 with t = 1 (the complement), and
+    q (1 - q / m) sigma^2 with t = q / m, the mean weight. The t with the smallest half-width is taken.
     """
 
     def _read(self, weights: Values, tables: Sequence[Table]) -> Reading:
-        """The best answer to a question with these weights from tables that hold its columns."""
+        """The best answer to a question with these weights from tables that contain its columns."""
         best = Reading(0.0, math.inf, ())
         for shift in dict.fromkeys((0.0, 1.0, float(weights.mean()))):
             centred = weights - shift
@@ -87,14 +87,14 @@ class TableBaseline(Baseline):
 
 
 def _noise(table: Table, weights: Values) -> Noisy:
-    """The noise of a sum over a table: each weight is that of several of its cells, where it has more columns."""
+    """The noise of a sum over a table; if the table has more columns, each weight applies to several cells."""
     cells = table.values.size / max(1, weights.size)
     norm = math.sqrt(float((weights * weights).sum()) * cells)
     return Noisy(table, norm * table.deviation, float(np.abs(weights).max()) * table.largest)
 
 
 def _merged(parts: Sequence[tuple[float, float]]) -> tuple[float, float, list[float]]:
-    """Deviation, largest part and shares of the mean of independent estimates, weighted by inverse variance."""
+    """Standard deviation, largest component and weights of the inverse-variance mean of independent estimates."""
     precisions = [1.0 / deviation**2 for deviation, _ in parts]
     total = sum(precisions)
     shares = [precision / total for precision in precisions]

@@ -1,4 +1,4 @@
-"""Whole marginals: every new question buys the table over its columns."""
+"""WholeMarginals: every new question buys the marginal over its columns."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from maquette.query import LinearQuery, Marginal
 from maquette.session.baselines.baseline import MARGIN, Noise
 from maquette.session.baselines.tables import Table, TableBaseline
 
-MOST = 8  # tables merged for one answer: the ninth best hardly adds precision
+MOST = 8  # tables merged for one answer: a ninth hardly adds precision
 
 
 class WholeMarginals(TableBaseline):
-    """For a new question, the whole marginal over its columns, so precise that this question meets `alpha`.
+    """For a new question, buys the whole marginal over its columns, precise enough that this question meets `alpha`.
 
-    Later questions on these columns or some of them are free where what is there is precise enough for them: all
-    tables that hold the columns are merged by inverse variance. Where it is not, only the missing precision is bought.
+    Later questions on these columns, or a subset of them, are free where the measured tables are precise enough: all
+    tables that contain the columns are merged by inverse variance. Otherwise only the missing precision is bought.
 
-    Privacy: one `Curator.measure` of a marginal for each purchase; under add-remove it costs what one of its cells
-    costs, under replace twice as much rho. Accuracy: see `Baseline`.
+    Privacy: one `Curator.measure` of a marginal for each purchase; under add-remove it costs the same as one of its
+    cells, under replace twice as much rho. Accuracy: see `Baseline`.
 
     >>> import maquette as mq
     >>> schema = mq.Schema([mq.Integer("age", 0, 99, width=20), mq.Boolean("smoker")])
@@ -35,7 +35,7 @@ class WholeMarginals(TableBaseline):
         self, curator: Curator, *, alpha: float, beta: float, noise: Noise = "auto", rows: int | None = None
     ) -> None:
         super().__init__(curator, alpha=alpha, beta=beta, noise=noise, rows=rows)
-        self._tables: dict[int, Table] = {}  # by the set of columns, as bits
+        self._tables: dict[int, Table] = {}  # by the set of columns, as a bit mask
 
     def _fresh(self, query: LinearQuery) -> Answer:
         weights = query.weights()
@@ -59,7 +59,7 @@ class WholeMarginals(TableBaseline):
         return width <= self.bound
 
     def _holding(self, query: LinearQuery) -> list[Table]:
-        """Tables over these columns and others, the most precise for them first."""
+        """Tables that contain these columns, the most precise first."""
         bits = self._bits(query)
         found = [table for held, table in self._tables.items() if held & bits == bits]
         return sorted(found, key=lambda table: table.deviation**2 * table.values.size)[:MOST]

@@ -1,1 +1,1 @@
-"""How exact an answer is: what a question needs of each part, and how far noise can have moved it."""
+"""Precision of answers: what a question needs of each part, and the half-width that the noise implies."""

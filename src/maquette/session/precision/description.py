@@ -1,11 +1,12 @@
-"""Description: how many bits name a question, so that an interval can hold for every question at once.
+"""Description: the number of bits that name a question, so that intervals can hold for all questions at once.
 
-An analyst who chooses questions by looking at earlier answers may choose any of them. If question q gets the share
-2^-bits(q) of the doubt, and the bits are the length of a prefix code, the shares add up to at most one (Kraft), and all
-intervals hold together whatever is asked, in any order. The code: the set of columns; then one of its cells; or, for a
-product of per-column conditions, each condition as one level, an interval of levels or any set of levels; for any other
-yes/no question, one bit for every cell. Weights that no code names get the bound over all directions instead. A ratio
-is a number over the number of rows, named as that number, or an average, named as the count below it and the column.
+An analyst who chooses questions by looking at earlier answers may choose any question. Question q gets the share
+2^-bits(q) of the failure probability. The bits are the length of a prefix code, so the shares add up to at most one
+(Kraft), and all intervals hold together for any questions in any order. The code: the set of columns; then one of its
+cells; or, for a product of per-column conditions, each condition as one level, an interval of levels or any set of
+levels; for any other yes/no question, one bit for every cell. Weights without a code get the bound over all directions
+instead. A ratio is either a number over the number of rows, named as that number, or an average, named as the count in
+its denominator and the column.
 
 Reference: description length as in Dwork et al. and Stemmer's lecture; here over questions, against the noise.
 """
@@ -30,7 +31,7 @@ _FUNCTIONS = 2.0  # which function: midpoints from zero or from the centre, thei
 
 @dataclass(frozen=True)
 class Description:
-    """`bits` name the question (infinite where no code does), `set_bits` its columns; it has `cells` directions."""
+    """`bits` name the question (infinite if it has no code), `set_bits` its columns; it has `cells` directions."""
 
     bits: float
     set_bits: float
@@ -42,10 +43,10 @@ class Description:
         return Description(KIND + self.bits, KIND + self.set_bits, self.cells)
 
     def averaged(self, above: Description, columns: int) -> Description:
-        """The average of one of so many columns, where this counts the rows and `above` adds what the column says.
+        """The average of one of `columns` columns: this counts the rows, and `above` sums the column over them.
 
-        The two determine each other but for the column: the number above is a declared function of it times the
-        condition below. All directions of both are no more than their cells together.
+        Each determines the other, given the column: the numerator is a declared function of the column times the
+        condition in the denominator. All directions of both are at most as many as their cells together.
         """
         which = KIND + math.log2(columns)
         return Description(which + self.bits, which + self.set_bits, self.cells + above.cells)
@@ -95,7 +96,7 @@ def _condition(column: Column, row: Values) -> float:
 
 
 def _is_declared(column: Column, row: Values) -> bool:
-    """Whether the weights are, on the levels they do not rule out, what SUM or AVG make of the declared midpoints."""
+    """Whether the weights, on levels with weight, are those of SUM or AVG over the declared midpoints."""
     if column.midpoints is None:
         return False
     values = np.append(column.midpoints, 0.0) if column.nullable else column.midpoints

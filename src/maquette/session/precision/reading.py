@@ -1,4 +1,4 @@
-"""Reading: estimated numbers with their noise, and the totals and ratios made of them."""
+"""Reading: estimated numbers with their noise, and the totals and ratios computed from them."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ class Reading:
 
 
 def total(reading: Reading, scale: float, *, signed: bool, guarantee: str | None) -> OutputColumn:
-    """Scaled counts; what is never negative is not estimated below zero."""
+    """Scaled counts; a quantity that is never negative is not estimated below zero."""
     values, widths = scale * reading.values, scale * reading.widths
     floor = -math.inf if signed else 0.0
     return OutputColumn(values, np.maximum(values - widths, floor), np.maximum(values + widths, floor), guarantee)
 
 
 def fieller(top: Reading, bottom: Reading, covariance: Values, multiplier: float) -> Bounds:
-    """Where the ratio of two Gaussian estimates can lie: all r with |top - r bottom| within its own half-width.
+    """Confidence set for the ratio of two Gaussian estimates: all r with |top - r bottom| within its own half-width.
 
-    top - r bottom has variance v_t - 2 r c + r^2 v_b, so for the true r it is within `multiplier` deviations of zero
-    exactly as often as one number is: nothing is lost to treating the two apart. The set is an interval where bottom
-    itself is more than so many deviations above zero (the third array). Its ends rise with top, so STEP, for noise
-    that comes in whole counts, moves top by as much either way, or by the half-width where that is less.
+    top - r bottom has variance v_t - 2 r c + r^2 v_b, so for the true r it is within `multiplier` standard deviations
+    of zero exactly as often as one number is: the joint treatment loses nothing. The set is an interval where bottom
+    itself is more than `multiplier` standard deviations above zero (the third array). Its ends increase with top, so
+    STEP, for noise in whole counts, moves top by that amount either way, or by the half-width where that is less.
     Reference: Fieller 1954.
     """
     square = multiplier**2
@@ -57,7 +57,7 @@ def fieller(top: Reading, bottom: Reading, covariance: Values, multiplier: float
 
 
 def corners(top: Reading, bottom: Reading) -> Bounds:
-    """The range of the ratio while both stay within their own half-widths."""
+    """The range of the ratio over all values within the two half-widths."""
     fewest = bottom.values - bottom.widths
     known = fewest > 0
     least = np.where(known, fewest, 1.0)
@@ -76,7 +76,7 @@ def ratio(
     highest: float,
     guarantee: str | None,
 ) -> OutputColumn:
-    """centre + scale * top / bottom within its declared range, which is all that is known where bottom may be zero."""
+    """centre + scale * top / bottom, clamped to its declared range; the interval is this range if bottom may be 0."""
     low, high, known = bounds
     value = np.clip(centre + scale * top.values / np.maximum(bottom.values, 1.0), lowest, highest)
     low = np.where(known, np.clip(centre + scale * low, lowest, highest), lowest)

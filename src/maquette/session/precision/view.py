@@ -1,8 +1,8 @@
-"""View: a question seen through the residuals — what it needs of every set of columns, and how noise reaches it.
+"""View: a question in terms of residuals: what it needs of every set of columns, and how noise reaches it.
 
 Counts over columns S split into orthogonal parts, one for every subset A of S: what A says beyond its own subsets
 (`maquette.estimates.residuals`). A question over S is a sum over these parts, so its estimate is a sum of estimates and
-its noise variance is sum_A gain_A / precision_A. A question that factors into one vector for each column is never
+its noise variance is sum_A gain_A / precision_A. A question that factors into one vector per column is never
 enumerated; any other is written out over the cells of S. Public computation.
 """
 
@@ -28,7 +28,7 @@ Values = NDArray[np.float64]
 Part = tuple[Values, Values]  # coefficients in counts, and their variances
 Read = Callable[[Columns], Part]
 
-MAX_CELLS = 2**20  # of the columns of a question, and of all that is written out for one that does not factor
+MAX_CELLS = 2**20  # of the columns of a question, and of everything written out for one that does not factor
 MAX_COLUMNS = 12  # a question has 2^columns parts
 
 NEGLIGIBLE = 1e-18
@@ -43,14 +43,14 @@ class Component(NamedTuple):
 
 
 class Outline(NamedTuple):
-    """Of a contrast of one number: its largest entry, and the factor that makes it counts."""
+    """Of the contrast for one number: its largest entry, and the factor that converts it to counts."""
 
     largest: int
     factor: float
 
 
 class _Whole(NamedTuple):
-    """size * condition - held levels of one column, without their common divisor."""
+    """size * condition - (number of levels held) for one column, divided by the common divisor."""
 
     row: NDArray[np.int64]
     largest: int
@@ -58,7 +58,7 @@ class _Whole(NamedTuple):
 
 
 class _Size(NamedTuple):
-    """Largest squares of what a column passes on: outside of a part, inside it in all, and by one coefficient."""
+    """Largest squared weights of a column: outside a part, inside it in total, and of one coefficient."""
 
     outside: float
     inside: float
@@ -90,17 +90,17 @@ class View(ABC):
 
     @cached_property
     def parts(self) -> tuple[Columns, ...]:
-        """Every subset of the columns; a column of one level has no part of its own."""
+        """Every subset of the columns; a column with one level has no part of its own."""
         return tuple(subsets(tuple(name for name in self.columns if self.schema[name].size > 1)))
 
     @cached_property
     def gains(self) -> dict[Columns, float]:
-        """For every part that matters, the variance it passes on to the noisiest cell, per unit of its own."""
+        """For every part with non-zero gain: variance of the noisiest cell per unit of the part's variance."""
         gains = {part: self._gain(part) for part in self.parts}
         return {part: gain for part, gain in gains.items() if gain > NEGLIGIBLE}
 
     def look(self, read: Read, instead: Mapping[Columns, Component] = NOTHING) -> tuple[Values, Values]:
-        """The estimate of every cell, in counts, and its variance; some parts of a single number may be given."""
+        """Estimate and variance of every cell, in counts; `instead` replaces some parts of a single number."""
         if not self.shape:
             return self._look_once(read, instead)
         values, variances = np.zeros(self.shape), np.zeros(self.shape)
@@ -111,7 +111,7 @@ class View(ABC):
         return values, variances
 
     def _look_once(self, read: Read, instead: Mapping[Columns, Component]) -> tuple[Values, Values]:
-        """The same for a single number, from its shares."""
+        """`look` for a single number, computed from its shares."""
         own = [instead[part] for part in self.gains if part in instead]
         parts = [part for part in self.gains if part not in instead]
         value, variance = sum(one.value for one in own), sum(one.variance for one in own)
@@ -131,11 +131,11 @@ class View(ABC):
         return self._kept[part]
 
     def component(self, part: Columns) -> tuple[Contrasts, float] | None:
-        """What a part contributes to a single number, as one contrast and the factor that makes it counts."""
+        """What a part contributes to a single number: one contrast, and the factor that converts it to counts."""
         return None
 
     def outline(self, part: Columns) -> Outline | None:
-        """The size of that contrast, before it is built."""
+        """The size of that contrast, computed before it is built."""
         return None
 
     def covariance(self, other: View, read: Read, instead: Mapping[Columns, Component] = NOTHING) -> Values:
@@ -150,19 +150,19 @@ class View(ABC):
 
     @abstractmethod
     def peak(self, part: Columns) -> float:
-        """The same for one coefficient of a part alone: the largest square of a share."""
+        """The gain of one coefficient of a part: the largest square of a share."""
 
     @abstractmethod
     def _gain(self, part: Columns) -> float:
-        """The variance that a part passes on to the noisiest cell, per unit of its own."""
+        """Variance of the noisiest cell per unit of a part's variance."""
 
     @abstractmethod
     def _project(self, part: Columns, block: Values, power: int) -> Values:
-        """Sum a block of coefficients with the shares of every cell, to this power."""
+        """Sum a block of coefficients with the shares of every cell, raised to `power`."""
 
     @abstractmethod
     def _shares(self, part: Columns) -> Values:
-        """The shares themselves: the axes of the cells, then those of the part."""
+        """The shares: the axes of the cells, then those of the part."""
 
 
 class ProductView(View):
@@ -194,7 +194,7 @@ class ProductView(View):
     def component(self, part: Columns) -> tuple[Contrasts, float] | None:
         """The product of size * condition - held levels over the part's columns: whole numbers that sum to zero.
 
-        Not for multiples of a question, which would have noise of their own under the one name they share.
+        None for multiples of a question: they would have separate noise under the same name.
         """
         outline = self.outline(part)
         if outline is None:
@@ -205,7 +205,7 @@ class ProductView(View):
         return self._components[part]
 
     def outline(self, part: Columns) -> Outline | None:
-        """The size of that contrast, before it is built."""
+        """The size of that contrast, computed before it is built."""
         if self.shape or self._scale != 1.0 or not part or not self._whole.keys() >= set(part):
             return None
         factor, largest = 1.0, 1
@@ -219,7 +219,7 @@ class ProductView(View):
 
     @cached_property
     def _whole(self) -> dict[str, _Whole]:
-        """For every column of which levels are held or not, without weights in between, its whole numbers."""
+        """The whole numbers of every column whose condition has weights 0 and 1 only."""
         found = {}
         for name, weights in self._matrices.items():
             if len(weights) == 1 and ((weights == 0.0) | (weights == 1.0)).all():
@@ -231,7 +231,7 @@ class ProductView(View):
 
     def _project(self, part: Columns, block: Values, power: int) -> Values:
         cells = block
-        for name in part:  # the first axis is summed, the new one goes last
+        for name in part:  # sums over the first axis and appends the new one
             cells = np.tensordot(cells, self._contrasts[name].T ** power, axes=(0, 0))
         for i, name in enumerate(self.columns):
             if name not in part:
@@ -244,7 +244,7 @@ class ProductView(View):
 
     @cached_property
     def _flats(self) -> dict[Columns, Values]:
-        """The shares of a single number in all parts, column by column: each new one from one before it."""
+        """The shares of a single number in all parts, column by column: each is computed from an earlier one."""
         flats: dict[Columns, Values] = {(): np.array([self._scale])}
         for name in self.columns:
             inside = {(*part, name): np.multiply.outer(flat, self._contrasts[name][0]) for part, flat in flats.items()}
@@ -285,7 +285,7 @@ class TableView(View):
 
 
 class CellView(View):
-    """Any question over a small universe: the weights of every cell of it, apart from their mean."""
+    """Any question over a small universe: the weight of every cell, minus the mean weight."""
 
     def __init__(self, schema: Schema, weights: Values, shape: tuple[int, ...], description: Description) -> None:
         super().__init__(schema, schema.names, shape, description)
@@ -300,7 +300,7 @@ class CellView(View):
 
     @property
     def hardest(self) -> tuple[View, ...]:
-        """Questions of this name that hold half of the cells, or more: none of the same mean has more noise."""
+        """Questions of this description over half of the cells or more: no question of the same mean has more noise."""
         size = self.schema.size
         counts = sorted({math.ceil(size * (STEPS + i) / (2 * STEPS)) for i in range(STEPS + 1)})
         held = [(np.arange(size) < count).astype(np.float64) for count in counts]
@@ -338,7 +338,7 @@ def _written_out(marginal: Marginal, columns: Columns, signed: bool) -> Values:
 
 
 def view_of(marginal: Marginal, *, signed: bool = False) -> View:
-    """The view of a marginal; when signed, of its last axis read as (negative, positive).
+    """The view of a marginal; if signed, its last axis is read as (negative, positive).
 
     A marginal whose axes and weight factor over the columns is a product; any other is written out.
     """
@@ -353,7 +353,7 @@ def view_of(marginal: Marginal, *, signed: bool = False) -> View:
 
 
 class TooWide(QueryError):
-    """A question that cannot be taken apart into parts of reasonable size; it can still be measured as it is."""
+    """A question that cannot be split into parts of reasonable size; it can still be measured as asked."""
 
     code = "query.too-wide"
 
@@ -381,7 +381,7 @@ def _product(marginal: Marginal, signed: bool) -> ProductView | None:
 
 
 def _levels(schema: Schema, axis: str | Buckets) -> tuple[str, Values] | None:
-    """The column of an axis and the indicator of each of its levels; None where it is not about one column."""
+    """The column of an axis and the indicator of each of its levels; None if the axis does not concern one column."""
     if isinstance(axis, str):
         return axis, np.eye(schema[axis].size)
     names = {name for part in axis.parts for name in part.columns}

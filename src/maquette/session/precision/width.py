@@ -1,18 +1,19 @@
-"""Width: how far the noise can have moved an answer, for one question or for all questions at once.
+"""Width: how far noise can move an answer, for one question or for all questions at once.
 
-Each: for a question that was not chosen by looking at the noise of what answers it, the error exceeds the half-width
+Each: for a question that was not chosen by looking at the noise that answers it, the error exceeds the half-width
 with probability at most beta. The noise is a sum of independent parts, Gaussian or Laplace.
 
-Simultaneous: with probability 1 - beta, every interval a session ever states holds, however questions were chosen,
+Simultaneous: with probability 1 - beta, every interval that a session ever states holds, however questions were chosen,
 and however the precision of the measurements followed from earlier answers. Argument, for Gaussian noise: let a
-question be answered from m pieces. For each piece, the projection of its noise on the question, divided by its
-deviation, is h_i, sub-Gaussian with parameter 1 whatever happened before the piece was drawn. The error is sum c_i h_i
-with coefficients that depend on the precisions bought, now or later, hence perhaps on earlier noise; but it is never
-more than its deviation times the length of h. By the moment generating function of h_i^2, Pr[|h|^2 >= q] is at most
-(q / m)^(m/2) exp((m - q) / 2). Questions share the doubt by `Description`, numbers of pieces by 6 / (pi m)^2; of a
-question its first m pieces count, so it does not matter who decides when to buy more. A ratio is within its interval
-when the number above minus the true ratio times the number below is, which is one more fixed question. Laplace noise
-has no such rotation; there each of the m pieces is bounded with an m-th of the doubt, and the bounds are added.
+question be answered from m pieces. For each piece, let h_i be the projection of its noise on the question, divided by
+its standard deviation; h_i is sub-Gaussian with parameter 1, whatever happened before the piece was drawn. The error is
+sum c_i h_i. The coefficients depend on the precisions bought, now or later, hence perhaps on earlier noise; but the sum
+is at most its standard deviation times the length of h. By the moment generating function of h_i^2, Pr[|h|^2 >= q] is
+at most (q / m)^(m/2) exp((m - q) / 2). Questions share the failure probability by `Description`, and numbers of pieces
+m by 6 / (pi m)^2. The bound uses the first m pieces of a question, so it holds for any rule that decides when to buy
+more. A ratio is within its interval when the numerator minus the true ratio times the denominator is; that is one more
+fixed question. Laplace noise is not rotation invariant; there each of the m pieces is bounded with failure probability
+1/m of the question's, and the bounds are added.
 """
 
 from __future__ import annotations
@@ -30,17 +31,17 @@ from maquette.estimates import Columns
 from maquette.session.precision.description import KIND
 from maquette.session.precision.view import View
 
-STEP = 0.5  # a normal law rounded to whole counts is no narrower than the discrete one, nor is one of twice the size
-DERIVED, FRESH, GUARDED = 0.75, 0.125, 0.125  # of the doubt, for answers derived, measured as asked, and guarded
-LEAST = 1e-15  # a smaller doubt is none to a float; a million such numbers still add up to next to nothing
-_RATIOS = tuple(i / 64 for i in range(1, 64))  # where Chernoff's bound is tried
-_GRID = (*(2.0**-i for i in range(14, 6, -1)), *_RATIOS)  # sums of very many noises have their least bound below
-_FARTHEST = 60  # normal deviations
-_COARSE = -math.log1p(-math.exp(-4.0))  # nats by which discrete noise exceeds a bound more often
+STEP = 0.5  # a normal law rounded to whole counts is at least as wide as the discrete one, also at twice the scale
+DERIVED, FRESH, GUARDED = 0.75, 0.125, 0.125  # shares of beta for answers derived, measured as asked, and guarded
+LEAST = 1e-15  # smallest failure probability a float resolves; a million of them still add up to almost nothing
+_RATIOS = tuple(i / 64 for i in range(1, 64))  # grid for Chernoff's bound
+_GRID = (*(2.0**-i for i in range(14, 6, -1)), *_RATIOS)  # small ratios are best for sums of very many noises
+_FARTHEST = 60  # standard deviations
+_COARSE = -math.log1p(-math.exp(-4.0))  # log of the factor by which discrete noise exceeds a bound more often
 
 
 class Known(NamedTuple):
-    """What is known of a part: the variance of a coefficient, at most, from how many pieces, or all in one number."""
+    """What is known of a part: largest variance of a coefficient, number of pieces, whether it is one rented number."""
 
     variance: float
     pieces: int
@@ -49,7 +50,7 @@ class Known(NamedTuple):
 
 @dataclass(frozen=True)
 class Widths:
-    """Half-widths at doubt `beta`, for each question or for all."""
+    """Half-widths at failure probability `beta`, for each question or for all together."""
 
     beta: float
     simultaneous: bool
@@ -68,7 +69,7 @@ class Widths:
                 (gain * known[part].variance, _peak(view, part, known[part]) * known[part].variance)
                 for part, gain in view.gains.items()
             ]
-            # One whole number of noise moves an answer by a share of at most norm 1 in its part.
+            # One whole count of noise moves an answer by a share of norm at most 1 in its part.
             step = math.sqrt(sum(view.gains.values()))
             return laplace_sum(noises, math.log(self.beta), step=step)
         pieces = sum(known[part].pieces for part in view.gains)
@@ -84,9 +85,9 @@ class Widths:
         )
 
     def multiplier(self, view: View, known: Mapping[Columns, Known], *, per: View | None = None) -> float:
-        """How many deviations of Gaussian noise the half-width is; of a ratio, `known` holds the parts of both views.
+        """The half-width in standard deviations of Gaussian noise; for a ratio, `known` holds the parts of both views.
 
-        The number below is that of all rows, or what an average of a column divides by.
+        The denominator `per` is the number of rows, or the count that an average divides by.
         """
         if not self.simultaneous:
             return _normal(self.beta)
@@ -97,43 +98,44 @@ class Widths:
         pieces = [part.pieces for part in known.values()] or [1]
         named = _chi(self._log_doubt(description.bits + _kind(known)), sum(pieces))
         if any(part.lumped for part in known.values()):
-            return named  # a number of one question's own is noise that no other direction shares
+            return named  # a question's own measurement has noise that no other direction shares
         return min(named, _chi(self._log_doubt(description.set_bits + KIND), description.cells * max(pieces)))
 
     def fresh(self, cells: int, number: int) -> float:
-        """The doubt of each of so many numbers measured as asked: their noise is drawn after the choice."""
+        """Failure probability of each of `cells` numbers measured as asked: their noise is drawn after the choice."""
         if not self.simultaneous:
             return self.beta
         return max(LEAST, self.beta * FRESH * 6 / (math.pi * number) ** 2 / cells)
 
     def _log_doubt(self, bits: float) -> float:
-        """The share of a question with so long a name, whatever the number of its pieces."""
+        """Log of the failure probability of a question whose description has `bits` bits, for any number of pieces."""
         return math.log(self.beta * DERIVED) - bits * math.log(2)
 
 
 def laplace_sum(noises: Sequence[tuple[float, float]], log_doubt: float, *, step: float = math.inf) -> float:
-    """How far a sum of independent Laplace noises can be from zero, given groups of them; the best of several bounds.
+    """Bound on a sum of independent Laplace noises, given in groups; the best of several bounds.
 
-    Each group has a total variance and the largest variance of a single noise, 2 b^2. The logarithm of a noise's moment
-    generating function, -ln(1 - b^2 s^2), also a bound for the discrete law, is convex in b^2: so a group's is at most
-    its total over its largest times that of the largest. Chernoff's bound, the least over a grid of s.
+    Each group has a total variance and the largest variance of a single noise, 2 b^2. The log moment generating
+    function of one noise, -ln(1 - b^2 s^2), which also bounds that of the discrete law, is convex in b^2. So that of
+    the group is at most (total / largest) times that of the largest noise. First bound: Chernoff's, the least over a
+    grid of s.
 
-    Of variance 2 B^2 in all, the tail is also at most that of one noise, 2 exp(-t / B). For the sum is log-concave: up
-    to 3 B by Gauss' inequality; from 2.4 B on because a heavier tail, concave in the logarithm, would have a larger
-    variance.
+    Second: with total variance 2 B^2, the tail is at most that of one noise, 2 exp(-t / B), because the sum is
+    log-concave: up to 3 B by Gauss' inequality; from 2.4 B on because a heavier tail, concave in the logarithm, would
+    have a larger variance.
 
     Two more, for the continuous law. A tail that is exp(-L) at t and concave in the logarithm is at least
-    exp(-L u / t) at every u below t, so the variance is at least 2 (t / L)^2 (1 - (1 + L) exp(-L)), which tells t.
+    exp(-L u / t) at every u below t, so the variance is at least 2 (t / L)^2 (1 - (1 + L) exp(-L)), which bounds t.
     And Laplace noise is normal noise whose variance is 2 b^2 times an exponential variable. Given those, the sum is
     normal with some variance V, and exceeds t with probability g(V) = 2 Q(t / sqrt V), Q the normal tail. ln g is
     concave in V, so g(V) <= g(v) exp(c (V - v)) with c its slope at any v; and E exp(c V) is the moment above at
-    c = s^2 / 2. With x = t / sqrt v and h the normal hazard, c = h x^3 / (2 t^2): the bound is met at t = `_reach` / s.
-    A normal limit is met exactly; Chernoff's bound is a fifth wider at a doubt of 1e-3.
+    c = s^2 / 2. With x = t / sqrt v and h the normal hazard, c = h x^3 / (2 t^2): the bound holds at t = `_reach` / s.
+    In the normal limit it is exact; Chernoff's bound is a fifth wider at a failure probability of 1e-3.
 
-    Discrete Laplace noise is continuous noise less an independent difference U of two numbers in [0, 1), the fractions
-    of two exponential variables. With `step` the norm of what one whole number of each noise moves the sum, all U
-    together move it up by more than 2 `step` with probability at most exp(-4) (Hoeffding): so a sum of discrete noises
-    exceeds t + 2 `step` at most 1 / (1 - exp(-4)) times as often as one of continuous noises exceeds t.
+    Discrete Laplace noise is continuous noise minus an independent difference U of two numbers in [0, 1), the fractions
+    of two exponential variables. Let `step` be the norm of the changes of the sum when each noise changes by one. All U
+    together move the sum up by more than 2 `step` with probability at most exp(-4) (Hoeffding). So a sum of discrete
+    noises exceeds t + 2 `step` at most 1 / (1 - exp(-4)) times as often as one of continuous noises exceeds t.
     """
     steepest = math.sqrt(max(largest for _, largest in noises) / 2)
     surprise = math.log(2) - log_doubt
@@ -156,7 +158,7 @@ def laplace_sum(noises: Sequence[tuple[float, float]], log_doubt: float, *, step
 
 
 def _least(bound: Callable[[int], float], count: int) -> float:
-    """The least of some bounds that fall and then rise; were they to do otherwise, another one of them."""
+    """The least of some bounds that fall and then rise; for any other shape, one of the bounds."""
     low, high = 0, count - 1
     while low < high:
         middle = (low + high) // 2
@@ -179,7 +181,7 @@ def _reaches() -> tuple[list[float], list[float]]:
 
 
 def _reach(nats: float) -> float:
-    """t s, where the third bound of `laplace_sum` says that t is exceeded, moment and doubt having so many nats."""
+    """t s for the third bound of `laplace_sum`; `nats` is the log moment minus the log failure probability."""
     places, reaches = _reaches()
     if not 0.0 < nats < places[-1]:
         return nats + math.log(2)  # Chernoff's
@@ -189,17 +191,17 @@ def _reach(nats: float) -> float:
 
 
 def _kind(known: Mapping[Columns, Known]) -> float:
-    """Bits that say that a question has rented noise of its own."""
+    """Extra bits if a question has rented noise of its own."""
     return KIND if any(part.lumped for part in known.values()) else 0.0
 
 
 def _peak(view: View, part: Columns, known: Known) -> float:
-    """How much of its variance one noise value of a part passes on."""
+    """Share of a part's variance that comes from one noise value."""
     return view.gains[part] if known.lumped else view.peak(part)
 
 
 def laplace_half_width(deviation: float, largest: float, log_doubt: float) -> float:
-    """`sum_half_width` of Laplace noise, for a doubt that may be too small to be told from none."""
+    """`sum_half_width` of Laplace noise, also for a failure probability too small for a float."""
     if math.isinf(log_doubt):
         return math.inf
     square, scale, surprise = deviation**2 / 2, largest / math.sqrt(2), math.log(2) - log_doubt
@@ -207,7 +209,7 @@ def laplace_half_width(deviation: float, largest: float, log_doubt: float) -> fl
 
 
 def _log_share(pieces: int) -> float:
-    """Of the doubt of a question, the share of so many pieces: they add up to one."""
+    """Log of the share of a question's failure probability for this number of pieces; the shares sum to one."""
     return math.log(6 / (math.pi * pieces) ** 2)
 
 

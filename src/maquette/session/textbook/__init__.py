@@ -1,1 +1,1 @@
-"""The theory's own online algorithms, with their theorems."""
+"""The online algorithms of the theory, with their theorems."""

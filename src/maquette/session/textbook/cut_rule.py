@@ -1,4 +1,4 @@
-"""The update rules of `OnlineIC` for cuts of a graph, at whatever resolution the budget allows."""
+"""The update rules of `OnlineIC` for cuts of a graph, at the resolution that the budget allows."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ def cut_rule(
     """A rule for `OnlineIC(curator, rule, ...)` on an edge table.
 
     `norm` is a public bound on ||x||_2 / ||x||_1 of the table, m^(-1/2) for a simple graph of m edges
-    (`theory.cuts.graph_norm`); the cut decomposition and the Perceptron promise nothing useful without one.
-    `area` bounds the pairs of vertices in every cut that will be asked, such as |V|^2 / 4 for bipartitions; the
-    decomposition refuses larger ones. Both are public knowledge: accuracy depends on them, privacy does not.
+    (`theory.cuts.graph_norm`); without it, the cut decomposition and the Perceptron promise nothing useful.
+    `area` bounds the number of vertex pairs in every cut that will be asked, such as |V|^2 / 4 for bipartitions; the
+    decomposition refuses larger cuts. Both are public knowledge: accuracy depends on them, privacy does not.
     """
     vertices_of(schema)
     largest = float(schema.size) if area is None else area
     made = cut_rule_of(schema, hypothesis, norm=norm, area=largest)
     if area is not None and made.name != CutDecomposition.kind:
-        raise QueryError(f"{made.name} has no use for area", advice="leave it out, or take the cut-decomposition")
+        raise QueryError(f"{made.name} does not use area", advice="leave it out, or take the cut-decomposition")
     if made.name in (CutDecomposition.kind, Perceptron.kind):
-        CutDecomposition(schema, alpha=1.0, norm=norm, area=largest)  # refuses a norm or an area that is none
+        CutDecomposition(schema, alpha=1.0, norm=norm, area=largest)  # refuses an invalid norm or area
     return made

@@ -21,7 +21,7 @@ class OnlineFunctions:
     """The median mechanism online: answers with the median of a net of candidates, and halves it where it is wrong.
 
     Each new function has one test |f(table) - median|. A quiet test is answered by the median; a hit by a fresh noisy
-    value, by which at least half of the candidates are dropped. After c = floor(log2 |net|) hits the guard is sealed
+    value, which removes at least half of the candidates. After c = floor(log2 |net|) hits the guard is sealed
     and the median keeps answering without it (`status` "exhausted", no guarantee).
 
     Privacy: one guard, charged when the session opens, whatever is asked; where the number of rows is private, also an
@@ -100,7 +100,7 @@ class OnlineFunctions:
         return "exhausted" if self._guard.sealed else "open"
 
     def ask(self, function: LowSensitivityQuery) -> Answer:
-        """The function of the table, free of further charge; the same name again returns the recorded answer."""
+        """The function's value on the table, free of further charge; a repeated name returns the recorded answer."""
         statistic = Statistic(self.curator.schema, function, rows=self.rows, sensitivity=self.sensitivity)
         with self._in_turn:
             if function.name not in self._answers:

@@ -1,4 +1,4 @@
-"""Lazy construction: Hardt and Rothblum's private multiplicative weights, for any update rule, as a theorem."""
+"""Lazy construction: Hardt and Rothblum's private multiplicative weights, stated as a theorem for any update rule."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from maquette.privacy import lazy_rate
 from maquette.query import LinearQuery, Marginal
 from maquette.session.textbook.plan import GRID, WEIGHTS
 
-ROWS = 0.01  # of epsilon buys a row estimate where the number of rows is private
-ROWS_DOUBT = 0.1  # of beta is the chance that this estimate is off by more than its share of the promise
-COARSER = 1 + 2.0**-20  # a guard rounds its noise scale up by no more
+ROWS = 0.01  # share of epsilon that buys a row estimate where the number of rows is private
+ROWS_DOUBT = 0.1  # share of beta: probability that this estimate is off by more than its share of the error bound
+COARSER = 1 + 2.0**-20  # a guard rounds its noise scale up by at most this factor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +33,7 @@ class Lazy:
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What the parameters are computed from: public numbers only. `slack` bounds the error of a row estimate."""
+    """Public inputs of the parameters. `slack` bounds the error of a row estimate."""
 
     rows: float
     slack: float
@@ -52,17 +52,17 @@ class LazyConstruction:
     where the model was too low, down where it was too high (erratum D1). After c = floor(T(a')) updates the guard is
     sealed (erratum D4) and the model answers alone, without a guarantee.
 
-    Privacy: (epsilon, delta)-DP under the curator's relation, delta the budget's own and all of it (erratum D2);
-    charged when the session opens, whatever is asked and however often. The theorem is that of `LazyGuard`; where the
-    number of rows is private a hundredth of epsilon estimates it first. A ledger has one lazy guard in its life, so a
-    table has one such session. `curator` needs a budget with accounting="basic".
+    Privacy: (epsilon, delta)-DP under the curator's relation; it uses the whole delta of the budget (erratum D2).
+    Charged once, when the session opens. The theorem is that of `LazyGuard`; where the number of rows is private, a
+    hundredth of epsilon estimates it first. A ledger can have one lazy guard in its life, so a table can have one such
+    session. `curator` needs a budget with accounting="basic".
 
     Accuracy: with probability 1 - `beta` the first `queries` answers are all within `alpha` of the table, as fractions
     of rows: alpha = a' + 2 Nb, Nb = ln(queries / beta) / (rate * rows) < a', at the best resolution a'. A budget that
-    can promise nothing is refused before the guard is opened. Mechanisms §6.4-6.5.
+    allows no useful promise is refused before the guard is opened. Mechanisms §6.4-6.5.
 
-    `hypothesis` is an update rule, by its name, its class or as a `Rule`; or a fresh model with a bound on its updates,
-    which is updated in place.
+    `hypothesis` is an update rule, given by its name, its class or as a `Rule`; or a fresh model with a bound on its
+    updates, which is updated in place.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class LazyConstruction:
         return "exhausted" if self._guard.sealed else "open"
 
     def ask(self, query: LinearQuery) -> Answer:
-        """The mean of a query over the rows, free of further charge; asked again, the recorded answer."""
+        """The mean of a query over the rows, free of further charge; a repeated query returns the recorded answer."""
         if query.schema != self.curator.schema:
             raise QueryError("the question was built for another schema", advice="build it from curator.schema")
         with self._in_turn:
@@ -125,10 +125,10 @@ class LazyConstruction:
             return self._answers[query.key]
 
     def _fresh(self, query: LinearQuery) -> Answer:
-        if not query.columns:  # every row weighs alike: nothing to learn, so nothing to test
+        if not query.columns:  # every row has the same weight: nothing to learn, so nothing to test
             return self._answer(query.bounds[0], 0.0, "derived")
-        check_query(self.hypothesis, query)  # before a hit pays for a value that the model could not learn from
-        # A fraction lies in [0, 1]; bringing the model's answer there only brings it nearer to the truth.
+        check_query(self.hypothesis, query)  # before a hit pays for a value that the model cannot learn from
+        # A fraction lies in [0, 1], so clamping the model's answer only brings it closer to the truth.
         public = min(1.0, max(0.0, self.hypothesis.answer(query)))
         if self._guard.sealed:
             return self._answer(public, None, "hypothesis")
@@ -151,7 +151,7 @@ class LazyConstruction:
         *,
         noisy: float | None = None,
     ) -> Answer:
-        """An answer with its error; without one it carries no guarantee, and its interval is all there is."""
+        """An answer with its error; without an error it has no guarantee, and its interval is the full range."""
         promise = (
             f"all of the first {self.queries:,} answers within {self.alpha:.4g} of the fractions of rows with "
             f"probability {1 - self.beta:.3g}"
@@ -173,11 +173,11 @@ class LazyConstruction:
 
 
 def parameters(rule: Rule, facts: Facts) -> Lazy:
-    """The resolution with the least alpha, from the noise that the guard will really add; infinite where none fits.
+    """The resolution with the least alpha, from the noise that the guard really adds; infinite if none is feasible.
 
     With n rows, an estimate n^ of them off by at most w, and noise within N in all tests: a hit means an error of at
     least (threshold - N - w) / n >= a', as threshold = a' (n^ + w) + N + w; the noisy count lies on the same side of
-    the model's answer as the true one, as threshold > N + w; and no hit leaves an error of at most
+    the model's answer as the true one, as threshold > N + w; and no hit means an error of at most
     (threshold + N + w) / (n^ - w) = alpha.
     """
     best = Lazy(alpha=math.inf, resolution=1.0, hits=1, threshold=1.0, width=math.inf)
@@ -186,11 +186,11 @@ def parameters(rule: Rule, facts: Facts) -> Lazy:
         updates = rule.updates(resolution)
         hits = max(1, math.floor(min(updates, NEVER)))
         rate = lazy_rate(hits=hits, epsilon=facts.epsilon, delta=facts.delta)
-        # Beyond scale * ln(k / beta), plus one step of the grid, each of k discrete noises falls with chance beta / k.
+        # Each of k discrete noises exceeds scale * ln(k / beta) plus one grid step with probability at most beta / k.
         noise = facts.moves / rate * COARSER * math.log(facts.queries / facts.beta)
         width = noise + GRID + WEIGHTS * rows
         if updates >= NEVER or width + slack >= resolution * rows or slack >= rows:
-            break  # a finer resolution takes more hits, hence more noise: it does not fit either
+            break  # a finer resolution needs more hits, hence more noise: it is infeasible too
         threshold = resolution * (rows + slack) + width + slack
         alpha = (threshold + width + slack) / (rows - slack)
         if alpha < best.alpha:
@@ -199,7 +199,7 @@ def parameters(rule: Rule, facts: Facts) -> Lazy:
 
 
 def _facts(curator: Curator, epsilon: float, queries: int, beta: float) -> Facts:
-    """Buy the row estimate where there is need of one."""
+    """Buy the row estimate if it is needed."""
     rows, slack = 0.0, 0.0
     if curator.relation.rows_are_public:
         rows = curator.count_rows()

@@ -14,7 +14,7 @@ from maquette.query import Expression, LinearQuery, Statement, question
 from maquette.session.baselines.known_rows import SHARE, known_rows
 from maquette.session.textbook.plan import Setting, check_promise, plan
 
-ROWS_DOUBT = 0.1  # of beta is the chance that a row estimate is off by more than its share of the promise
+ROWS_DOUBT = 0.1  # share of beta: probability that a row estimate is off by more than its share of the error bound
 
 
 class OnlineIC:
@@ -24,24 +24,24 @@ class OnlineIC:
     a fresh noisy count, with which the model takes one step of its update rule. The model starts in the rule's own
     initial state: uniform weights, the zero vector of the Perceptron, the whole net of the Median. After
     c = floor(T(a')) hits the guard is sealed and the model keeps answering without it: `status` is "exhausted", and
-    answers carry no guarantee. If the noise behaved, c updates have left no error of a' or more; but a session that
-    uses up its hits is the sign of one where it may not have.
+    answers carry no guarantee. If the noise stayed within its bounds, c updates leave no error of a' or more; but a
+    session that uses up its hits may be one where the noise did not.
 
     Privacy: the guard alone, charged when the session opens, whatever is asked; where the number of rows is private,
     also an estimate of it for a hundredth of the charge. The noise does not depend on `queries`. The relation is the
     curator's. calibration="book" adds the noise of the book's NumericSparse to its tests; under a budget with a delta
-    the ledger knows that this noise costs less than the book's epsilon, so the charge is lower than what was offered.
+    the ledger's bound for this noise is below the book's epsilon, so the charge is lower than the epsilon offered.
 
     Accuracy: with probability 1 - `beta` all answers to the first `queries` different questions are within `alpha` of
     the table, as fractions of rows. Mechanisms §6.4; erratum A10 (one test, sealed and not halted, the initial state)
-    and erratum A11 (the noise of answers). A budget that can promise nothing is refused: before any charge where the
-    number of rows is public or given as `rows`, otherwise after that of the row estimate alone. At practical sizes a
-    marginal cache answers better: see the how-to.
+    and erratum A11 (the noise of answers). A budget that allows no useful promise is refused: before any charge where
+    the number of rows is public or given as `rows`, otherwise after the charge for the row estimate alone. At practical
+    sizes a marginal cache answers better: see the how-to.
 
-    A question asked before returns the recorded answer; one that every row weighs alike in is answered exactly,
-    without a test. `hypothesis` is an update rule, by its name, its class or as a `Rule`, such as `cut_rule` makes for
-    graphs: its model starts at the resolution that the budget allows. A model given instead must be fresh, and is
-    updated in place.
+    A repeated question returns the recorded answer; a question in which all rows have the same weight is answered
+    exactly, without a test. `hypothesis` is an update rule, given by its name, its class or as a `Rule` (`cut_rule`
+    makes one for graphs): its model starts at the resolution that the budget allows. A model given instead must be
+    fresh, and is updated in place.
     """
 
     def __init__(
@@ -124,8 +124,8 @@ class OnlineIC:
     def _fresh(self, query: LinearQuery) -> Answer:
         if not query.columns:
             return self._exact(query.bounds[0])
-        check_query(self.hypothesis, query)  # before a hit pays for a value that the model could not learn from
-        # A fraction lies in [0, 1]; bringing the model's answer there only brings it nearer to the truth.
+        check_query(self.hypothesis, query)  # before a hit pays for a value that the model cannot learn from
+        # A fraction lies in [0, 1], so clamping the model's answer only brings it closer to the truth.
         public = min(1.0, max(0.0, self.hypothesis.answer(query)))
         if self.status == "exhausted":
             return self._modelled(public, promised=False)

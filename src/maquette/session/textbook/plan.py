@@ -1,9 +1,9 @@
 """What the online iterative construction promises for a budget: resolution, threshold, hits and noise, before it runs.
 
 Everything here is computed from public numbers. A rule is an update algorithm with its bound T(a'); a guard with
-c = floor(T(a')) hits tests |count - n f(D)| once for each question. If its noise stays within W, the answers' within
-Na < a' n, and the row estimate within `slack` (zero where rows are public), then every hit is an error of at least a'
-and every other answer errs by at most alpha:
+c = floor(T(a')) hits tests |count - n f(D)| once per question. If the test noise stays within W, the answer noise
+within Na < a' n, and the row estimate within `slack` (zero where rows are public), then every hit is an error of at
+least a' and every other answer errs by at most alpha:
 
     threshold = a' (n + slack) + W + slack,    alpha = (threshold + W + slack) / (n - slack)    (= a' + 2 W / n)
 
@@ -21,14 +21,14 @@ from maquette.hypothesis import NEVER, Calibration, Rule
 from maquette.privacy import UNITS_PER_ONE, Accountant, DiscreteGaussian, Pure
 from maquette.theory import online as theory
 
-TESTS = 0.9  # the share of rho that a guard gives to its tests; its Gaussian answers take the rest
-GRID = 2.0**-17  # rows: what rounding to the guard's grid of 2^-20 can move thresholds, answers and noise, in all
-WEIGHTS = 2.0**-20  # of the rows: what rounding a query's weights to that grid can move
+TESTS = 0.9  # share of rho that a guard gives to its tests; its Gaussian answers take the rest
+GRID = 2.0**-17  # rows: total effect of rounding thresholds, answers and noise to the guard's grid of 2^-20
+WEIGHTS = 2.0**-20  # share of the rows: effect of rounding a query's weights to that grid
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What a session starts from; `moves` is how far one unit moves a count, `slack` the doubt on the rows."""
+    """Inputs of a session's plan; one unit moves a count by `moves`; `slack` bounds the error of the row count."""
 
     accountant: Accountant
     delta: float
@@ -41,7 +41,7 @@ class Setting:
 
     @property
     def epsilon(self) -> float:
-        """What the units are worth at the budget's delta."""
+        """The epsilon of the units at the budget's delta."""
         return self.accountant.loss(int(self.units), self.delta).epsilon
 
 
@@ -75,12 +75,12 @@ def plan(rule: Rule, setting: Setting, calibration: Calibration) -> Plan:
         found = min((_promise(setting, resolution, hits, form) for form in forms), key=lambda made: made.alpha)
         best = min(best, found, key=lambda made: made.alpha)
         if math.isinf(found.alpha):
-            break  # a finer resolution takes more hits, hence more noise: it does not fit either
+            break  # a finer resolution needs more hits, hence more noise: it is infeasible too
     return best
 
 
 def check_promise(rule: Rule, setting: Setting, calibration: Calibration, found: Plan) -> None:
-    """Refuse a promise of nothing, and say what would make one."""
+    """Refuse an error bound of 1 or more, and say what would improve it."""
     if found.alpha < 1:
         return
 
@@ -92,7 +92,7 @@ def check_promise(rule: Rule, setting: Setting, calibration: Calibration, found:
     ways = [] if rows is None else [f"about {float(f'{1.05 * setting.rows * rows:.2g}'):,.0f} rows"]
     if units is not None:
         ways.append(f"epsilon {setting.accountant.loss(int(1.1 * setting.units * units), setting.delta).epsilon:.2g}")
-    advice = f"it takes {' or '.join(ways)} to promise anything" if ways else "no rows would do; take a coarser model"
+    advice = f"it takes {' or '.join(ways)} to promise anything" if ways else "no rows are enough; take a coarser model"
     raise QueryError(
         f"with {setting.rows:,.0f} rows and epsilon {setting.epsilon:.3g} the theorem promises an error of "
         f"{found.alpha:.3g}, which is nothing: {advice}",
@@ -122,14 +122,14 @@ def _book(rule: Rule, setting: Setting) -> Plan:
     if pure:
         return _promise(setting, resolution, hits, refreshed=True, book=True)
     noise = theory.resampled_approximate(hits=hits, epsilon=setting.epsilon, delta=setting.delta)
-    # The guard's own accounting asks less for this noise than strong composition does, so less is charged.
+    # The guard's own accounting charges less for this noise than strong composition does.
     size_each = (2 / noise.threshold) ** 2 / (2 * TESTS)
     units = min(setting.units, hits * (_hit_units(setting.accountant, size_each) + 2))
     return _promise(replace(setting, units=units), resolution, hits, None, book=True)
 
 
 def _promise(setting: Setting, resolution: float, hits: int, refreshed: bool | None, *, book: bool = False) -> Plan:
-    """What a guard of so many hits promises at this resolution, from the noise it will really add."""
+    """What a guard with `hits` hits promises at this resolution, from the noise it really adds."""
     tests, answers = _widths(setting, hits, refreshed)
     rounding = GRID + WEIGHTS * setting.rows
     width, slack, rows = tests + rounding, setting.slack, setting.rows
@@ -151,7 +151,7 @@ def _promise(setting: Setting, resolution: float, hits: int, refreshed: bool | N
 
 
 def _widths(setting: Setting, hits: int, refreshed: bool | None) -> tuple[float, float]:
-    """Bounds, in rows, on the noise of a test with its threshold and of an answer: all hold with chance 1 - beta.
+    """Bounds, in rows, on the noise of a test with its threshold and of an answer; all hold with probability 1 - beta.
 
     Half of beta for all tests, a quarter for all thresholds, a quarter for all answers.
     """
@@ -171,12 +171,12 @@ def _widths(setting: Setting, hits: int, refreshed: bool | None) -> tuple[float,
 
 
 def _hit_size(setting: Setting, hits: int) -> float:
-    """The rho of the guard for each hit that so many units buy: theirs, or less where the currency is not rho."""
+    """The guard's rho per hit that the units buy: equal to them, or less where the ledger's unit is not rho."""
     each = setting.units / hits
     if setting.accountant.currency == "zcdp":
         return each / UNITS_PER_ONE
     size = each / UNITS_PER_ONE
-    for _ in range(60):  # a cost that grows about as fast as the size, and never faster
+    for _ in range(60):  # the cost grows about as fast as the size, and never faster
         ratio = each / _hit_units(setting.accountant, size)
         size *= ratio
         if abs(ratio - 1) < 1e-9:
@@ -192,7 +192,7 @@ def _hit_units(accountant: Accountant, size: float) -> int:
 
 
 def _least_factor(enough: Callable[[float], bool]) -> float | None:
-    """About the least multiple that is enough, by doubling and then halving the step; None if none below 2^40 is."""
+    """About the least multiple that is enough, by doubling and then bisection; None if none below 2^40 is."""
     high = 1.0
     while not enough(high):
         high *= 4
