@@ -195,8 +195,8 @@ class DeadlineMissed(RequestLost):
     def __init__(self) -> None:
         super().__init__(
             "this request had no answer by its deadline: its charge is kept and it is never answered",
-            advice="Ask under a fresh request name, which is charged anew; a custodian whose answers are late declares "
-            "a longer deadline",
+            advice="Ask under a fresh request name, which is charged anew; if answers are often late, the custodian "
+            "can declare a longer deadline",
         )
 
 

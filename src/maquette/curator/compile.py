@@ -101,7 +101,7 @@ class Compiler:
         except MaquetteError:
             raise
         except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
-            raise QueryError(f"this {type(form).__name__} is not made as its class says: {error}") from None
+            raise QueryError(f"this {type(form).__name__} is malformed: {error}") from None
 
     def _form(self, form: object) -> Compiled:
         match form:

@@ -73,7 +73,7 @@ def check_unit(privacy_unit: str | None, max_contributions: int) -> None:
     if privacy_unit is None and max_contributions != 1:
         raise SchemaError(
             f"max_contributions is {max_contributions} but there is no privacy_unit, so each row is its own unit",
-            advice="name the column that says whose row it is, or leave max_contributions at 1",
+            advice="name the column that identifies the unit of a row, or leave max_contributions at 1",
         )
 
 

@@ -139,8 +139,8 @@ class Transaction:
         given = self._declared(deadline) or self._deadline
         if self._deadline is not None and given != self._deadline and not _longer(given, self._deadline):
             raise QueryError(
-                f"deadline is {given!r}, and the curator's own is {self._deadline!r}: a shorter one would tell by what "
-                "it misses how long rows take",
+                f"deadline is {given!r}, and the curator's own is {self._deadline!r}: missing a shorter one would "
+                "reveal how long an evaluation takes",
                 advice="Leave it out, or give more seconds",
             )
         span = Span(given, self._clock.monotonic())
@@ -301,7 +301,8 @@ def unpack(recorded: bytes) -> Arrays:
         return list(_arrays(recorded))
     except (ValueError, OverflowError):
         raise LedgerCorrupted(
-            "a recorded answer does not read as arrays of whole numbers", advice="open the ledger with what wrote it"
+            "a recorded answer does not read as arrays of whole numbers",
+            advice="open the ledger with the version that wrote it",
         ) from None
 
 

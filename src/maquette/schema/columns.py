@@ -338,7 +338,7 @@ class Category(Column):
             raise SchemaError(f"column {self.name!r}: levels must differ, repeated: {', '.join(repeated)}")
         if self.nullable and NULL_LABEL in named:
             raise SchemaError(
-                f"column {self.name!r}: {NULL_LABEL!r} is what the missing level is called", advice="rename that level"
+                f"column {self.name!r}: {NULL_LABEL!r} is the name of the missing level", advice="rename that level"
             )
         if absent := sorted(map(str, set(named) & set(self.missing))):
             raise SchemaError(

@@ -25,7 +25,9 @@ def read_csv(
     delimiter = delimiter_of(first)
     for path in paths[1:]:
         if header_line(path) != first:
-            raise UnreadableSource(f"{path!r} has another header than {paths[0]!r}", advice="draft from one of the two")
+            raise UnreadableSource(
+                f"{path!r} and {paths[0]!r} have different headers", advice="draft from one of the two"
+            )
     names = tuple(name.strip() for name in next(csv.reader([first], delimiter=delimiter)))
     texts(engine, paths, len(names), delimiter).create("rows")  # read once: every column is used several times
     return engine.table("rows"), names
@@ -86,7 +88,7 @@ def complaint(error: Exception) -> str:
         )
     elif fields:
         more = "more" if int(fields[2]) > int(fields[1]) else "fewer"
-        why = f"it has {more} fields than the {fields[1]} of the header. Mend it; a text with a delimiter needs quotes"
+        why = f"it has {more} fields than the {fields[1]} of the header. Correct it; text with a delimiter needs quotes"
     else:
         why = "it is not a well-formed table. Check it with the tool that wrote it"
     return f"{where}: {why}"

@@ -105,7 +105,7 @@ def _draft(relation: duckdb.DuckDBPyRelation, place: int, names: Sequence[str]) 
     else:
         column = _typed(relation, name, value, kind)
     if relation.filter(f"{column.code_sql(value)} = {INVALID}").limit(1).fetchall():
-        raise Skipped(f"some values are not what the others are, {column.kind}s; mend them, or declare it by hand")
+        raise Skipped(f"some values do not fit a column of kind {column.kind}; correct them, or declare it by hand")
     return column
 
 

@@ -19,7 +19,7 @@ LEVELS = 50  # maximum distinct texts that are drafted as levels
 SEEN = 3  # a level seen less often may identify one person
 BINS = 32
 OTHER = "other"
-OWNER = "if it says whose row it is, pass it as privacy_unit (--unit)"
+OWNER = "if it identifies the privacy unit, pass it as privacy_unit (--unit)"
 ABSENT = ("na", "n/a", "#n/a", "nan", "null", "none", "nil", "missing", "-", "--", ".", "?")
 
 _IDENTIFIER = re.compile(r"(^|[_\W])(id|key|nr|uuid|ssn|identifier)$|(?-i:[a-z](Id|ID))$", re.IGNORECASE)
@@ -86,7 +86,7 @@ def draft_text(relation: duckdb.DuckDBPyRelation, name: str, value: str) -> Colu
 def draft_integer(name: str, low: int, high: int, **settings: Any) -> Integer:
     """About a hundred bins of a round width, starting at 0 if the values start close to it."""
     if _IDENTIFIER.search(name) and high - low > LEVELS:
-        raise Skipped(f"its name says that it tells rows apart; {OWNER}")
+        raise Skipped(f"its name suggests an identifier of rows; {OWNER}")
     if max(abs(low), abs(high)) > EXACT / 2:
         raise Skipped(f"whole numbers too large for exact bins; {OWNER}")
     width = max(1, int(_nice((high - low) / 100)))
@@ -155,7 +155,7 @@ def _dates(relation: duckdb.DuckDBPyRelation, name: str, value: str, facts: _Fac
     if len(fitting) > 1:
         raise Skipped('dates that may have the day or the month first; declare it by hand with order = "dmy" or "mdy"')
     if not fitting:
-        raise Skipped("dates, some with the day and some with the month first, or that are in no calendar; mend them")
+        raise Skipped("dates, some with the day and some with the month first, or impossible ones; correct them")
     order: Order = fitting[0]
     day = f"TRY_CAST({_order(order).iso_sql(value)} AS TIMESTAMP)"
     ((low, high),) = relation.aggregate(f"min({day}), max({day})").fetchall()
@@ -165,11 +165,11 @@ def _dates(relation: duckdb.DuckDBPyRelation, name: str, value: str, facts: _Fac
 def _names(relation: duckdb.DuckDBPyRelation, name: str, value: str, facts: _Facts) -> Category:
     if facts.distinct > LEVELS and max(facts.numbers, facts.commas) > facts.known / 2:
         raise Skipped(
-            "numbers mixed with other text; mend the text, or declare it by hand, with missing = [...] for texts that "
-            'mean "no value"'
+            "numbers mixed with other text; correct the text, or declare it by hand, with missing = [...] for texts "
+            'that mean "no value"'
         )
     if facts.distinct > LEVELS and facts.iso + facts.year_last > facts.known / 2:
-        raise Skipped("dates mixed with other text; mend the text, or declare it by hand")
+        raise Skipped("dates mixed with other text; correct the text, or declare it by hand")
     if facts.distinct > LEVELS:
         raise Skipped(f"text with more than {LEVELS} different values; {OWNER}, else declare the levels by hand")
     seen = tally(relation, value).filter(f"text IS NOT NULL AND seen >= {SEEN}").fetchall()

@@ -33,7 +33,9 @@ class Description:
         except ValueError:
             facts = None
         if not isinstance(facts, dict):
-            raise DataError("a charge is not described by a JSON object", advice="read it with the version it is from")
+            raise DataError(
+                "a charge is not described by a JSON object", advice="read it with the version that wrote it"
+            )
         return cls(facts)
 
     @classmethod

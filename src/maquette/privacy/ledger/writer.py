@@ -149,5 +149,5 @@ def _fatal(failure: Exception) -> LedgerError:
     cause = explain(failure)
     return type(cause)(
         f"the ledger stopped: {cause} Nothing was released; what was being charged may stay charged. Open the ledger "
-        "again when the cause is mended: it is verified then."
+        "again when the cause is removed: it is verified then."
     )

@@ -59,7 +59,7 @@ class LowSensitivityQuery:
 
     def __post_init__(self) -> None:
         if not self.name:
-            raise QueryError("a low-sensitivity query needs a name", advice="it is how the query is told from others")
+            raise QueryError("a low-sensitivity query needs a name", advice="the name identifies the query")
         if not (math.isfinite(self.sensitivity) and self.sensitivity > 0.0):
             raise QueryError(
                 f"query {self.name!r}: sensitivity is {self.sensitivity}", expected="a positive, finite number"
@@ -131,7 +131,9 @@ class Statistic(Marginal):
             raise QueryError(f"rows is {rows}", expected="the public number of rows, more than 0")
         declared = query.sensitivity if sensitivity is None else sensitivity
         if declared < query.sensitivity:
-            raise QueryError(f"query {query.name!r} moves by {query.sensitivity:g}, more than the {declared:g} given")
+            raise QueryError(
+                f"query {query.name!r} has sensitivity {query.sensitivity:g}, more than the {declared:g} given"
+            )
         self.statistic, self.rows = query, float(rows)
         self.unit = declared * _ROOM * FINE / (FINE - 1)
         reach = max(abs(query.low), abs(query.high))
