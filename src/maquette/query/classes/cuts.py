@@ -192,8 +192,8 @@ def bipartitions(schema: Schema, *, undirected: bool = False, weighted: bool | N
     count = len(vertices_of(schema))
     if count > MAX_BIPARTITIONS:
         raise QueryError(
-            f"{count:,} vertices have 2^{count} bipartitions, too many to list: the limit is {MAX_BIPARTITIONS} "
-            "vertices",
+            f"{count:,} vertices have 2^{count} bipartitions; all are listed only for at most "
+            f"{MAX_BIPARTITIONS} vertices",
             advice="list the ones you need with `cuts`, or ask them one at a time in a session",
         )
     numbers = np.arange(1, 2 ** (count - 1) if undirected else 2**count - 1)
