@@ -147,7 +147,7 @@ FILES = {
     "fewer.csv": (b"age,city,smoker\n3,a\n", "at line 2: it has fewer fields than the 3 of the header"),
     "long.csv": (
         b"age,city\n" + b"3,a\n" * 50_000 + CANARY.encode() + b",b,c\n",
-        "at line 50002: it has more fields than the 2 of the header. Mend it",
+        "at line 50002: it has more fields than the 2 of the header. Correct it",
     ),
     "short.csv": (f"age,city\n3,a\n{CANARY},b,c,d\n5,c\n".encode(), "short.csv' at line 3: it has more fields than"),
     "table.xlsx": (b"PK", "is neither CSV (.csv, .tsv, .txt, also .gz) nor Parquet by its name", "save as CSV UTF-8"),
@@ -266,14 +266,14 @@ def test_a_draft_says_which_columns_it_skipped_and_lists_no_rare_level() -> None
     assert schema.columns == (Category("city", ["Paris"], other="other", nullable=True),)
     text = schema.dumps()
     assert [line for line in text.splitlines() if line.startswith("# skipped")] == [
-        "# skipped: person_id (text with more than 50 different values; if it says whose row it is, pass it as "
+        "# skipped: person_id (text with more than 50 different values; if it identifies the privacy unit, pass it as "
         "privacy_unit (--unit), else declare the levels by hand)",
-        "# skipped: income (numbers mixed with other text; mend the text, or declare it by hand, with missing = [...] "
-        'for texts that mean "no value")',
+        "# skipped: income (numbers mixed with other text; correct the text, or declare it by hand, with missing = "
+        '[...] for texts that mean "no value")',
         "# skipped: hour (no kind of column holds TIME)",
         "# skipped: nothing (no values)",
-        "# skipped: key (whole numbers too large for exact bins; if it says whose row it is, pass it as privacy_unit "
-        "(--unit))",
+        "# skipped: key (whole numbers too large for exact bins; if it identifies the privacy unit, pass it as "
+        "privacy_unit (--unit))",
         "# skipped: word (fewer than 3 values)",
         "# skipped: 'odd\\nname' (no values)",
     ]
@@ -289,7 +289,7 @@ def test_one_bad_value_far_down_skips_its_column_only(tmp_path: Path) -> None:
         schema = Schema.guess(path)
     assert schema.names == ("age",)
     (skipped,) = schema.skipped
-    assert skipped.startswith("income (numbers mixed with other text; mend the text, or declare it by hand")
+    assert skipped.startswith("income (numbers mixed with other text; correct the text, or declare it by hand")
 
 
 def test_numbers_take_their_range_by_position() -> None:

@@ -2,12 +2,12 @@
 
 MaquetteError
 ├── SchemaError               a column, level or file of the public universe is wrong
-├── DataError                 the source cannot be used as this schema's table
+├── DataError                 the source cannot be used as a table with this schema
 │   ├── UnreadableSource        it cannot be opened or parsed
-│   ├── OutOfDomain             values no declared column can hold, with a count per column
+│   ├── OutOfDomain             values that no declared column can hold, with a count per column
 │   └── EmptyTable              it holds no rows
-├── QueryError                the question cannot be asked, with line and column when it was text
-├── BudgetError               epsilon, delta or rho make no sense
+├── QueryError                the question is not valid, with line and column if it was text
+├── BudgetError               epsilon, delta or rho is not valid
 │   └── BudgetExceeded          requested, remaining and difference
 ├── GuardSealed               a sparse-vector guard has used all its hits
 └── LedgerError               the ledger refuses
@@ -19,9 +19,9 @@ MaquetteError
     └── RequestLost             a request was charged, then interrupted; its charge is kept
         └── DeadlineMissed        no answer by its deadline, and none later; its charge is kept
 
-Each class has a stable `code`, and each error says what `happened`, what was `expected` and what to do next, its
-`advice`; the message is the three together. No message holds a value computed from rows, except `OutOfDomain`, which
-speaks to the custodian while the table is loaded.
+Each class has a stable `code`. Each error has three fields: what `happened`, what was `expected`, and `advice`, what to
+do next; the message joins them. No message holds a value computed from rows, except `OutOfDomain`, which is for the
+custodian while the table is loaded.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class SchemaError(MaquetteError):
 
 
 class DataError(MaquetteError):
-    """The source cannot be used as this schema's table."""
+    """The source cannot be used as a table with this schema."""
 
     code = "data"
 
@@ -75,7 +75,7 @@ class UnreadableSource(DataError):
 
 
 class OutOfDomain(DataError):
-    """Values that no declared column can hold; `counts` maps a column to how many, for the custodian."""
+    """Values that no declared column can hold; `counts` gives their number per column, for the custodian."""
 
     code = "data.out-of-domain"
 
@@ -91,7 +91,7 @@ class EmptyTable(DataError):
 
 
 class QueryError(MaquetteError):
-    """The question cannot be asked; `line` and `column` (from 1) point into its text when it had one."""
+    """The question is not valid; `line` and `column` (from 1) point into its text if it was text."""
 
     code = "query"
 
@@ -114,13 +114,13 @@ class QueryError(MaquetteError):
 
 
 class BudgetError(MaquetteError):
-    """An epsilon, delta or rho that makes no sense."""
+    """An epsilon, delta or rho that is not valid."""
 
     code = "budget"
 
 
 class BudgetExceeded(BudgetError):
-    """A charge larger than what remains; nothing was charged."""
+    """A request for more than what remains; nothing was charged."""
 
     code = "budget.exceeded"
 
@@ -140,7 +140,7 @@ class BudgetExceeded(BudgetError):
 
 
 class GuardSealed(MaquetteError):
-    """A sparse-vector guard has used all its hits; the hypothesis still answers, without the guard."""
+    """A sparse-vector guard has used all its hits; the hypothesis can still answer, without the guard."""
 
     code = "guard.sealed"
 
@@ -182,30 +182,30 @@ class RequestBusy(LedgerError):
 
 
 class RequestLost(LedgerError):
-    """The request was charged and then interrupted: the charge is kept and it is never evaluated again."""
+    """The request was charged and then interrupted: the charge is kept, and the request is never evaluated again."""
 
     code = "ledger.request-lost"
 
 
 class DeadlineMissed(RequestLost):
-    """A request was charged and had no answer by its deadline: it is never answered. The text is always the same."""
+    """A charged request had no answer by its deadline; it is never answered. The text is always the same."""
 
     code = "ledger.deadline-missed"
 
     def __init__(self) -> None:
         super().__init__(
             "this request had no answer by its deadline: its charge is kept and it is never answered",
-            advice="Ask under a fresh request name, which is charged anew; a custodian whose answers are late declares "
-            "a longer deadline",
+            advice="Ask under a fresh request name, which is charged anew; if answers are often late, the custodian "
+            "can declare a longer deadline",
         )
 
 
 class PrivacyWarning(UserWarning):
-    """Something legal that a careful custodian would want to know."""
+    """Something allowed that a careful custodian would want to know."""
 
 
 def _again(kind: type[MaquetteError], facts: dict[str, Any]) -> MaquetteError:
-    """An error that went to another process."""
+    """Rebuild an error that was pickled, for example from another process."""
     error = kind.__new__(kind, facts["happened"])
     error.__dict__.update(facts)
     return error

@@ -1,12 +1,12 @@
-"""Extensions: what other installed packages add to the registries of this one, by entry points.
+"""Extensions: names that other installed packages add to Maquette's registries, by entry points.
 
 A package names its class or function in its `pyproject.toml`:
 
     [project.entry-points."maquette.hypotheses"]
     nearest = "acme.nearest:Nearest"
 
-and `hypothesis="nearest"` finds it. Nothing is imported until a name is asked for that Maquette does not know itself,
-so a package can neither slow down `import maquette` nor replace a name of Maquette's own.
+and `hypothesis="nearest"` finds it. A package is imported only when a name is requested that Maquette does not define
+itself. So a package can neither slow down `import maquette` nor replace one of Maquette's own names.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Group = Literal["maquette.hypotheses", "maquette.methods", "maquette.distinguish
 
 
 def offered(group: Group, known: Collection[str]) -> tuple[str, ...]:
-    """The names that installed packages add to the `known` ones; nothing is imported."""
+    """The names that installed packages add to the `known` names; nothing is imported."""
     return tuple(sorted({entry.name for entry in entry_points(group=group)} - set(known)))
 
 
 def find(group: Group, name: str, known: Collection[str]) -> Any:
-    """What an installed package offers under a name that is not among the `known` ones; None if none does."""
+    """The object that an installed package offers under a name that is not in `known`; None if no package does."""
     entries = [] if name in known else list(dict.fromkeys(entry_points(group=group, name=name)))
     if not entries:
         return None
@@ -36,7 +36,7 @@ def find(group: Group, name: str, known: Collection[str]) -> Any:
         )
     try:
         return entries[0].load()
-    except Exception as error:  # whatever the code of another package raises when it is imported
+    except Exception as error:  # importing another package may raise anything
         raise QueryError(
             f"{name!r} of {_packages(entries)} cannot be loaded from {entries[0].value!r} "
             f"({type(error).__name__}: {error})",
@@ -45,7 +45,7 @@ def find(group: Group, name: str, known: Collection[str]) -> Any:
 
 
 def choices(group: Group, known: Iterable[str]) -> str:
-    """Every name there is, for an error message."""
+    """All available names, for an error message."""
     own = list(known)
     return ", ".join([*own, *offered(group, own)])
 

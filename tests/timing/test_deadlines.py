@@ -200,9 +200,9 @@ def test_long_preparation_comes_before_the_deadline() -> None:
 def test_an_analyst_cannot_shorten_the_deadline_to_see_what_misses_it() -> None:
     scene = Scene()
     for shorter in (0.5, DEADLINE / 2):
-        with pytest.raises(QueryError, match="shorter one would tell"):
+        with pytest.raises(QueryError, match="shorter one would reveal"):
             mq.answer(scene.curator, "age >= 5", epsilon=0.1, deadline=shorter)
-        with pytest.raises(QueryError, match="shorter one would tell"), scene.curator.within(shorter):
+        with pytest.raises(QueryError, match="shorter one would reveal"), scene.curator.within(shorter):
             pass
     assert scene.curator.ledger.spent() == 0
 

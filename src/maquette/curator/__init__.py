@@ -1,4 +1,4 @@
-"""The wall: the only rooms with raw rows. Outside, import from here and from nowhere deeper."""
+"""The wall: the only room with access to raw rows. Other rooms import from here, never from its modules."""
 
 import lazy_loader
 

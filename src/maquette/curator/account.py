@@ -1,10 +1,10 @@
-"""Account: what one piece of work charges, apart from everything else that is asked of the same table meanwhile.
+"""Account: the charges of one piece of work, separate from other work on the same table at the same time.
 
 `with curator.account("monthly report") as account:` opens one. Every charge that a door makes inside the block is an
 entry of the account. Inside means this context (`contextvars`): another thread, or an asyncio task that was started
-before the block, charges to accounts of its own. What runs in a copy of the context (an asyncio task started in the
-block, `asyncio.to_thread`) is inside for as long as the block is open. Accounts nest: a charge is an entry of each
-account it is inside of.
+before the block, does not charge to this account. Code that runs in a copy of the context (an asyncio task started in
+the block, `asyncio.to_thread`) is inside as long as the block is open. Accounts nest: a charge is an entry of every
+account that encloses it.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _State = Literal["pending", "charged", "replayed"]
 
 @dataclass(frozen=True)
 class AccountEntry:
-    """One request of an account: what it cost, and whether it was charged here.
+    """One request of an account: its cost, and whether it was charged here.
 
-    `new` is False where nothing more was charged: a recorded answer was given again, or a guard was tested that had
-    been paid for before. `description` is the public JSON text that the ledger keeps with the charge.
+    `new` is False if nothing more was charged: a recorded answer was returned again, or a guard was tested that had
+    been charged before. `description` is the public JSON text that the ledger keeps with the charge.
     """
 
     request: str
@@ -40,18 +40,17 @@ class AccountEntry:
 
     @property
     def described(self) -> Description:
-        """What was charged for."""
+        """The parsed description: what was charged."""
         return Description.of(self.description)
 
 
 class ScopedAccount:
     """The requests of one `with curator.account(purpose)` block, in the order in which they were first asked.
 
-    `units` and `loss` count everything that the block relied on, each request once, recorded answers included: that is
+    `units` and `loss` count everything that the block relied on, each request once, including recorded answers: this is
     what publishing the result of the block reveals. `charged_units` and `charged_loss` count only what was charged in
-    the block. What refused to answer and charged nothing is no entry. An interrupted charge counts if it is on the
-    ledger, or if the ledger cannot say. Numbers that the block kept from an earlier one, without asking a door, are not
-    seen.
+    the block. A refused request that charged nothing is no entry. An interrupted charge counts if it is on the ledger,
+    or if the ledger cannot say. Values that were computed earlier and are reused without a door are not counted.
 
     >>> import maquette as mq
     >>> schema = mq.Schema([mq.Boolean("smoker")])
@@ -105,12 +104,12 @@ class ScopedAccount:
         return self._loss(self.charged_units)
 
     def expect(self, asked: Request) -> None:
-        """Enter a request that is about to be charged: it counts from here on, unless it is refused."""
+        """Enter a request that is about to be charged: from now on it counts, unless it is refused."""
         with self._lock:
             self._kept.setdefault(asked.id, (asked, "pending"))
 
     def settle(self, asked: Request, outcome: Outcome) -> None:
-        """Say what became of a request; one that was charged here stays so, whatever a repetition of it came to."""
+        """Record the outcome of a request. A request charged here stays charged, whatever its repetitions return."""
         with self._lock:
             _, before = self._kept.get(asked.id, (asked, "pending"))
             if outcome == "charged":
@@ -143,7 +142,7 @@ class Accounts:
 
     @contextmanager
     def open(self, purpose: str) -> Iterator[ScopedAccount]:
-        """An account of what is charged until the block ends, by whatever way it ends."""
+        """An account of everything charged until the block ends, also by an exception."""
         account = ScopedAccount(purpose, self, self._loss)
         _OPEN.set((*_OPEN.get(), account))
         try:
@@ -154,5 +153,5 @@ class Accounts:
 
     @property
     def here(self) -> tuple[ScopedAccount, ...]:
-        """Those that a charge made now belongs to; a copied context may still hold some that have ended."""
+        """The accounts to which a charge made now belongs; a copied context may still hold closed ones."""
         return tuple(account for account in _OPEN.get() if account.open and account.owner is self)

@@ -1,7 +1,7 @@
-"""A cap on the probabilities of an exponential mechanism: scores are clipped at the level where none exceeds 1/cap.
+"""A cap on the probabilities of an exponential mechanism: scores are clipped so that no probability exceeds 1/cap.
 
-The weights exp(score / scale) of the clipped scores are the water-filling of the unclipped ones: everything above the
-level gets the same probability, at most 1/cap, and what is below keeps its proportions.
+This is water-filling: all candidates with scores above the clipping level get the same probability, at most 1/cap, and
+those below it keep their proportions.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from maquette.curator.exact import sum_reaches
 
-# Bounds the relative error of an exactly rounded sum of float terms exp(-x) that is near `cap`: an exp is off by 64 ulp
-# and by x times the error of x, and the sum of x exp(-x) over n terms is at most ln(n / cap) times that of exp(-x).
+# Bounds the relative error of an exactly rounded sum of float terms exp(-x) that is near `cap`: the error of an exp is
+# at most 64 ulp plus x times the error of x, and the sum of x exp(-x) over n terms is at most ln(n / cap) times the sum
+# of exp(-x).
 _SLACK = 2.0**-42
-_ROUGH = 2.0**-50  # the further error of a plain float sum, for each of its terms
+_ROUGH = 2.0**-50  # the additional error of a plain float sum, per term
 
 Integers = NDArray[np.int64]
 
@@ -25,12 +26,12 @@ Integers = NDArray[np.int64]
 def clipped(scores: Integers, scale: Fraction, cap: int) -> Integers:
     """The scores, cut off at the largest integer level at which no probability exceeds 1/cap.
 
-    The level is the largest whole number L with sum_i exp(min(s_i - L, 0) / scale) >= cap; there are at least `cap`
-    scores, so there is one. Sensitivity: if every score moves by at most the whole number D, so does every clipped
-    one. For s'_i >= s_i - D gives min(s'_i - (L - D), 0) >= min(s_i - L, 0), hence the sum for s' at L - D is at least
+    The level is the largest whole number L with sum_i exp(min(s_i - L, 0) / scale) >= cap; it exists because there are
+    at least `cap` scores. Sensitivity: if every score changes by at most the whole number D, so does every clipped one.
+    Proof: s'_i >= s_i - D gives min(s'_i - (L - D), 0) >= min(s_i - L, 0), hence the sum for s' at L - D is at least
     cap, hence L' >= L - D; by symmetry |L - L'| <= D; and |min(a, L) - min(a', L')| <= max(|a - a'|, |L - L'|). So an
-    exponential mechanism on clipped scores costs what it costs on the scores themselves, in range and in epsilon.
-    Exact: a level is accepted by float arithmetic only outside its error bound, by exact arithmetic within it.
+    exponential mechanism on clipped scores costs as much as on the scores themselves, in range and in epsilon.
+    Exact: float arithmetic decides only outside its error bound, and exact arithmetic within it.
     """
     level = int(scores.max())
     if not _reaches(scores, level, scale, cap):

@@ -1,8 +1,8 @@
-"""Compile: from what an analyst hands over to what the wall evaluates.
+"""Compile: from an analyst's question to the compiled question that the wall evaluates.
 
-A question is read once, as a form (`maquette.query.forms`): plain data. Every number of it is copied, checked against
-the curator's own schema, and put on the grid as a whole number; names, bounds and digests are worked out from the copy
-by the wall's own instances. From then on nothing of the caller's is looked at again.
+A question is read once, as a form (`maquette.query.forms`): plain data. Every number in it is copied, checked against
+the curator's own schema, and put on the grid as a whole number. Names, bounds and digests are computed from the copy by
+the wall's own objects. After that, nothing that belongs to the caller is read again.
 """
 
 from __future__ import annotations
@@ -59,24 +59,24 @@ from maquette.query import (
 )
 from maquette.schema import Schema
 
-WHOLE = 2.0**53  # doubles hold whole numbers up to here exactly
-LOST = 2.0**22  # rounding errors of this many halves of 2^-53 stay below 2^-31, far less than the grid
-KEPT = 2**10  # plain tables and residuals, which are asked for again and again
-SMALL = 2**7  # levels of a column whose Helmert rows are kept
+WHOLE = 2.0**53  # doubles represent whole numbers up to here exactly
+LOST = 2.0**22  # bound on steps * size: rounding errors of 2^-53 each then add up to less than 2^-31
+KEPT = 2**10  # maximum plain tables and residuals that are cached
+SMALL = 2**7  # maximum levels of a column whose Helmert rows are cached
 
 Floats = NDArray[np.float64]
 Question = given.Asked | LinearQuery | Sequence[str]
 
 
 class _View(NamedTuple):
-    """What cells or records look like: their levels in a column, and what a query weighs them."""
+    """Access to cells or records: their levels in a column, and their weights under a query."""
 
     levels: Callable[[str], NDArray[np.integer[Any]]]
     weights: Callable[[LinearQuery], Floats]
 
 
 class _Facts(NamedTuple):
-    """What every compiled question says of itself."""
+    """The facts that every compiled question has."""
 
     key: str
     columns: tuple[str, ...]
@@ -94,14 +94,14 @@ class Compiler:
         self._kept_residual = lru_cache(KEPT)(self._residual)
 
     def __call__(self, question: given.Asked) -> Compiled:
-        """The question as the wall evaluates it; refused if it is not one, or too large to be exact."""
+        """The compiled question; refused if it is not a question, or too large to be exact."""
         form = getattr(question, "form", None)
         try:
             return self._form(form)
         except MaquetteError:
             raise
         except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
-            raise QueryError(f"this {type(form).__name__} is not made as its class says: {error}") from None
+            raise QueryError(f"this {type(form).__name__} is malformed: {error}") from None
 
     def _form(self, form: object) -> Compiled:
         match form:
@@ -157,7 +157,7 @@ class Compiler:
         return self._weighed(_Facts(own.key, own.columns, own.shape, own.grid), own.moves, own, weigh)
 
     def _weighed(self, facts: _Facts, moves: Moves, table: Marginal, weigh: Callable[[_View], Integers]) -> Compiled:
-        """A weight for every cell where these are few, for every record otherwise."""
+        """A weight for every cell if there are few cells, otherwise for every record."""
         columns, said = facts.columns, facts._asdict()
         if self.schema.cells(columns) > FEW_CELLS:
             return ByRecord(
@@ -174,7 +174,7 @@ class Compiler:
         return Weighed(**said, moves=moves, weights=weights, places=frozen(_places(table, view)))
 
     def _view(self, columns: Sequence[str]) -> _View:
-        """The cells of some columns: arrays of length 1 along those that do not matter."""
+        """A view of the cells of `columns`: arrays have length 1 along axes that do not matter."""
         codes = np.indices(self.schema.shape(columns), sparse=True)
 
         def weights(part: LinearQuery) -> Floats:
@@ -262,7 +262,7 @@ class Compiler:
         )
 
     def _axes(self, axes: Sequence[str | Sequence[given.Weight]]) -> tuple[Any, ...]:
-        """Columns by name, and buckets of predicates of our own; that buckets are disjoint is checked by them."""
+        """Columns by name, and buckets rebuilt from copied predicates; `Buckets` checks that they are disjoint."""
         made: list[str | Buckets] = []
         for place, axis in enumerate(axes):
             if isinstance(axis, str):
@@ -273,7 +273,7 @@ class Compiler:
         return tuple(made)
 
     def _weight(self, weight: given.Weight) -> LinearQuery:
-        """A linear query of our own, made of copied numbers."""
+        """A linear query rebuilt from copied numbers."""
         match weight:
             case given.Points():
                 return Lookup(
@@ -308,7 +308,7 @@ class Compiler:
 
 
 def asked_of(schema: Schema, question: Question) -> given.Asked:
-    """What a question is about, built for this schema: columns and linear queries become marginals."""
+    """The question, checked against this schema; columns and linear queries become marginals."""
     if getattr(question, "schema", schema) != schema:
         raise QueryError("a question was built for another schema", advice="build it from curator.schema")
     if isinstance(question, LinearQuery) or not hasattr(question, "form"):
@@ -317,7 +317,7 @@ def asked_of(schema: Schema, question: Question) -> given.Asked:
 
 
 def _summed(facts: _Facts, weight: LinearQuery) -> Summed | None:
-    """The total of a weight that is exactly a sum over columns of whole numbers; None for any other."""
+    """The total of a weight that is exactly a sum over columns of whole numbers; None for any other weight."""
     whole = None if weight.sum is None else weight.sum.whole(weight.grid)
     if whole is None:
         return None
@@ -354,10 +354,10 @@ def _contrasted(inner: Compiled, matrices: Sequence[Integers], gains: Sequence[G
 
 
 def _helmert(size: int, scale: int) -> tuple[Integers, Gains]:
-    """Helmert rows of the wall's own, and their gains; kept where that takes little memory."""
+    """The wall's own copy of Helmert rows, and their gains; cached if small."""
     if size <= SMALL:
         return _kept_helmert(size, scale)
-    rows = helmert(size, scale)  # too large to be copied, and nobody else has it
+    rows = helmert(size, scale)  # too large to copy, and no other code holds it
     rows.flags.writeable = False
     return rows, gains_of(rows)
 
@@ -369,12 +369,12 @@ def _kept_helmert(size: int, scale: int) -> tuple[Integers, Gains]:
 
 
 def _whole(query: LinearQuery, weights: Floats) -> Integers:
-    """Weights as whole numbers of 1/grid, within the bounds that are priced, whatever floating point did to them."""
+    """Weights as whole numbers of 1/grid, clamped to the priced bounds in case of floating-point error."""
     return np.clip(np.rint(weights * query.grid).astype(np.int64), *query.whole_bounds)
 
 
 def _places(table: Marginal, view: _View) -> Integers:
-    """The flat cell of each point: in an axis of buckets the first that holds, and if none does, one past the end."""
+    """The flat cell of each point. On an axis of buckets, the first that holds; if none holds, one past the end."""
     place = np.zeros((), dtype=np.int64)
     outside = np.zeros((), dtype=np.bool_)
     for axis, size in zip(table.axes, table.shape, strict=True):
@@ -390,11 +390,11 @@ def _places(table: Marginal, view: _View) -> Integers:
 
 
 def _refuse_inexact(terms: Sequence[Term]) -> None:
-    """Refuse sums of products that cancel: adding them up in doubles must err by less than anyone can notice.
+    """Refuse sums of products with large cancellation: the error of adding them in doubles must be negligible.
 
-    Whole numbers are exact below 2^53. Otherwise a product of k factors and a sum of t products err by at most
-    (k + t) 2^-53 of the sum of absolute values: less than 2^-31 here, while the grid is 2^-20. A weight that is closer
-    than that to the middle between two numbers of the grid may be rounded either way.
+    Whole numbers are exact below 2^53. Otherwise the error of a sum of t products of k factors is at most (k + t) 2^-53
+    of the sum of absolute values: less than 2^-31 here, while the grid is 2^-20. Only a weight that is closer than that
+    to the midpoint between two numbers of the grid may be rounded either way.
     """
     sizes = [math.prod([abs(t.coefficient), *(float(np.abs(f).max()) for f in t.factors.values())]) for t in terms]
     total, steps = math.fsum(sizes), len(terms) + max((len(t.factors) for t in terms), default=0) + 2
@@ -407,7 +407,7 @@ def _refuse_inexact(terms: Sequence[Term]) -> None:
 
 
 def _names(names: Sequence[Any]) -> tuple[str, ...]:
-    """Column names as plain texts."""
+    """Column names as plain str."""
     texts = (names,) if isinstance(names, str) else tuple(names)
     if isinstance(names, str) or not all(isinstance(name, str) for name in texts):
         raise QueryError(f"got {names!r}", expected="a list of column names")
@@ -415,7 +415,7 @@ def _names(names: Sequence[Any]) -> tuple[str, ...]:
 
 
 def _floats(values: Any) -> Floats:
-    """A copy, of finite numbers only."""
+    """A copy; refused unless all numbers are finite."""
     own = _array(values, np.float64)
     if not np.isfinite(own).all():
         raise QueryError("weights must be finite numbers")
@@ -423,7 +423,7 @@ def _floats(values: Any) -> Floats:
 
 
 def _integers(values: Any, what: str, shape: tuple[int | None, ...]) -> Integers:
-    """A copy, of whole numbers only, of this shape (None: any length)."""
+    """A copy; refused unless it holds whole numbers and has this shape (None: any length)."""
     read = _array(values, None)
     with np.errstate(invalid="ignore"):
         own = read if read.dtype == np.int64 else _array(read, np.int64)
@@ -435,7 +435,7 @@ def _integers(values: Any, what: str, shape: tuple[int | None, ...]) -> Integers
 
 
 def _array(values: Any, dtype: Any) -> NDArray[Any]:
-    """A copy of the caller's numbers as a plain array; what is no array of numbers is refused."""
+    """A copy of the caller's numbers as a plain array; anything else is refused."""
     try:
         return plain.array(values, dtype)
     except (TypeError, ValueError, OverflowError):

@@ -1,14 +1,14 @@
 """Compiled questions: the closed list of forms in which the doors read rows.
 
-A door evaluates nothing but these. Each holds tables of the wall's own, which nobody else has and which cannot be
-written to, and says what one row can do to its values (`moves`): sensitivity, price, recorded digest and evaluation all
-come from this one object. What a row weighs is clamped to `moves` where it is added up, so that even a wrong bound
-could not release more than was paid for; what contrasts make of it is bounded by the gains of the very matrices that
-are applied, and parities and plain counts add ones.
+A door evaluates nothing else. Each form holds its own read-only tables, shared with no other code, and states how one
+row can change its values (`moves`): sensitivity, price, recorded digest and evaluation all come from this one object.
+When weights are added up, each row's weight is clamped to `moves`, so that even a wrong bound could not release more
+than was paid for. Contrasts of it are bounded by the gains of the same matrices that are applied; parities and plain
+counts add ones.
 
-Arithmetic is in 64-bit integers, which is exact: whatever is added up stays below 2^62 for every table of at most
-MAX_ROWS rows, because a row adds at most LARGEST in absolute value to any number; and sums and products that end within
-64 bits are right whatever happened in between, since they are right modulo 2^64.
+Arithmetic in 64-bit integers is exact here. A row adds at most LARGEST in absolute value to any number, so every sum
+stays below 2^62 for every table of at most MAX_ROWS rows. Intermediate overflow does no harm: sums and products are
+correct modulo 2^64, and the final values fit in 64 bits.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ Records = NDArray[np.int32]
 
 
 def tally(engine: Engine, question: Compiled) -> Integers:
-    """The exact values of a compiled question, in whole numbers of 1/grid: the one way in which doors read rows.
+    """The exact values of a compiled question, in whole numbers of 1/grid: the only way in which doors read rows.
 
-    Sensitivity: one row adds to the values what `moves` says, and no more, so `Relation` prices any unit of rows.
+    Sensitivity: one row adds to the values at most what `moves` says, so `Relation` can price any unit of rows.
     """
     values = question.values(engine)
     if values.shape != question.shape or values.dtype != np.int64:
@@ -43,7 +43,7 @@ def tally(engine: Engine, question: Compiled) -> Integers:
 
 
 def frozen(values: NDArray[Any], dtype: type[np.generic] = np.int64) -> NDArray[Any]:
-    """A copy that can never be written to, not even by whoever holds it: its memory is that of a bytes object."""
+    """A copy that no code can write to, not even its holder: its memory is that of a bytes object."""
     exact = np.asarray(values, dtype=dtype, order="C")
     return np.frombuffer(exact.tobytes(), dtype=dtype).reshape(exact.shape)
 
@@ -60,7 +60,7 @@ class Compiled(ABC):
     """Values are whole numbers of 1/grid."""
     moves: Moves
     few: bool = True
-    """Whether it reads the counts of its columns; records otherwise, of which there may be too many cells."""
+    """Whether it reads the counts of its columns; otherwise it reads records, because the cells may be too many."""
 
     @property
     def cells(self) -> int:
@@ -69,7 +69,7 @@ class Compiled(ABC):
 
     @property
     def reads(self) -> Sequence[tuple[str, ...]]:
-        """The column sets whose counts it reads; none where it reads records."""
+        """The column sets whose counts it reads; none if it reads records."""
         return [self.columns] if self.few else []
 
     @abstractmethod
@@ -79,7 +79,7 @@ class Compiled(ABC):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Counted(Compiled):
-    """How many rows are in each cell of some columns: a row adds 1 to its cell."""
+    """The number of rows in each cell of some columns: a row adds 1 to its cell."""
 
     axes: tuple[str, ...]
 
@@ -90,10 +90,10 @@ class Counted(Compiled):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Weighed(Compiled):
-    """Weights of the cells of `columns`, added up where each cell goes: a row adds the weight of its cell.
+    """Weights of the cells of `columns`, each added to the value at its place: a row adds the weight of its cell.
 
-    `weights` and `places` broadcast to the cells. A place is the flat number of a value, or one past the last for a
-    cell that goes nowhere; without `places` the axes are the columns at `kept`, in that order.
+    `weights` and `places` broadcast to the cells. A place is the flat index of a value, or one past the last for a
+    cell that is not counted; without `places` the axes are the columns at `kept`, in that order.
     """
 
     weights: Integers
@@ -104,7 +104,7 @@ class Weighed(Compiled):
         """Added up over the counted cells."""
         counts = engine.counts(self.columns)
         weighed = counts * self._clamped(self.weights)
-        if weighed.shape != counts.shape:  # a row would be added up more than once
+        if weighed.shape != counts.shape:  # otherwise a row would be counted more than once
             raise AssertionError("weights were compiled for another table than was counted")
         if self.places is None:
             summed = weighed.sum(axis=tuple(set(range(counts.ndim)) - set(self.kept)), dtype=np.int64)
@@ -117,7 +117,7 @@ class Weighed(Compiled):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ByRecord(Compiled):
-    """The same for too many cells to count: each record's weight and place are worked out from its codes."""
+    """The same for tables with too many cells: each record's weight and place are computed from its codes."""
 
     weigh: Callable[[Records], Integers]
     place: Callable[[Records], Integers]
@@ -133,10 +133,10 @@ class ByRecord(Compiled):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Summed(Compiled):
-    """The total of a constant and one number for each column: a row adds the sum of what its levels say.
+    """The total of a constant plus one number per column: a row adds the sum of the numbers of its levels.
 
-    Summed over rows and columns, exchanged: from the counts of each column. Every part lies from 0 to its own `tops`,
-    and constant and tops together are `moves.high`, so that no row can add more, whatever the parts hold.
+    The sums over rows and columns are exchanged, so the counts of each column are enough. Every part lies between 0 and
+    its entry of `tops`, and constant plus tops is `moves.high`. So no row can add more, whatever the parts hold.
     """
 
     constant: int
@@ -159,7 +159,7 @@ class Summed(Compiled):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AtPoints(Compiled):
-    """Rows at listed, different points of `columns`: added up by weight, or one value for each point."""
+    """Rows at listed, distinct points of `columns`: one weighted total, or one value for each point."""
 
     points: NDArray[np.int32]
     weights: Integers | None
@@ -167,7 +167,7 @@ class AtPoints(Compiled):
     positions: tuple[int, ...]
 
     def values(self, engine: Engine) -> Integers:
-        """Read at the points, or found among the records; a row is at one point at most."""
+        """Read from the counts at the points, or matched record by record; a row is at one point at most."""
         if self.few:
             counts = np.array(engine.counts(self.columns)[tuple(self.points.T)], dtype=np.int64)
         else:
@@ -182,20 +182,20 @@ class AtPoints(Compiled):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Contrasted(Compiled):
-    """Whole-number combinations of the values of another: a row adds what it adds there, times a column of numbers."""
+    """Whole-number combinations of another question's values: a row adds what it adds there, times a matrix column."""
 
     inner: Compiled
     matrices: tuple[Integers, ...]
 
     @property
     def reads(self) -> Sequence[tuple[str, ...]]:
-        """What the other reads."""
+        """The column sets that the other question reads."""
         return self.inner.reads
 
     def values(self, engine: Engine) -> Integers:
         """Combined along one axis after the other."""
         cells = tally(engine, self.inner)
-        for matrix in self.matrices:  # the first axis is combined, the new one goes last
+        for matrix in self.matrices:  # combine the first axis and put the result last
             cells = cells.reshape(matrix.shape[1], -1).T @ matrix.T
         return cells.reshape(self.shape)
 
@@ -218,10 +218,10 @@ class Signed(Compiled):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Computed(Compiled):
-    """A custodian's own function of the exact histogram, rounded: the one form that runs code from outside.
+    """A custodian's own function of the exact histogram, rounded: the only form that runs code from outside.
 
-    What it raises counts as its low end and what it returns is clamped to its range; that a row moves it by no more
-    than declared is the custodian's word.
+    An exception counts as the low end of its range, and its result is clamped to the range. The custodian vouches for
+    the declared sensitivity: nothing here checks it.
     """
 
     statistic: Statistic
@@ -232,7 +232,7 @@ class Computed(Compiled):
 
 
 def scattered(places: Integers, weights: Integers, shape: tuple[int, ...]) -> Integers:
-    """Each weight added to the value at its flat place; one past the last place is nowhere."""
+    """Each weight added to the value at its flat place; one past the last place is not counted."""
     flat = np.zeros(math.prod(shape) + 1, dtype=np.int64)
     np.add.at(flat, places, weights)
     return flat[:-1].reshape(shape)

@@ -1,16 +1,15 @@
-"""Bound the rows of one person: at most m rows of every privacy unit are kept.
+"""Contribution bound: keep at most m rows of every privacy unit.
 
-Why this bounds sensitivity. Let kept(D) be the table after bounding. Rows are grouped by unit, and which m rows of a
-unit are kept is decided by an order on that unit's own rows, as a multiset of codes: not by other units' rows, nor by
-where rows stand in the source. So kept(D) is the disjoint union over units u of keep(rows of u), and removing a unit
-removes keep(rows of u), at most m rows, and changes nothing else. Every count vector over disjoint cells then moves by
-at most m in L1.
+Why this bounds sensitivity. Let kept(D) be the table after bounding. Rows are grouped by unit. An order on the unit's
+own rows, as a multiset of codes, decides which m of them are kept; other units' rows and the position of rows in the
+source play no part. So kept(D) is the disjoint union over units u of keep(rows of u). Removing a unit removes keep(rows
+of u), at most m rows, and changes nothing else. Every count vector over disjoint cells then changes by at most m in L1.
 
-The order is the MD5 of (unit, codes, how many equal rows of the unit come before): the same on every machine and for
-every file format, and unrelated to what the codes mean, so that the kept rows are a fair sample of the unit's rows.
-Rows of a unit with equal codes are interchangeable. A unit is identified by its text without the white space around
-it. A row without a unit (NULL, blank, or NaN, which frames use for missing) cannot be bounded, as nobody knows whose
-it is: such tables are refused, with a count.
+The order is the MD5 of (unit, codes, number of equal rows of the unit before this one). It is the same on every machine
+and for every file format, and unrelated to the meaning of the codes, so the kept rows are a fair sample of the unit's
+rows. Rows of a unit with equal codes are interchangeable. A unit is identified by its text without surrounding white
+space. A row without a unit (NULL, blank, or NaN, which data frames use for missing) cannot be bounded, because its unit
+is unknown: such tables are refused, with a count.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def unit_sql(identifier: str) -> str:
-    """The select item u: the unit of a row as text, NULL when it has none."""
+    """The select item u: the unit of a row as text, NULL if it has none."""
     text = text_sql(identifier)
     return f"CASE WHEN {text} <> '' AND NOT coalesce(isnan(TRY_CAST({text} AS DOUBLE)), false) THEN {text} END AS u"
 
@@ -35,7 +34,7 @@ def bounded(
 ) -> duckdb.DuckDBPyRelation:
     """Keep at most `max_contributions` rows per unit of a relation u, k0, k1, ...; the result is k0, k1, ....
 
-    All rows are checked before any is dropped: whether a table is accepted does not depend on which rows are kept.
+    All rows are checked before any is dropped, so acceptance does not depend on which rows are kept.
     """
     names = [f"k{i}" for i in range(len(schema))]
     checks = [f"count(*) FILTER (WHERE {name} = {INVALID})" for name in names]

@@ -1,10 +1,10 @@
-"""Curator: the doors in the wall, the only way anything about the rows gets out.
+"""Curator: the doors in the wall, the only way in which information about the rows is released.
 
 Every door (a) checks its public input, (b) computes its sensitivity from the `Relation` and its noise from the budget
 share it was given, (c) charges the ledger durably, (d) reads exact integer counts, (e) draws exact discrete noise or
 makes an exact private selection, (f) records the result durably, (g) returns it. Scores and statistics are integers;
-public answers are rounded to the same grid before they meet a count. A door's price is exactly one of `epsilon` (at
-the budget's delta), `rho` and `units` of the ledger, the last without any rounding. What is done with the results is
+public answers are rounded to the same grid before they are compared with counts. A door's price is exactly one of
+`epsilon` (at the budget's delta), `rho` and `units` of the ledger; `units` are not rounded. Any use of the results is
 post-processing, so the privacy of the whole system is the privacy of these doors plus composition by the ledger.
 """
 
@@ -45,16 +45,16 @@ BLOCK = 4096  # candidates scored at once
 class Curator(Intake):
     """Keeps a private table and one budget.
 
-    `ledger` is a file (default: in memory), `anchor` a second small file, best kept elsewhere, that betrays a ledger
-    set back to an older copy. Every curator has a ledger of its own: two on the same rows spend two budgets, so keep
-    one table under one ledger file. A ledger of another kind is given as a function that takes the `Terms` to bind it
-    to and returns it open, such as `ledger=MemoryLedger`, or as an open `Ledger` that was made for the same terms; the
+    `ledger` is a file (default: in memory). `anchor` is a second small file, best kept elsewhere, that reveals a ledger
+    set back to an older copy. Every curator has its own ledger: two ledgers for the same rows spend two budgets, so use
+    one ledger file per table. A ledger of another kind is given as a function that takes `Terms` and returns an open
+    ledger bound to them, such as `ledger=MemoryLedger`, or as an open `Ledger` that was made for the same terms; the
     curator closes it. `noise` is for tests: with any but the default, `private` is False.
 
-    With a `deadline` in seconds, whatever a door answers or refuses after its charge leaves that long after it was
-    asked, so that the time tells nothing about the rows; what is not ready by then is refused as `DeadlineMissed`,
-    its charge kept, and never told. "auto" computes it from the question and from `max_rows`, a public number of rows
-    that the table will not exceed. Recorded answers leave at once.
+    With a `deadline` in seconds, every answer or refusal after a charge is returned exactly that long after the
+    question, so that response time reveals nothing about the rows. An answer that is not ready by then is refused as
+    `DeadlineMissed`; its charge is kept and it is never released. "auto" computes the deadline from the question and
+    from `max_rows`, a public upper bound on the number of rows. Recorded answers are returned at once.
 
     >>> import maquette as mq
     >>> schema = mq.Schema([mq.Boolean("smoker")])
@@ -95,42 +95,42 @@ class Curator(Intake):
 
     @property
     def spent(self) -> Loss:
-        """What has been charged so far, at the budget's delta."""
+        """The loss of all charges, at the budget's delta."""
         return self._transaction.loss(self.ledger.spent())
 
     @property
     def remaining(self) -> Loss:
-        """What a single further access may still cost."""
+        """The most that one further access may cost."""
         return self._transaction.loss(self.budget.limit - self.ledger.spent())
 
     def account(self, purpose: str) -> AbstractContextManager[ScopedAccount]:
-        """An account of its own for what is asked inside `with curator.account("monthly report") as account:`.
+        """A separate account for the questions inside `with curator.account("monthly report") as account:`.
 
-        It tells afterwards what the block cost, whoever else was asking meanwhile: see `ScopedAccount`. Opening it is
-        free, and changes nothing of what is charged.
+        It says what the block cost, even if others ask at the same time: see `ScopedAccount`. Opening it is free and
+        does not change any charge.
         """
         return self._transaction.accounts.open(plain.text(purpose, "purpose"))
 
     def cost_of(self, measurements: Sequence[Measurement]) -> Loss:
-        """What several measurements cost together."""
+        """The total cost of several measurements."""
         return self._transaction.loss(sum(measurement.cost.units for measurement in measurements))
 
     def recall(self, request: str) -> tuple[NDArray[np.int64], ...] | None:
-        """What an answered request released, as it was recorded; free, and None where there is no answer."""
+        """The recorded result of an answered request, free of charge; None if there is no answer."""
         recorded = self.ledger.lookup(request)
         return None if recorded is None else tuple(unpack(recorded.answer))
 
     def within(self, deadline: Deadline | None) -> AbstractContextManager[None]:
-        """Give all that is asked inside `with curator.within(0.5):` this deadline; None leaves the curator's own.
+        """Use this deadline for all questions inside `with curator.within(0.5):`; None keeps the curator's own.
 
-        The deadline is counted from the start of the block, and the block ends when what was found may be told: do in
-        it what is done with an answer, and tell nothing before it has ended. A second question in it begins when the
-        first is released.
+        The deadline counts from the start of the block, and the block ends when its results may be released. Process
+        answers inside the block, and release nothing before it has ended. A second question in the block begins when
+        the first is released.
         """
         return self._transaction.within(deadline)
 
     def close(self) -> None:
-        """Close the ledger; the curator answers no more."""
+        """Close the ledger; the curator then refuses all questions."""
         self.ledger.close()
 
     def __enter__(self) -> Curator:
@@ -175,8 +175,8 @@ class Curator(Intake):
     ) -> tuple[Measurement, ...]:
         """Noisy marginals for one charge of `epsilon`, `rho` or `units`, split by `shares`.
 
-        Every cell gets independent discrete Laplace or Gaussian noise; "auto" is Laplace under a pure budget. `note`
-        is public JSON that the ledger keeps with the charge.
+        Every cell gets independent discrete Laplace or Gaussian noise; "auto" is Laplace under a pure budget, otherwise
+        Gaussian. `note` is public JSON that the ledger keeps with the charge.
         Privacy: marginal i is one Laplace or Gaussian mechanism at the L1 or L2 sensitivity that `Relation` states
         (a row falls into one cell); the marginals compose. Mechanisms §1.1-1.4.
         """
@@ -224,7 +224,7 @@ class Curator(Intake):
     ) -> Errors:
         """Noisy L1 distances between private marginals and public `answers` (in counts), all at once.
 
-        Privacy: one unit moves the i-th distance by at most the L1 sensitivity of its marginal (triangle
+        Privacy: one unit changes the i-th distance by at most the L1 sensitivity of its marginal (triangle
         inequality), so the vector of distances has L1 sensitivity sum_i l1_i and squared L2 sensitivity sum_i
         l1_i^2; one vector Laplace or Gaussian mechanism.
         """
@@ -272,17 +272,17 @@ class Curator(Intake):
         request: str | None = None,
         analyst: str = CUSTODIAN,
     ) -> Chosen:
-        """Where public `answers` (in counts) are most wrong, privately.
+        """Select privately where public `answers` (in counts) are most wrong.
 
         over="cells": candidates are all cells, scored weight * (|count - answer| - penalty); with `signed`, the two
         candidates (cell, +1) and (cell, -1) are scored by the signed error. over="marginals": candidates are whole
         marginals, scored weight * (L1 error - penalty). Weights and penalties (one per marginal, in counts) are
         public.
 
-        Privacy: one exponential mechanism or permute-and-flip ("auto": the latter under a pure budget, where it errs
-        less at the same price) on integer scores, at sensitivity D = max over
-        marginals of weight * (`Relation.one_cell` or, for whole marginals, `Relation.l1`); scores are not monotone
-        under either relation, so the exponent is epsilon * score / (2 D). Mechanisms §2.
+        Privacy: one exponential mechanism or permute-and-flip ("auto": the latter under a pure budget, where it has
+        smaller error at the same price) on integer scores, at sensitivity D = max over marginals of weight *
+        (`Relation.one_cell` or, for whole marginals, `Relation.l1`); scores are not monotone under either relation, so
+        the exponent is epsilon * score / (2 D). Mechanisms §2.
         """
         over, signed = plain.one_of(over, ("cells", "marginals"), "over"), bool(signed)
         if signed and over == "marginals":
@@ -333,12 +333,12 @@ class Curator(Intake):
         request: str | None = None,
         analyst: str = CUSTODIAN,
     ) -> Chosen:
-        """The public candidate whose answers come closest to the table's, privately (the Net mechanism).
+        """Select privately the public candidate whose answers are closest to the table's (the Net mechanism).
 
         `candidates` has one row per candidate: its answers (in counts) to all cells of all questions, in order. The
         score of a candidate is minus its largest error.
 
-        Privacy: a maximum of errors that each move by at most D = max `Relation.one_cell` moves by at most D; one
+        Privacy: every error changes by at most D = max `Relation.one_cell`, hence so does their maximum; one
         exponential mechanism (permute-and-flip under a pure budget) at sensitivity D. Mechanisms §3.1.
         """
         marginals = self._compiled(questions)
@@ -385,11 +385,11 @@ class Curator(Intake):
         analyst: str = CUSTODIAN,
         request: str | None = None,
     ) -> Guard:
-        """A sparse-vector guard: tests public answers against the table until `hits` of them were off by `threshold`.
+        """A sparse-vector guard: tests public answers until `hits` of them are found wrong by more than `threshold`.
 
-        The whole guard is charged when it opens; its tests are free. Under a pure budget `refreshed=False` (default
-        from three hits on, where it needs less noise) keeps one noisy threshold for all hits. Mechanisms §6.1-6.2;
-        the argument is in `Guard`.
+        The whole guard is charged when it opens; its tests are free. Under a pure budget `refreshed=False` (the default
+        for three hits or more, where it needs less noise) keeps one noisy threshold for all hits. Mechanisms §6.1-6.2;
+        the proof is in `Guard`.
         """
         return Guard.open(
             self._transaction,
@@ -415,10 +415,10 @@ class Curator(Intake):
         experimental: bool = False,
         analyst: str = CUSTODIAN,
     ) -> LazyGuard:
-        """A guard without threshold noise: less noise for many hits, at (epsilon, delta); one in a ledger's life.
+        """A guard without threshold noise: (epsilon, delta)-DP, less noise for many hits; at most one per ledger.
 
         The whole guard is charged when it opens, `epsilon` and all of the budget's delta; its tests are free. Needs a
-        budget with accounting="basic" and experimental=True. The argument is in `LazyGuard`.
+        budget with accounting="basic" and experimental=True. The proof is in `LazyGuard`.
         """
         return LazyGuard.open(
             self._transaction,
@@ -433,9 +433,9 @@ class Curator(Intake):
         )
 
     def lottery(self, questions: Sequence[Question], *, between: tuple[float, float] | None = None) -> Lottery:
-        """A door that draws cells of `questions` at random, the likelier the more public answers err on them.
+        """A door that draws random cells of `questions`; cells with larger error of public answers are more likely.
 
-        Opening it is free; every draw is an exponential mechanism and is charged. The argument is in `Lottery`.
+        Opening it is free; every draw is an exponential mechanism and is charged. The proof is in `Lottery`.
         """
         marginals = self._compiled(questions)
         if any(m.moves.gains is not None for m in marginals):
@@ -445,10 +445,10 @@ class Curator(Intake):
         )
 
     def choose(self, scores: NDArray[np.int64], scale: Fraction) -> int:
-        """An index of probability proportional to exp(score / scale), by the curator's own exact randomness.
+        """An index with probability proportional to exp(score / scale), from the curator's own exact randomness.
 
-        For scores that owe nothing to the rows but what doors released: it reads no row and charges nothing. It is how
-        a player whose choice must hide something else, such as the queries, gets randomness that nobody can replay.
+        For scores that depend on the rows only through released results: it reads no row and charges nothing. It gives
+        randomness that nobody can replay to a player whose choice must hide something else, such as the queries.
         """
         return self._noise.exponential(scores, scale)
 
@@ -461,7 +461,7 @@ class Curator(Intake):
         request: str | None = None,
         analyst: str = CUSTODIAN,
     ) -> float:
-        """The number of rows: exact and free where it is public, otherwise noisy for `epsilon`, `rho` or `units`.
+        """The number of rows: exact and free if it is public, otherwise noisy for `epsilon`, `rho` or `units`.
 
         Privacy: under "replace" with one row per unit all neighbours have the same number of rows. Otherwise it is
         `measure` of the constant query.

@@ -1,8 +1,9 @@
-"""Deadline: two moments fixed before a request begins, from declared numbers alone, and the clock that keeps them.
+"""Deadline: two moments fixed before a request begins, from declared numbers only, and the clock that keeps them.
 
-How long an evaluation takes can depend on the rows: on how many there are, on a guard's branch, on the noise. So an
-answer is *decided* at one fixed moment and *released* at another. What is evaluated by the first is recorded then, not
-earlier, so that the time of the recording tells nothing either; what is not is refused. Both leave at the second.
+The duration of an evaluation can depend on the rows: on their number, on a guard's branch, on the noise. So a request
+is *decided* at one fixed moment and *released* at another. An answer that is ready by the first moment is recorded
+then, not earlier, so that the time of recording reveals nothing either; otherwise the request is refused. Answers and
+refusals are both returned at the second moment.
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ T = TypeVar("T")
 
 Deadline = float | Literal["auto"]
 
-RECORDING = 0.25  # of a deadline is for the durable record of the answer
-PREPARING = 0.125  # of a deadline may go into reading a question; what takes longer, such as planning, comes before it
+RECORDING = 0.25  # fraction of a deadline reserved for recording the answer durably
+PREPARING = 0.125  # maximum fraction of a deadline for reading a question; longer work, such as planning, comes before
 LONGEST = 3600.0  # seconds
-SPIN = 0.001  # seconds before a moment from which the clock is watched: a sleep alone ends some 0.1 ms late
+SPIN = 0.001  # seconds of busy waiting before a moment: a sleep alone ends about 0.1 ms late
 
-# What "auto" allows; each is several times what was measured (decision 11).
-BASE = 0.5  # seconds: two durable writes, and whatever does not grow
+# Allowances of "auto"; each is several times the measured time (decision 11).
+BASE = 0.5  # seconds: two durable writes, and everything else of constant size
 PER_VALUE = 1e-7  # seconds for one column of one declared row
 PER_CELL = 2e-6  # seconds for one cell of a question: its count, its noise, its record
 
 
 class Clock(Protocol):
-    """Moments in seconds since some start. Tests bring their own."""
+    """Moments in seconds since a fixed start. Tests have their own clock."""
 
     def monotonic(self) -> float:
         """Now."""
@@ -44,18 +45,18 @@ class Clock(Protocol):
         """Return at this moment, or at once if it has passed."""
 
     def meet(self, event: threading.Event, moment: float) -> None:
-        """Return when the event has happened, or at this moment if it has not."""
+        """Return when the event has happened, but no later than at this moment."""
 
 
 class SystemClock:
-    """The machine's own; setting the time of day does not move it."""
+    """The machine's monotonic clock; changing the time of day does not affect it."""
 
     def monotonic(self) -> float:
         """Now."""
         return time.perf_counter()
 
     def until(self, moment: float) -> None:
-        """Sleep for most of the wait, then watch the clock."""
+        """Sleep for most of the wait, then wait busily."""
         rest = moment - SPIN - time.perf_counter()
         if rest > 0:
             time.sleep(rest)
@@ -69,7 +70,7 @@ class SystemClock:
 
 @dataclass(frozen=True)
 class Moments:
-    """When one request is decided and when it leaves."""
+    """When one request is decided and when it is released."""
 
     decided: float
     released: float
@@ -82,9 +83,9 @@ class Moments:
 
 @dataclass
 class Span:
-    """A stretch of work whose results are told when it ends: requests in it take their turns, the first from its start.
+    """A block of work whose results are released when it ends. Its requests run in turn, the first from its start.
 
-    `released` is when the last of them may be told; None while rows were not consulted. `requests` are their names.
+    `released` is when the last result may be released; None if rows were not read. `requests` are their names.
     """
 
     deadline: Deadline | None
@@ -93,7 +94,7 @@ class Span:
     requests: list[str] = field(default_factory=list)
 
     def begin(self, now: float, seconds: float) -> float:
-        """From when the next request counts; rows have no part in it."""
+        """The start of the next request, for its deadline; it does not depend on rows."""
         if self.released is not None:
             return max(self.released, now)
         return self.start if now - self.start <= PREPARING * seconds else now
@@ -101,14 +102,14 @@ class Span:
 
 @dataclass(frozen=True)
 class Work:
-    """How much a question asks for, as far as everybody may know: columns of all its tables, and their cells."""
+    """The public size of a question: the columns of all its tables, and their cells."""
 
     columns: int = 0
     cells: int = 0
 
     @classmethod
     def of(cls, schema: Schema, questions: Sequence[Compiled]) -> Work:
-        """What counting these takes at most."""
+        """The most work that counting these questions can take."""
         counted = [max(m.cells, min(schema.cells(m.columns), FEW_CELLS)) for m in questions]
         return cls(sum(len(m.columns) + 1 for m in questions), sum(counted))
 
@@ -131,14 +132,14 @@ def check_deadline(deadline: object, max_rows: object) -> None:
 
 
 def seconds(deadline: Deadline, max_rows: int | None, work: Work) -> float:
-    """How long a request takes; a function of what was declared and asked, and of nothing else."""
+    """The duration of a request: a function of declared numbers and of the question only."""
     if deadline != "auto":
         return float(deadline)
     return BASE + PER_VALUE * (max_rows or 0) * work.columns + PER_CELL * work.cells
 
 
 class Attempt(Generic[T]):
-    """Work in a thread of its own, for at most so long: a result that comes later, or an exception, is no result."""
+    """Work in its own thread, up to a moment. A later result, or an exception, counts as no result."""
 
     def __init__(self, work: Callable[[], T], clock: Clock, turn: threading.RLock) -> None:
         self._work = work
@@ -152,13 +153,13 @@ class Attempt(Generic[T]):
         self._thread = threading.Thread(target=lambda: context.run(self._run), name="maquette-evaluation", daemon=True)
 
     def by(self, moment: float) -> T | None:
-        """The result, if there is one by this moment; returns then or earlier."""
+        """The result, or None if there is none by this moment; returns no later than that."""
         self._thread.start()
         self._clock.meet(self._done, moment)
-        self._abandoned = True  # if it still waits for its turn, it need not begin
+        self._abandoned = True  # if it has not started yet, it need not start
         if not self._done.is_set() or self._finished > moment:
             return None
-        self._thread.join()  # nothing of it is left to do
+        self._thread.join()  # it has finished
         return self._result
 
     def _run(self) -> None:
@@ -167,7 +168,7 @@ class Attempt(Generic[T]):
                 if not self._abandoned:
                     self._result = self._work()
                     self._finished = self._clock.monotonic()
-        except BaseException:  # whatever is raised there may depend on rows, and is never told
+        except BaseException:  # an exception may depend on rows and is never shown
             self._result = None
         finally:
             self._done.set()

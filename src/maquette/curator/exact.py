@@ -1,9 +1,9 @@
-"""Exact decisions about a uniform real number of which only the bits that matter are ever drawn.
+"""Exact decisions about a uniform real number; only the bits that matter are drawn.
 
-A uniform number U is known to lie in a cell [low, low + 1) / 2^bits. Each question below is answered from certified
-enclosures of exp and ln (the decimal module rounds both correctly at any precision); while the cell straddles the
-answer, 64 more bits are drawn. exp of a non-zero rational is irrational (Lindemann), so no boundary is ever met
-exactly and every loop ends with probability one: the answers follow their law exactly, not approximately.
+A uniform number U is known to lie in a cell [low, low + 1) / 2^bits. Each question below is decided from certified
+enclosures of exp and ln (the decimal module rounds both correctly at any precision). While the cell contains the
+boundary, 64 more bits are drawn. exp of a non-zero rational is irrational (Lindemann), so no boundary is hit exactly
+and every loop ends with probability one: the results have exactly the stated distribution.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Word = TypeVar("Word", np.uint32, np.uint64)
 
 
 def words(count: int, dtype: type[Word]) -> NDArray[Word]:
-    """Fresh uniform words from the operating system's generator; nothing is kept, so a fork shares nothing."""
+    """Fresh uniform words from the operating system's generator; no state is kept, so a fork shares nothing."""
     return np.frombuffer(os.urandom(count * np.dtype(dtype).itemsize), dtype=dtype)
 
 
@@ -71,8 +71,8 @@ def floor_log(uniform: Uniform, scale: Fraction) -> int:
 def sum_reaches(exponents: Sequence[Fraction], times: Sequence[int], target: int) -> bool:
     """Whether the sum of times * exp(-exponent) is at least `target`, for different exponents >= 0.
 
-    Exponentials of different rationals are independent over the rationals (Lindemann and Weierstrass), so the sum is
-    equal to the target only if every exponent is zero, where the enclosure is exact: the loop ends.
+    Exponentials of different rationals are linearly independent over the rationals (Lindemann and Weierstrass). So the
+    sum equals the target only if every exponent is zero, where the enclosure is exact: the loop ends.
     """
     digits = 30
     while True:
@@ -85,7 +85,7 @@ def sum_reaches(exponents: Sequence[Fraction], times: Sequence[int], target: int
 
 
 def _digits(uniform: Uniform) -> int:
-    # A bit is 0.30 digits: this stays ahead of the cell by 20 digits, so precision never limits progress.
+    # A bit is 0.30 digits: the precision is 20 digits beyond that of the cell, so it never limits progress.
     return 20 + uniform.bits // 3
 
 
@@ -108,7 +108,7 @@ def _log_bounds(numerator: int, bits: int, digits: int) -> tuple[Fraction, Fract
     """An enclosure of -ln(numerator / 2^bits)."""
     context = _context(digits)
     value = bits * Fraction(context.ln(Decimal(2))) - Fraction(context.ln(Decimal(numerator)))
-    # Both logarithms are within half a unit in their last digit, and the second is below the number of bits.
+    # Both logarithms are within half a unit in their last digit, and the second is less than the number of bits.
     error = Fraction(bits, 10 ** (digits - 2))
     return value - error, value + error
 

@@ -1,4 +1,4 @@
-"""Guard: a door that stays open — the sparse vector over many public answers, charged once."""
+"""Guard: a door that stays open: the sparse vector over many public answers, charged once."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from maquette.errors import BudgetError, QueryError
 from maquette.privacy import UNITS_PER_ONE, Loss, Relation
 from maquette.query import Asked, LinearQuery
 
-GRID = 2**20  # every guarded statistic is in these units, whatever the question's own grid
-MAX_THRESHOLD = 2**40  # rows, more than any table has
-UNREFRESHED_FROM = 3  # from this many hits on, one threshold for all hits needs less query noise
+GRID = 2**20  # every guarded statistic is in units of 1/GRID, independent of the question's own grid
+MAX_THRESHOLD = 2**40  # in rows: more than any table has
+UNREFRESHED_FROM = 3  # from this number of hits, one threshold for all hits needs less query noise
 
 
 class Questions:
-    """Compiles what guards test, and refuses what a row could move further than the guard was priced for."""
+    """Compiles questions for guards, and refuses those with a larger sensitivity than the guard was priced for."""
 
     def __init__(self, compile: Compiler, relation: Relation) -> None:  # noqa: A002
         self._compile = compile
         self._relation = relation
 
     def most(self, grid: int) -> int:
-        """How far a unit can move a count, in whole numbers of 1/grid."""
+        """The largest change of a count by one unit, in whole numbers of 1/grid."""
         return self._relation.max_contributions * grid
 
     def compiled(self, question: LinearQuery | Asked) -> Compiled:
-        """The question as the wall evaluates it."""
+        """The compiled question."""
         m = self._compile(asked_of(self._compile.schema, question))
         if m.moves.gains is not None or self._relation.one_cell(m) > self.most(m.grid):
             raise QueryError(
@@ -50,13 +50,13 @@ class Questions:
 
 
 class Guard:
-    """Says whether a public answer is off by more than a threshold; easy answers cost nothing more.
+    """Says whether a public answer is wrong by more than a threshold; answers that are close cost nothing more.
 
-    Statistic: max over cells |private count - rounded public answer| * GRID, an integer. Sensitivity: each cell moves
-    by at most max_contributions rows of weight at most 1, and a maximum of absolute values moves no more than its
+    Statistic: max over cells |private count - rounded public answer| * GRID, an integer. Sensitivity: each cell changes
+    by at most max_contributions rows of weight at most 1, and a maximum of absolute values changes no more than its
     parts: D = max_contributions * GRID under both relations. Cost: that of `SparseVector` with this D, charged when
     the guard opens, for any number of adaptive tests until its hits are used; numeric answers add the same D for the
-    count released. The noisy threshold lives in memory only, so a guard ends with its process.
+    count released. The noisy threshold exists in memory only, so a guard ends with its process.
     """
 
     def __init__(
@@ -120,13 +120,13 @@ class Guard:
             opens_guard=True,
         )
         transaction.ledger.open_guard(name, hits=hits)
-        if not drawn:  # it was paid for, and interrupted before it opened
+        if not drawn:  # it was charged, then interrupted before it opened
             evaluate()
         return cls(transaction, engine, questions, drawn[0], name=name, analyst=analyst, cost=cost)
 
     @property
     def hits_left(self) -> int:
-        """How many more answers may be found wrong before the guard is sealed."""
+        """The number of hits left before the guard is sealed."""
         return self._transaction.ledger.hits_left(self._name)
 
     @property
@@ -137,7 +137,7 @@ class Guard:
     def test(
         self, question: LinearQuery | Asked, answer: ArrayLike, *, request: str | None = None, note: object = None
     ) -> Tested:
-        """Whether the public `answer` (in counts) is off; on a hit of a numeric guard, the noisy count too."""
+        """Whether the public `answer` (in counts) is wrong; on a hit of a numeric guard, the noisy count too."""
         m = self._questions.compiled(question)
         public = plain.array(answer)
         if public.shape != m.shape or not np.isfinite(public).all() or (np.abs(public) > MAX_THRESHOLD).any():
@@ -158,7 +158,7 @@ class Guard:
             outcome = self._vector.test(private, answer_of=int(exact.reshape(-1)[0]) if numeric else None)
             return [np.array([outcome.above, outcome.value or 0], dtype=np.int64)]
 
-        with self._in_turn:  # a test holds one hit while it runs; without turns, two tests could seem to be two hits
+        with self._in_turn:  # a test reserves one hit while it runs; two tests at once could look like two hits
             arrays, _ = self._transaction.through(
                 "guard.test",
                 events=[],
@@ -185,7 +185,7 @@ class Guard:
 def _calibrated(
     transaction: Transaction, units: int, hits: int, sensitivity: int, *, numeric: bool, refreshed: bool | None
 ) -> Settings:
-    """The least noise whose cost is at most `units`, by bisection on the size of the guard."""
+    """The smallest noise whose cost is at most `units`, by bisection on its epsilon or rho."""
     accountant = transaction.budget.accountant
     if accountant.currency == "pure":
         form = resampled if refreshed or (refreshed is None and hits < UNREFRESHED_FROM) else unresampled

@@ -1,6 +1,6 @@
-"""Intake: what comes before the doors of a curator — opening a table's account, reading questions, pricing their noise.
+"""Intake: the steps before a curator's doors: opening a table's account, reading questions, pricing their noise.
 
-Here public input is checked and put on the grid, a share of the budget becomes units and the units become noise at the
+Here public input is checked and put on the grid. A price becomes units, the units become a noise scale at the
 sensitivity that `Relation` states, and the noise is drawn. No statistic of the rows is computed here: the doors do
 that, after the charge.
 """
@@ -93,21 +93,21 @@ class Intake:
 
     @property
     def budget(self) -> Budget:
-        """What may be spent in all."""
+        """The most that may be spent."""
         return self._budget
 
     @property
     def relation(self) -> Relation:
-        """Which tables are neighbours: every door is priced by it, so nobody can set it."""
+        """The neighbouring relation: every door is priced by it, so it cannot be changed."""
         return self._relation
 
     @property
     def private(self) -> bool:
-        """Whether the noise is the production source's."""
+        """Whether the noise comes from the production source."""
         return self._private
 
     def _asked(self, questions: Sequence[Question]) -> list[Asked]:
-        """Questions as the caller sees them, each with a form."""
+        """The caller's questions as objects with a form."""
         if isinstance(questions, str | LinearQuery) or hasattr(questions, "form") or not len(questions):
             raise QueryError(
                 "there is no question", expected="a non-empty list of columns, linear queries or marginals"
@@ -174,7 +174,7 @@ class Intake:
         return DiscreteGaussian(variance, Fraction(l2_squared))
 
     def _draws(self, events: Sequence[NoiseEvent], sizes: Sequence[int]) -> Iterator[NDArray[np.int64]]:
-        """Independent noise for each event: together where the source knows how and the law is one, else in turn."""
+        """Independent noise for each event: in one call if the source can and the kind is the same, else in turn."""
         if isinstance(self._noise, ExactNoise):
             scales = [event.scale for event in events if isinstance(event, DiscreteLaplace)]
             if len(scales) == len(events):

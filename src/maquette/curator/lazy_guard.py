@@ -1,4 +1,4 @@
-"""Lazy guard: a sparse vector without threshold noise, which releases on a hit the very number it compared."""
+"""Lazy guard: a sparse vector without threshold noise, which on a hit releases the noisy number that it compared."""
 
 from __future__ import annotations
 
@@ -20,20 +20,21 @@ from maquette.errors import BudgetError, DeadlineMissed, QueryError, RequestBusy
 from maquette.privacy import UNITS_PER_ONE, LazyRounds, Loss, float_down, lazy_rate
 from maquette.query import Asked, LinearQuery
 
-NAME = "lazy-guard"  # of the request and of the guard: a ledger knows one of each, for ever
+NAME = "lazy-guard"  # the name of the request and of the guard: a ledger accepts it only once
 
 
 class LazyGuard:
-    """Says whether a public answer is further than a threshold from a noisy count, and if so gives that noisy count.
+    """Says whether a public answer is further than a threshold from a noisy count; if so, releases that noisy count.
 
     Statistic: z = private count * GRID + discrete Laplace noise, an integer; a hit if |z - rounded answer| exceeds the
-    threshold. Sensitivity: max_contributions rows of weight at most 1 come, go or change, D = max_contributions * GRID
-    under both relations. Cost: (epsilon, delta)-DP with the epsilon of `privacy.lazy.lazy_epsilon` and the budget's
-    whole delta, charged when the guard opens, for any number of adaptive tests until its hits are used. It is neither
-    pure nor concentrated DP, so it needs a budget with accounting="basic", and a ledger pays for one lazy guard only:
-    a second is refused, also after a restart. Nothing secret outlives a test, yet a guard ends with its process.
+    threshold. Sensitivity: max_contributions rows of weight at most 1 are added, removed or changed, so D =
+    max_contributions * GRID under both relations. Cost: (epsilon, delta)-DP with the epsilon of
+    `privacy.lazy.lazy_epsilon` and the budget's whole delta, charged when the guard opens, for any number of adaptive
+    tests until its hits are used. It is neither pure nor concentrated DP, so it needs a budget with accounting="basic".
+    A ledger pays for one lazy guard only: a second is refused, also after a restart. No secret is kept between tests;
+    still, a guard ends with its process.
 
-    Experimental: the theorem (docs/theory/lazy-rounds.md) is audited here and not taken from the literature.
+    Experimental: the theorem (docs/theory/lazy-rounds.md) is ours, proved there and audited; it is not published.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class LazyGuard:
         experimental: bool,
         analyst: str,
     ) -> LazyGuard:
-        """Charge the whole guard and take the ledger's delta; refused where either is gone."""
+        """Charge the whole guard and use the ledger's delta; refused if the budget or the delta is used up."""
         if not experimental:
             raise QueryError(
                 "a lazy guard is experimental: its privacy theorem is proved in docs/theory/lazy-rounds.md and audited "
@@ -117,7 +118,7 @@ class LazyGuard:
 
     @property
     def hits_left(self) -> int:
-        """How many more answers may be found wrong before the guard is sealed."""
+        """The number of hits left before the guard is sealed."""
         return self._transaction.ledger.hits_left(NAME)
 
     @property
@@ -127,16 +128,16 @@ class LazyGuard:
 
     @property
     def event(self) -> LazyRounds:
-        """What was charged, and the noise of every test."""
+        """The event that was charged; it contains the noise scale of every test."""
         return self._event
 
     @property
     def scale(self) -> float:
-        """The scale of the noise of one test, in counts."""
+        """The noise scale of one test, in counts."""
         return float(self.event.scale) / GRID
 
     def test(self, question: LinearQuery | Asked, answer: float, *, request: str | None = None) -> Tested:
-        """Whether the public `answer` (in counts) is off; on a hit the noisy count that showed it."""
+        """Whether the public `answer` (in counts) is wrong; on a hit also the noisy count it was compared with."""
         m = self._questions.compiled(question)
         if m.cells != 1:
             raise QueryError(
@@ -153,7 +154,7 @@ class LazyGuard:
             off = abs(noisy - rounded) > self._threshold
             return [np.array([off, noisy if off else 0], dtype=np.int64)]
 
-        with self._in_turn:  # a test holds one hit while it runs; without turns, two tests could seem to be two hits
+        with self._in_turn:  # a test reserves one hit while it runs; two tests at once could look like two hits
             arrays, _ = self._transaction.through(
                 "lazy_guard.test",
                 events=[],
@@ -173,7 +174,7 @@ class LazyGuard:
 
 
 def calibrated(transaction: Transaction, units: int, hits: int, sensitivity: int) -> LazyRounds:
-    """The least noise whose epsilon at the budget's delta is at most `units`."""
+    """The smallest noise whose epsilon at the budget's delta is at most `units`."""
     budget = transaction.budget
     if budget.accounting != "basic":
         raise BudgetError(
@@ -183,7 +184,7 @@ def calibrated(transaction: Transaction, units: int, hits: int, sensitivity: int
         )
     if type(hits) is not int or hits < 1:
         raise QueryError(f"hits is {hits!r}", expected="a whole number of at least 1")
-    # Rates are remembered for everybody, so what comes back is made a plain number; the price is that of the event.
+    # Rates are cached across callers, so the result is made a plain number; the price is computed from the event.
     rate = float(lazy_rate(hits=hits, epsilon=float_down(Fraction(units, UNITS_PER_ONE)), delta=budget.delta))
     scale = round_scale_up(sensitivity / Fraction(rate))
     check_laplace(scale)

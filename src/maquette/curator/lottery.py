@@ -1,7 +1,7 @@
-"""Lottery: a door that draws queries at random, the likelier the more public answers err on them.
+"""Lottery: a door that draws random queries; queries with larger error of public answers are more likely.
 
-It is the query player's hand in the query-release game: its weights are multiplicative weights over all cells of the
-questions, and nothing of them leaves the wall but the cells drawn.
+It plays the query player in the query-release game. Its weights are multiplicative weights over all cells of the
+questions; only the drawn cells leave the wall.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from maquette.curator.transaction import Arrays, Transaction, digest
 from maquette.errors import BudgetError, QueryError
 from maquette.privacy import Loss, Relation, Selection
 
-GRID = 2**20  # scores are in these units of a row, so that rounding public answers bends the weights by nothing
+GRID = 2**20  # scores are in units of 1/GRID row, so that rounding public answers hardly changes the weights
 MAX_CANDIDATES = 2**26
 MAX_DRAWS = 2**16
 
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """Cells drawn (flat, over all questions in order), the direction of each if it has one, and what they cost.
+    """The drawn cells (flat index over all questions in order), their signs if they have any, and their cost.
 
-    Sign +1 says that the table holds more there than the public answers do.
+    Sign +1 means that the table's count is larger than the public answers.
     """
 
     cells: NDArray[np.int64] = field(repr=False)
@@ -44,21 +44,20 @@ class Drawn:
 
 
 class Lottery:
-    """Draws cells of some questions by the exponential mechanism on the errors of public answers.
+    """Draws cells of the questions by the exponential mechanism on the errors of public answers.
 
     Given answers a_1 ... a_k (each one number per cell, in counts) the score of a cell with count n is
       signed:             sum_j (n - a_j) for the candidate (cell, +1), and the opposite for (cell, -1);
       between=(low, high): sum_j of |n - a_j| clipped to [low, high], without a direction.
-    Scores are whole numbers of 1/GRID row, public answers being rounded to that grid.
+    Scores are whole numbers of 1/GRID row; public answers are rounded to that grid.
 
-    Privacy: one unit moves a count by at most D = `Relation.one_cell`, hence every term of a score by at most D
-    (clipping and absolute value do not stretch) and the score by at most k D. A draw is one exponential mechanism at
-    that sensitivity, with range epsilon: epsilon-DP and epsilon^2/8-zCDP. Scores are not monotone under either
-    relation, so the exponent is epsilon * score / (2 k D). With `cap` scores are first clipped at the level where no
-    candidate is likelier than 1/cap, which keeps their sensitivity (`clipped`). Draws are independent given the scores:
-    each is charged as a mechanism of its own, all in one charge before the rows are read. Exact counts are kept in
-    memory behind the wall between draws; opening a lottery reads nothing and costs nothing. Mechanisms §2.1, §7.2 and
-    §7.4.
+    Privacy: one unit changes a count by at most D = `Relation.one_cell`, hence every term of a score by at most D
+    (clipping and absolute value do not increase it) and the score by at most k D. A draw is one exponential mechanism
+    at that sensitivity, with range epsilon: epsilon-DP and epsilon^2/8-zCDP. Scores are not monotone under either
+    relation, so the exponent is epsilon * score / (2 k D). With `cap`, scores are first clipped so that no candidate
+    has probability above 1/cap, which keeps their sensitivity (`clipped`). Draws are independent given the scores: each
+    is priced as a separate mechanism, and all are charged at once before the rows are read. Exact counts stay in memory
+    behind the wall between draws; opening a lottery reads nothing and costs nothing. Mechanisms §2.1, §7.2 and §7.4.
     """
 
     def __init__(
@@ -99,7 +98,7 @@ class Lottery:
         request: str | None = None,
         analyst: str = "custodian",
     ) -> Drawn:
-        """Draw `draws` times, for `epsilon`, `rho` or `units` all together, against one or several public answers."""
+        """Draw `draws` times against one or several public answers, for a total of `epsilon`, `rho` or `units`."""
         public = self._public(answers)
         draws, cap = plain.whole(draws, "draws"), None if cap is None else plain.whole(cap, "cap")
         if not 1 <= draws <= MAX_DRAWS:

@@ -1,8 +1,8 @@
 """Every random number behind the wall: exact discrete noise and exact private selection.
 
-A float64 evaluation settles almost every draw; the rare draw that falls within its error bound is settled by exact
-arithmetic on further random bits (`exact.py`). So the laws are those of the theory, not approximations of them, at the
-speed of numpy. Randomness comes from the operating system, there is no seed and no state.
+A float64 evaluation decides almost every draw. The rare draw within its error bound is decided by exact arithmetic on
+further random bits (`exact.py`). So the distributions are exactly those of the theory, at the speed of numpy.
+Randomness comes from the operating system; there is no seed and no state.
 
 Reference: Canonne, Kamath and Steinke, The Discrete Gaussian for Differential Privacy, algorithms 2 and 3.
 """
@@ -25,7 +25,7 @@ from maquette.errors import BudgetError
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-# Bounds the error of every float64 evaluation here: a handful of roundings at 2^-53 and an exp or log within 64 ulp.
+# Bounds the error of every float64 evaluation here: a few roundings at 2^-53 and an exp or log within 64 ulp.
 _SLACK = 2.0**-44
 _BLOCK = 1 << 16
 _LARGEST = 2**62 - 1
@@ -44,11 +44,11 @@ class NoiseSource(Protocol):
         """An index i with P(i) proportional to exp(scores[i] / scale)."""
 
     def permute_and_flip(self, scores: Integers, scale: Fraction) -> int:
-        """The first index, in random order, whose coin of probability exp((scores[i] - max) / scale) shows heads."""
+        """The first index, in random order, whose coin with probability exp((scores[i] - max) / scale) shows heads."""
 
 
 class ExactNoise:
-    """The production source: exact laws, the operating system's randomness, no seed, nothing shared across a fork.
+    """The production source: exact distributions, the operating system's randomness, no seed; forks share nothing.
 
     Privacy of an integer statistic of sensitivity D: `laplace(D/epsilon)` is epsilon-DP, `gaussian(D^2/(2 rho))` is
     rho-zCDP, `exponential(2D/epsilon)` is epsilon-DP and epsilon^2/8-zCDP, `permute_and_flip(2D/epsilon)` is
@@ -65,13 +65,13 @@ class ExactNoise:
         return self.gaussians([variance], [size])[0]
 
     def laplaces(self, scales: Sequence[Fraction], sizes: Sequence[int]) -> list[Integers]:
-        """The same for many scales at once, each with the law and the independence of `laplace`."""
+        """`laplace` for many scales at once; every value is independent and has the same distribution as there."""
         for scale in scales:
             check_laplace(scale)
         return _fill(scales, sizes, _laplace)
 
     def gaussians(self, variances: Sequence[Fraction], sizes: Sequence[int]) -> list[Integers]:
-        """The same for many variances at once, each with the law and the independence of `gaussian`."""
+        """`gaussian` for many variances at once; every value is independent and has the same distribution as there."""
         for variance in variances:
             check_gaussian(variance)
         return _fill(variances, sizes, _gaussian)
@@ -81,18 +81,18 @@ class ExactNoise:
         return int(self.exponentials(scores, scale, 1)[0])
 
     def exponentials(self, scores: Integers, scale: Fraction, size: int) -> Integers:
-        """Independent indices, each with the law of `exponential`; O(n + size log n) for n candidates.
+        """Independent indices, each distributed as by `exponential`; O(n + size log n) for n candidates.
 
-        Rejection from integer weights slightly above the true ones: they are summed without rounding, an index is
-        drawn in proportion to them, and accepted with the exact ratio of its true weight to its integer one. The
-        weights are a function of the scores alone, so every index has fresh randomness of its own.
+        Rejection sampling from integer weights slightly above the true ones: they are summed without rounding, an index
+        is drawn in proportion to them, and accepted with the exact ratio of its true weight to its integer weight. The
+        weights depend on the scores only, so every index uses fresh randomness.
         """
         check_selection(scale)
         bits = min(40, 62 - len(scores).bit_length())
         best, cumulative = _best(scores), np.empty(len(scores), dtype=np.int64)
         for start, deficits in _deficits(scores, best):
             weights = np.ldexp(np.exp(-_ratio(deficits, scale)), bits)
-            # 2^bits * _SLACK < 1, so adding two after truncation covers the true weight whatever the float error.
+            # 2^bits * _SLACK < 1, so adding two after truncation covers the true weight for any float error.
             cumulative[start : start + len(deficits)] = weights.astype(np.int64) + 2
         np.cumsum(cumulative, out=cumulative)
         drawn: list[int] = []
@@ -107,7 +107,7 @@ class ExactNoise:
     def permute_and_flip(self, scores: Integers, scale: Fraction) -> int:
         """See `NoiseSource.permute_and_flip`; O(n) for n candidates.
 
-        Every coin is flipped at most once, so all may be flipped beforehand: the first heads in a random order is then
+        Every coin is flipped at most once, so all can be flipped in advance: the first heads in a random order is then
         a uniform choice among all heads.
         """
         check_selection(scale)
@@ -121,7 +121,7 @@ class ExactNoise:
 
 
 def exponentials(noise: NoiseSource, scores: Integers, scale: Fraction, size: int) -> Integers:
-    """Independent draws of one exponential mechanism, in one pass over the scores where the source knows how."""
+    """Independent draws of one exponential mechanism, in one pass over the scores if the source supports it."""
     if isinstance(noise, ExactNoise):
         return noise.exponentials(scores, scale, size)
     return np.array([noise.exponential(scores, scale) for _ in range(size)], dtype=np.int64)
@@ -130,8 +130,8 @@ def exponentials(noise: NoiseSource, scores: Integers, scale: Fraction, size: in
 def round_scale_up(scale: float | Fraction) -> Fraction:
     """Round a noise scale or variance up to 21 significant bits, by at most one part in 2^20.
 
-    More noise never costs privacy, and a short dyadic number is one that a ledger can print and an auditor retype.
-    Pass a Fraction when the scale is a ratio: a float quotient may already have been rounded down.
+    More noise never costs privacy, and a ledger can print a short dyadic number that an auditor can retype.
+    Pass a Fraction if the scale is a ratio: a float quotient may already have been rounded down.
     """
     if not 0 < scale < inf:
         raise BudgetError(f"a noise scale of {scale} is not usable", expected="a positive finite number")
@@ -156,17 +156,17 @@ def check_selection(scale: Fraction) -> None:
 
 
 class _Each:
-    """A number for each of many draws: as floats, which decide almost every draw, and exactly, for the others."""
+    """A number for each of many draws: as floats, which decide almost every draw, and exact, for the other draws."""
 
     def __init__(self, exact: Sequence[Fraction], owner: Integers | None, total: int) -> None:
-        """Of `total` draws the i-th has number `exact[owner[i]]`, or all have the only one."""
+        """The i-th of `total` draws has number `exact[owner[i]]`; without `owner` all draws have the only number."""
         self.exact = exact
         self.total = total
         self._owner = owner
 
     @classmethod
     def of(cls, exact: Sequence[Fraction], counts: Sequence[int]) -> _Each:
-        """The i-th number for `counts[i]` draws in a row."""
+        """The i-th number for `counts[i]` consecutive draws."""
         return cls(exact, None if len(exact) == 1 else np.repeat(np.arange(len(exact)), counts), sum(counts))
 
     def like(self, exact: Sequence[Fraction]) -> _Each:
@@ -175,11 +175,11 @@ class _Each:
 
     @property
     def floats(self) -> Floats:
-        """The nearest float of every draw's number; a single one where they have the same."""
+        """The nearest float of every draw's number; a single float if all have the same number."""
         return self.spread(np.array([float(number) for number in self.exact]))
 
     def spread(self, numbers: NDArray[Any]) -> NDArray[Any]:
-        """Any numbers in the same order, one for each draw; a single one where it is for all."""
+        """Numbers in the same order, one for each draw; a single number if it is for all."""
         return numbers[:1] if self._owner is None else numbers[self._owner]
 
     def __getitem__(self, draw: int) -> Fraction:
@@ -193,7 +193,7 @@ def _laplace(scale: _Each) -> Proposals:
     """Proposals for discrete Laplace values.
 
     The magnitude is step * G + R with G geometric and R uniform below step, accepted with probability exp(-R / scale);
-    a minus sign before zero is refused. The power of two `step` keeps G small enough for floats to decide it.
+    a negative zero is rejected. The power of two `step` keeps G small enough for floats to decide it.
     """
     steps = [1 << max(0, int(exact).bit_length() - 17) for exact in scale.exact]
     step = scale.spread(np.array(steps, dtype=np.int64))
@@ -202,7 +202,7 @@ def _laplace(scale: _Each) -> Proposals:
     stepped = scale.like([exact / size for exact, size in zip(scale.exact, steps, strict=True)])
     magnitude = _geometric(draws >> np.uint64(1), stepped, _LARGEST // step)
     kept = np.ones(scale.total, dtype=np.bool_)
-    if max(steps) > 1:  # where it is 1, R is 0 and accepted
+    if max(steps) > 1:  # if step is 1, R is 0 and accepted
         rest = (words(scale.total, np.uint64) & (step - 1).astype(np.uint64)).astype(np.int64)
         magnitude = magnitude * step + rest
         kept = _coins(rest / scale.floats, lambda i: int(rest[i]) / scale[i])
@@ -217,7 +217,7 @@ def _geometric(draws: NDArray[np.uint64], scale: _Each, largest: Integers) -> In
     result = np.floor(value)
     fraction = value - result
     slack = (value + factor) * _SLACK
-    # A draw below 2^46 is a cell too wide, relative to its place, for the slack to cover.
+    # The relative width of the cell of a draw below 2^46 is too large for the slack to cover.
     unsure = (fraction < slack) | (fraction > 1 - slack) | (draws < np.uint64(2**46))
     integers = result.astype(np.int64)
     for i in np.flatnonzero(unsure):
@@ -227,7 +227,7 @@ def _geometric(draws: NDArray[np.uint64], scale: _Each, largest: Integers) -> In
 
 
 def _gaussian(variance: _Each) -> Proposals:
-    """Proposals for discrete Gaussian values: Laplace ones of scale floor(sigma) + 1."""
+    """Proposals for discrete Gaussian values: Laplace values of scale floor(sigma) + 1."""
     scales = [Fraction(isqrt(int(exact)) + 1) for exact in variance.exact]
     proposals, kept = _laplace(variance.like(scales))
     centre = variance.like([exact / scale for exact, scale in zip(variance.exact, scales, strict=True)])
@@ -249,7 +249,7 @@ def _coins(exponents: Floats, exact: Callable[[int], Fraction], start: int = 0) 
 
 
 def _fill(exact: Sequence[Fraction], sizes: Sequence[int], propose: Callable[[_Each], Proposals]) -> list[Integers]:
-    """For each number, so many values: the first of its own proposals that are accepted."""
+    """For the i-th number, `sizes[i]` values: the first accepted ones of its own proposals."""
     drawn = [np.empty(size, dtype=np.int64) for size in sizes]
     missing = {part: size for part, size in enumerate(sizes) if size}
     while missing:
@@ -269,7 +269,7 @@ def _fill(exact: Sequence[Fraction], sizes: Sequence[int], propose: Callable[[_E
 
 
 def _next(missing: Mapping[int, int]) -> dict[int, int]:
-    """How many values to propose next, for as many as a block has room for."""
+    """The number of values to propose next for each number, as far as a block has room."""
     counts: dict[int, int] = {}
     room = _BLOCK
     for part, size in missing.items():
@@ -290,7 +290,7 @@ def _best(scores: Integers) -> int:
 def _deficits(scores: Integers, best: int) -> Iterator[tuple[int, NDArray[np.uint64]]]:
     """Blocks of best - scores, each with its first index."""
     for start in range(0, len(scores), _BLOCK):
-        # Unsigned arithmetic wraps to the true difference even when it exceeds the int64 range.
+        # Unsigned arithmetic wraps to the true difference even if it exceeds the int64 range.
         yield start, np.uint64(best % 2**64) - scores[start : start + _BLOCK].astype(np.uint64)
 
 

@@ -1,4 +1,4 @@
-"""open_table: raw rows in, an opaque handle out."""
+"""open_table: from raw rows to an opaque handle."""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ def open_table(
     missing: Sequence[str] = (),
     memory_limit: int = 8 * _GIGABYTE,
 ) -> PrivateTable:
-    """Read, encode and check a private table once; what comes back gives no access to its rows.
+    """Read, encode and check a private table once; the returned handle gives no access to its rows.
 
     `source` is a CSV (with a header; `delimiter` defaults to a comma, or a tab for .tsv) or Parquet path or glob, an
     Arrow table or dataset, a pandas or polars frame, `duckdb://file.db?table=name`, `duckdb:///abs/file.db` or a
-    DuckDB connection with `query`, or a DuckDB relation. Columns the schema does not name are ignored. `missing` lists
-    texts that stand for a missing value in any column, such as ["?"]. Tables whose codes take more than `memory_limit`
-    bytes (about one per record and column) are counted where they are, by DuckDB; no table has more than 2^32 rows.
+    DuckDB connection with `query`, or a DuckDB relation. Columns that the schema does not name are ignored. `missing`
+    lists texts that mean a missing value in any column, such as ["?"]. Tables whose codes take more than `memory_limit`
+    bytes (about one per record and column) stay in their source and are counted by DuckDB; no table may have more than
+    2^32 rows.
 
     Privacy: bounds and levels come from the schema alone; numbers and dates outside the declared range are clamped to
     its ends and unknown categories go to `other`. With `privacy_unit`, a column that need not be in the schema, at most
-    `max_contributions` rows of every unit are kept, so that removing one unit changes the table by at most so many
-    rows. The other rows of the unit are dropped: which ones is settled by a hash of the unit's own rows, as a fair
-    sample that is the same at every opening (see `contributions`).
-    Errors raised here speak to the custodian, before any budget exists.
+    `max_contributions` rows per unit are kept, so removing one unit changes the table by at most `max_contributions`
+    rows. The other rows of the unit are dropped. A hash of the unit's own rows decides which: a fair sample, the same
+    at every opening (see `contributions`). Errors raised here are for the custodian, before any budget exists.
     """
     _check_declared(schema, privacy_unit, max_contributions, missing)
     import duckdb
@@ -76,7 +76,7 @@ def open_table(
 
         loaded = reading("the rows", load)
         if isinstance(loaded, DuckDBEngine):
-            stack.pop_all()  # it goes on reading through this connection
+            stack.pop_all()  # the engine keeps reading through this connection
     return private_table(loaded, privacy_unit, max_contributions)
 
 
@@ -107,7 +107,7 @@ def _encoded(
     privacy_unit: str | None,
     missing: Sequence[str],
 ) -> duckdb.DuckDBPyRelation:
-    """Codes k0, k1, ..., and the unit u if there is one."""
+    """The relation of codes k0, k1, ..., and the unit u if there is one."""
     values = {name: f"v{i}" for i, name in enumerate(identifiers)}
     present = rows.project(
         ", ".join(f"{present_sql(identifiers[name], missing)} AS {value}" for name, value in values.items())
@@ -117,7 +117,7 @@ def _encoded(
 
 
 def _load(relation: duckdb.DuckDBPyRelation, schema: Schema, declared: tuple[object, ...], memory_limit: int) -> Engine:
-    """One pass over the codes: check, fingerprint, and keep them unless they outgrow the limit."""
+    """One pass over the codes: check, fingerprint, and keep them unless they exceed the limit."""
     fingerprint = Fingerprint()
     invalid = np.zeros(len(schema), dtype=np.int64)
     chunks: list[Planes] = []

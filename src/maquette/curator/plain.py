@@ -1,8 +1,8 @@
-"""Plain values: what a caller hands a door, as numbers, texts and arrays that are the wall's own.
+"""Plain values: the parameters of a door, copied into numbers, texts and arrays of exact types.
 
-A subclass of int, float or str may lie in every comparison and every sum, and is called back wherever it is used: where
-prices are worked out, and where exact counts are at hand. So every parameter of a door becomes a value of an exact type
-once, before anything else is done with it. What it then says is what it is.
+An object of a subclass of int, float or str may give false results in comparisons and sums, and its code runs wherever
+it is used: where prices are computed, and where exact counts are in reach. So every parameter of a door is converted
+once to a value of an exact type, before anything else is done with it.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Text = TypeVar("Text", bound=str)
 
 
 def whole(value: Any, what: str) -> int:
-    """A whole number of Python's own."""
+    """The value as a plain int."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise QueryError(f"{what} is {value!r}", expected="a whole number")
     return int(value)
 
 
 def number(value: Any, what: str) -> float:
-    """A number of Python's own: a whole one stays whole, and a fraction exact."""
+    """The value as a plain int, float or Fraction: whole numbers stay whole, and fractions exact."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise QueryError(f"{what} is {value!r}", expected="a number")
     if isinstance(value, Fraction):
@@ -37,14 +37,14 @@ def number(value: Any, what: str) -> float:
 
 
 def text(value: Any, what: str) -> str:
-    """A text of Python's own."""
+    """The value as a plain str."""
     if not isinstance(value, str):
         raise QueryError(f"{what} is {value!r}", expected="a text")
     return str.__str__(value)
 
 
 def one_of(value: Text, allowed: Sequence[Text], what: str) -> Text:
-    """One of some words, as it is written in our own list."""
+    """The value as the equal item of `allowed`; refused if there is none."""
     known = {word: word for word in allowed}
     plain = str.__str__(value) if isinstance(value, str) else None
     if plain not in known:
@@ -54,10 +54,10 @@ def one_of(value: Text, allowed: Sequence[Text], what: str) -> Text:
 
 
 def array(values: Any, dtype: Any = np.float64) -> NDArray[Any]:
-    """A copy of the caller's numbers that nobody else holds.
+    """A copy of the caller's numbers that no other code holds.
 
-    An object with an `__array__` of its own is asked for a copy and may give what it keeps, so what numpy made of
-    anything but an array or a list is copied again.
+    An object with its own `__array__` may return memory that it keeps, although a copy is requested. So anything but an
+    array or a list is copied again.
     """
     made = np.array(values, dtype=dtype, copy=True, subok=False)
     return made if type(values) in {np.ndarray, list, tuple} else made.copy()

@@ -1,4 +1,4 @@
-"""What the doors return: released numbers with the noise they carry, and nothing else."""
+"""Results of the doors: released numbers and the distribution of their noise, nothing else."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ NoiseEvent = DiscreteLaplace | DiscreteGaussian
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """Noisy values of a question, in counts; every value carries independent noise of the same law."""
+    """Noisy values of a question, in counts; every value has independent noise of the same distribution."""
 
     question: Marginal | Contrasts
     values: NDArray[np.float64] = field(repr=False)
     event: NoiseEvent
     cost: Loss
     grid: int = 0
-    """What was measured is in whole numbers of 1/grid; the question's own unless the door says it."""
+    """Measured values are whole numbers of 1/grid; the question's own grid unless the door gives another."""
 
     def __post_init__(self) -> None:
         if not self.grid:
@@ -31,7 +31,7 @@ class Measurement:
 
     @property
     def marginal(self) -> Marginal:
-        """The question, where it is a marginal."""
+        """The question, if it is a marginal; otherwise an error."""
         if not isinstance(self.question, Marginal):
             raise QueryError(f"{self.question!r} is not a marginal")
         return self.question
@@ -42,7 +42,7 @@ class Measurement:
         return deviation(self.event) / self.grid
 
     def half_width(self, confidence: float) -> float:
-        """How far the noise can have moved one value at this confidence, in counts."""
+        """Half-width of the noise interval of one value at this confidence, in counts."""
         return half_width(self.event, confidence) / self.grid
 
 
@@ -63,7 +63,7 @@ class Errors:
 
 @dataclass(frozen=True)
 class Chosen:
-    """What a selection chose: a marginal (or candidate) by `index`, and for single cells which one and which way."""
+    """The result of a selection: a marginal (or candidate) by `index`, and for single cells the cell and its sign."""
 
     index: int
     cell: tuple[int, ...] | None
@@ -73,7 +73,7 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Tested:
-    """What one guard test releases: whether the public answer is off, and a fresh noisy count on a numeric hit."""
+    """The result of one guard test: whether the public answer is wrong, and a fresh noisy count on a numeric hit."""
 
     above: bool
     count: float | None

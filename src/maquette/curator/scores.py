@@ -1,7 +1,7 @@
 """Integer statistics behind the doors: rounding public answers, scoring errors, and bounds that keep them in 64 bits.
 
-Sensitivities hold for exact integers only, so nothing here may wrap, saturate or raise depending on the rows: whether a
-question is small enough is decided from public numbers, for every table of at most MAX_ROWS rows, before any charge.
+Sensitivities hold for exact integers only, so nothing here may wrap, saturate or raise depending on the rows. Whether a
+question is small enough is decided before any charge from public numbers, for every table of at most MAX_ROWS rows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from maquette.curator.engines.api import MAX_ROWS
 from maquette.errors import QueryError
 from maquette.privacy import Relation
 
-WEIGHT = 2**12  # selection weights are rounded to multiples of 1/WEIGHT of the largest (coarser on a fine grid)
+WEIGHT = 2**12  # selection weights are rounded to multiples of the largest / WEIGHT (coarser on a fine grid)
 LARGEST = 2**62  # integer statistics stay below this
 
 Arrays = list[NDArray[np.int64]]
@@ -75,7 +75,7 @@ class Scorer:
 
 
 def check_reach(largest: int, factor: int) -> None:
-    """Refuse, from public numbers alone, a question whose statistic might not fit in 64 bits on some table."""
+    """Refuse a question whose statistic might not fit in 64 bits on some table; decided from public numbers alone."""
     if largest * factor >= LARGEST:
         raise QueryError(
             f"the numbers in this question could reach {largest * factor:.3g}, too large to add exactly",

@@ -1,7 +1,7 @@
-"""Where rows come from: files, frames and databases, all as a DuckDB relation whose columns have known names.
+"""Sources of rows: files, data frames and databases, all as a DuckDB relation whose columns have known names.
 
-Nothing is inferred from the data: CSV is read as text with a declared delimiter, and turning text into codes is left
-to the schema. Messages never quote a row, so the engine's own errors, which do, are not passed on.
+Nothing is inferred from the data: CSV is read as text with a declared delimiter, and the schema turns text into codes.
+Messages never quote a row; the engine's own errors may, so they are not passed on.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Source:
 def read_source(
     engine: duckdb.DuckDBPyConnection, source: Any, needed: Sequence[str], query: str | None, delimiter: str | None
 ) -> Source:
-    """Open any supported source; `engine` is our own connection, for sources that do not bring theirs."""
+    """Open any supported source; `engine` is our own connection, for sources without one of their own."""
     import duckdb
 
     if isinstance(source, str) and source.startswith("duckdb://"):
@@ -69,7 +69,7 @@ def read_source(
 
 
 def check_columns(needed: Sequence[str], present: Sequence[str]) -> None:
-    """Refuse a source that lacks a needed column or has it twice, naming the nearest ones it has."""
+    """Refuse a source that lacks a needed column or has it twice; the error suggests similar names."""
     twice = [name for name in needed if list(present).count(name) > 1]
     if twice:
         raise UnreadableSource(f"the source has several columns named {', '.join(twice)}", advice="rename all but one")
@@ -85,9 +85,9 @@ def check_columns(needed: Sequence[str], present: Sequence[str]) -> None:
 
 
 def reading(what: str, read: Callable[[], T]) -> T:
-    """Turn an engine's complaint into ours, without what it quotes from the rows: at most a line number of a CSV.
+    """Replace an engine's error by ours, which quotes no row: it has at most a line number of a CSV.
 
-    It is raised once the complaint is dealt with, so that no exception in its chain holds the engine's text.
+    Ours is raised outside the handler of the engine's error, so that no exception in its chain holds the engine's text.
     """
     import duckdb
     import pyarrow as pa
@@ -126,7 +126,7 @@ def _parquet(engine: duckdb.DuckDBPyConnection, paths: list[str]) -> Source:
 
 
 def _csv(engine: duckdb.DuckDBPyConnection, paths: list[str], needed: Sequence[str], delimiter: str | None) -> Source:
-    """Files are grouped by header and each group is read by its own, so that column order may differ."""
+    """Files are grouped by header, and each group is read with its own header, so that column order may differ."""
     groups: dict[tuple[tuple[str, ...], str], list[str]] = {}
     for path in paths:
         tabs = Path(path.removesuffix(".gz")).suffix.lower() == ".tsv"
@@ -147,7 +147,7 @@ def _header(path: str, delimiter: str) -> tuple[str, ...]:
 
     def first_line() -> list[str] | None:
         with opened(path, "rb") as file:
-            lines = (line.decode("utf-8-sig") for line in file)  # by line: a fault further down is not the header's
+            lines = (line.decode("utf-8-sig") for line in file)  # line by line: a fault below is not in the header
             return next(csv.reader(lines, delimiter=delimiter), None)
 
     header = reading(f"the header of {path!r}", first_line)
@@ -157,7 +157,7 @@ def _header(path: str, delimiter: str) -> tuple[str, ...]:
 
 
 def _check_header(needed: Sequence[str], header: Sequence[str], path: str) -> None:
-    """Refuse a first line that lacks needed columns; one that has none of them may be a row, so it is not quoted."""
+    """Refuse a header that lacks needed columns. A line with none of them may be a row, so it is not quoted."""
     if set(needed).isdisjoint(header):
         hint = "does it have a header? Names must agree, in upper and lower case too"
         if len(header) == 1 and (likely := [mark for mark in DELIMITERS if mark in header[0]]):
@@ -169,7 +169,7 @@ def _check_header(needed: Sequence[str], header: Sequence[str], path: str) -> No
 def _frame(engine: duckdb.DuckDBPyConnection, source: Any, needed: Sequence[str]) -> Source:
     import pyarrow as pa
 
-    datasets = sys.modules.get("pyarrow.dataset")  # importing it would import pandas; who has a dataset has imported it
+    datasets = sys.modules.get("pyarrow.dataset")  # importing it would import pandas; a dataset's owner has imported it
     if datasets is not None and isinstance(source, datasets.Dataset):
         return Source(engine.from_arrow(source), source.schema.names)
     if isinstance(source, pa.RecordBatch):

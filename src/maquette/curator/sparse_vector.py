@@ -1,11 +1,11 @@
-"""Sparse vector: any number of threshold tests, paid for by the hits alone.
+"""Sparse vector: any number of threshold tests; only the hits are paid for.
 
-Pure logic on integers: the ledger and the table are the curator's. A guard with a given number of hits comes in three
+Pure logic on integers: the curator handles the ledger and the table. A guard with a given number of hits comes in three
 forms, which differ in their noise and in whether a hit refreshes the noisy threshold.
 
 Privacy, for statistics of the given sensitivity under the relation the sensitivity was computed for: one AboveThreshold
 with threshold noise Lap(b) and query noise Lap(q) is epsilon-DP, epsilon = sensitivity / b + 2 sensitivity / q, for any
-number of adaptive tests up to its hit. The comparison noise is never released: a numeric answer has its own.
+number of adaptive tests up to its hit. The comparison noise is never released: a numeric answer has separate noise.
 
 References: Dwork and Roth, theorems 3.23 and 3.25; Lyu, Su and Li, Understanding the Sparse Vector Technique, alg. 1.
 """
@@ -23,7 +23,7 @@ from maquette.privacy import Composed, DiscreteGaussian, DiscreteLaplace, Pure
 
 
 class Outcome(NamedTuple):
-    """What one test releases; `value` only on a hit of a numeric guard."""
+    """The released result of one test; `value` only on a hit of a numeric guard."""
 
     above: bool
     value: int | None
@@ -31,7 +31,7 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerNoise:
-    """Noise of the numeric answers; `scale` is the variance when the law is Gaussian."""
+    """Noise of the numeric answers; `scale` is the variance if the noise is Gaussian."""
 
     law: Literal["laplace", "gaussian"]
     scale: Fraction
@@ -55,7 +55,7 @@ class Settings:
 
     @property
     def epsilon(self) -> Fraction | None:
-        """Pure cost of the whole guard; None with Gaussian answers, which have none."""
+        """Pure cost of the whole guard; None with Gaussian answers, which have no pure cost."""
         if self.answer is None:
             return self._runs * self._run_epsilon
         if self.answer.law == "gaussian":
@@ -73,12 +73,12 @@ class Settings:
 
     @property
     def event(self) -> Composed:
-        """The whole guard as a description for the accountant: one pure access per run, one noisy value per answer."""
+        """The whole guard as an event for the accountant: one pure access per run, one noisy value per answer."""
         return Composed(tuple(event for event, times in self.kinds for _ in range(times)))
 
     @property
     def kinds(self) -> tuple[tuple[Pure | DiscreteLaplace | DiscreteGaussian, int], ...]:
-        """The same, each kind of access with how many there are: a guard of many hits has only two."""
+        """The same as kinds of access, each with its number: a guard with many hits has only two kinds."""
         tests = (Pure(nextafter(float(self._run_epsilon), inf)), self._runs)
         return (tests, (self._answer_event(), self.hits)) if self.answer else (tests,)
 
@@ -95,7 +95,7 @@ class Settings:
 
     @property
     def _run_epsilon(self) -> Fraction:
-        # A run that outlives its hits shifts the threshold once but every hit's query noise.
+        # In a run with several hits, neighbours differ once in the threshold noise but in the query noise of every hit.
         hits = 1 if self.refreshed else self.hits
         return self.sensitivity / self.threshold_scale + 2 * hits * self.sensitivity / self.query_scale
 
@@ -132,7 +132,7 @@ def concentrated(*, rho: float | Fraction, hits: int, sensitivity: int = 1, nume
 
 
 def unresampled(*, epsilon: float | Fraction, hits: int, sensitivity: int = 1, numeric: bool = False) -> Settings:
-    """Pure epsilon-DP, one noisy threshold for all hits (Lyu, Su and Li), split 1 : (2 hits)^(2/3) between the two."""
+    """Pure epsilon-DP, one noisy threshold for all hits; threshold : queries is 1 : (2 hits)^(2/3) (Lyu, Su and Li)."""
     total = _checked("epsilon", epsilon, hits, sensitivity)
     answers = total / 9 if numeric else Fraction(0)
     threshold = (total - answers) / (1 + Fraction((2 * hits) ** (2 / 3)))
@@ -150,8 +150,8 @@ def unresampled(*, epsilon: float | Fraction, hits: int, sensitivity: int = 1, n
 class SparseVector:
     """A running guard: `test` says whether a private integer statistic is above a public threshold, until sealed.
 
-    Noise is drawn in a public order: the threshold's at the start; then the query's for each test; on a hit the
-    answer's, if numeric, and a fresh threshold's, if refreshed.
+    Noise is drawn in a public order: threshold noise at the start; then query noise for each test; on a hit answer
+    noise, if numeric, and fresh threshold noise, if refreshed.
     """
 
     def __init__(self, settings: Settings, threshold: int, noise: NoiseSource) -> None:
@@ -196,7 +196,7 @@ class SparseVector:
 
 
 def _root_down(square: Fraction) -> Fraction:
-    """A rational at most the square root, by a relative 2^-64 or less."""
+    """A rational at most the square root, with relative error at most 2^-64."""
     shift = 64 + max(0, square.denominator.bit_length() - square.numerator.bit_length())
     return Fraction(isqrt(square.numerator * 4**shift // square.denominator), 2**shift)
 

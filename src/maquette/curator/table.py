@@ -1,4 +1,4 @@
-"""PrivateTable: a handle to rows that only the curator can read, and the door by which an engine gets one."""
+"""PrivateTable: a handle to rows that only the curator can read, and `table_of`, which makes one from an engine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from maquette.schema import Schema
 
 
 class PrivateTable:
-    """An opaque handle: what it is a table of, and nothing computed from its rows, not even how many there are."""
+    """An opaque handle: it shows schema and privacy unit, but nothing computed from rows, not even their number."""
 
     __slots__ = ("__weakref__", "_max_contributions", "_privacy_unit", "_schema")
 
@@ -27,12 +27,12 @@ class PrivateTable:
 
     @property
     def privacy_unit(self) -> str | None:
-        """The column that says whose row it is; None when every row is a unit of its own."""
+        """The column that names the privacy unit; None if every row is a unit."""
         return self._privacy_unit
 
     @property
     def max_contributions(self) -> int:
-        """At most so many rows of one unit are kept."""
+        """Maximum rows kept per privacy unit."""
         return self._max_contributions
 
     def __repr__(self) -> str:
@@ -47,11 +47,11 @@ _engines: WeakKeyDictionary[PrivateTable, Engine] = WeakKeyDictionary()
 
 
 def table_of(engine: Engine, *, privacy_unit: str | None = None, max_contributions: int = 1) -> PrivateTable:
-    """A table for a `Curator` from a counting engine of your own; the engine lives as long as the table.
+    """A table for a `Curator` from your own counting engine; the engine lives as long as the table.
 
-    Privacy: the engine is trusted code inside the wall. `privacy_unit` and `max_contributions` are declared here, and
-    it is for the engine to have kept at most that many rows of every unit: nothing here looks at rows to see whether
-    it did. `open_table` does both for every source that it reads.
+    Privacy: the engine is trusted code inside the wall. `privacy_unit` and `max_contributions` are only declared here:
+    the engine itself must keep at most `max_contributions` rows of every unit, and nothing checks that it did.
+    `open_table` bounds the rows itself, for every source that it reads.
     """
     if not isinstance(engine, Engine) or not isinstance(engine.schema, Schema):
         raise DataError(
@@ -67,13 +67,13 @@ def table_of(engine: Engine, *, privacy_unit: str | None = None, max_contributio
 
 
 def check_unit(privacy_unit: str | None, max_contributions: int) -> None:
-    """Refuse a contribution bound that is no whole number, or that bounds nothing."""
+    """Refuse a contribution bound that is not a whole number, or that has no privacy unit."""
     if type(max_contributions) is not int or max_contributions < 1:
         raise SchemaError(f"max_contributions is {max_contributions!r}", expected="a whole number from 1 on")
     if privacy_unit is None and max_contributions != 1:
         raise SchemaError(
             f"max_contributions is {max_contributions} but there is no privacy_unit, so each row is its own unit",
-            advice="name the column that says whose row it is, or leave max_contributions at 1",
+            advice="name the column that identifies the unit of a row, or leave max_contributions at 1",
         )
 
 

@@ -47,13 +47,13 @@ from maquette.privacy.ledger import Description, Ledger, Recorded, Request, Tick
 
 Arrays = list[NDArray[np.int64]]
 
-KEPT = 1_000  # shapes of recorded arrays
-NOT_CHARGED = (BudgetExceeded, GuardSealed, RequestBusy, RequestConflict, RequestLost)  # by this very request
+KEPT = 1_000  # maximum cached shapes of recorded arrays
+NOT_CHARGED = (BudgetExceeded, GuardSealed, RequestBusy, RequestConflict, RequestLost)  # refused: no new charge
 _SPANS: ContextVar[Mapping[int, Span]] = ContextVar("spans by transaction", default={})  # noqa: B039
 
 
 class Transaction:
-    """One table's ledger, seen from the doors. `evaluate` runs only after its charge is durable."""
+    """The doors' access to one table's ledger. `evaluate` runs only after its charge is durable."""
 
     def __init__(
         self,
@@ -71,8 +71,8 @@ class Transaction:
         self._clock = clock or SystemClock()
         self._one_at_a_time = threading.RLock()
         self.accounts = Accounts(self.loss, ledger.charges)
-        self._guards: dict[str, Request] = {}  # what opened each guard of this process
-        self._unreleased: dict[str, int] = {}  # requests under a deadline, by the thread that asks them
+        self._guards: dict[str, Request] = {}  # the request that opened each guard of this process
+        self._unreleased: dict[str, int] = {}  # requests under a deadline, and the thread that asked each
 
     def through(
         self,
@@ -90,11 +90,11 @@ class Transaction:
     ) -> tuple[Arrays, Loss]:
         """Charge `events`, evaluate once, record the arrays, and return them as they were recorded.
 
-        `public` holds everything else that defines the question; with the events, in order, it makes the digest under
+        `public` holds everything else that defines the question; with the events, in order, it makes the digest by
         which a repeated request is recognised. A request already answered returns the recorded arrays and runs nothing.
-        Under a deadline everything else leaves at one moment, counted from here (`_on_time`); `work` is what "auto"
-        computes it from. What is charged, or was charged before and is told again, is an entry of the accounts that are
-        open in this context.
+        Under a deadline every other outcome is released at one moment, counted from here (`_on_time`); "auto" computes
+        it from `work`. A request that is charged now, or whose recorded answer is returned, is an entry of the accounts
+        that are open in this context.
         """
         span = _SPANS.get().get(id(self))
         moments = self._moments(span, work)
@@ -118,7 +118,7 @@ class Transaction:
             return unpack(ticket.answer), cost
 
         def found() -> tuple[bytes, bool]:
-            with np.errstate(all="ignore"):  # a caller may have set it to raise, and rows would decide whether it does
+            with np.errstate(all="ignore"):  # if a caller had set it to raise, rows would decide whether it does
                 arrays = evaluate()
             return pack(arrays), hit(arrays)
 
@@ -131,16 +131,16 @@ class Transaction:
 
     @contextmanager
     def within(self, deadline: Deadline | None) -> Iterator[None]:
-        """Whatever goes through meanwhile, in this thread, has this deadline, counted from here; None leaves ours.
+        """All requests of this thread in the block have this deadline, counted from its start; None keeps ours.
 
-        The block ends when all of it may be told, also if it ends by an exception: what is done in it with an answer,
-        or instead of one, is not seen from outside. A further request in it begins when the one before is released.
+        The block ends when all its results may be released, also if an exception ends it: processing inside the block
+        does not change the time seen from outside. A further request in it begins when the previous one is released.
         """
         given = self._declared(deadline) or self._deadline
         if self._deadline is not None and given != self._deadline and not _longer(given, self._deadline):
             raise QueryError(
-                f"deadline is {given!r}, and the curator's own is {self._deadline!r}: a shorter one would tell by what "
-                "it misses how long rows take",
+                f"deadline is {given!r}, and the curator's own is {self._deadline!r}: missing a shorter one would "
+                "reveal how long an evaluation takes",
                 advice="Leave it out, or give more seconds",
             )
         span = Span(given, self._clock.monotonic())
@@ -159,7 +159,7 @@ class Transaction:
             deadline = float(deadline)
         check_deadline(deadline, self._max_rows)
         if deadline is not None:
-            load()  # once; otherwise the number of rows would decide which question waits for it
+            load()  # load it now; otherwise the number of rows would decide which question waits for it
         return deadline
 
     def _moments(self, span: Span | None, work: Work) -> Moments | None:
@@ -176,12 +176,12 @@ class Transaction:
     def _on_time(
         self, ticket: Ticket, evaluate: Callable[[], tuple[bytes, bool]], moments: Moments, span: Span | None
     ) -> Arrays:
-        """Evaluate, decide at a fixed moment, record, and release at a fixed moment, or refuse at the same one.
+        """Evaluate, decide at a fixed moment, record, and release (or refuse) at a second fixed moment.
 
-        What is not evaluated when it is decided, or failed, is withheld: the ledger takes it for lost, so that neither
-        a retry nor a restart tells it. Recording begins at that moment, whatever came before, so how long it takes
-        depends on the disk; an answer whose record ends too late is withheld all the same. Within a span it is the end
-        of the span that waits.
+        An evaluation that is unfinished or failed at the first moment is withheld: for the ledger it is lost, so that
+        neither a retry nor a restart reveals it. Recording always begins at the first moment, so its duration depends
+        only on the disk; an answer whose recording ends too late is withheld too. Within a span, the end of the span
+        waits for the second moment.
         """
         request = ticket.request.id
         self._unreleased[request] = threading.get_ident()
@@ -207,7 +207,7 @@ class Transaction:
         return arrays
 
     def _check_released(self, request: str) -> None:
-        """Refuse what is recorded and not told yet: another thread would hear it early, or before it is withheld."""
+        """Refuse a request that is recorded but not yet released: another thread would learn its answer too early."""
         if self._unreleased.get(request, threading.get_ident()) != threading.get_ident():
             raise RequestBusy(
                 f"request {request!r} is being evaluated",
@@ -215,10 +215,10 @@ class Transaction:
             )
 
     def _accounted(self, asked: Request) -> Ticket | Recorded:
-        """Reserve a request, as an entry of the accounts that it is inside of.
+        """Reserve a request, as an entry of the accounts that enclose it.
 
-        It is entered first: a charge may be durable though reserving it was interrupted. A test of a guard relies on
-        what the guard was charged, wherever that was.
+        It is entered first: a charge may be durable even if reserving it was interrupted. A test of a guard counts the
+        charge of the guard itself, wherever that was made.
         """
         accounts = self.accounts.here
         for account in accounts:
@@ -251,7 +251,7 @@ class Transaction:
     def units(self, *, epsilon: float | None, rho: float | None, units: int | None) -> int:
         """The ledger units of a price: exactly one of `epsilon` (at the budget's delta), `rho` and `units`.
 
-        Units are taken as they are, so that parts of a budget add up without a rounding; the others are rounded down.
+        Units are used unchanged, so that parts of a budget add up without rounding; the others are rounded down.
         """
         if units is None:
             found = self.budget.accountant.share(epsilon=epsilon, rho=rho, delta=self.budget.delta)
@@ -301,7 +301,8 @@ def unpack(recorded: bytes) -> Arrays:
         return list(_arrays(recorded))
     except (ValueError, OverflowError):
         raise LedgerCorrupted(
-            "a recorded answer does not read as arrays of whole numbers", advice="open the ledger with what wrote it"
+            "a recorded answer does not read as arrays of whole numbers",
+            advice="open the ledger with the version that wrote it",
         ) from None
 
 
@@ -314,7 +315,7 @@ def _arrays(recorded: bytes) -> Iterator[NDArray[np.int64]]:
         yield np.frombuffer(cells, dtype=np.int64).copy().reshape(shape, order="F" if columns_first else "C")
 
 
-_FIXED = 10  # bytes of a header before its text: magic, version, and the length of the text
+_FIXED = 10  # bytes of an array's header before its text: magic, version, and the length of the text
 
 
 @lru_cache(KEPT)
@@ -327,7 +328,7 @@ def _header(shape: tuple[int, ...], columns_first: bool) -> bytes:
 
 @lru_cache(KEPT)
 def _layout(header: bytes) -> tuple[tuple[int, ...], bool]:
-    """The shape of an array of whole numbers, and whether its first axis runs fastest."""
+    """The shape of an array of whole numbers, and whether it is in Fortran order."""
     stream = io.BytesIO(header)
     version = npy.read_magic(stream)
     shape, columns_first, dtype = npy.read_array_header_1_0(stream)

@@ -1,4 +1,4 @@
-"""Privacy accounting: events describe accesses, accountants price them in integer units, a budget limits the sum."""
+"""Privacy accounting: events describe accesses to rows, accountants price them in integer units, a budget caps them."""
 
 import lazy_loader
 

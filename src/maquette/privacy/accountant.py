@@ -1,7 +1,7 @@
-"""Accountant: the contract that turns events into integer units, and what the currencies share.
+"""Accountant: the contract that turns events into integer units, and the code that all currencies share.
 
-Every currency is additive and is used as a *filter*: a request is refused when its units would take the sum past the
-limit, however adaptively requests are chosen. That is sound for pure epsilon (Rogers, Roth, Ullman and Vadhan 2016),
+Every currency is additive and is used as a *filter*: a request is refused if its units would take the sum past the
+limit. Requests may be chosen adaptively. That is sound for pure epsilon (Rogers, Roth, Ullman and Vadhan 2016),
 for rho (Feldman and Zrnic 2021; Whitehouse, Ramdas, Rogers and Wu 2023) and for mu squared (Smith and Thakurta 2022;
 Koskela, Tobaben and Honkela 2023).
 """
@@ -22,11 +22,11 @@ from maquette.privacy.units import UNITS_PER_ONE, coarse_up, exact, float_down, 
 
 
 class Accountant(Protocol):
-    """Interprets events in one currency; stateless."""
+    """Prices events in one currency; stateless."""
 
     @property
     def currency(self) -> str:
-        """What adds up: "pure" epsilon, "zcdp" rho or "gdp" mu squared."""
+        """The quantity that adds up: "pure" epsilon, "zcdp" rho or "gdp" mu squared."""
 
     def supports(self, event: Event) -> bool:
         """Whether the event has a cost in this currency."""
@@ -35,10 +35,10 @@ class Accountant(Protocol):
         """Cost of the event, rounded up; BudgetError when it has none in this currency."""
 
     def loss(self, units: int, delta: float) -> Loss:
-        """Return the tight (epsilon, delta) of so many units, rounded up."""
+        """Return the tight (epsilon, delta) of `units`, rounded up."""
 
     def share(self, *, epsilon: float | None = None, rho: float | None = None, delta: float) -> int:
-        """Units a person means by epsilon (at the budget's delta) or by rho, rounded down."""
+        """Units that correspond to epsilon (at the budget's delta) or to rho, rounded down."""
 
     def gaussian_variance(self, units: int, sensitivity_squared: Fraction) -> Fraction:
         """Least variance of a discrete Gaussian that costs at most `units`."""
@@ -54,11 +54,11 @@ class Accountant(Protocol):
 
 
 class AdditiveAccountant(ABC):
-    """What the currencies share: each one says what two mechanisms cost, the inverses, and how a total converts."""
+    """Code that all currencies share; each defines the cost of two mechanisms, its inverses, and the conversion."""
 
     currency: str
-    per_rho: int | None  # amount of this currency that implies one of rho, if it converts to zCDP at all
-    selection_gain: int  # a selection of range epsilon costs as much as a pure access at epsilon / selection_gain
+    per_rho: int | None  # amount of this currency that implies rho = 1; None if it does not convert to zCDP
+    selection_gain: int  # a selection with range epsilon costs as much as a pure access at epsilon / selection_gain
 
     @abstractmethod
     def pure_cost(self, epsilon: Fraction) -> Fraction:
@@ -78,14 +78,14 @@ class AdditiveAccountant(ABC):
 
     @abstractmethod
     def epsilon_of(self, units: int, delta: float) -> float:
-        """Tight conversion of so many units at delta, rounded up."""
+        """Tight conversion of `units` to epsilon at delta, rounded up."""
 
     @abstractmethod
     def amount_of(self, epsilon: float, delta: float) -> Fraction:
-        """Amount whose conversion at delta is epsilon; a float estimate will do."""
+        """Amount whose conversion at delta is epsilon; a float estimate is enough."""
 
     def lazy_cost(self, event: LazyRounds) -> Fraction:
-        """Refuse: lazy rounds are (epsilon, delta), and no amount of a currency that converts at every delta."""
+        """Refuse: lazy rounds are (epsilon, delta)-DP at one delta, but this currency must convert at every delta."""
         raise BudgetError(
             f"A lazy guard has no cost under {self.currency} accounting: it is (epsilon, delta)-private and neither "
             "pure nor concentrated",
@@ -117,16 +117,16 @@ class AdditiveAccountant(ABC):
         return True
 
     def loss(self, units: int, delta: float) -> Loss:
-        """Return the tight (epsilon, delta) of so many units, rounded up."""
+        """Return the tight (epsilon, delta) of `units`, rounded up."""
         rho = None if self.per_rho is None else units / (UNITS_PER_ONE * self.per_rho)
         spent_delta = 0.0 if self.per_rho is None else delta
         epsilon = partial(self.epsilon_of, units, delta)
         return Loss(epsilon=epsilon, delta=spent_delta, rho=rho, units=units, currency=self.currency)
 
     def share(self, *, epsilon: float | None = None, rho: float | None = None, delta: float) -> int:
-        """Units a person means by epsilon (at the budget's delta) or by rho, rounded down.
+        """Units that correspond to epsilon (at the budget's delta) or to rho, rounded down.
 
-        The estimate of the amount need not be safe: units are given up until the conversion itself, which is, agrees.
+        The first estimate may be too large: it is reduced until the safe conversion agrees.
         """
         epsilon, rho = _plain("epsilon", epsilon), _plain("rho", rho)
         self._check(epsilon, rho, delta)
@@ -179,7 +179,7 @@ class AdditiveAccountant(ABC):
 
 
 def _plain(name: str, amount: float | None) -> float | None:
-    """A number of an exact type: a subclass could say one thing to the price and another to the noise."""
+    """A plain float: an object of a subclass could give the price one value and the noise another."""
     if amount is None:
         return None
     if isinstance(amount, Fraction):

@@ -1,4 +1,4 @@
-"""Basic accounting: epsilons add, and one guard may take the delta."""
+"""Basic accounting: epsilons add, and one guard may use the delta."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from maquette.privacy.units import UNITS_PER_ONE, float_up
 class BasicAccountant(PureAccountant):
     """Basic composition with a delta: pure accesses together with at most one lazy guard.
 
-    Everything is pure but the guard. The losses of pure accesses are bounded surely, and that of the guard exceeds its
-    epsilon by no more than delta pays for, whatever is asked beside it. So the whole is (limit, delta)-DP, also as a
-    filter and with the guard's rounds between other accesses.
-    Deltas do not add here: that one ledger sees one lazy guard is the door's duty (`curator.lazy_guard`).
+    Everything except the guard is pure. The loss of a pure access is always bounded; the loss of the guard exceeds its
+    epsilon only as far as delta allows, for any other accesses. So everything together is (limit, delta)-DP, also as a
+    filter and when the guard's rounds alternate with other accesses.
+    Deltas do not add here: the door (`curator.lazy_guard`) ensures that one ledger has at most one lazy guard.
     docs/theory/lazy-rounds.md.
     """
 
@@ -39,7 +39,7 @@ class BasicAccountant(PureAccountant):
         return super().units(event)
 
     def loss(self, units: int, delta: float) -> Loss:
-        """So many units as epsilon at delta, whether or not a guard took the delta."""
+        """The epsilon of `units` at delta, whether or not a guard used the delta."""
         return Loss(epsilon=self.epsilon_of(units, delta), delta=delta, rho=None, units=units, currency=self.currency)
 
 

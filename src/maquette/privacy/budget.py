@@ -1,4 +1,4 @@
-"""Budget: how much privacy a table may spend in all."""
+"""Budget: the most that may be spent on a table."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from maquette.privacy.zcdp import ZcdpAccountant
 
 __all__ = ["ACCOUNTANTS", "Budget", "Loss"]
 
-LARGEST_DELTA = 1e-5  # for a private number of rows: more would be senseless for all tables but the smallest
-USUAL_DELTA = 1e-6  # up to here it is below 1 / rows for most tables, and nothing is said
+LARGEST_DELTA = 1e-5  # if the number of rows is private: a larger delta is useless for all but the smallest tables
+USUAL_DELTA = 1e-6  # up to this delta there is no warning: it is below 1 / rows for most tables
 
 ACCOUNTANTS: dict[str, Accountant] = {
     "pure": PureAccountant(),
@@ -32,10 +32,10 @@ ACCOUNTANTS: dict[str, Accountant] = {
 class Budget:
     """The total that may be spent: (epsilon, delta) or rho, under the neighbouring relation of the table.
 
-    Everything released within `limit` units of `accounting` is (epsilon, delta)-DP together. By default a budget with
-    delta 0 adds epsilons ("pure") and any other adds rho ("zcdp"); "gdp" adds mu squared and needs less Gaussian
-    noise for the same promise; "basic" adds epsilons and keeps delta for one lazy guard (experimental). A delta beside
-    rho only says at which delta `epsilon` is reported (infinite at 0).
+    Everything released within `limit` units is together (epsilon, delta)-DP. `accounting` is the composition method. By
+    default a budget with delta 0 adds epsilons ("pure") and any other adds rho ("zcdp"). "gdp" adds mu squared and
+    needs less Gaussian noise for the same guarantee. "basic" adds epsilons and keeps delta for one lazy guard
+    (experimental). If rho is given, delta is only used to convert to `epsilon` (infinite at 0).
 
     >>> Budget(epsilon=1.0, delta=1e-9)
     Budget(epsilon=1.0, delta=1e-09, accounting='zcdp')
@@ -88,7 +88,7 @@ class Budget:
 
     @property
     def currency(self) -> str:
-        """What a ledger counts; under basic accounting also the delta, which the limit does not determine."""
+        """The currency of the ledger; under basic accounting with the delta, which the limit does not determine."""
         return f"basic at delta {self.delta!r}" if self.accounting == "basic" else self.accounting
 
     @property
@@ -97,7 +97,7 @@ class Budget:
         return ACCOUNTANTS[self.accounting]
 
     def check_rows(self, rows: int) -> None:
-        """Refuse a delta of 1 / rows or more; `rows` must be public, as the refusal tells about it.
+        """Refuse a delta of 1 / rows or more; `rows` must be public, because the refusal reveals something about it.
 
         Publishing one row picked at random is (0, 1 / rows)-DP, so such a delta promises nothing. Mechanisms §12.23.
         """
@@ -110,10 +110,10 @@ class Budget:
             )
 
     def check_private_rows(self) -> None:
-        """Refuse a delta that is too large whatever the number of rows, which is private and so decides nothing.
+        """Refuse a delta that is too large for almost any table; the private number of rows is not used.
 
-        A delta above 1e-5 is refused and one above 1e-6 warned about: at 1 / delta rows it promises nothing, and who
-        knows the table's size can tell which tables those are. Mechanisms §12.23.
+        A delta above 1e-5 is refused; one above 1e-6 gives a warning. With 1 / delta rows or more, such a delta
+        promises nothing; the custodian knows whether the table is that large. Mechanisms §12.23.
         """
         if self.delta > LARGEST_DELTA:
             raise BudgetError(

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
-# Float errors, each bounded well above what was measured against 40-digit arithmetic (see the tests).
-_SUM_ERROR = 1e-14  # of the three terms of a zCDP conversion, relative
-_TAIL_ERROR = 4e-15  # of a scaled Gaussian tail, relative
-_LOG_ERROR = 1e-11  # of the logarithm of a Gaussian delta, absolute
+# Bounds on floating-point errors, well above the errors measured against 40-digit arithmetic (see the tests).
+_SUM_ERROR = 1e-14  # relative, of the three terms of a zCDP conversion
+_TAIL_ERROR = 4e-15  # relative, of a scaled Gaussian tail
+_LOG_ERROR = 1e-11  # absolute, of the logarithm of a Gaussian delta
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
@@ -36,7 +36,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
 
 
 def zcdp_rho(epsilon: float, delta: float) -> float:
-    """Return the rho whose tight conversion at `delta` is `epsilon`, to float precision: the inverse of the above."""
+    """Return the rho whose tight conversion at `delta` is `epsilon`, to float precision: inverse of `zcdp_epsilon`."""
     log_inverse_delta = -math.log(delta)
 
     def negative_rho_of(log_excess: float) -> float:
@@ -50,8 +50,8 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
 def gaussian_epsilon(mu: float, delta: float) -> float:
     """Return the smallest epsilon such that mu-Gaussian DP is (epsilon, delta)-DP, rounded up.
 
-    Exact profile of the Gaussian pair (Balle and Wang 2018; Dong, Roth and Su 2022). The upper end of
-    the bisection always satisfies the profile; its start does by the tail bound Phi(-z) <= exp(-z**2 / 2) / 2.
+    Exact privacy profile of the Gaussian mechanism (Balle and Wang 2018; Dong, Roth and Su 2022). The upper end of the
+    bisection always satisfies the profile; at the start, by the tail bound Phi(-z) <= exp(-z**2 / 2) / 2.
     """
     log_delta = math.log(delta)
     if mu == 0 or gaussian_log_delta(mu, 0.0) <= log_delta:
@@ -85,8 +85,8 @@ def gaussian_log_delta(mu: float, epsilon: float) -> float:
     """Return an upper bound on log delta(epsilon) = log(Phi(-near) - e**epsilon Phi(-far)), mu > 0.
 
     near, far = epsilon/mu -+ mu/2. Since e**epsilon phi(far) = phi(near), delta is phi(near) times a difference of
-    Mills ratios: no underflow however small delta is, and the rounding of each ratio is added outwards.
-    Very far out, Phi(-near) <= exp(-near**2 / 2) / 2 is enough.
+    Mills ratios. So nothing underflows for tiny delta, and the rounding error of each ratio is added on the safe side.
+    Very far in the tail, Phi(-near) <= exp(-near**2 / 2) / 2 is enough.
     """
     from scipy.special import erfcx, ndtr
 

@@ -1,7 +1,7 @@
 """Events: public descriptions of an access to the rows, which an accountant turns into a cost.
 
-An event says what was done (which noise, how wide, at which sensitivity) and nothing of how it is counted; its meaning
-never changes. Sensitivities are under the neighbouring relation of the table. After dp-accounting's events.
+An event says what was done (kind of noise, noise scale, sensitivity), not how it is accounted for; its meaning never
+changes. Sensitivities are under the neighbouring relation of the table. Modelled on dp-accounting's events.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from maquette.errors import BudgetError
 
 @dataclass(frozen=True)
 class _Description:
-    """What all events share: a JSON form that `from_dict` reads back."""
+    """Base of all events: a JSON form that `from_dict` reads back."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description; fractions are text such as "10/3"."""
@@ -27,7 +27,7 @@ class _Description:
 
 @dataclass(frozen=True)
 class DiscreteLaplace(_Description):
-    """Integers plus independent noise of law proportional to exp(-|z| / scale).
+    """Integers plus independent noise with probabilities proportional to exp(-|z| / scale).
 
     Pure epsilon = sensitivity / scale, where sensitivity bounds the L1 change between neighbours. Mechanisms §1.2.
     """
@@ -42,7 +42,7 @@ class DiscreteLaplace(_Description):
 
 @dataclass(frozen=True)
 class DiscreteGaussian(_Description):
-    """Integers plus independent noise of law proportional to exp(-z**2 / (2 variance)).
+    """Integers plus independent noise with probabilities proportional to exp(-z**2 / (2 variance)).
 
     zCDP rho = sensitivity_squared / (2 variance), where sensitivity_squared bounds the squared L2 change between
     neighbours. Not pure. Canonne, Kamath and Steinke 2020; Mechanisms §1.2.
@@ -81,10 +81,11 @@ class Pure(_Description):
 
 @dataclass(frozen=True)
 class LazyRounds(_Description):
-    """A guard without threshold noise, sealed after `hits`, that takes `delta` whole; see `privacy.lazy`.
+    """A guard without threshold noise, sealed after `hits`, that uses all of `delta`; see `privacy.lazy`.
 
-    Any number of rounds, each an integer statistic plus noise of law proportional to exp(-|z| / scale), released if it
-    falls into a public set. `sensitivity` bounds how far a statistic moves between neighbours.
+    Any number of rounds. Each adds noise with probabilities proportional to exp(-|z| / scale) to an integer statistic
+    and releases the sum if it falls into a public set. `sensitivity` bounds the change of a statistic between
+    neighbours.
     """
 
     hits: int
@@ -148,7 +149,7 @@ def _plain(value: Any) -> Any:
 def _set_fraction(event: _Description, name: str, *, positive: bool) -> None:
     try:
         given = getattr(event, name)
-        if isinstance(given, str) and "e" in given.lower():  # 1e999999999 takes hours to write out
+        if isinstance(given, str) and "e" in given.lower():  # 1e999999999 would take hours to expand
             raise ValueError("an exponent")
         value = Fraction(given)
     except (OverflowError, TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Gaussian accounting: mu squared adds."""
+"""Gaussian DP accounting: mu squared adds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LEAST_VARIANCE = Fraction(1, 3)
 
 
 class GdpAccountant(AdditiveAccountant):
-    """Gaussian DP: telling neighbours apart is no easier than telling N(0, 1) from N(mu, 1), at every error level.
+    """Gaussian DP: distinguishing neighbours is at least as hard as N(0, 1) from N(mu, 1), at every error level.
 
     One unit is 1e-15 of mu squared. Write G_mu(a) = Phi(Phi^-1(1 - a) - mu) for the trade-off function, which is
     convex from (0, 1) to (1, 0). A mechanism whose own trade-off function is piecewise linear is therefore mu-GDP as
@@ -29,7 +29,7 @@ class GdpAccountant(AdditiveAccountant):
     selection_gain = 2
 
     def pure_cost(self, epsilon: Fraction) -> Fraction:
-        """Mu squared of a pure access: mu = 2 Phi^-1(e**epsilon / (1 + e**epsilon)), which no smaller mu replaces.
+        """Mu squared of a pure access: mu = 2 Phi^-1(e**epsilon / (1 + e**epsilon)); no smaller mu is valid.
 
         The trade-off function of epsilon-DP, max(1 - e**epsilon a, e**-epsilon (1 - a)), has its one corner at
         a = 1 / (1 + e**epsilon) on the diagonal: G_mu(a) <= a there iff mu is at least the value above.
@@ -37,7 +37,8 @@ class GdpAccountant(AdditiveAccountant):
         A selection has its likelihood ratio in [e**(t - epsilon), e**t] for some t, so its corner is (a, b) with odds
         (1 - a)/a and (1 - b)/b whose product is e**epsilon, and mu = g(x) + g(epsilon - x) for a log-odds x and
         g = Phi^-1 of the logistic cdf. g is odd, and concave on x >= 0 (van Zwet 1964: the logistic law has heavier
-        tails than the normal), so x = epsilon / 2 is the worst and a selection costs a pure access at epsilon / 2.
+        tails than the normal), so x = epsilon / 2 is the worst case: a selection costs as much as a pure access at
+        epsilon / 2.
         """
         if epsilon == 0:
             return Fraction(0)
@@ -47,7 +48,7 @@ class GdpAccountant(AdditiveAccountant):
     def pure_budget(self, units: int) -> Fraction:
         """Epsilon of the largest pure access that costs at most `units`.
 
-        It fits with some slack, so that no smaller epsilon can cost more by the rounding of its quantile.
+        It leaves some slack, so that rounding of the quantile cannot make a smaller epsilon cost more.
         """
         limit = Fraction(units, UNITS_PER_ONE)
         epsilon = Fraction(normal_to_log_odds(math.sqrt(limit) / 2))
@@ -59,7 +60,7 @@ class GdpAccountant(AdditiveAccountant):
         """Mu squared of a discrete Gaussian: sensitivity_squared / s2, with s2 = v (1 + sqrt(1 - 1 / (3 v))) / 2.
 
         The discrete Gaussian of variance v is not exactly mu-GDP for mu = sensitivity / sqrt(v); s2 is about
-        v - 1/12, as if the continuous noise had lost the variance of rounding. Theorem: a shift by an integer d is
+        v - 1/12, that is v minus the variance of rounding to integers. Theorem: a shift by an integer d is
         (d / s)-GDP when s**4 / (s**2 - 1/12) <= v, and coordinates compose to sum(d_i**2) / s**2.
 
         Proof. The likelihood ratio is monotone, so corners are at integer thresholds; it is enough that one step of

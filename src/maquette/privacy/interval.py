@@ -1,6 +1,6 @@
-"""Noise intervals: how far exact discrete noise can have moved a value, at a stated confidence.
+"""Noise intervals: bounds on the discrete noise in a value, at a given confidence.
 
-A noise interval speaks of the noise that was added and of nothing else; it is not a sampling interval.
+A noise interval covers only the noise that was added; it is not a sampling interval.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ def half_width(event: DiscreteLaplace | DiscreteGaussian, confidence: float) -> 
 
 
 def sum_half_width(deviation: float, largest: float, confidence: float, *, gaussian: bool) -> float:
-    """The same for a sum of independent noises, given its deviation and the largest deviation among its parts.
+    """The half-width for a sum of independent noises.
 
-    Gaussian: the normal quantile. Otherwise parts are Laplace of scale b_i = deviation_i / sqrt(2); the moment
-    generating function of each is at most exp(b_i^2 s^2 / (1 - b_i^2 s^2)), also for the discrete law of that scale,
-    so Chernoff's bound holds at every s below 1 / max b_i; the least of a grid is taken. A single noise has its own
-    tail, Pr[|Z| > t] <= 2 exp(-t / b), also for the discrete law and its multiples (Mechanisms §1.2).
+    `deviation` is the standard deviation of the sum, `largest` the largest standard deviation of a part. Gaussian: the
+    normal quantile. Otherwise parts are Laplace of scale b_i = deviation_i / sqrt(2). The moment generating function of
+    each is at most exp(b_i^2 s^2 / (1 - b_i^2 s^2)), also for the discrete distribution of that scale, so Chernoff's
+    bound holds at every s below 1 / max b_i; the smallest over a grid is used. A single noise has its own tail bound,
+    Pr[|Z| > t] <= 2 exp(-t / b), also for the discrete distribution and its multiples (Mechanisms §1.2).
     """
     check_confidence(confidence)
     if deviation == 0.0:

@@ -1,8 +1,9 @@
-"""Lazy rounds: what a guard without threshold noise costs, at delta.
+"""Lazy rounds: the cost of a guard without threshold noise, at delta.
 
-A round adds discrete Laplace noise to an integer statistic and releases the sum if it falls into a public set (a hit),
-otherwise says only that it did not. After c hits the guard is sealed. Rounds without a hit are not free one by one,
-but all of them together cost no more than the hits; the theorem and its proof are in docs/theory/lazy-rounds.md.
+A round adds discrete Laplace noise to an integer statistic. If the sum falls into a public set (a hit), it is released;
+otherwise the round only says that there was no hit. After c hits the guard is sealed. A single round without a hit is
+not free, but all of them together add nothing to the cost of the hits; the theorem and its proof are in
+docs/theory/lazy-rounds.md.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-MAX_RATE = 0.5  # nobody would open a guard with less noise than this
-_MOST = 1 - 1e-6  # near the pole of its logarithm rounding grows, a millionfold here
+MAX_RATE = 0.5  # a guard with less noise than this would be of no use
+_MOST = 1 - 1e-6  # near the pole of the logarithm rounding errors grow, here by a factor of a million
 _MARGIN = 1 + 1e-9  # covers that rounding
 _SLACK = 1e-12  # covers the rounding of the other terms, which do not cancel and stay below a thousand
 
@@ -26,10 +27,10 @@ def lazy_epsilon(*, hits: int, rate: float, delta: float) -> float:
     """Epsilon at delta of a guard sealed after c hits, for noise of scale sensitivity / rate; rounded up.
 
     For every s > 0 with (e^(s rate) - 1)(e^((1 + s) rate) - 1) < 1, the Rényi divergence of order 1 + s between
-    neighbours is at most c m / s, m = -ln(1 - (e^(s rate) - 1)(e^((1 + s) rate) - 1)), however many rounds there are
-    and however they are chosen; no smaller m will do. Hence epsilon = (c m + ln(1/delta) + s ln s - (1 + s) ln(1 + s))
-    / s, the least over a grid of s, each of which is valid. Corrected: the lecture claims epsilon with delta 0
-    (erratum D2) and does not seal (erratum D4).
+    neighbours is at most c m / s, m = -ln(1 - (e^(s rate) - 1)(e^((1 + s) rate) - 1)), for any number of rounds, also
+    chosen adaptively; no smaller m is valid. Hence epsilon = (c m + ln(1/delta) + s ln s - (1 + s) ln(1 + s)) / s, the
+    smallest over a grid of s; every s is valid. Corrected: the lecture claims epsilon with delta 0 (erratum D2) and
+    does not seal (erratum D4).
     """
     shift = _GROWTH * np.expm1(_ORDERS + rate)
     valid = shift < _MOST
@@ -45,8 +46,9 @@ def lazy_epsilon(*, hits: int, rate: float, delta: float) -> float:
 def lazy_rate(*, hits: int, epsilon: float, delta: float) -> float:
     """The largest rate, 0.5 at most, whose `lazy_epsilon` at delta is at most epsilon.
 
-    At a fixed s * rate the loss divided by the rate never falls as the rate grows. So scaling a rate that costs too
-    much by epsilon / loss gives one that does not, and the reverse; where that is slow, halving their distance is not.
+    At a fixed s * rate, loss / rate does not decrease as the rate grows. So scaling a rate that costs too much by
+    epsilon / loss gives one that costs at most epsilon, and the reverse. Where this converges slowly, bisection is
+    used.
     """
     low, high = 0.0, MAX_RATE
     while high > low * (1 + 1e-11):

@@ -1,4 +1,4 @@
-"""Loss: an amount of privacy in the words people use."""
+"""Loss: an amount of privacy as epsilon, delta and rho."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 
 class _WhenLookedAt:
-    """A number given as it is or as what computes it: converting units takes longer than an answer, and few look."""
+    """A number, or a function that computes it on first use: a conversion is slower than an answer, rarely needed."""
 
     def __get__(self, loss: Loss | None, owner: type[Loss]) -> float:
         if loss is None:
-            raise AttributeError("epsilon")  # to a dataclass: a field without a default
+            raise AttributeError("epsilon")  # tells the dataclass that the field has no default
         epsilon: float | Callable[[], float] = loss.__dict__["epsilon"]
         if callable(epsilon):
             epsilon = loss.__dict__["epsilon"] = epsilon()
@@ -26,10 +26,9 @@ class _WhenLookedAt:
 class Loss:
     """What was spent or what remains: (epsilon, delta) differential privacy, from exact integer units.
 
-    `epsilon` is the tight conversion at `delta`, rounded up, made when it is first looked at; infinite when the
-    currency is not pure and delta is 0.
-    `rho` is the zCDP parameter the same units imply, None where epsilons add. The neighbouring relation is the
-    table's.
+    `epsilon` is the tight conversion at `delta`, rounded up, computed on first use; infinite if the currency is not
+    pure and delta is 0. `rho` is the zCDP parameter that the same units imply; None if epsilons add. The neighbouring
+    relation is the table's.
     """
 
     epsilon: _WhenLookedAt = _WhenLookedAt()

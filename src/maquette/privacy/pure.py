@@ -36,7 +36,7 @@ class PureAccountant(AdditiveAccountant):
         raise self._no_gaussian()
 
     def epsilon_of(self, units: int, delta: float) -> float:
-        """Epsilon itself, whatever delta is."""
+        """Epsilon itself, at every delta."""
         return units / UNITS_PER_ONE
 
     def amount_of(self, epsilon: float, delta: float) -> Fraction:

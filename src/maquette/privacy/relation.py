@@ -1,12 +1,12 @@
-"""Relation: which tables are neighbours, and how far apart their answers can be.
+"""Relation: which tables are neighbours, and the sensitivity of questions.
 
 A *unit* (a row, or a person with at most `max_contributions` = m rows) is protected.
 
 * ``"add-remove"``: neighbours differ in the presence of one unit. The number of rows is private.
 * ``"replace"``: neighbours differ in the rows of one unit. With m = 1 the number of rows is public.
 
-All distances are in the integer grid of the question. `Moves` says what one row does to it, and nothing else of the
-question is read here.
+All sensitivities are in the integer grid of the question. `Moves` says how one row changes the question's values;
+nothing else of the question is read here.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ class Relation:
 
     @property
     def rows_are_public(self) -> bool:
-        """Replacing one row by one row never changes how many there are."""
+        """Whether the number of rows is public: replacing one row by one row never changes it."""
         return self.kind == "replace" and self.max_contributions == 1
 
     def one_cell(self, question: Movable) -> int:
-        """How far any single value can move.
+        """Sensitivity of a single value.
 
-        m rows of size at most W come or go, m*W; under replace each may give way to another, m times their span, which
-        is m*W where numbers are not negative. Through contrasts a row moves a value either way, by at most its largest
-        entry, so under replace the leaving and the entering row may add up.
+        add-remove: m rows of size at most W are added or removed, m*W. replace: each may be exchanged for another, m
+        times their span, which is m*W if numbers are not negative. With contrasts a row changes a value up or down, by
+        at most the largest entry, so under replace the changes by the leaving and the entering row may add up.
         """
         moves = question.moves
         if moves.gains is not None:
@@ -53,10 +53,10 @@ class Relation:
     def l1(self, question: Movable) -> int:
         """L1 sensitivity of all values together.
 
-        add-remove: m rows fall into the cells, so a table moves by at most m*W in total. replace: m rows leave and m
-        rows enter, 2*m*W; a table of one cell moves by at most m times the span, and by high - low when m = 1 and every
-        row is in the cell, because then a row is exchanged for a row. Contrasts multiply what a row moves by at most
-        their largest L1 column norm.
+        add-remove: m rows fall into the cells, so a table changes by at most m*W in total. replace: m rows leave and m
+        rows enter, 2*m*W. A table of one cell changes by at most m times the span, and by high - low if m = 1 and every
+        row is in the cell, because then one row is exchanged for another. Contrasts multiply the change by one row by
+        at most their largest L1 column norm.
         """
         moves = question.moves
         moved = self.max_contributions * moves.size * (1 if moves.gains is None else moves.gains[1])
@@ -69,9 +69,9 @@ class Relation:
     def l2_squared(self, question: Movable) -> int:
         """Squared L2 sensitivity of all values together.
 
-        All m rows may share a cell, so (m*W)^2. Under replace a row that moves to another cell is orthogonal to the one
-        that it leaves, 2 W^2, and one that stays in it moves it by its span: m^2 times the larger. Through contrasts
-        rows need not be orthogonal: four times (m*W)^2 times the largest squared L2 column norm.
+        All m rows may share a cell, so (m*W)^2. Under replace, a row that moves to another cell changes two cells, 2
+        W^2, and a row that stays in its cell changes it by the span: m^2 times the larger. With contrasts the two
+        changes need not be orthogonal: four times (m*W)^2 times the largest squared L2 column norm.
         """
         moves = question.moves
         if moves.gains is not None:
@@ -83,7 +83,7 @@ class Relation:
 
     @property
     def _ends(self) -> int:
-        """A row that comes or goes has one end, a row that is replaced has two."""
+        """1 under add-remove; 2 under replace, where one row leaves and another enters."""
         return 1 if self.kind == "add-remove" else 2
 
     def __str__(self) -> str:

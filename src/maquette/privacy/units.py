@@ -1,7 +1,7 @@
-"""Integer units of privacy, and the roundings that never favour the spender.
+"""Integer units of privacy, and rounding that never favours the spender.
 
-One unit is 1e-15 of epsilon (pure), rho (zCDP) or mu squared (Gaussian). Charges round up and limits round down, so
-that a sum of integers compared with an integer is the whole budget check.
+One unit is 1e-15 of epsilon (pure), rho (zCDP) or mu squared (Gaussian). Charges are rounded up and limits down, so the
+budget check compares a sum of integers with an integer.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import math
 from fractions import Fraction
 
 UNITS_PER_ONE = 10**15
-MAX_UNITS = 2**63 - 1  # what a 64-bit ledger column holds: 9,223 of epsilon, rho or mu squared
+MAX_UNITS = 2**63 - 1  # the largest number in a 64-bit ledger column: 9,223 of epsilon, rho or mu squared
 
 _SIGNIFICANT_BITS = 40
 
 
 def exact(number: float | Fraction) -> Fraction:
-    """Return what a person means by a number: 0.3 is three tenths, not the nearest binary fraction.
+    """Return the decimal number as written: 0.3 is three tenths, not the nearest binary fraction.
 
     Ten requests of 0.1 then fill a budget of 1.0 exactly.
     """

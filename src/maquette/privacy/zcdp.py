@@ -14,8 +14,8 @@ class ZcdpAccountant(AdditiveAccountant):
     """Zero-concentrated DP: the Rényi divergence of every order alpha between neighbours is at most alpha rho.
 
     One unit is 1e-15 of rho; costs and calibrations are exact rationals. A pure access costs epsilon**2 / 2 (Bun and
-    Steinke 2016, Proposition 1.4), also a discrete Laplace, for which the smaller continuous formula is false;
-    a selection of range epsilon costs epsilon**2 / 8 (Cesar and Rogers 2021); a discrete Gaussian costs
+    Steinke 2016, Proposition 1.4), also for a discrete Laplace, where the smaller continuous formula does not hold;
+    a selection with range epsilon costs epsilon**2 / 8 (Cesar and Rogers 2021); a discrete Gaussian costs
     sensitivity_squared / (2 variance). Mechanisms §1.3 and §1.4.
     """
 

@@ -1,4 +1,4 @@
-"""What can be asked: linear queries, the marginals made of them, and the ways to write them down."""
+"""Questions: linear queries, the marginals made of them, and the languages to write them in."""
 
 import lazy_loader
 

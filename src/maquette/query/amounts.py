@@ -1,4 +1,4 @@
-"""Amounts: the sum of a number that every row has, in each cell of a table."""
+"""Amounts: the sum of one numeric column in each cell of a table."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from maquette.schema import Integer, Number, Schema
 
 
 class Amounts(Marginal):
-    """For every cell of `axes`, the total of one whole number for each level of a column, over the rows `where` holds.
+    """For every cell of `axes`, the sum of a column's `numbers` over the rows for which `where` holds.
 
-    `numbers` are the levels' values unless given: the middles of bins, rounded, and 0 for a missing value. They may be
-    negative, and are clamped to `low` and `high` (their own range unless given).
+    `numbers` holds one whole number per level. Default: the rounded midpoints of the bins, and 0 for a missing value.
+    Numbers may be negative; they are clamped to [`low`, `high`] (default: their own range).
 
-    Privacy: a row adds a whole number from `low` to `high` to one cell; the price is that of the larger in absolute
-    value, and under "replace" that of the distance between two of them. Mechanisms §1.1.
+    Privacy: a row adds a whole number from `low` to `high` to one cell. The sensitivity is the largest absolute value
+    of such a number; under "replace" it is the largest difference between two of them. Mechanisms §1.1.
 
     >>> from maquette import Boolean, Integer, Schema
     >>> schema = Schema([Integer("age", 0, 99), Boolean("smoker")])
@@ -77,7 +77,7 @@ class Amounts(Marginal):
 
     @property
     def moves(self) -> Moves:
-        """What one row adds to the cells; nothing, if it may be in none or `where` may not hold."""
+        """What one row adds to the cells; 0 is included if a row may be in no cell or `where` may not hold."""
         everywhere = super().moves.everywhere and self.weight.whole_bounds == (1, 1)
         low, high = (self.low, self.high) if everywhere else (min(self.low, 0), max(self.high, 0))
         return Moves(low, high, self.cells, everywhere=everywhere)

@@ -1,7 +1,7 @@
 """Contrasts: whole-number combinations of the cells of a marginal, one small public matrix per axis.
 
-Cell k of the result is the sum over cells c of the marginal of prod_i matrix_i[k_i, c_i] * count(c). Rows that
-compare levels (parities, deviations from the mean) learn what is *new* in a marginal, without paying again for what
+Cell k of the result is the sum over cells c of the marginal of prod_i matrix_i[k_i, c_i] * count(c). Matrix rows that
+compare levels (parities, deviations from the mean) measure what is *new* in a marginal, without paying again for what
 its subsets already say.
 """
 
@@ -22,15 +22,15 @@ from maquette.query.marginal import Marginal
 from maquette.query.moves import LARGEST, Moves
 from maquette.schema import Schema
 
-KEPT = 2**8  # matrices of a column
-SMALL = 2**6  # levels of a column whose matrices are kept
+KEPT = 2**8  # maximum matrices that are cached
+SMALL = 2**6  # maximum levels of a column whose matrices are cached
 
 Matrix = NDArray[np.int64]
 Gains = tuple[int, int, int]
 
 
 class Contrasts:
-    """A marginal seen through one whole-number matrix per axis."""
+    """A marginal multiplied by one whole-number matrix per axis."""
 
     def __init__(self, marginal: Marginal, matrices: Sequence[NDArray[Any]]) -> None:
         self.marginal = marginal
@@ -54,7 +54,7 @@ class Contrasts:
     def of(
         cls, marginal: Marginal, matrices: tuple[Matrix, ...], gains: Sequence[Gains], form: Form | None = None
     ) -> Contrasts:
-        """The same of whole-number matrices that fit, whose gains are known one by one."""
+        """Contrasts from valid whole-number matrices whose gains are already known."""
         made = cls.__new__(cls)
         made.marginal, made.matrices, made._form = marginal, matrices, form
         made.gains = together(gains)
@@ -110,12 +110,12 @@ class Contrasts:
 
     @cached_property
     def gains(self) -> Gains:
-        """How far one row of weight 1 moves one value, all values in L1, and all in squared L2, at most; exact."""
+        """Maximum change by one row of weight 1: of one value, of all values in L1, and in squared L2; exact."""
         return together([gains_of(matrix) for matrix in self.matrices])
 
     def combine(self, cells: NDArray[Any]) -> NDArray[Any]:
         """Apply the matrices to a table of the marginal's shape."""
-        for matrix in self.matrices:  # the first axis is combined, the new one goes last
+        for matrix in self.matrices:  # combine the first axis and put the result last
             cells = cells.reshape(matrix.shape[1], -1).T @ matrix.T
         return cells.reshape(self.shape)
 
@@ -126,10 +126,10 @@ class Contrasts:
 def residual(schema: Schema, columns: Sequence[str]) -> Contrasts:
     """What a marginal says beyond its subsets, as orthogonal contrasts of nearly equal norm.
 
-    Rows are Helmert contrasts (the first k levels against the next), scaled to whole numbers; they sum to zero along
-    every axis, so they are blind to all smaller marginals. Under add-remove one row moves them by the same squared L2
-    norm in every cell, up to rounding: prod (size - 1) / size of what it moves the whole marginal, in equal units.
-    Reference: the residual basis of Xiao, He, Zhang and Kifer, ResidualPlanner (2023).
+    The matrix rows are Helmert contrasts (the first k levels against the next), scaled to whole numbers. They sum to
+    zero along every axis, so all smaller marginals cancel. Under add-remove one table row changes them by the same
+    squared L2 norm in every cell, up to rounding: prod (size - 1) / size of its change of the whole marginal, in equal
+    units. Reference: the residual basis of Xiao, He, Zhang and Kifer, ResidualPlanner (2023).
     """
     sizes = schema.shape(columns)
     rows = helmert_rows(sizes, _rows)
@@ -139,11 +139,11 @@ def residual(schema: Schema, columns: Sequence[str]) -> Contrasts:
 
 
 def helmert_rows(sizes: Sequence[int], rows: Callable[[int, int], tuple[Matrix, Gains]]) -> list[tuple[Matrix, Gains]]:
-    """The matrix of each axis and its gains, at the largest scale at which weights stay below LARGEST."""
+    """The matrix of each axis and its gains, at the largest scale that keeps weights below LARGEST."""
     scale = 1 if set(sizes) <= {2} else 2 ** min(12, 28 // len(sizes))
     made = [rows(size, scale) for size in sizes]
     while scale > 1 and math.prod(gains[0] for _, gains in made) > LARGEST:
-        scale //= 2  # rounding up may overshoot what weights can be
+        scale //= 2  # rounding up may exceed the largest weight
         made = [rows(size, scale) for size in sizes]
     return made
 
@@ -159,7 +159,7 @@ def helmert(size: int, scale: int) -> Matrix:
 
 
 def _rows(size: int, scale: int) -> tuple[Matrix, Gains]:
-    """The matrix and its gains, worked out once where that takes little memory."""
+    """The matrix and its gains, cached if small."""
     return _kept_rows(size, scale) if size <= SMALL else _kept_rows.__wrapped__(size, scale)
 
 
@@ -171,7 +171,7 @@ def _kept_rows(size: int, scale: int) -> tuple[Matrix, Gains]:
 
 
 def digest_of(table: str, matrices: Sequence[Matrix]) -> str:
-    """The canonical digest of combinations of a table of this digest."""
+    """The canonical digest of contrasts, from the digest of their table."""
     state = hashlib.sha256(f"contrasts {table} {tuple(len(matrix) for matrix in matrices)}".encode())
     for matrix in matrices:
         state.update(np.ascontiguousarray(matrix).data)
@@ -188,7 +188,7 @@ def gains_of(matrix: Matrix) -> Gains:
 
 
 def together(gains: Sequence[Gains]) -> Gains:
-    """Those of a product, one factor for each axis; at least 1."""
+    """The gains of a product with one factor per axis; at least 1."""
     largest, l1, l2_squared = (max(1, math.prod(factors)) for factors in zip((1, 1, 1), *gains, strict=True))
     return largest, l1, l2_squared
 

@@ -1,8 +1,8 @@
 """A reduced decision diagram: the canonical form of a linear query.
 
-Columns are read in schema order; two prefixes of a record that lead to the same remaining function share a node, and a
+Columns are read in schema order. Two prefixes of a record that lead to the same remaining function share a node, and a
 column whose level does not matter gets no node. Two queries are the same function exactly when their diagrams are the
-same, so the digest of the root is a name for the question itself.
+same, so the digest of the root identifies the question itself.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from maquette.query.linear import Term
 
 MAX_NODES = 200_000
-MAX_STEPS = 2**24  # products that are followed from level to level: some ten seconds
-RESOLUTION = 2**40  # weights closer than this are the same weight
+MAX_STEPS = 2**24  # maximum products followed from level to level: about ten seconds
+RESOLUTION = 2**40  # weights are rounded to multiples of 1 / RESOLUTION; equal then means the same weight
 
-State = tuple[tuple[int, float], ...]  # (what is left of a term, what it has collected so far), sorted
+State = tuple[tuple[int, float], ...]  # sorted pairs (rest of a term, product of its factors up to here)
 Split = tuple[list[State], list[int]]
 
 
 class Drawn(NamedTuple):
-    """What is kept of a diagram: its name, the columns that matter, and the weights that occur."""
+    """The stored summary of a diagram: its digest, the columns that matter, and the weights that occur."""
 
     digest: str
     columns: tuple[str, ...]
@@ -39,8 +39,8 @@ class Drawn(NamedTuple):
 class Diagram:
     """The diagram of a sum of products: its digest, the columns that matter and the weights that occur.
 
-    Built without recursion, so that a question may touch any number of columns: forward, the states that a record's
-    prefix can lead to, one layer per column; then backward, one node for all the states that turn out to be the same.
+    Built without recursion, so that a question may touch any number of columns. The forward pass finds the states that
+    a record's prefix can reach, one layer per column; the backward pass makes one node of all equivalent states.
     """
 
     def __init__(self, schema: Schema, terms: Sequence[Term]) -> None:
@@ -56,7 +56,7 @@ class Diagram:
             tail = self._tails.first[index]
             start[tail] = start.get(tail, 0.0) + term.coefficient
         root = self._root(_state(start))
-        # Diagrams are remembered, and a twin of a schema may have texts of its own for names: only plain ones are kept.
+        # Diagrams are cached across equal schemas, whose names may be a subclass of str: keep plain text only.
         columns = tuple(str.__str__(schema.columns[position].name) for position in sorted(self._used))
         self.drawn = Drawn(self._digests[root].hex(), columns, frozenset(self.values))
 
@@ -96,7 +96,7 @@ class Diagram:
         return self._intern((-1, weight), str(weight).encode())
 
     def _split(self, position: int, state: State) -> Split:
-        """The states after a column, and which of them each of its levels leads to."""
+        """The states after a column, and for each level the state it leads to."""
         size = self._schema.columns[position].size
         factors = [self._tails.factors[tail] for tail, _ in state]
         if all(factor is None for factor in factors):
@@ -132,7 +132,7 @@ class Diagram:
 
 
 class _Tails:
-    """What is left of each term at each depth, shared between terms that end alike.
+    """The rest of each term at each depth; terms with the same rest share it.
 
     A tail at depth i is (factor of column i or none, tail at depth i + 1).
     """

@@ -1,7 +1,7 @@
 """Predicates: one small tree shared by Python expressions, predicate strings and SQL's WHERE.
 
 Comparisons follow SQL's three-valued logic: on a missing value neither `age >= 65` nor `NOT age >= 65` holds. Negations
-are pushed down to the comparisons, where that rule is a choice of levels; above them logic is two-valued.
+are pushed down to the comparisons, where the rule decides which levels are chosen; above them logic is two-valued.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class IsNull(Expression):
 
 @dataclass(frozen=True, eq=False)
 class Truth(Expression):
-    """A boolean column by itself; any column when it is compared with something. Made by `col`."""
+    """A boolean column used as a condition, or any column to be compared with a literal. Made by `col`."""
 
     column: str
 
@@ -221,7 +221,7 @@ def plain(value: object) -> Literal:
 
 @contextmanager
 def located(at: Place | None) -> Iterator[None]:
-    """Add a place in the text to the refusals raised inside."""
+    """Add the place in the text to query errors raised inside."""
     try:
         yield
     except QueryError as error:
@@ -242,7 +242,7 @@ def _condition(value: object) -> Expression:
 
 
 def _refuse_huge(expression: Expression) -> None:
-    """Count nodes as a tree, shared ones each time, without recursion."""
+    """Refuse expressions with too many nodes. Shared nodes count each time; no recursion."""
     size, pending = 0, [expression]
     while pending:
         if size + len(pending) > MAX_NODES:
@@ -284,7 +284,7 @@ def _build(schema: Schema, node: Expression, negated: bool, depth: int) -> _Leve
 
 
 def _operands(node: Expression, negated: bool, every: bool) -> Iterator[tuple[Expression, bool]]:
-    """The operands of a chain of one connective, however it is nested, each with its negation."""
+    """The operands of a chain of one connective, for any nesting, each with whether it is negated."""
     pending = [(node, negated)]
     while pending:
         node, negated = pending.pop()
@@ -310,7 +310,7 @@ def _combined(schema: Schema, parts: list[_Levels | LinearQuery], every: bool) -
     if len(levels) == 1 and not queries:
         ((position, holds),) = levels.items()
         return _Levels(position, holds)
-    # Any of the parts: not all of their opposites.
+    # De Morgan: "any of the parts" is "not all of their negations".
     factors = {schema.columns[p].name: holds if every else ~holds for p, holds in levels.items()}
     rest = [query if every else ~query for query in sorted(queries, key=lambda query: len(query.terms))]
     product = reduce(LinearQuery.__and__, rest, LinearQuery.product(schema, factors))
@@ -324,7 +324,7 @@ def _as_query(schema: Schema, part: _Levels | LinearQuery) -> LinearQuery:
 
 
 def _atom(schema: Schema, node: Expression, negated: bool) -> _Levels:
-    """Where a condition on one column is true, or where it is false; a missing value is in neither but for IS NULL."""
+    """The levels where a condition is true or, if negated, false; the null level is in neither, except for IS NULL."""
     match node:
         case IsNull(name):
             missing = schema[name].is_null()
@@ -361,7 +361,7 @@ def _up_to(column: Column, low: Literal, high: Literal) -> LevelMask:
     except QueryError:
         if not isinstance(column, Number):
             raise
-        column.compare("<", high)  # a point that is no edge, or out of range, has its own message
+        column.compare("<", high)  # raises its own message if the point is no edge or out of range
         raise QueryError(
             f"column {column.name!r} ({column.kind}): BETWEEN {low} AND {high} takes the single point {high} "
             "out of its bin",

@@ -1,8 +1,8 @@
-"""Forms: what a question is made of, as plain data. The wall compiles these and nothing else.
+"""Forms: questions as plain data. The wall compiles these and nothing else.
 
-Whoever adds a class of questions gives it a property `form` that returns one of them. The wall reads it once, copies
-every number, checks it against its own schema and evaluates its copy: nothing that an object says or does later
-matters. The list is closed; a new form is a new kind of access to rows and belongs to `curator/compiled.py`.
+A new class of questions needs a property `form` that returns one of them. The wall reads it once, copies every number,
+checks it against its own schema and evaluates the copy: nothing that the object says or does later matters. The list is
+closed; a new form is a new kind of access to rows and belongs to `curator/compiled.py`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Products:
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """A weight in (0, 1] for each of some listed points of a few columns (by code), and 0 for every other row."""
+    """A weight in (0, 1] for each listed point of a few columns (by code), and 0 for every other row."""
 
     columns: Sequence[str]
     points: ArrayLike
@@ -46,9 +46,9 @@ class Cells:
 
 @dataclass(frozen=True, eq=False)
 class Amounts:
-    """The total, over the rows in every cell for which `where` holds, of one whole number for each level of a column.
+    """For every cell, the sum of a column's `numbers` (one per level) over the rows for which `where` holds.
 
-    Numbers may be negative; they are clamped to `low` and `high`, from which the price is computed.
+    Numbers may be negative; they are clamped to [`low`, `high`], from which the price is computed.
     """
 
     column: str
@@ -61,7 +61,7 @@ class Amounts:
 
 @dataclass(frozen=True, eq=False)
 class Listed:
-    """How many rows are at each of some listed points, in increasing order, of a few columns (by code)."""
+    """The number of rows at each listed point of a few columns (by code); points in increasing order."""
 
     columns: Sequence[str]
     points: ArrayLike
@@ -69,7 +69,7 @@ class Listed:
 
 @dataclass(frozen=True, eq=False)
 class Combined:
-    """Whole-number combinations of the cells of a table, by one matrix for each axis."""
+    """Whole-number combinations of the cells of a table, with one matrix per axis."""
 
     cells: Cells | Listed
     matrices: Sequence[ArrayLike]
@@ -77,14 +77,14 @@ class Combined:
 
 @dataclass(frozen=True, eq=False)
 class Residual:
-    """What the table of some columns says beyond its subsets: Helmert contrasts along every axis."""
+    """What a table over some columns says beyond its subsets: Helmert contrasts along every axis."""
 
     columns: Sequence[str]
 
 
 @dataclass(frozen=True, eq=False)
 class ParitySums:
-    """For every set of `level` of some two-level columns, the sum over rows of (-1)^(how many of the set hold)."""
+    """For every set of `level` of the columns, the sum over rows of (-1)^(number of columns of the set that hold)."""
 
     columns: Sequence[str]
     level: int
@@ -103,7 +103,7 @@ Form = Cells | Amounts | Listed | Combined | Residual | ParitySums | OfHistogram
 
 
 class Asked(Protocol):
-    """Whatever can be asked at the doors: something with a form."""
+    """A question that the doors accept: any object with a form."""
 
     @property
     def form(self) -> Form:

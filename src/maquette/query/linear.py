@@ -2,9 +2,9 @@
 
     q(x) = sum over terms of  coefficient * product over columns of factor[level of x in that column]
 
-The answer of a table is the sum of q over its rows (a count) or that sum over the number of rows (a value). The same
-query can be evaluated on the cells of the columns it touches, on encoded records, and as SQL on raw rows; nobody
-enumerates the universe. Weights are fixed point at the wall: `grid` is 1 for predicates and 2^20 otherwise, and
+The answer of a table is the sum of q over its rows (a count), or that sum divided by the number of rows (a value). The
+same query can be evaluated on the cells of the columns it touches, on encoded records, and as SQL on raw rows; the
+universe is never enumerated. Weights are fixed point at the wall: `grid` is 1 for predicates and 2^20 otherwise, and
 `grid * q` is rounded to whole numbers, so that private sums are exact integers.
 """
 
@@ -28,7 +28,7 @@ from maquette.schema import Schema
 FINE = 2**20
 MAX_TERMS = 4096
 MAX_CELLS = 2**26
-_REMEMBERED = 2**16  # bytes of the factors of a question whose diagram is remembered
+_REMEMBERED = 2**16  # maximum bytes of the factors of a question whose diagram is cached
 
 Weights = NDArray[np.float64]
 
@@ -44,7 +44,7 @@ class Term:
     def __init__(
         self, coefficient: float, factors: Mapping[int, Weights], known: Mapping[int, bytes] = MappingProxyType({})
     ) -> None:
-        """`known` names the factors, by their bytes, that need no look again."""
+        """`known` gives the bytes of factors that were already checked."""
         new = {position: factor for position, factor in factors.items() if position not in known}
         self.coefficient = float(coefficient) if all(factor.any() for factor in new.values()) else 0.0
         named = {**known, **{position: f.tobytes() for position, f in new.items() if not (f == 1.0).all()}}
@@ -69,15 +69,15 @@ class Term:
 
     @property
     def key(self) -> tuple[tuple[int, bytes], ...]:
-        """The product itself, coefficient aside."""
+        """The product without its coefficient."""
         return tuple(self.names.items())
 
 
 class LinearQuery:
     """A linear query; build one with `where`, expressions, SQL, or `LinearQuery.product`.
 
-    Equal questions are equal objects: the canonical form is a reduced decision diagram over the columns that matter;
-    of terms about one column each, with too many combinations of levels for a diagram, it is their `Sum`.
+    Equal questions compare equal: the canonical form is a reduced decision diagram over the columns that matter. If
+    every term is about one column and there are too many combinations of levels for a diagram, it is a `Sum`.
 
     >>> from maquette import Boolean, Integer, Schema, where
     >>> schema = Schema([Integer("age", 0, 99), Boolean("smoker")])
@@ -93,7 +93,7 @@ class LinearQuery:
 
     @classmethod
     def constant(cls, schema: Schema, value: float = 1.0) -> LinearQuery:
-        """The same weight for every row; 1 counts them. One query for all who ask, as its name takes a while."""
+        """The same weight for every row; 1 counts rows. Cached, because its digest takes time to compute."""
         return _constant(schema, value)
 
     @classmethod
@@ -156,12 +156,12 @@ class LinearQuery:
 
     @property
     def key(self) -> str:
-        """The canonical digest: equal for equal questions, whatever way they were written."""
+        """The canonical digest: equal for equal questions, in whatever form they were written."""
         return self._diagram.digest
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns the weight truly depends on, in schema order."""
+        """The columns on which the weight really depends, in schema order."""
         return self._diagram.columns
 
     @property
@@ -215,17 +215,17 @@ class LinearQuery:
 
     @cached_property
     def whole_bounds(self) -> tuple[int, int]:
-        """The smallest and the largest weight as whole numbers of 1/grid: what a row is priced and clamped by."""
+        """The smallest and the largest weight in whole numbers of 1/grid: rows are priced by and clamped to them."""
         low, high = self.bounds
         return round(low * self.grid), round(high * self.grid)
 
     @cached_property
     def _lean(self) -> tuple[Term, ...]:
-        """The terms without factors of columns that turned out not to matter."""
+        """The terms without the factors of columns that do not matter."""
         relevant = {self.schema.position(name) for name in self.columns}
         if all(relevant.issuperset(term.factors) for term in self.terms):
             return self.terms
-        # Whatever the irrelevant columns hold, the sum is the same: read it at level 0.
+        # The sum does not depend on the irrelevant columns: evaluate them at level 0.
         fixed = []
         for term in self.terms:
             gone = [factor[0] for position, factor in term.factors.items() if position not in relevant]
@@ -306,7 +306,7 @@ def _term_sql(schema: Schema, term: Term) -> str:
 
 @lru_cache(2**10)
 def _drawn(schema: Schema, content: tuple[tuple[float, tuple[tuple[int, bytes], ...]], ...]) -> Drawn:
-    """The diagram of some terms, from what they hold and nothing else: whoever asks for the same gets the same."""
+    """The cached diagram of some terms; it depends on their content only."""
     terms = [Term(c, {position: np.frombuffer(name) for position, name in key}, dict(key)) for c, key in content]
     return Diagram(schema, terms).drawn
 

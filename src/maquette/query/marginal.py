@@ -1,8 +1,8 @@
-"""Marginal: the question the doors answer — a table of disjoint cells, each the total weight of the rows in it.
+"""Marginal: the question that the doors answer: a table of disjoint cells, each the total weight of the rows in it.
 
-A marginal has axes (columns, or buckets of a CASE) and a weight (a linear query, default: every row counts 1). With
-no axes it is a single number. Because a row falls into one cell only, a whole marginal costs what one of its cells
-costs under add-remove: this is why GROUP BY is one question.
+A marginal has axes (columns, or buckets of a CASE) and a weight (a linear query; default: every row counts 1). With
+no axes it is a single number. A row falls into one cell only, so under add-remove a whole marginal costs as much as one
+of its cells: this is why GROUP BY is one question.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Buckets:
         schema, share = self.parts[0].schema, 1.0 / len(self.parts)
         if any(part.schema != schema for part in self.parts):
             raise QueryError(f"buckets {self.name!r} are over different schemas", advice="build all from one schema")
-        # The sum of all parts, brought into [0, 1]: a row in two buckets would weigh two shares.
+        # The sum of all parts, scaled into [0, 1]: a row in two buckets would count twice.
         total = LinearQuery(schema, [term.scaled(share) for part in self.parts for term in part.terms])
         if total.bounds[1] > 1.5 * share:
             raise QueryError(f"buckets {self.name!r} overlap", advice="a row may fall into one bucket only")
@@ -89,12 +89,12 @@ class Marginal:
 
     @property
     def labels(self) -> tuple[tuple[str, ...], ...]:
-        """What each cell along each axis is called."""
+        """The names of the cells along each axis."""
         return tuple(self.schema[a].labels if isinstance(a, str) else a.labels for a in self.axes)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What each axis is called."""
+        """The name of each axis."""
         return tuple(a if isinstance(a, str) else a.name for a in self.axes)
 
     @cached_property
@@ -144,7 +144,7 @@ class Marginal:
         return query
 
     def queries(self) -> Iterator[tuple[tuple[int, ...], LinearQuery]]:
-        """Every cell with the linear query whose total it is."""
+        """Every cell with the linear query whose total is the cell."""
         return ((cell, self.query(cell)) for cell in np.ndindex(self.shape))
 
     def __repr__(self) -> str:

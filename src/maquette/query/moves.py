@@ -1,20 +1,20 @@
-"""Moves: what one row can do to the values of a question, in whole numbers of its grid."""
+"""Moves: how one row can change the values of a question, in whole numbers of its grid."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Protocol
 
-LARGEST = 2**28  # what one row can add to any value, so that sums over 2^32 rows stay well within 64 bits
+LARGEST = 2**28  # the most that one row can add to a value, so that sums over 2^32 rows fit easily in 64 bits
 
 
 @dataclass(frozen=True, slots=True)
 class Moves:
     """What one row adds to the values of a question: a whole number from `low` to `high`, to one of `cells` values.
 
-    With `everywhere` every row falls into a cell; otherwise it may fall into none, and add nothing. With `gains` the
-    cells are seen through contrasts: what a row of weight 1 then adds has at most this largest entry, L1 norm and
-    squared L2 norm.
+    With `everywhere` every row falls into a cell; otherwise a row may fall into none and add nothing. With `gains` the
+    values are contrasts of the cells: `gains` bounds the largest entry, the L1 norm and the squared L2 norm of what a
+    row of weight 1 adds.
     """
 
     low: int
@@ -30,12 +30,12 @@ class Moves:
 
     @property
     def span(self) -> int:
-        """How far apart two numbers can be, one of which may be the 0 of a row that is not there; at least 1."""
+        """The largest difference between two such numbers, counting 0 if a row may add nothing; at least 1."""
         return max(1, max(self.high, 0) - min(self.low, 0))
 
 
 class Movable(Protocol):
-    """A question, or what the wall made of it."""
+    """A question, or its compiled form behind the wall."""
 
     @property
     def moves(self) -> Moves:

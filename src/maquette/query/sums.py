@@ -1,10 +1,10 @@
-"""Sum: the canonical form of an additive query — one function for each column, summed.
+"""Sum: the canonical form of an additive query, a sum of one function per column.
 
     q(x) = constant + sum over columns j of part_j[level of x in column j]
 
-A decision diagram of such a query has a node for every sum that a prefix of columns can reach, which is hopeless for
-many columns of many levels. But the sum is its own name: with every part at least zero, and zero somewhere, constant
-and parts are determined by the function. So two sums are the same question exactly when these agree.
+A decision diagram of such a query has a node for every sum that a prefix of columns can reach: far too many for many
+columns with many levels. But the sum identifies itself: if the minimum of every part is zero, the function determines
+the constant and the parts. So two sums are the same question exactly when these agree.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from maquette.schema import Schema
 if TYPE_CHECKING:
     from maquette.query.linear import Term
 
-DRAWN = 2**12  # combinations of levels up to which a diagram is drawn, so that the question has one name however put
+DRAWN = 2**12  # up to this many combinations of levels a diagram is used, so that equal questions share a digest
 
-_MOST = 2.0**20  # times the resolution it is 2^60, so that parts and differences of parts are exact in 64 bits
+_MOST = 2.0**20  # the largest part: times RESOLUTION it is 2^60, so parts and their differences are exact in 64 bits
 
 Weights = NDArray[np.float64]
 Whole = tuple[int, dict[str, NDArray[np.int64]]]
 
 
 class Sum:
-    """An additive query: its parts by column position, each at least zero and zero somewhere.
+    """An additive query: its parts by column position, each with minimum zero.
 
-    It stands in for a `Diagram`: `digest`, `columns`, and `values`, here the least and the largest weight and one
-    between. Weights are the same when they agree to 2^-40, as in a diagram.
+    It replaces a `Diagram`: `digest`, `columns`, and `values`, here the smallest and the largest weight and one
+    between. Weights are equal if they agree to 2^-40, as in a diagram.
     """
 
     def __init__(self, schema: Schema, constant: float, parts: Mapping[int, Weights]) -> None:
@@ -56,7 +56,7 @@ class Sum:
         )
         self._reach = sum(int(part.max()) for part in self._parts.values())
         low, high = self._constant, self._constant + self._reach
-        slack = 0 if self._exact else len(fixed) + 1  # what rounding the parts one by one can add up to
+        slack = 0 if self._exact else len(fixed) + 1  # maximum total error of rounding each part
         if low < -slack or high > RESOLUTION + slack:
             weight = low if low < 0 else high
             raise QueryError(
@@ -65,7 +65,7 @@ class Sum:
 
     @classmethod
     def of(cls, schema: Schema, terms: Sequence[Term]) -> Sum | None:
-        """The sum that terms of one column at most make; None if there is any other."""
+        """The sum of terms with at most one column each; None if a term has more."""
         if any(len(term.factors) > 1 for term in terms):
             return None
         constant, parts = 0.0, dict[int, Weights]()
@@ -78,12 +78,12 @@ class Sum:
 
     @property
     def constant(self) -> float:
-        """The least weight."""
+        """The smallest weight."""
         return self._constant / RESOLUTION
 
     @cached_property
     def parts(self) -> dict[int, Weights]:
-        """What each column adds to it, by position."""
+        """What each column adds to the constant, by position."""
         return {position: part / RESOLUTION for position, part in self._parts.items()}
 
     @property
@@ -98,18 +98,18 @@ class Sum:
 
     @property
     def values(self) -> set[float]:
-        """The least weight, the largest, and one between where two columns matter: then it is no predicate."""
+        """The smallest and the largest weight, and one between if two columns matter: then it is no predicate."""
         first = next((int(part.max()) for part in self._parts.values()), 0)
         weights = (self._constant, self._constant + first, self._constant + self._reach)
         return {min(1.0, max(0.0, weight / RESOLUTION)) for weight in weights}
 
     @cached_property
     def digest(self) -> str:
-        """The name of the question.
+        """The digest of the question.
 
-        A column whose name begins with a digit would continue the constant, so then there is a mark between them; all
-        other names are those of version 0.1, whose ledgers hold them. A name ends at a NUL, which none contains, and
-        the length of a part is that of its column.
+        A column name that begins with a digit could be read as part of the constant, so a mark separates them then. All
+        other digests equal those of version 0.1, which its ledgers hold. A column name ends with a NUL, which no name
+        contains, and the column determines the length of its part.
         """
         first = next(iter(self.columns), "")
         state = hashlib.sha256(f"sum {self._constant}".encode())
@@ -120,9 +120,9 @@ class Sum:
         return state.hexdigest()
 
     def whole(self, grid: int) -> Whole | None:
-        """Constant and parts as whole numbers of 1/grid, by column name; None unless they are such, exactly.
+        """Constant and parts (by column name) as whole numbers of 1/grid; None unless they are exact multiples.
 
-        Then the whole-number weight of a record is the sum of theirs, and nothing is rounded.
+        Then the whole-number weight of a record is the sum of constant and parts, without rounding.
         """
         if grid not in self._known:
             self._known[grid] = self._whole(grid)

@@ -1,7 +1,7 @@
-"""Workloads: families of linear queries, counted exactly and never listed unless asked to.
+"""Workloads: families of linear queries, counted exactly and listed only on request.
 
-A family knows its size, any member by its index, and the marginals whose cells answer it: this is what makes a million
-conjunctions a few hundred questions.
+A family knows its size, any member by its index, and the marginals whose cells answer it. This is how a million
+conjunctions become a few hundred questions.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Workload(ABC):
     @property
     @abstractmethod
     def size(self) -> int:
-        """The number of queries, exactly; it may not fit a machine word."""
+        """The exact number of queries; it may exceed 64 bits."""
 
     @property
     @abstractmethod
@@ -67,7 +67,7 @@ class Workload(ABC):
 def marginals(
     schema: Schema, k: int | None = None, *, columns: Iterable[Sequence[str]] | None = None, up_to: bool = False
 ) -> Workload:
-    """Every cell of every k-way marginal (`up_to`: of 1 to k columns), k = 3 unless told; or of the listed ones.
+    """Every cell of every k-way marginal (default k = 3; `up_to`: of 1 to k columns), or of the listed marginals.
 
     >>> from maquette import Boolean, Integer, Schema
     >>> schema = Schema([Integer("age", 0, 99), Boolean("smoker"), Boolean("married")])
@@ -129,7 +129,7 @@ class _Choice:
     """All k-subsets of some columns, in lexicographic order, and the cells of each.
 
     rest[i][j] is the number of cells over all j-subsets of the columns from i on (an elementary symmetric polynomial of
-    their sizes), which locates a cell without listing the subsets before it.
+    their sizes). It locates a cell without listing the subsets before it.
     """
 
     def __init__(self, schema: Schema, names: tuple[str, ...], k: int, first: int = 0) -> None:
@@ -246,7 +246,7 @@ class _Ranges(_Intervals):
         return math.comb(self._column.known + 1, 2)
 
     def _query(self, index: int) -> LinearQuery:
-        # By last level: the runs that end before level b number b (b + 1) / 2.
+        # Sorted by last level: b (b + 1) / 2 runs end before level b.
         last = (math.isqrt(8 * index + 1) - 1) // 2
         return self._run(index - math.comb(last + 1, 2), last)
 
@@ -281,7 +281,7 @@ class _Listed(Workload):
 
     @property
     def marginals(self) -> Iterator[Marginal]:
-        """One over the columns of each query, or the query itself where that table would be too large."""
+        """One marginal over the columns of each query, or the query itself if that table would be too large."""
         return iter(dict.fromkeys(self._table(query) for query in self._queries))
 
     def _table(self, query: LinearQuery) -> Marginal:

@@ -4,7 +4,7 @@ A column never looks at data. Its levels, bins and bounds are declared; a raw va
 expression (`code_sql`), which is the only definition of encoding: tables are encoded by running it in the engine, and
 `encode` runs the same expression on values in memory. Encoding is total: numbers and dates are clamped to the
 declared range, an undeclared category goes to `other` if there is one, a missing value (nothing, or one of the texts
-declared as `missing`) to the null level if the column is nullable; whatever is left gets the code `INVALID`.
+declared as `missing`) to the null level if the column is nullable; every other value gets the code `INVALID`.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ INVALID = -1
 NULL_LABEL = "NULL"
 SAID = 'list texts that mean "no value", as missing = ["NA"]'
 ALSO = ', and missing = ["NA"] where a text says so'
-_COMPARED, _LETTERS = 2_000, 100  # names that a misspelt one is compared with, and its length: more take seconds
-_SHOWN = 300  # letters of a value in a message
-LISTED = 2**26  # levels of one column that a condition can list
-_LONG = 128  # up to so many levels a CASE is as fast as an ENUM, and far faster on values in neither
+_COMPARED, _LETTERS = 2_000, 100  # maximum names compared with a misspelt one, and its length: more take seconds
+_SHOWN = 300  # maximum characters of a value in a message
+LISTED = 2**26  # maximum levels of one column that a condition can list
+_LONG = 128  # up to this number of levels CASE is as fast as ENUM, and much faster on undeclared values
 
 Comparison = Literal["=", "<>", "<", "<=", ">", ">="]
 LevelMask = NDArray[np.bool_]
@@ -44,13 +44,13 @@ def quoted(text: str) -> str:
 
 
 _SPACE = r"[\s\v\x1c-\x1f\x{85}\pZ]"  # white space, to the engine's regular expressions
-_SPACES = quoted("".join(filter(str.isspace, map(chr, range(0x3001)))))  # all of it: U+3000 is the last
+_SPACES = quoted("".join(filter(str.isspace, map(chr, range(0x3001)))))  # all white space: U+3000 is the last
 
 
 def text_sql(identifier: str) -> str:
-    """A raw value as text (SQL), without the white space around it: what `str.strip` makes of it, in all of Unicode."""
+    """SQL for a raw value as text without surrounding white space: the same as `str.strip`, for all of Unicode."""
     text = f"CAST({identifier} AS VARCHAR)"
-    # To trim a set of characters takes ten times as long as to see whether there is anything to trim.
+    # Trimming takes ten times as long as testing whether there is anything to trim.
     return f"CASE WHEN regexp_matches({text}, '^{_SPACE}|{_SPACE}$') THEN trim({text}, {_SPACES}) ELSE {text} END"
 
 
@@ -60,7 +60,7 @@ def identifier(name: str) -> str:
 
 
 def shown(value: object) -> str:
-    """A value in a message: what Python calls it, cut short; a number too long to write has no digits here."""
+    """A value for a message: its `repr`, shortened; a number too long to print is described in words."""
     try:
         text = repr(value)
     except (ValueError, RecursionError):
@@ -69,7 +69,7 @@ def shown(value: object) -> str:
 
 
 def nearest(word: str, known: Iterable[str], likeness: float = 0.6) -> list[str]:
-    """The known words most like a misspelt one, best first; one that differs by case only stands alone."""
+    """The known words most similar to a misspelt one, best first; only the word itself if just the case differs."""
     import difflib
 
     folded = {name.casefold(): name for name in known}
@@ -109,7 +109,7 @@ class Column(ABC):
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """What each level is called, in order."""
+        """The name of each level, in order."""
         return (*self._labels(), *([NULL_LABEL] if self.nullable else []))
 
     @property
@@ -127,20 +127,20 @@ class Column(ABC):
 
     @property
     def midpoints(self) -> NDArray[np.float64] | None:
-        """The number each known level stands for in sums and averages; None if the column is not a number."""
+        """The number used for each known level in sums and averages; None if the column is not numeric."""
         return None
 
     def code_sql(self, identifier: str) -> str:
-        """A total SQL expression (DuckDB) that sends a raw value to its code."""
+        """A DuckDB expression that gives the code of any raw value."""
         null, unknown = self.known if self.nullable else INVALID, self._unknown
         rest = str(unknown)
         if null != unknown:
             rest = f"CASE WHEN {self._missing_sql(identifier)} THEN {null} ELSE {unknown} END"
-        # Most rows are known, and coalesce stops there: the test for a missing value is left to the others.
+        # Most values are known, and coalesce stops at them: only the others are tested for missing values.
         code = f"coalesce({self._known_sql(identifier)}, {rest})"
         if not self.missing:
             return code
-        texts = ", ".join(map(quoted, self.missing))  # first of all: a number such as -1 may be among them
+        texts = ", ".join(map(quoted, self.missing))  # tested first: a number such as -1 may mean "missing"
         return f"CASE WHEN {text_sql(identifier)} IN ({texts}) THEN {null} ELSE {code} END"
 
     def _missing_sql(self, identifier: str) -> str:
@@ -148,13 +148,13 @@ class Column(ABC):
 
     @property
     def _unknown(self) -> int:
-        """The code of a value that is there but fits no level."""
+        """The code of a value that is present but fits no level."""
         return INVALID
 
     @property
     @abstractmethod
     def _accepted(self) -> str:
-        """What a raw value must be, for the custodian whose table holds others."""
+        """What raw values must be; shown to a custodian whose table holds other values."""
 
     @property
     def remedies(self) -> list[str]:
@@ -196,7 +196,7 @@ class Column(ABC):
 
     @property
     def remark(self) -> str:
-        """What a reader of the schema would not expect of the levels; mostly nothing."""
+        """A surprising fact about the levels, for readers of the schema; usually empty."""
         return ""
 
     def is_null(self) -> LevelMask:
@@ -204,7 +204,7 @@ class Column(ABC):
         return self._all_levels() >= self.known
 
     def _all_levels(self) -> NDArray[np.int64]:
-        """Every level, where they can be listed."""
+        """The codes of all levels; refused if there are too many to list."""
         if self.size > LISTED:
             raise self._refuse(
                 f"has {self.size:,} levels, more than the {LISTED:,} that a condition can list", "declare wider bins"
@@ -225,7 +225,7 @@ class Column(ABC):
 
     @property
     def _written(self) -> str:
-        """The name as one writes it in a question."""
+        """The name as written in a question."""
         return self.name if self.name.isidentifier() else identifier(self.name)
 
     def _refuse(self, problem: str, advice: str | None = None, *, expected: str | None = None) -> QueryError:
@@ -247,7 +247,7 @@ def encode_columns(columns: Sequence[Column], values: Sequence[object]) -> list[
 
 
 def writable(text: str) -> bool:
-    """Whether text can stand in files and SQL: no NUL, no half of a surrogate pair."""
+    """Whether files and SQL can hold the text: no NUL character, no half of a surrogate pair."""
     return "\x00" not in text and (text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text))
 
 
@@ -287,7 +287,7 @@ class Boolean(Column):
 
     @property
     def midpoints(self) -> NDArray[np.float64]:
-        """Zero and one, so that avg(column) is the share of true."""
+        """Zero and one, so that avg(column) is the fraction of true values."""
         return np.array([0.0, 1.0])
 
     def _arrow_type(self) -> pa.DataType:
@@ -297,7 +297,7 @@ class Boolean(Column):
 
     def _known_sql(self, identifier: str) -> str:
         text = text_sql(identifier)
-        # Frames turn truth values into floats when some are missing.
+        # Data frames turn booleans into floats when some values are missing.
         number = f"CASE TRY_CAST({text} AS DOUBLE) WHEN 0 THEN 0 WHEN 1 THEN 1 END"
         return f"coalesce(CAST(TRY_CAST({text} AS BOOLEAN) AS INTEGER), {number})"
 
@@ -338,7 +338,7 @@ class Category(Column):
             raise SchemaError(f"column {self.name!r}: levels must differ, repeated: {', '.join(repeated)}")
         if self.nullable and NULL_LABEL in named:
             raise SchemaError(
-                f"column {self.name!r}: {NULL_LABEL!r} is what the missing level is called", advice="rename that level"
+                f"column {self.name!r}: {NULL_LABEL!r} is the name of the missing level", advice="rename that level"
             )
         if absent := sorted(map(str, set(named) & set(self.missing))):
             raise SchemaError(

@@ -20,23 +20,25 @@ DELIMITERS = ",;\t|"
 def read_csv(
     engine: duckdb.DuckDBPyConnection, paths: Sequence[str]
 ) -> tuple[duckdb.DuckDBPyRelation, tuple[str, ...]]:
-    """The rows of CSV files as texts c0, c1, ..., and what the header calls them."""
+    """The rows of CSV files as text columns c0, c1, ..., and the column names of the header."""
     first = header_line(paths[0])
     delimiter = delimiter_of(first)
     for path in paths[1:]:
         if header_line(path) != first:
-            raise UnreadableSource(f"{path!r} has another header than {paths[0]!r}", advice="draft from one of the two")
+            raise UnreadableSource(
+                f"{path!r} and {paths[0]!r} have different headers", advice="draft from one of the two"
+            )
     names = tuple(name.strip() for name in next(csv.reader([first], delimiter=delimiter)))
-    texts(engine, paths, len(names), delimiter).create("rows")  # read once: every column is looked at several times
+    texts(engine, paths, len(names), delimiter).create("rows")  # read once: every column is used several times
     return engine.table("rows"), names
 
 
 def texts(
     engine: duckdb.DuckDBPyConnection, paths: Sequence[str], columns: int, delimiter: str
 ) -> duckdb.DuckDBPyRelation:
-    """The rows of files with one header as texts c0, c1, ...: nothing is inferred from them."""
+    """The rows of files with the same header as text columns c0, c1, ...; no types are inferred."""
     return engine.read_csv(
-        list(paths),  # type: ignore[arg-type]  # several files at once, which the stub forgets
+        list(paths),  # type: ignore[arg-type]  # several files at once, which the stub does not allow
         header=True,
         auto_detect=False,
         columns={f"c{i}": "VARCHAR" for i in range(columns)},
@@ -47,7 +49,7 @@ def texts(
 
 
 def delimiter_of(header: str) -> str:
-    """The mark between the names of a header: the most frequent of comma, semicolon, tab and bar."""
+    """The delimiter of a header: the most frequent of comma, semicolon, tab and vertical bar."""
     return max(DELIMITERS, key=header.count)
 
 
@@ -68,13 +70,13 @@ def header_line(path: str | Path) -> str:
 
 
 def unreadable(source: object, error: Exception) -> UnreadableSource:
-    """The engine's complaint without what it quotes from the rows: at most a line number and how many fields it has."""
+    """An error that reveals no row: at most a line number and its number of fields, never the engine's own text."""
     what = repr(str(source)) if isinstance(source, str | Path) else f"rows from {type(source).__name__}"
     return UnreadableSource(f"cannot read {what}{complaint(error)}")
 
 
 def complaint(error: Exception) -> str:
-    """Where an engine stopped reading, why, and what to do, in our words: its own may quote a row."""
+    """Where the engine stopped reading, why, and what to do. The engine's own text is not used: it may quote a row."""
     told = str(error)
     line = re.search(r"CSV Error on Line: (\d+)", told)
     where = f" at line {line[1]}" if line else ""
@@ -86,7 +88,7 @@ def complaint(error: Exception) -> str:
         )
     elif fields:
         more = "more" if int(fields[2]) > int(fields[1]) else "fewer"
-        why = f"it has {more} fields than the {fields[1]} of the header. Mend it; a text with a delimiter needs quotes"
+        why = f"it has {more} fields than the {fields[1]} of the header. Correct it; text with a delimiter needs quotes"
     else:
         why = "it is not a well-formed table. Check it with the tool that wrote it"
     return f"{where}: {why}"

@@ -30,9 +30,9 @@ _ISO = {"dmy": r"\3-\2-\1", "mdy": r"\3-\1-\2"}
 class Date(Ordered):
     """Dates from low to high, clamped, in units of a day, week (from `low`), month, quarter or year.
 
-    Texts are read as year-month-day, a time of day after it is ignored. `order="dmy"` reads 31/01/2024 (or 31.1.2024,
-    31-01-2024) too, `order="mdy"` 01/31/2024: which of the two a table means must be declared, as 03/04/2024 does not
-    tell. A year has four digits.
+    Text is read as year-month-day; a time of day after the date is ignored. `order="dmy"` also reads 31/01/2024 (or
+    31.1.2024, 31-01-2024), and `order="mdy"` also reads 01/31/2024. The order must be declared, because 03/04/2024 is
+    ambiguous. A year has four digits.
 
     >>> Date("seen", "2024-01-01", "2024-12-31", unit="month").encode(["2024-03-05", "2030-01-01"])
     array([ 2, 11], dtype=int32)
@@ -79,7 +79,7 @@ class Date(Ordered):
 
     @property
     def _months(self) -> tuple[int, int]:
-        """The first and the last unit of whole months, counted from year 0."""
+        """The first and the last unit of one or more months, counted from year 0."""
         first, last = ((d.year * 12 + d.month - 1) // _MONTHS[self.unit] for d in map(_date, (self.low, self.high)))
         return first, last
 
@@ -121,12 +121,12 @@ class Date(Ordered):
             code = f"datediff('day', {low}, {clamped}) // {_DAYS[self.unit]}"
         else:
             code = f"datediff('{self.unit}', {low}, {clamped})"
-        # DuckDB takes 3/4/24 for a day of the year 3.
+        # DuckDB reads 3/4/24 as a day of the year 3.
         whole = f"{day} >= DATE '1000-01-01' OR regexp_matches({text_sql(identifier)}, '^[0-9]{{4}}')"
         return f"CASE WHEN {day} IS NOT NULL AND ({whole}) THEN CAST({code} AS INTEGER) END"
 
     def iso_sql(self, identifier: str) -> str:
-        """The value with the year first, where the declared order has it last."""
+        """SQL that moves the year to the front if the declared order puts it last."""
         if self.order == "ymd":
             return identifier
         return f"regexp_replace({text_sql(identifier)}, {quoted(YEAR_LAST)}, {quoted(_ISO[self.order])})"

@@ -1,4 +1,4 @@
-"""Draft a schema by reading the data: a start for a custodian's review, never a private release."""
+"""Draft a schema by reading the data: a starting point for a custodian's review, never a private release."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ _SIMPLE = ("BOOLEAN", "DATE", "DOUBLE", "FLOAT", '"NULL"')
 def guess(source: object) -> Schema:
     """Draft a schema from a CSV or Parquet path, an Arrow table, a data frame or a mapping of columns.
 
-    The table it was drafted from fits the draft. Columns that cannot be drafted are left out and listed with the
-    reason, as `skipped` and in the draft's file.
+    The draft always fits the table it was made from. Columns that cannot be drafted are left out; `skipped` and the
+    draft's file list them with the reason.
     """
     import duckdb
 
@@ -105,12 +105,12 @@ def _draft(relation: duckdb.DuckDBPyRelation, place: int, names: Sequence[str]) 
     else:
         column = _typed(relation, name, value, kind)
     if relation.filter(f"{column.code_sql(value)} = {INVALID}").limit(1).fetchall():
-        raise Skipped(f"some values are not what the others are, {column.kind}s; mend them, or declare it by hand")
+        raise Skipped(f"some values do not fit a column of kind {column.kind}; correct them, or declare it by hand")
     return column
 
 
 def _typed(relation: duckdb.DuckDBPyRelation, name: str, value: str, kind: str) -> Column:
-    """A column whose source says what it holds."""
+    """Draft a column whose source declares its type."""
     if kind in ("DOUBLE", "FLOAT"):
         value = f"CASE WHEN isfinite({value}) THEN {value} END"
     if kind not in (*_NUMBERS, *_SIMPLE) and not kind.startswith(("DECIMAL", "TIMESTAMP")):
@@ -131,6 +131,6 @@ def _typed(relation: duckdb.DuckDBPyRelation, name: str, value: str, kind: str) 
 
 
 def _is_data(names: Sequence[str], drafted: Sequence[Column]) -> bool:
-    """Whether the names of a file are values: all those of columns that hold more than names are."""
+    """Whether the header is a row of data: in every column that is not a category, the column name is a valid value."""
     typed = [column for column in drafted if not isinstance(column, Category)]
     return bool(typed) and all(column.encode([column.name])[0] != INVALID for column in typed)

@@ -1,4 +1,4 @@
-"""What a column of texts holds, for a draft: truth values, whole numbers, numbers, dates, or names."""
+"""Guess what a column of texts holds, for a draft: truth values, whole numbers, numbers, dates, or names."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from maquette.schema.ordered import EXACT, Integer, Number
 if TYPE_CHECKING:
     import duckdb
 
-LEVELS = 50  # more distinct texts than this are not levels
-SEEN = 3  # a level seen less often may tell of one person
+LEVELS = 50  # maximum distinct texts that are drafted as levels
+SEEN = 3  # a level seen less often may identify one person
 BINS = 32
 OTHER = "other"
-OWNER = "if it says whose row it is, pass it as privacy_unit (--unit)"
+OWNER = "if it identifies the privacy unit, pass it as privacy_unit (--unit)"
 ABSENT = ("na", "n/a", "#n/a", "nan", "null", "none", "nil", "missing", "-", "--", ".", "?")
 
 _IDENTIFIER = re.compile(r"(^|[_\W])(id|key|nr|uuid|ssn|identifier)$|(?-i:[a-z](Id|ID))$", re.IGNORECASE)
@@ -34,7 +34,7 @@ class Skipped(Exception):
 
 @dataclass(frozen=True)
 class _Facts:
-    """Counts over a column of texts. `known` leaves out what is missing or says so."""
+    """Counts over a column of texts. `known` leaves out empty texts and texts that mean "missing"."""
 
     rows: int
     present: int
@@ -62,7 +62,7 @@ class _Facts:
 
 
 def draft_text(relation: duckdb.DuckDBPyRelation, name: str, value: str) -> Column:
-    """Draft a column of texts. Texts such as NA are taken for missing in every kind but names."""
+    """Draft a column of texts. Texts such as NA count as missing, except in a column of names."""
     facts = _facts(relation, value)
     if not facts.known:
         raise Skipped("no values")
@@ -84,9 +84,9 @@ def draft_text(relation: duckdb.DuckDBPyRelation, name: str, value: str) -> Colu
 
 
 def draft_integer(name: str, low: int, high: int, **settings: Any) -> Integer:
-    """About a hundred bins of a round width, from 0 where that is near."""
+    """About a hundred bins of a round width, starting at 0 if the values start close to it."""
     if _IDENTIFIER.search(name) and high - low > LEVELS:
-        raise Skipped(f"its name says that it tells rows apart; {OWNER}")
+        raise Skipped(f"its name suggests an identifier of rows; {OWNER}")
     if max(abs(low), abs(high)) > EXACT / 2:
         raise Skipped(f"whole numbers too large for exact bins; {OWNER}")
     width = max(1, int(_nice((high - low) / 100)))
@@ -96,7 +96,7 @@ def draft_integer(name: str, low: int, high: int, **settings: Any) -> Integer:
 
 
 def draft_number(name: str, low: float, high: float, **settings: Any) -> Number:
-    """At most so many bins, at round numbers."""
+    """At most `BINS` bins, with edges at round numbers."""
     step = _nice((high - low) / BINS) or 1.0
     start = math.floor(low / step) * step
     bins = max(1, math.ceil((high - start) / step))
@@ -104,13 +104,13 @@ def draft_number(name: str, low: float, high: float, **settings: Any) -> Number:
 
 
 def draft_date(name: str, low: dt.date, high: dt.date, **settings: Any) -> Date:
-    """Whole years, by month."""
+    """Months, over whole years."""
     first, last = (day.date() if isinstance(day, dt.datetime) else day for day in (low, high))
     return Date(name, first.replace(month=1, day=1), last.replace(month=12, day=31), unit="month", **settings)
 
 
 def _facts(relation: duckdb.DuckDBPyRelation, value: str) -> _Facts:
-    """Counts over the different texts, each as often as it was seen: most columns have far fewer of them than rows."""
+    """Counts over the distinct texts, weighted by frequency: most columns have far fewer distinct texts than rows."""
     said = f"lower(text) IN ({', '.join(map(quoted, ABSENT))})"
     known = f"CASE WHEN NOT {said} THEN text END"
     number = "TRY_CAST(known AS DOUBLE)"
@@ -138,7 +138,7 @@ def _facts(relation: duckdb.DuckDBPyRelation, value: str) -> _Facts:
 
 
 def tally(relation: duckdb.DuckDBPyRelation, value: str) -> duckdb.DuckDBPyRelation:
-    """Every text of a column once, and how often it was seen."""
+    """The distinct texts of a column and how often each occurs."""
     return relation.project(f"nullif({text_sql(value)}, '') AS text").aggregate("text, count(*) AS seen", "text")
 
 
@@ -147,7 +147,7 @@ def _order(order: Order) -> Date:
 
 
 def _dates(relation: duckdb.DuckDBPyRelation, name: str, value: str, facts: _Facts) -> Date:
-    """Dates in an order that the values leave no doubt about."""
+    """Draft dates if their order of day, month and year is unambiguous."""
     found: dict[Order, int] = {"dmy": facts.day_first, "mdy": facts.month_first}
     fitting: list[Order] = [order for order, dates in found.items() if dates == facts.year_last]
     if not facts.year_last:
@@ -155,7 +155,7 @@ def _dates(relation: duckdb.DuckDBPyRelation, name: str, value: str, facts: _Fac
     if len(fitting) > 1:
         raise Skipped('dates that may have the day or the month first; declare it by hand with order = "dmy" or "mdy"')
     if not fitting:
-        raise Skipped("dates, some with the day and some with the month first, or that are in no calendar; mend them")
+        raise Skipped("dates, some with the day and some with the month first, or impossible ones; correct them")
     order: Order = fitting[0]
     day = f"TRY_CAST({_order(order).iso_sql(value)} AS TIMESTAMP)"
     ((low, high),) = relation.aggregate(f"min({day}), max({day})").fetchall()
@@ -165,11 +165,11 @@ def _dates(relation: duckdb.DuckDBPyRelation, name: str, value: str, facts: _Fac
 def _names(relation: duckdb.DuckDBPyRelation, name: str, value: str, facts: _Facts) -> Category:
     if facts.distinct > LEVELS and max(facts.numbers, facts.commas) > facts.known / 2:
         raise Skipped(
-            "numbers mixed with other text; mend the text, or declare it by hand, with missing = [...] for texts that "
-            'mean "no value"'
+            "numbers mixed with other text; correct the text, or declare it by hand, with missing = [...] for texts "
+            'that mean "no value"'
         )
     if facts.distinct > LEVELS and facts.iso + facts.year_last > facts.known / 2:
-        raise Skipped("dates mixed with other text; mend the text, or declare it by hand")
+        raise Skipped("dates mixed with other text; correct the text, or declare it by hand")
     if facts.distinct > LEVELS:
         raise Skipped(f"text with more than {LEVELS} different values; {OWNER}, else declare the levels by hand")
     seen = tally(relation, value).filter(f"text IS NOT NULL AND seen >= {SEEN}").fetchall()
@@ -180,7 +180,7 @@ def _names(relation: duckdb.DuckDBPyRelation, name: str, value: str, facts: _Fac
 
 
 def _nice(step: float) -> float:
-    """The next of 1, 2, 5, 10, ... times a power of ten: rounder bounds tell less."""
+    """Round up to 1, 2 or 5 times a power of ten: rounder bounds reveal less."""
     if step <= 0 or not math.isfinite(step):
         return 0.0
     power = 10.0 ** math.floor(math.log10(step))

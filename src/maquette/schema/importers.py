@@ -11,7 +11,7 @@ from maquette.schema.dates import Date
 from maquette.schema.ordered import Integer, Number
 from maquette.schema.schema import Schema
 
-_BINS = 32  # a SmartNoise number has bounds but no bins
+_BINS = 32  # SmartNoise declares bounds of a number but no bins
 
 
 def from_mbi(text: str) -> Schema:
@@ -61,7 +61,7 @@ def _readable(name: str, facts: dict[str, Any]) -> Column:
 
 
 def _only_table(document: object) -> dict[str, Any]:
-    """Metadata is collection -> schema -> table -> columns; the first level may carry an empty name."""
+    """The only table of metadata nested as collection -> schema -> table; the collection's name may be empty."""
     node = document
     for level in ("collection", "schema", "table"):
         if not isinstance(node, dict) or not node:

@@ -1,4 +1,4 @@
-"""Impossible combinations: levels of several columns that no row can hold together, known without looking at rows."""
+"""Impossible combinations: levels of several columns that never occur together. Declared, never learned from rows."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from maquette.schema.columns import Column, nearest, shown
 if TYPE_CHECKING:
     from maquette.schema.schema import Schema
 
-MAX_CELLS = 2**24  # of the table over the columns of one entry: models hold it whole
-MAX_TOGETHER = 2**26  # of the tables of all entries
-MAX_LEVELS = 2**20  # of all columns that entries name: their labels are listed
-_TRIED = 60_000  # rules looked at before giving up: to tell in general is as hard as satisfiability
-MAX_LABELS = 2**17  # of one column of an entry: each label is looked up among them
+MAX_CELLS = 2**24  # cells of the table over the columns of one entry: models hold the whole table
+MAX_TOGETHER = 2**26  # cells of the tables of all entries
+MAX_LEVELS = 2**20  # levels of all columns that entries name: their labels are listed
+_TRIED = 60_000  # rules tried before giving up: the problem is as hard as satisfiability
+MAX_LABELS = 2**17  # levels of one column of an entry: each label is looked up among them
 
 Label = str | int  # true and false are integers to Python
 Entry = Mapping[str, Label | Iterable[Label]]
 Declared = dict[str, tuple[str, ...]]
 Zeros = tuple[tuple[str, ...], NDArray[np.bool_]]
 
-_Rule = frozenset[tuple[str, frozenset[int]]]  # what is left of an entry: columns, and the levels that keep it alive
+_Rule = frozenset[tuple[str, frozenset[int]]]  # columns of an entry not yet decided, each with its levels in the entry
 
 
 def checked(columns: Sequence[Column], entries: Entry | Iterable[Entry]) -> tuple[Declared, ...]:
@@ -46,7 +46,7 @@ def checked(columns: Sequence[Column], entries: Entry | Iterable[Entry]) -> tupl
 
 
 def zeros_of(schema: Schema) -> list[Zeros]:
-    """For every set of columns with an entry of its own, a table that is true where a combination is impossible."""
+    """For each set of columns that entries name, a table that is true where a combination is impossible."""
     tables: dict[tuple[str, ...], NDArray[np.bool_]] = {}
     for entry in schema.impossible:
         names = tuple(entry)
@@ -58,7 +58,7 @@ def zeros_of(schema: Schema) -> list[Zeros]:
 
 
 def impossible_cells(schema: Schema) -> NDArray[np.bool_] | None:
-    """True for the impossible points of a universe that can be listed, shaped as it is; None if all are possible."""
+    """An array over the whole universe, true where a point is impossible; None if all points are possible."""
     if not schema.impossible:
         return None
     cells = np.zeros(schema.shape(schema.names), dtype=np.bool_)
@@ -83,7 +83,7 @@ def _refuse_large(known: Mapping[str, Column], entries: Sequence[object]) -> Non
 
 
 def _entry(known: Mapping[str, Column], entry: object) -> Declared:
-    """One entry, with everything that is wrong with it said."""
+    """One entry, checked; an error says what is wrong with it."""
     if not isinstance(entry, Mapping):
         raise SchemaError(
             f"an impossible combination is {shown(entry)}",
@@ -149,7 +149,7 @@ def _codes(column: Column, labels: Iterable[str]) -> list[int]:
 
 
 def _key(known: Mapping[str, Column], entry: Declared) -> tuple[tuple[int, ...], ...]:
-    """Equal for equal entries, and in order of their columns, then of their levels."""
+    """A sort key: by columns, then by levels; equal entries have equal keys."""
     positions = {name: place for place, name in enumerate(known)}
     return tuple((positions[name], *_codes(known[name], labels)) for name, labels in entry.items())
 
@@ -160,7 +160,7 @@ def _leave_something(known: Mapping[str, Column], entries: Sequence[Declared]) -
         frozenset((name, frozenset(_codes(known[name], labels))) for name, labels in entry.items()) for entry in entries
     )
     shares = [math.prod(Fraction(len(levels), known[name].size) for name, levels in rule) for rule in rules]
-    # Mostly they cannot fill the universe even if no two overlap; only else is there need to look for a point.
+    # Usually the entries are too small to fill the universe, even if no two overlap. Search for a point only otherwise.
     try:
         return sum(shares) < 1 or _satisfiable(rules, {name: column.size for name, column in known.items()}, {})
     except RecursionError:
@@ -175,7 +175,7 @@ def _entangled() -> SchemaError:
 
 
 def _satisfiable(rules: frozenset[_Rule], sizes: Mapping[str, int], seen: dict[frozenset[_Rule], bool]) -> bool:
-    """Whether some point breaks every rule: choose the level of one column, see what is left, and remember it."""
+    """Whether some point breaks every rule: fix the level of one column, recurse on the remaining rules, memoise."""
     if frozenset() in rules:
         return False
     if rules and rules not in seen:
@@ -192,6 +192,6 @@ def _satisfiable(rules: frozenset[_Rule], sizes: Mapping[str, int], seen: dict[f
 
 
 def _left(rules: frozenset[_Rule], name: str, level: int) -> frozenset[_Rule]:
-    """The rules that this level of a column keeps alive, without the column."""
+    """The rules that can still hold when the column has this level, without that column."""
     alive = (rule for rule in rules if all(other != name or level in levels for other, levels in rule))
     return frozenset(frozenset(part for part in rule if part[0] != name) for rule in alive)

@@ -28,7 +28,7 @@ Kind = TypeVar("Kind", bound=type[Column])
 def column_kind(kind: Kind) -> Kind:
     """Register a column class under its `kind`, so that schema files and saved releases can name it; a decorator.
 
-    Privacy: a column decides how raw values are encoded, so one of another make is trusted code inside the wall. Its
+    Privacy: a column decides how raw values are encoded, so a third-party kind is trusted code inside the wall. Its
     levels must follow from its declaration alone.
     """
     if not (isinstance(kind, type) and issubclass(kind, Column) and is_dataclass(kind)):
@@ -47,7 +47,7 @@ def column_kind(kind: Kind) -> Kind:
 
 
 def kind_named(name: object) -> type[Column] | None:
-    """The column class of this kind; None where nobody offers it."""
+    """The column class of this kind; None if there is none."""
     if not isinstance(name, str):
         return None
     if name not in _KINDS and (offered := _offered().get(name)) is not None:
@@ -64,6 +64,6 @@ def kind_names() -> list[str]:
 
 
 def _offered() -> dict[str, EntryPoint]:
-    from importlib.metadata import entry_points  # only for a kind that is not the library's
+    from importlib.metadata import entry_points  # needed only for third-party kinds
 
     return {point.name: point for point in entry_points(group=GROUP)}

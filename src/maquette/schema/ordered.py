@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 EXACT = 2**53  # integers beyond this are not exact in double precision, in which numbers are binned
 MAX_LEVELS = 2**31 - 2  # codes are 32-bit, and the null level needs one more
-MAX_BINS = 2**20  # of a number: its edges are held in memory
+MAX_BINS = 2**20  # maximum bins of a `Number`: its edges are held in memory
 _INFINITY = "'infinity'::DOUBLE"  # DuckDB sorts NaN above it: `number <= infinity` is false for NaN, null for NULL
 
 
 class Ordered(Column):
     """Levels are consecutive intervals of a line; a comparison must fall on a boundary between two of them."""
 
-    _step: ClassVar[float] = 1.0  # from one value to the next; 0 where there is none
+    _step: ClassVar[float] = 1.0  # distance between neighbouring values; 0 for real numbers
 
     def compare(self, comparison: Comparison, literal: object) -> LevelMask:
-        """Order comparisons that cut between levels, and equality with the only value of one."""
+        """Order comparisons at a boundary between levels, and equality with the only value of a level."""
         point = self._point(literal)
         if comparison in ("=", "<>"):
             level = self._only(comparison, literal, point)
@@ -82,7 +82,7 @@ class Ordered(Column):
         return level
 
     def _at(self, comparison: Comparison, edge: float) -> str:
-        """The comparison that cuts at a boundary, as the user began it where such a value is declared."""
+        """A comparison that cuts at a boundary, with the user's operator if a declared value allows it."""
         lower = comparison in ("<", "<=")
         inclusive = comparison in ("<=", ">") and self._step > 0 and edge > self._boundaries[0]
         if inclusive or edge == self._boundaries[-1]:
@@ -103,7 +103,7 @@ class Ordered(Column):
 
 
 class Numeric(Ordered):
-    """Levels are intervals of numbers; NaN counts as missing, because frames use it for that."""
+    """Levels are intervals of numbers; NaN counts as missing, as in data frames."""
 
     @property
     def _accepted(self) -> str:
@@ -167,7 +167,7 @@ class Integer(Numeric):
 
     @property
     def remark(self) -> str:
-        """That the last bin is narrower than the others, if it is."""
+        """Says if the last bin is narrower than the others."""
         left = (self.high - self.low + 1) % self.width
         return f"the last bin holds {left}, not {self.width}: width does not divide the range" if left else ""
 
@@ -197,7 +197,7 @@ class Integer(Numeric):
         return point + 1 if point == literal else point
 
     def _cut(self, comparison: Comparison, literal: object, point: float) -> int:
-        """In whole numbers: near 2^53 a boundary has no double of its own."""
+        """The number of levels below a point, in integer arithmetic: near 2^53 doubles cannot represent a boundary."""
         if not self.low <= point <= self.high + 1:
             raise self._outside(literal)
         level, inside = divmod(int(point) - self.low, self.width)
@@ -254,8 +254,8 @@ class Integer(Numeric):
 class Number(Numeric):
     """Real numbers, clamped, in bins: give `edges`, or `low`, `high` and `bins`.
 
-    Each bin holds its lower edge, the last bin both; sums use bin midpoints. `decimal=","` reads texts such as 61,5;
-    a text with a point is then refused, as it could be meant either way.
+    Each bin includes its lower edge, the last bin both edges; sums use bin midpoints. `decimal=","` reads texts such as
+    61,5; a text with a point is then refused as ambiguous.
 
     >>> Number("bmi", edges=[10, 18.5, 25, 60]).encode([18.5, 3.0, 60.0])
     array([1, 0, 2], dtype=int32)
@@ -305,7 +305,7 @@ class Number(Numeric):
         assert self.low is not None
         assert self.high is not None
         assert self.bins is not None
-        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite then is refused
+        with np.errstate(over="ignore", invalid="ignore"):  # edges that are not finite are refused
             return np.linspace(float(self.low), float(self.high), self.bins + 1)
 
     def _labels(self) -> Iterable[str]:
@@ -341,12 +341,12 @@ class Number(Numeric):
     def _number_sql(self, identifier: str) -> str:
         if self.decimal == ".":
             return super()._number_sql(identifier)
-        text = f"CAST({identifier} AS VARCHAR)"  # of a number it has a point whatever is declared
+        text = f"CAST({identifier} AS VARCHAR)"  # a numeric value always has a point here
         read = f"CASE WHEN typeof({identifier}) = 'VARCHAR' THEN translate({text}, ',.', '.?') ELSE {text} END"
         return super()._number_sql(f"({read})")
 
     def _search_sql(self, number: str, first: int, last: int) -> str:
-        """Binary search for the bin, so that many bins stay cheap."""
+        """Binary search for the bin, so that many bins stay fast."""
         if first == last:
             return str(first)
         middle = (first + last + 1) // 2

@@ -22,7 +22,7 @@ from maquette.schema.kinds import BUILT_IN
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SHOWN = 40  # columns in a notebook
+SHOWN = 40  # columns shown in a notebook
 
 
 class Schema:
@@ -33,10 +33,10 @@ class Schema:
     >>> schema.size
     20
 
-    `impossible` are combinations that cannot be: each maps two or more columns to labels (one, or several), and no row
-    can hold any of the first column's with any of the second's, and so on. It is public knowledge, as the levels are:
-    declare it without looking. It guides models, which then give such combinations no mass and no synthetic rows; it
-    rejects nothing, so a table that holds them all the same is opened, counted and measured as it is.
+    `impossible` lists combinations that cannot occur. Each entry maps two or more columns to one or several labels; it
+    says that no row has one of these labels in each of these columns. Like the levels, it is public knowledge: declare
+    it without looking at the data. Models then give such combinations no mass and no synthetic rows. It does not filter
+    data: a table that holds such rows anyway is opened, counted and measured unchanged.
 
     >>> Schema([Integer("age", 0, 99, width=10), Boolean("married")], impossible=[{"age": "0-9", "married": "true"}])
     Schema(2 columns, universe 20, 1 impossible combination: age, married)
@@ -52,7 +52,7 @@ class Schema:
     ) -> None:
         self.columns = tuple(columns)
         self.guessed = guessed
-        self.skipped = tuple(skipped)  # what a draft left out and why, for its reader alone
+        self.skipped = tuple(skipped)  # what a draft left out and why; information for its reader only
         strangers = [c for c in self.columns if not isinstance(c, Column)]
         if strangers or not self.columns:
             kinds = ", ".join(kind.__name__ for kind in BUILT_IN)
@@ -85,7 +85,7 @@ class Schema:
         return math.prod(self.shape(names))
 
     def position(self, name: str) -> int:
-        """Where a column stands; an unknown name is refused with the nearest known ones."""
+        """The index of a column; the error for an unknown name suggests similar names."""
         if not isinstance(name, str):
             raise QueryError(
                 f"a column is named by {type(name).__name__}",
@@ -127,7 +127,7 @@ class Schema:
 
     @cached_property
     def zeros(self) -> list[Zeros]:
-        """Impossible combinations as models take them: columns, and a table that is true where none can be."""
+        """Impossible combinations as models use them: columns, and a table that is true where a cell is impossible."""
         return zeros_of(self)
 
     def encode(self, table: object) -> NDArray[np.int32]:
@@ -168,7 +168,7 @@ class Schema:
 
     @classmethod
     def load(cls, path: str | Path) -> Schema:
-        """Read a TOML schema; `.json` is taken for an mbi domain, `.yaml`/`.yml` for SmartNoise metadata."""
+        """Read a TOML schema; `.json` is read as an mbi domain, `.yaml`/`.yml` as SmartNoise metadata."""
         from maquette.schema.importers import from_mbi, from_smartnoise
 
         try:
@@ -212,9 +212,9 @@ class Schema:
 
 
 def as_arrow(table: object, columns: Sequence[str] | None = None) -> pa.Table:
-    """An Arrow table from Arrow, a data frame (pandas, polars, ...) or a mapping of columns; `columns` if it has them.
+    """An Arrow table from Arrow, a data frame (pandas, polars, ...) or a mapping of columns.
 
-    Columns of mixed types become text.
+    `columns`, if given, selects the columns that the table has among them. Columns of mixed types become text.
     """
     import pyarrow as pa
 
@@ -226,7 +226,7 @@ def as_arrow(table: object, columns: Sequence[str] | None = None) -> pa.Table:
 
 
 def column_names(table: object) -> list[str]:
-    """The names of the columns of whatever `as_arrow` takes."""
+    """The column names of a table that `as_arrow` accepts."""
     import pyarrow as pa
 
     return list(table.column_names) if isinstance(table, pa.Table) else list(map(str, _series(table)))
@@ -247,7 +247,7 @@ def _series(table: object) -> dict[str, Any]:
 
 
 def refuse_invalid(columns: Iterable[Column], invalid: Iterable[int]) -> None:
-    """Refuse a table with values outside the declared universe, saying how many in which column and what to do."""
+    """Refuse a table with values outside the declared universe; the error gives the count per column and the remedy."""
     bad = [(column, int(count)) for column, count in zip(columns, invalid, strict=True) if count]
     if not bad:
         return
@@ -266,5 +266,5 @@ def _magnitude(size: int) -> str:
 
 
 def preview(labels: Sequence[str]) -> str:
-    """A few labels on one line."""
+    """The first few labels and the last, on one line."""
     return ", ".join(labels) if len(labels) <= 6 else f"{', '.join(labels[:3])}, ..., {labels[-1]}"

@@ -35,12 +35,12 @@ def _block(title: str, settings: Mapping[str, Any]) -> str:
 
 
 def loads(text: str) -> Schema:
-    """Parse TOML; every mistake is named with its column and what was expected."""
+    """Parse TOML; an error names the column and what was expected."""
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SchemaError(f"the schema is not valid TOML: {error}") from None
-    except (ValueError, RecursionError):  # a number of thousands of digits, brackets in brackets in brackets
+    except (ValueError, RecursionError):  # a number of thousands of digits, deeply nested brackets
         raise SchemaError("the schema is not valid TOML: a number is too long or brackets nest too deeply") from None
     if not document:
         raise SchemaError(

@@ -1,4 +1,4 @@
-"""The contract of a counting engine: what reads rows for the doors."""
+"""The contract of a counting engine, which reads rows for the doors."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 
 from maquette.schema import Schema
 
-MAX_ROWS = 2**32  # of every table: integer statistics behind the wall are bounded by it
+MAX_ROWS = 2**32  # maximum rows of a table: bounds all integer statistics behind the wall
 
 
 @runtime_checkable
 class Engine(Protocol):
     """Reads rows; never leaves `curator/`. Everything it returns is exact, hence private.
 
-    Privacy: an engine is trusted. What the doors promise holds if every record is counted once, and if at most
-    `max_contributions` records of one privacy unit are counted at all. Several threads may use it.
+    Privacy: an engine is trusted. The doors' guarantees hold if every record is counted once, and if at most
+    `max_contributions` records of one privacy unit are counted. Several threads may use it.
     """
 
     @property
@@ -27,14 +27,14 @@ class Engine(Protocol):
 
     @property
     def rows(self) -> int:
-        """How many records were kept."""
+        """The number of records kept."""
 
     @property
     def fingerprint(self) -> str:
         """A digest of the encoded records as a multiset, the schema and the contribution bound: `fingerprint_of`."""
 
     def counts(self, columns: Sequence[str]) -> NDArray[np.int64]:
-        """How many records fall in every cell of `columns`: axes in the order asked, read-only."""
+        """The number of records in every cell of `columns`: axes in the order asked, read-only."""
 
     def blocks(self) -> Iterator[NDArray[np.int32]]:
         """The encoded records in chunks, one column per schema column, for questions over too many cells."""

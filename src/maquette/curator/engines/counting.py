@@ -1,4 +1,4 @@
-"""What all engines share: a bounded memory of tables already counted, and a plan to count many in few passes."""
+"""Code that all engines share: a bounded cache of counted tables, and a plan to count many in few passes."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from maquette.errors import QueryError
 from maquette.schema import Schema
 
 MAX_CELLS = 2**26
-_MEMORY = 2**28  # bytes of counted tables kept
-_PASS = 2**23  # cells counted in one pass
-_SUMMED = 2**20  # cells that are summed rather than counted again, or as many as there are records
-_MANY = 2**18  # records from which planning joint tables pays
-_CACHE = 2**16  # cells of a joint table that stays in the second-level cache while it is counted
-_JOINT = 2**10  # cells of a joint table that costs no more to count than any of those it holds
-_LOOKED = 2**12  # counted tables, the latest, in which others are looked for
+_MEMORY = 2**28  # maximum bytes of cached tables
+_PASS = 2**23  # maximum cells counted in one pass
+_SUMMED = 2**20  # a cached table of up to this many cells (or the number of records) is summed, not counted again
+_MANY = 2**18  # number of records from which joint tables are worth planning
+_CACHE = 2**16  # maximum cells of a joint table: it then stays in the second-level cache while it is counted
+_JOINT = 2**10  # a joint table of up to this many cells costs no more to count than one of its parts
+_LOOKED = 2**12  # number of latest counted tables that are searched for a table to sum from
 
 Positions = tuple[int, ...]
 
 
 class CountingEngine(ABC):
-    """Exact counts over column sets, remembered by column set, which is public; lower orders are summed from higher.
+    """Exact counts over column sets, cached by column set, which is public; smaller tables are summed from larger ones.
 
-    An engine says how a few tables are counted (`_count`) and how records are read (`blocks`). Several threads may use
-    it. Memory: `memory` bytes of remembered tables, and the tables of one pass (2^23 cells or one set) while counting.
+    An engine defines how a few tables are counted (`_count`) and how records are read (`blocks`). Several threads may
+    use it. Memory: `memory` bytes of cached tables, and the tables of one pass (2^23 cells or one set) while counting.
     """
 
     def __init__(self, schema: Schema, rows: int, fingerprint: str, memory: int = _MEMORY) -> None:
@@ -41,7 +41,7 @@ class CountingEngine(ABC):
         self._memory = memory
         self._used = 0
         self._tables: dict[int, NDArray[np.int64]] = {}  # by column set, as a bit mask; least recently used first
-        self._counted: dict[int, None] = {}  # those that are no sums of others
+        self._counted: dict[int, None] = {}  # tables that are not sums of others
         self._lock = threading.Lock()
 
     @abstractmethod
@@ -53,7 +53,7 @@ class CountingEngine(ABC):
         """The flat histogram of every set of columns, in one pass."""
 
     def counts(self, columns: Sequence[str]) -> NDArray[np.int64]:
-        """How many records fall in every cell of `columns`: axes in the order asked, read-only."""
+        """The number of records in every cell of `columns`: axes in the order asked, read-only."""
         asked = [self.schema.position(name) for name in columns]
         positions = tuple(sorted(set(asked)))
         if len(positions) < len(asked):
@@ -69,9 +69,9 @@ class CountingEngine(ABC):
         return table.transpose([positions.index(position) for position in asked])
 
     def prefetch(self, column_sets: Iterable[Sequence[str]]) -> None:
-        """Count many column sets in few passes, as joint tables that hold several of them where that is cheaper.
+        """Count many column sets in few passes, using joint tables of several sets if that is faster.
 
-        Sets too large to count are left out, and so are those that no longer fit in the memory of counted tables.
+        Sets that are too large to count, or that no longer fit in the cache, are left out.
         """
         wanted = {tuple(sorted({self.schema.position(name) for name in names})) for names in column_sets}
         with self._lock:
@@ -106,7 +106,7 @@ class CountingEngine(ABC):
         return math.prod(self._sizes[position] for position in positions)
 
     def _known(self, positions: Positions) -> NDArray[np.int64] | None:
-        """A remembered table, or the sum of the smallest remembered one that holds it, if that beats counting."""
+        """A cached table, or the sum of the smallest cached table that contains it, if that is faster than counting."""
         mask = _mask(positions)
         with self._lock:
             exact = self._tables.pop(mask, None)
@@ -145,13 +145,13 @@ def _mask(positions: Positions) -> int:
 
 
 def _summed(table: NDArray[np.int64], axes: Positions, positions: Positions) -> NDArray[np.int64]:
-    """The counts of fewer columns."""
+    """The counts over a subset of the columns."""
     gone = tuple(axis for axis, position in enumerate(axes) if position not in positions)
     return table.sum(axis=gone, dtype=np.int64) if gone else table
 
 
 def joint_tables(sets: Sequence[Positions], sizes: Sequence[int], limit: int) -> Iterator[Positions]:
-    """Few tables that together hold every set: each is a set, grown up to `limit` cells while that covers more sets."""
+    """Few tables that together contain every set: each is a set, enlarged up to `limit` cells to cover more sets."""
     if not sets:
         return
     levels = np.array(sizes, dtype=np.float64)

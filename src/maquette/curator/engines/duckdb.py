@@ -1,4 +1,4 @@
-"""Rows left where they are, counted by DuckDB: the engine for tables whose codes do not fit in memory."""
+"""Rows stay in their source and are counted by DuckDB: the engine for tables whose codes do not fit in memory."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 class DuckDBEngine(CountingEngine):
-    """Every count reads the source again, through the same expressions that encoded it when it was opened.
+    """Every count reads the source again, with the same expressions that encoded it when it was opened.
 
-    `codes` is a relation of code columns k0, k1, ..., already bounded in contributions. A source that no longer holds
-    the rows that were fingerprinted is refused: noise would be added to counts of another table. `blocks` occupies the
-    connection until it is exhausted.
+    `codes` is a relation of code columns k0, k1, ..., with contributions already bounded. A source that no longer holds
+    the fingerprinted rows is refused: noise would be added to counts of another table. `blocks` occupies the connection
+    until it is exhausted.
     """
 
     def __init__(self, schema: Schema, rows: int, fingerprint: str, codes: duckdb.DuckDBPyRelation) -> None:
@@ -51,7 +51,7 @@ class DuckDBEngine(CountingEngine):
         return totals
 
     def _grouped(self, sets: Sequence[Positions]) -> list[NDArray[np.int64]]:
-        """One pass: a flat cell per set and record, grouped by each of them in turn."""
+        """One pass: a flat cell per set and record, grouped by each set (GROUPING SETS)."""
         cells = [_cell_sql(self.schema, positions) for positions in sets]
         keys = ", ".join(f"g{i}" for i in range(len(sets)))
         grouping = ", ".join(f"(g{i})" for i in range(len(sets)))

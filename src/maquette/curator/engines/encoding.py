@@ -1,6 +1,6 @@
 """From raw rows to codes: one streamed pass that encodes, checks and fingerprints a table.
 
-Codes leave DuckDB in the smallest signed type that holds them and `INVALID`, and are kept as byte planes (see
+DuckDB returns codes in the smallest signed type that holds them and `INVALID`. They are kept as byte planes (see
 `kernels`): a column of up to 256 levels takes one byte per record.
 """
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 Codes = NDArray[np.signedinteger[Any]]
 BATCH = 2**20
-_HASHED = 2**13  # records hashed together: their state stays in the first-level caches
+_HASHED = 2**13  # records hashed together: their state stays in the first-level cache
 _SEEDS = (0x243F6A8885A308D3, 0x13198A2E03707344)  # digits of pi, as are the odd multipliers
 _MULTIPLIERS = (0xA4093822299F31D1, 0x082EFA98EC4E6C89)
 
 
 def present_sql(identifier: str, missing: Sequence[str]) -> str:
-    """A raw value, NULL where its text is one of `missing`."""
+    """A raw value; NULL if its text is one of `missing`."""
     if not missing:
         return identifier
     markers = ", ".join(quoted(marker.strip()) for marker in missing)
@@ -59,12 +59,12 @@ def code_batches(relation: duckdb.DuckDBPyRelation) -> Iterator[list[Codes]]:
 
 
 def as_numpy(array: pa.Array) -> Codes:
-    """Whole numbers without nulls, not copied; `to_numpy` would import pandas."""
+    """Whole numbers without nulls, without a copy; `to_numpy` would import pandas."""
     return cast(Codes, np.from_dlpack(array))
 
 
 def invalid_counts(codes: Sequence[Codes]) -> NDArray[np.int64]:
-    """How many codes of every column fit no level."""
+    """The number of codes of each column that fit no level."""
     return np.array([np.count_nonzero(column == INVALID) for column in codes], dtype=np.int64)
 
 
@@ -95,7 +95,7 @@ def records_of(schema: Schema, planes: Planes) -> NDArray[np.int32]:
 
 
 def layout_of(schema: Schema, positions: Sequence[int]) -> Layout:
-    """Where the columns at `positions` are in the planes, and the stride of each byte in their joint histogram."""
+    """The planes of the columns at `positions`, and the stride of each byte in their joint histogram."""
     first = _first_planes(schema)
     planes, strides = [], []
     cells = 1
@@ -107,12 +107,12 @@ def layout_of(schema: Schema, positions: Sequence[int]) -> Layout:
     return Layout(tuple(planes), tuple(strides), cells)
 
 
-_PLANES: dict[int, tuple[Schema, tuple[int, ...]]] = {}  # of the latest schemas
+_PLANES: dict[int, tuple[Schema, tuple[int, ...]]] = {}  # for the latest schemas
 _SCHEMAS = 8
 
 
 def _first_planes(schema: Schema) -> tuple[int, ...]:
-    """The first plane of each column; remembered for this very object, as another may only say that it is equal."""
+    """The first plane of each column; cached by object identity, because an equal object may differ in fact."""
     known, planes = _PLANES.get(id(schema), (None, ()))
     if known is not schema:
         planes = tuple(accumulate(map(_bytes, schema), initial=0))
@@ -126,8 +126,8 @@ class Fingerprint:
     """A digest of the records as a multiset, so that file format and row order do not matter.
 
     A record is hashed to two 64-bit words by steps that are one-to-one in every cell; the words are added up modulo
-    2^64. One changed cell always changes the sums; other changes go unnoticed with probability about 2^-128. It guards
-    against changed data, not against an adversary who may rewrite the table at will.
+    2^64. One changed cell always changes the sums; other changes are missed with probability about 2^-128. It detects
+    accidental changes of the data, not those of an adversary who can rewrite the table.
     """
 
     def __init__(self) -> None:
@@ -135,7 +135,7 @@ class Fingerprint:
         self._sums = [0, 0]
 
     def update(self, planes: Planes) -> None:
-        """Add the records of some planes."""
+        """Add the records in these planes."""
         self.rows += planes.shape[1]
         for start in range(0, planes.shape[1], _HASHED):
             words = list(_words(planes[:, start : start + _HASHED]))
@@ -144,7 +144,7 @@ class Fingerprint:
                 self._sums[lane] = (self._sums[lane] + total) % 2**64
 
     def digest(self, *declared: object) -> str:
-        """The digest of the records together with what was declared about them."""
+        """The digest of the records together with the declared facts about them."""
         parts = [*declared, self.rows, *self._sums]
         return hashlib.sha256("\n".join(map(repr, parts)).encode()).hexdigest()
 
@@ -158,7 +158,7 @@ def fingerprint_of(
 ) -> str:
     """The fingerprint of encoded records, one row per record, as `open_table` computes it.
 
-    It does not depend on the engine: a ledger that was made for some rows knows them again behind another one.
+    It does not depend on the engine: a ledger recognises the same rows behind another engine.
     """
     fingerprint = Fingerprint()
     for block in blocks:
@@ -167,7 +167,7 @@ def fingerprint_of(
 
 
 def _words(planes: Planes) -> Iterator[NDArray[np.uint64]]:
-    """Eight planes at a time, packed."""
+    """Eight planes at a time, packed into 64-bit words."""
     for first in range(0, len(planes), 8):
         word = np.zeros(planes.shape[1], dtype=np.uint64)
         for byte, plane in enumerate(planes[first : first + 8]):

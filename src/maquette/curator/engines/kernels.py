@@ -1,8 +1,8 @@
 """Counting kernels: exact histograms of several column sets over compact codes.
 
-A table is held as *planes*: one row of bytes per column, two or more for a column of over 256 levels (low byte first).
-Every plane is unsigned bytes, so one compiled function serves all tables: the flat cell of a record is the sum over
-planes of stride times byte, computed a block at a time in vector registers, and only the increment is scalar.
+A table is stored as *planes*: one row of bytes per column, two or more for a column of over 256 levels (low byte
+first). Every plane is unsigned bytes, so one compiled function serves all tables. The flat cell of a record is the sum
+over planes of stride times byte, computed a block at a time in vector registers; only the increment is scalar.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from numpy.typing import NDArray
 Planes = NDArray[np.uint8]
 Piece = tuple[Planes, int, int]
 _Counted = list[NDArray[np.signedinteger[Any]]]
-_BLOCK = 2048  # records whose cells are computed together: they stay in the first-level cache
-_WIDENED = 2**18  # records whose bytes are widened together where numpy counts
-_LOADING = 2**27  # records times sets that numpy counts while the compiled kernel is loaded, about a second
-_FEW = 2**17  # records below which splitting them over threads does not pay
-_SPLIT = 2**20  # cells up to which each thread gets its own histogram
+_BLOCK = 2048  # records whose cells are computed together, to stay in the first-level cache
+_WIDENED = 2**18  # records whose bytes are widened together when numpy counts
+_LOADING = 2**27  # records times sets that numpy counts in the time that loading the compiled kernel takes: a second
+_FEW = 2**17  # below this number of records, several threads are not worth it
+_SPLIT = 2**20  # up to this number of cells, each thread gets its own histogram
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where a set of columns is found in the planes, and the size of its histogram."""
+    """The planes of a set of columns, and the size of its histogram."""
 
     planes: tuple[int, ...]
     strides: tuple[int, ...]
@@ -42,7 +42,7 @@ def histograms(
 ) -> list[NDArray[np.int64]]:
     """The flat histogram of every layout over all chunks; exact.
 
-    Memory: four bytes per cell of all layouts (eight from 2^31 records on), times the threads for few small layouts.
+    Memory: four bytes per cell of all layouts (eight from 2^31 records), times the threads for few small layouts.
     """
     rows = sum(chunk.shape[1] for chunk in chunks)
     if not _compiled_pays(rows * len(layouts)):
@@ -64,13 +64,13 @@ _counted_plainly = [0]
 
 
 def _compiled_pays(work: int) -> bool:
-    """Load the compiled kernel once as much time has gone without it as loading takes: never twice the best time."""
+    """Whether to load the compiled kernel: once counting without it took as long as loading. At most twice optimal."""
     _counted_plainly[0] += work
     return _counted_plainly[0] >= _LOADING or _kernel.cache_info().currsize > 0
 
 
 def load() -> None:
-    """Load the compiled kernel now rather than when enough was counted, about a second, once in a process."""
+    """Load the compiled kernel now instead of after some counting: about a second, once per process."""
     if not _kernel.cache_info().currsize:
         _compiled_counts([(np.zeros((1, 1), dtype=np.uint8), 0, 1)], [Layout((0,), (1,), 1)], np.int32)
 
@@ -128,7 +128,7 @@ def _kernel() -> Callable[..., None]:
 
     try:
         compiled = numba.njit(nogil=True, cache=True)(_count)
-    except RuntimeError:  # no writable place for the cache
+    except RuntimeError:  # no writable directory for the cache
         compiled = numba.njit(nogil=True)(_count)
     return compiled  # type: ignore[no-any-return]
 

@@ -12,7 +12,7 @@ from maquette.curator.engines.encoding import layout_of, records_of
 from maquette.curator.engines.kernels import Planes, histograms
 from maquette.schema import Schema
 
-_RECORDS = 2**16  # records of a block, so that what is computed from them stays in cache
+_RECORDS = 2**16  # records per block, so that values computed from them stay in cache
 
 
 class MemoryEngine(CountingEngine):

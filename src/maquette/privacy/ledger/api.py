@@ -1,8 +1,8 @@
-"""The ledger's contract: every access to rows is charged here before it happens and recorded before it is told.
+"""The ledger's contract: every access to rows is charged before it happens, and its answer is recorded before release.
 
-A door of the curator does `reserve` (durable charge), evaluates, draws noise, does `commit` (durable answer), and
-only then returns the answer. A crash can waste a charge; it cannot leak, and a repeated request gets the recorded
-bytes. Amounts are integers, so no floating-point sum ever decides whether a budget holds.
+A door of the curator calls `reserve` (durable charge), evaluates, draws noise, calls `commit` (durable answer), and
+only then returns the answer. A crash can waste a charge, but it cannot leak; a repeated request gets the recorded
+bytes. Amounts are integers, so no floating-point sum decides whether a charge is within the budget.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def check_units(what: str, units: int) -> None:
 class Terms:
     """What a ledger is bound to when it is created; every later opening must bring the same terms.
 
-    `table` is a hex digest of the data. A plain digest of a small table could be guessed, so it is kept out of `repr`,
-    and a ledger stores it, and shows it in its own `terms`, only under its key. `unit` is the column that names the
-    protected units, None where every row is one; a unit has at most `max_contributions` rows.
+    `table` is a hex digest of the data. The plain digest of a small table would allow guessing, so it is kept out of
+    `repr`, and a ledger stores and shows it only as a MAC under its key. `unit` is the column that names the privacy
+    units, None if every row is one; a unit has at most `max_contributions` rows.
     """
 
     table: str = field(repr=False)
@@ -69,25 +69,25 @@ class Terms:
 
 
 def protection_text(relation: str, unit: str | None, max_contributions: int) -> str:
-    """Relation, unit and its rows as one text: what the chain of a ledger signs, in the words of version 0.1."""
+    """Relation, unit and its maximum rows as one text, signed by the ledger's chain; the format of version 0.1."""
     return f"{relation}, unit={unit or 'row'}, max_contributions={max_contributions}"
 
 
 def read_protection(text: str) -> tuple[str, str | None, int]:
-    """What `protection_text` wrote: the relation, the unit and its rows.
+    """The relation, the unit and its maximum rows, read from what `protection_text` wrote.
 
-    A column that is named "row" is stored as rows are, and read as None.
+    A column named "row" is stored in the same way as no column, and is read as None.
     """
     relation, _, rest = text.partition(", unit=")
-    unit, _, rows = rest.rpartition(", max_contributions=")  # the name may hold commas, the number cannot
+    unit, _, rows = rest.rpartition(", max_contributions=")  # the name may contain commas, the number cannot
     return relation, None if unit in ("", "row") else unit, int(rows) if rows.isdecimal() else 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """One access to be charged: who asks what, for how many units.
+    """One access to be charged: analyst, question and units.
 
-    `digest` identifies the canonical question, `description` is public JSON text for people and certificates. With
+    `digest` identifies the canonical question; `description` is public JSON text for people and certificates. With
     `guard`, the id of an open guard, the request also takes one of that guard's hits.
     """
 
@@ -104,7 +104,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Receipt:
-    """A place in the chain: the event's number and its MAC, which pins down every event up to it."""
+    """A place in the chain: an event's number and its MAC, which fixes every event up to it."""
 
     seq: int
     head: str
@@ -112,7 +112,7 @@ class Receipt:
 
 @dataclass(frozen=True)
 class Ticket:
-    """A durable reservation: its holder may evaluate the request once, and then commits the answer."""
+    """A durable reservation: its holder may evaluate the request once and then commit the answer."""
 
     request: Request
     seq: int
@@ -120,7 +120,7 @@ class Ticket:
 
 @dataclass(frozen=True)
 class Recorded:
-    """The answer this very request already got: the same bytes, free."""
+    """The recorded answer of the same request: the same bytes, without a charge."""
 
     answer: bytes = field(repr=False)
     receipt: Receipt
@@ -128,9 +128,9 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Charge:
-    """One line of the account: what was charged, to whom, and what became of it.
+    """One line of the account: the charge, its analyst, and the state of its request.
 
-    `description` is stored JSON text, and `described` what it says.
+    `description` is the stored JSON text; `described` is the same, parsed.
     """
 
     seq: int
@@ -143,7 +143,7 @@ class Charge:
 
     @property
     def described(self) -> Description:
-        """What was charged for."""
+        """The parsed description: what was charged."""
         return Description.of(self.description)
 
 
@@ -159,26 +159,26 @@ class Ledger(Protocol):
         """Raise LedgerMismatch unless this ledger was made for exactly these terms, with the data's plain digest."""
 
     def reserve(self, request: Request) -> Ticket | Recorded:
-        """Charge the request durably, or return what it was answered before.
+        """Charge the request durably, or return its recorded answer.
 
-        Raises BudgetExceeded, GuardSealed (nothing is charged), RequestConflict, RequestBusy, RequestLost or, for what
-        was withheld, DeadlineMissed.
+        Raises BudgetExceeded, GuardSealed (nothing is charged), RequestConflict, RequestBusy, RequestLost or, for a
+        withheld request, DeadlineMissed.
         """
 
     def commit(self, ticket: Ticket, answer: bytes, *, hit: bool = True) -> Receipt:
-        """Record the answer durably; only then may it be released. `hit=False` gives the guard's hit back."""
+        """Record the answer durably; only then may it be released. `hit=False` returns the guard's hit."""
 
     def withhold(self, ticket: Ticket) -> Receipt:
-        """Give the request up durably, answered or not: charge and hit are kept, and nobody is ever told an answer."""
+        """Give up the request durably, answered or not: charge and hit are kept, and no answer is ever released."""
 
     def open_guard(self, id: str, *, hits: int) -> None:  # noqa: A002
-        """Open a guard with so many hits. It closes for ever when the ledger next boots."""
+        """Open a guard with `hits` hits. It closes forever when the ledger next boots."""
 
     def hits_left(self, guard: str) -> int:
-        """Hits this guard can still take: none once it is closed."""
+        """Hits this guard can still take; 0 once it is closed."""
 
     def limit_analyst(self, analyst: str, units: int) -> None:
-        """Give one analyst a limit of their own, under the table's."""
+        """Give one analyst a separate limit, in addition to the table's."""
 
     def spent(self, analyst: str | None = None) -> int:
         """Units charged to the table, or to one analyst; reserved and lost requests count."""

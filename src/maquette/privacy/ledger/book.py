@@ -1,6 +1,6 @@
-"""A ledger over any storage: the state machine decides, the chain links, the storage keeps.
+"""A ledger over any storage: the state machine decides, the chain links events, the storage keeps them.
 
-Another backend is a `Storage` (rows by key, events by number, the head) and a way to run an operation in a durable
+A new backend implements `Storage` (rows by key, events by number, the head) and a way to run an operation in a durable
 transaction (`BookLedger._run`). Rules, prices, refusals and MACs are the same for all.
 """
 
@@ -28,23 +28,23 @@ T = TypeVar("T")
 
 
 class Storage(Books, Protocol):
-    """Events and books inside one transaction: all that is written in it is kept, or none of it."""
+    """Events and books inside one transaction: either everything written in it is kept, or nothing."""
 
     def head(self) -> tuple[int, bytes]:
-        """The last event's number and MAC: another process may have moved it."""
+        """The last event's number and MAC; another process may have changed it."""
 
     def append(self, event: ChainEvent) -> None:
         """Keep the next event of the chain."""
 
     def event(self, seq: int) -> ChainEvent:
-        """The event of this number, which the books say exists."""
+        """The event with this number; the books say that it exists."""
 
     def charges_after(self, seq: int, count: int) -> Sequence[ChainEvent]:
         """The next `count` events of kind "charge" after this number, oldest first."""
 
 
 class Book:
-    """The operations of a ledger on a storage, each inside a transaction of the caller's.
+    """The operations of a ledger on a storage, each inside the caller's transaction.
 
     A refusal is raised before anything is written.
     """
@@ -55,7 +55,7 @@ class Book:
         self._currency = currency
 
     def add(self, entry: Entry) -> Receipt:
-        """Append an entry to the chain and follow it into the books."""
+        """Append an entry to the chain and apply it to the books."""
         last, previous = self._storage.head()
         seq, text = last + 1, _as_text(entry.facts)
         mac = self._chain.link(previous, seq, entry.kind, text, entry.content)
@@ -64,7 +64,7 @@ class Book:
         return Receipt(seq, mac.hex())
 
     def reserve(self, request: Request) -> Ticket | Recorded:
-        """Charge the request, or find what it was answered before."""
+        """Charge the request, or find its recorded answer."""
         decided = machine.reserve(self._storage, request, self._currency)
         return self._recorded(decided) if isinstance(decided, int) else Ticket(request, self.add(decided).seq)
 
@@ -73,7 +73,7 @@ class Book:
         return self.add(machine.commit(self._storage, ticket, answer, hit=hit))
 
     def withhold(self, ticket: Ticket) -> Receipt:
-        """Give the request up, answered or not."""
+        """Give up the request, answered or not."""
         return self.add(machine.withhold(self._storage, ticket))
 
     def open_guard(self, id: str, hits: int) -> None:  # noqa: A002
@@ -85,7 +85,7 @@ class Book:
         return machine.hits_left(self._storage, guard)
 
     def limit_analyst(self, analyst: str, units: int) -> None:
-        """Give one analyst a limit of their own."""
+        """Give one analyst a separate limit."""
         entry = machine.limit_analyst(self._storage, analyst, units)
         if entry is not None:
             self.add(entry)
@@ -115,9 +115,9 @@ class Book:
 
 
 def open_book(storage: Storage, chain: Chain, terms: Terms, events: Sequence[ChainEvent] = ()) -> Terms:
-    """Found a ledger in an empty storage, or verify the one in it and that it was made for these terms; then boot it.
+    """Create a ledger in an empty storage, or verify the existing one and compare its terms with these; then boot it.
 
-    Returns the terms with the data's digest under the key. `events` are all that the storage holds.
+    Returns the terms with the data's digest under the key. `events` are all events in the storage.
     """
     bound, book = keyed(terms, chain), Book(storage, chain, terms.currency)
     if storage.head()[0]:
@@ -129,9 +129,9 @@ def open_book(storage: Storage, chain: Chain, terms: Terms, events: Sequence[Cha
 
 
 class BookLedger(ABC):
-    """The `Ledger` protocol over `_run`, which runs an operation on the book in a transaction of its own.
+    """The `Ledger` protocol on top of `_run`, which runs an operation on the book in its own transaction.
 
-    `_run` returns, or raises, only when the outcome is as durable as the storage makes it.
+    `_run` returns, or raises, only when the outcome is as durable as the storage can make it.
     """
 
     terms: Terms
@@ -157,7 +157,7 @@ class BookLedger(ABC):
     @property
     @abstractmethod
     def where(self) -> str:
-        """Where the account is kept, for people."""
+        """Where the account is kept, as text for people."""
 
     @abstractmethod
     def _run(self, operation: Callable[[Book], T]) -> T:
@@ -180,7 +180,7 @@ class BookLedger(ABC):
         compare_terms(self.terms, keyed(terms, self._chain))
 
     def reserve(self, request: Request) -> Ticket | Recorded:
-        """Charge the request durably, or return what it was answered before."""
+        """Charge the request durably, or return its recorded answer."""
         return self._run(lambda book: book.reserve(request))
 
     def commit(self, ticket: Ticket, answer: bytes, *, hit: bool = True) -> Receipt:
@@ -188,20 +188,20 @@ class BookLedger(ABC):
         return self._run(lambda book: book.commit(ticket, answer, hit=hit))
 
     def withhold(self, ticket: Ticket) -> Receipt:
-        """Give the request up durably, answered or not: nobody is ever told an answer."""
+        """Give up the request durably, answered or not: no answer is ever released."""
         return self._run(lambda book: book.withhold(ticket))
 
     def open_guard(self, id: str, *, hits: int) -> None:  # noqa: A002
-        """Open a guard with this number of hits; it closes for ever when the ledger next boots."""
+        """Open a guard with this number of hits; it closes forever when the ledger next boots."""
         check_units("number of hits", hits)
         self._run(lambda book: book.open_guard(id, hits))
 
     def hits_left(self, guard: str) -> int:
-        """Hits this guard can still take: none once it is closed."""
+        """Hits this guard can still take; 0 once it is closed."""
         return self._run(lambda book: book.hits_left(guard))
 
     def limit_analyst(self, analyst: str, units: int) -> None:
-        """Give one analyst a limit of their own, under the table's."""
+        """Give one analyst a separate limit, in addition to the table's."""
         check_units(f"limit of analyst {analyst!r}", units)
         self._run(lambda book: book.limit_analyst(analyst, units))
 
@@ -211,7 +211,7 @@ class BookLedger(ABC):
         return self._look(lambda book: book.spent(scope))
 
     def charges(self) -> Iterator[Charge]:
-        """Every charge, oldest first, read page by page so that nobody waits for the whole list."""
+        """Every charge, oldest first, read page by page so that a long list does not block others."""
         last = 0
         while page := self._run(lambda book: book.charges(last)):  # noqa: B023 -- run before `last` moves
             yield from page

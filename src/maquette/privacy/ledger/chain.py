@@ -1,6 +1,6 @@
 """The MAC chain: each event's MAC covers its content and the MAC before it, under a key kept outside the database.
 
-Keyed BLAKE2b is a MAC by itself (RFC 7693); `person` separates its uses, so none can stand for another.
+Keyed BLAKE2b is itself a MAC (RFC 7693); `person` separates its uses, so that no MAC is valid for another use.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _HEADER = Struct(">32sQII")
 class ChainEvent(NamedTuple):
     """One fact of the ledger's history.
 
-    `facts` is JSON text of what decides (ids, units); `content` is carried but never interpreted (a request's
+    `facts` is JSON text that the rules use (ids, units); `content` is stored but never interpreted (a request's
     description, an answer's bytes).
     """
 
@@ -53,7 +53,7 @@ class Chain:
         return mac.digest()
 
     def fingerprint(self, table: str) -> str:
-        """The data's digest under the key: tells whether the table is the same, and nothing else without the key."""
+        """The data's digest under the key: shows whether the table is the same; without the key it reveals nothing."""
         mac = self._table.copy()
         mac.update(table.encode())
         return mac.hexdigest()

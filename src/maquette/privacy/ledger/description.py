@@ -33,23 +33,25 @@ class Description:
         except ValueError:
             facts = None
         if not isinstance(facts, dict):
-            raise DataError("a charge is not described by a JSON object", advice="read it with the version it is from")
+            raise DataError(
+                "a charge is not described by a JSON object", advice="read it with the version that wrote it"
+            )
         return cls(facts)
 
     @classmethod
     def made(cls, door: str, events: Sequence[Event], public: Mapping[str, Any]) -> Description:
-        """Describe a charge for some events; `public` is whatever else defines the question."""
+        """Describe a charge for some events; `public` holds the other public facts that define the question."""
         grouped = [{**event.as_dict(), "times": times} for event, times in Counter(events).items()]
         return cls({"door": door, "events": grouped, **public})
 
     @property
     def text(self) -> str:
-        """The description as JSON, in the one way in which it is stored and hashed."""
+        """The description as JSON, in the canonical form that is stored and hashed."""
         return json.dumps(self.facts, sort_keys=True)
 
     @property
     def door(self) -> str:
-        """The door that was charged; "?" in a text that does not say."""
+        """The door that was charged; "?" if the text does not name it."""
         return str(self.facts.get("door", "?"))
 
     @property
@@ -59,23 +61,23 @@ class Description:
 
     @property
     def questions(self) -> tuple[str, ...]:
-        """The keys of the questions, where they are listed."""
+        """The keys of the questions, if listed."""
         listed = self.facts.get("questions", ())
         return tuple(map(str, listed)) if isinstance(listed, list) else ()
 
     @property
     def columns(self) -> tuple[tuple[str, ...], ...]:
-        """The columns of each question, where the door says them."""
+        """The columns of each question, if the door lists them."""
         return tuple(tuple(map(str, names)) for names in self.facts.get("columns", ()))
 
     @property
     def note(self) -> Any:
-        """The public note of whoever asked; None where there is none."""
+        """The caller's public note; None if there is none."""
         return self.facts.get("note")
 
     @property
     def discreet(self) -> Description:
-        """The same without what was asked: the door and the events alone."""
+        """The same without the question: only the door and the events."""
         return Description({word: self.facts[word] for word in ("door", "events") if word in self.facts})
 
 

@@ -1,4 +1,4 @@
-"""The files around the database: its key, lock and anchor, and how a file is written to be whole or absent."""
+"""The files around the database: its key, lock and anchor, and writing a file so that it is complete or absent."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ def beside(path: Path, suffix: str) -> Path:
 
 
 def check_place(path: Path) -> None:
-    """Refuse, before any file is made, a path that has lost its ledger or holds something else.
+    """Refuse, before any file is created, a path whose ledger is missing or that holds something else.
 
-    The key and the head get their names after the ledger, so without a ledger they were never a creation under way.
+    The key and head files get their final names after the ledger does. So if they exist without a ledger, the ledger
+    was lost; an interrupted creation cannot look like this.
     """
     for what, companion in (("key", beside(path, ".key")), ("head", beside(path, ".head"))):
         if companion.exists() and not path.exists():
@@ -50,13 +51,13 @@ def _begins_as_a_ledger(path: Path) -> bool:
 
 
 def write_new(path: Path, data: bytes) -> None:
-    """Create a private file durably: after a crash it is either whole or not there."""
+    """Create a private file durably: after a crash it is either complete or absent."""
     write_partial(path, data)
     put_in_place(path)
 
 
 def partial(path: Path) -> Path:
-    """The name under which a file is written before it gets its own."""
+    """The temporary name under which a file is written before it gets its final name."""
     return beside(path, ".new")
 
 
@@ -72,13 +73,13 @@ def write_partial(path: Path, data: bytes) -> None:
 
 
 def put_in_place(path: Path) -> None:
-    """Give a file its own name, durably."""
+    """Give a file its final name, durably."""
     partial(path).rename(path)
     _sync_directory(path)
 
 
 def settle(path: Path) -> None:
-    """Give a file its name if the creation of the ledger ended before that; remove what an interruption left."""
+    """Give a file its final name if the creation of the ledger stopped before that; remove what it left behind."""
     if path.exists():
         partial(path).unlink(missing_ok=True)
     elif partial(path).exists():
@@ -99,7 +100,7 @@ def _sync_directory(path: Path) -> None:
 
 
 def new_key(path: Path) -> bytes:
-    """A key for a ledger about to be made: the one at `path`, or a fresh one that waits there under a partial name."""
+    """The key for a new ledger: the one at `path`, or a fresh one, written there under its partial name."""
     if path.exists():
         return path.read_bytes()
     key = secrets.token_bytes(KEY_BYTES)
@@ -108,7 +109,7 @@ def new_key(path: Path) -> bytes:
 
 
 def load_key(path: Path) -> bytes:
-    """The key of a ledger that is there; it gets its name now if the creation of the ledger ended before that."""
+    """The key of an existing ledger; its file gets its final name now if the creation stopped before that."""
     if not path.exists() and partial(path).exists():
         put_in_place(path)
     try:
@@ -121,10 +122,10 @@ def load_key(path: Path) -> bytes:
 
 
 class Lock:
-    """Who may write: one process, or with `shared` several at once.
+    """Decides which process may write: one only, or several with `shared`.
 
-    The owner holds `.lock` (flock: the kernel drops it when the process dies). Sharing processes hold it together and
-    take `.turn` for each transaction: it queues them fairly, where SQLite's own lock would starve some.
+    The owner holds `.lock` (flock: the kernel releases it when the process dies). With `shared`, all processes hold it
+    together and take `.turn` for each transaction: it queues them fairly, while SQLite's own lock could starve some.
     """
 
     def __init__(self, path: Path, *, shared: bool) -> None:
@@ -159,7 +160,7 @@ class Lock:
 
     @contextmanager
     def arrival(self) -> Iterator[bool]:
-        """Take the lock, for good; inside, True means that nobody else holds it, so this process boots the ledger."""
+        """Take the lock until `close`. Yields True if nobody else holds it; this process then boots the ledger."""
         with self.turn():
             alone = self._take(fcntl.LOCK_EX)
             if not alone and (self._turn is None or not self._take(fcntl.LOCK_SH)):
@@ -171,7 +172,7 @@ class Lock:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Wait for this process's turn to write; at once when it is the only one."""
+        """Wait for this process's turn to write; no wait if it is the only one."""
         if self._turn is None:
             yield
             return
@@ -182,34 +183,34 @@ class Lock:
             fcntl.flock(self._turn, fcntl.LOCK_UN)
 
     def close(self) -> None:
-        """Let go. Closing, unlike unlocking, leaves the lock to the parent when called in a forked child."""
+        """Release the lock. In a forked child, closing the file (unlike unlocking it) leaves the lock to the parent."""
         _holders.pop(self, None)
-        while self._descriptors:  # each once: its number may be another file's by the second time
+        while self._descriptors:  # close each once: its number may belong to another file afterwards
             with suppress(OSError):
                 os.close(self._descriptors.pop())
 
 
-_holders: dict[Lock, tuple[int, Path]] = {}  # with the process, as a fork inherits them
+_holders: dict[Lock, tuple[int, Path]] = {}  # with the process id, because a fork inherits them
 
 
 class Anchor:
-    """A small file, best on another file system, that remembers the head: an old copy of the ledger lacks it.
+    """A small file, best on another file system, that remembers the head; an old copy of the ledger does not hold it.
 
-    One record of fixed width, rewritten in place: it fits in a disk sector, so it is not torn.
+    One record of fixed width, rewritten in place: it fits in a disk sector, so a crash cannot tear it.
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path.absolute()  # wherever the process goes meanwhile
+        self._path = path.absolute()  # the process may change its directory
         self._last: Receipt | None = None
 
     def last(self) -> Receipt | None:
-        """The remembered head; None if the file is missing or does not hold one."""
+        """The remembered head; None if the file is missing or holds none."""
         with suppress(LedgerCorrupted):
             return self.read()
         return None
 
     def replace(self, receipt: Receipt) -> None:
-        """Begin anew at this head."""
+        """Start again from this head."""
         write_new(self._path, b"")
         self.advance(receipt)
 
@@ -231,7 +232,7 @@ class Anchor:
             ) from None
 
     def begin(self) -> None:
-        """Prepare for a new ledger: an anchor that remembers one means that the ledger is what is missing."""
+        """Prepare for a new ledger. If the anchor remembers a ledger, that ledger is missing: refuse."""
         if not self._path.exists():
             write_new(self._path, b"")
         elif (known := self.read()) is not None:

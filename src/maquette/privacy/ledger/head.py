@@ -1,9 +1,9 @@
-"""The head file: what the ledger's chain had reached, kept beside the database and written with every commit.
+"""The head file: the last event of the ledger's chain, kept beside the database and written with every commit.
 
-The database can be set back without any sign of it: its log (`-wal`) is lost, the main file is restored alone, an older
-copy is put in its place. The head file then remembers an event that the database does not hold. It is written after
-the commit and before any outcome is told, so it can be behind the chain, never ahead of it, and nothing that was told
-lies behind it. An older database together with its own older head verifies: against that there is the anchor.
+A database can be set back without a trace: its log (`-wal`) is lost, the main file is restored alone, or an older copy
+replaces it. The head file then remembers an event that the database does not hold. It is written after the commit and
+before any outcome is returned. So it can be behind the chain, never ahead of it, and every returned outcome is covered
+by it. An older database together with its own older head file verifies; the anchor protects against that.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _SLOTS = 2
 
 
 class Head:
-    """Two records, each in a disk sector of its own and under the ledger's key, written in turn.
+    """Two records, each in its own disk sector and with a MAC under the ledger's key, written alternately.
 
-    The older one is overwritten, so a write that the power cut tore leaves the newer one: the last that was told. Where
-    a write was torn, its commit is in the chain, which then reaches beyond the record that is whole.
+    The older record is overwritten. So if a power cut tears a write, the other record still covers every outcome that
+    was returned. The torn write's commit is in the chain, which then reaches beyond the intact record.
     """
 
     def __init__(self, ledger: Path, chain: Chain) -> None:
@@ -35,16 +35,16 @@ class Head:
         self._last: Mark | None = None
 
     def prepare(self, mark: Mark) -> None:
-        """Write the head of a ledger about to be made; it waits under a partial name until the ledger has its own."""
+        """Write the head file of a new ledger under its partial name, until the ledger has its final name."""
         write_partial(self._path, self._file(mark))
 
     def replace(self, mark: Mark) -> None:
-        """Begin anew at this mark: a ledger of version 0.1 gets its head, a recovered one another."""
-        write_new(partial(self._path), self._file(mark))  # whole before `settle` can take it for the head
+        """Start again from this mark: the first head file of a version 0.1 ledger, or a new one after recovery."""
+        write_new(partial(self._path), self._file(mark))  # complete before `settle` can use it as the head file
         put_in_place(self._path)
 
     def read(self) -> bytes | None:
-        """What the file holds, to be judged by `newest` once the key is known to be right; None if it is missing."""
+        """The content of the file, for `newest` once the key has been verified; None if the file is missing."""
         for path in (self._path, partial(self._path)):
             try:
                 return path.read_bytes()
@@ -53,16 +53,16 @@ class Head:
         return None
 
     def newest(self, content: bytes) -> Mark | None:
-        """The record that counts; None if neither is whole."""
+        """The newest intact record; None if neither is intact."""
         return max((mark for mark in self._marks(content) if mark is not None), default=None)
 
     def torn(self, content: bytes) -> bool:
-        """Whether one of the records is neither whole nor still blank."""
+        """Whether one of the records is neither intact nor still blank."""
         slots = [content[place : place + SLOT] for place in range(0, _SLOTS * SLOT, SLOT)]
         return any(self._mark(slot) is None and slot != b" " * SLOT for slot in slots)
 
     def advance(self, mark: Mark, connection: sqlite3.Connection) -> None:
-        """Remember a new mark, durably. Another process may have written the last one, and died before its sync."""
+        """Remember a new mark, durably. Another process may have written the last mark and died before its sync."""
         if mark == self._last:
             return
         descriptor = os.open(self._path, os.O_RDWR)
@@ -85,7 +85,7 @@ class Head:
         self._last = mark
 
     def check(self, connection: sqlite3.Connection, last: int, content: bytes | None, *, required: bool) -> None:
-        """Refuse a verified chain, which ends at event `last`, if it lacks what the head file remembers."""
+        """Refuse a verified chain that ends at event `last` if it lacks the event that the head file remembers."""
         if content is None:
             if required:
                 raise self._missing()

@@ -1,4 +1,4 @@
-"""Where a ledger lives: opening, verifying and booting it, and the durable transaction that all its writes share."""
+"""The home of a ledger: opening, verifying and booting it, and the durable transaction that all its writes share."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class Home:
-    """An open database with its chain, and on disk its lock, head file and anchor."""
+    """An open database with its chain; on disk also its lock, head file and anchor."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Home:
         self._version: int | None = None
 
     def book(self, connection: sqlite3.Connection) -> Book:
-        """The database for one operation, inside a transaction of this connection."""
+        """The book for one operation, inside a transaction of this connection."""
         storage = store.SqliteStorage(connection, limit=self.terms.limit, boot=self.boot_seq)
         return Book(storage, self.chain, self.terms.currency)
 
@@ -60,7 +60,7 @@ class Home:
         return Witnesses.read(self._head, self._anchor)
 
     def admit(self, witnesses: Witnesses) -> Replay:
-        """Verify what is stored and compare its terms with ours; refuse with a reason."""
+        """Verify the stored ledger and compare its terms with ours; an error gives the reason."""
         self.connection.execute("BEGIN")
         try:
             replay = witnesses.verify(self.connection, self.chain)
@@ -73,8 +73,9 @@ class Home:
     def renew(self, replay: Replay) -> None:
         """Give a ledger of version 0.1 its head file, once.
 
-        The head file comes first: a crash on the way leaves a ledger that is checked against it. The checkpoint comes
-        last: the main file must not lose the new format, which asks for a head file, together with its log.
+        The head file comes first: after a crash in between, the ledger is checked against it. The checkpoint comes
+        last: the new format, which requires a head file, must be in the main file, where losing the log cannot remove
+        it.
         """
         assert self._head is not None
         if replay.boot == 0:
@@ -98,7 +99,7 @@ class Home:
         )
 
     def boot(self, *, sole: bool) -> None:
-        """Start a new life: every request reserved before this event is lost, every guard opened before it closed."""
+        """Append a boot event: requests reserved before it are lost, and guards opened before it are closed."""
         with self._durably() as connection:
             self.boot_seq = self.book(connection).add(Entry("boot", [])).seq
         self._version = self._data_version() if sole else None
@@ -109,7 +110,7 @@ class Home:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Everything inside becomes durable, and is remembered outside, or the caller hears that it did not."""
+        """Everything inside becomes durable and is remembered by head file and anchor; otherwise it raises."""
         with self._lock.turn() if self._lock else nullcontext(), self._durably() as connection:
             yield connection
 
@@ -170,7 +171,7 @@ class Home:
 
 
 def in_memory(terms: Terms, key: bytes | None) -> Home:
-    """A ledger that lives as long as somebody holds it; nobody has to close it."""
+    """A ledger that lives as long as it is referenced; it need not be closed."""
     home = Home(store.connect(None), Chain(secrets.token_bytes(KEY_BYTES) if key is None else key), terms)
     weakref.finalize(home, home.connection.close)
     _found(home)
@@ -181,7 +182,7 @@ def in_memory(terms: Terms, key: bytes | None) -> Home:
 def on_disk(
     path: Path, terms: Terms, *, key: bytes | None, key_path: Path | None, anchor: Path | None, shared: bool
 ) -> Home:
-    """Open or create the ledger at `path`; whoever comes first boots it."""
+    """Open or create the ledger at `path`; the first process to open it boots it."""
     from maquette.privacy.ledger.files import Anchor, Lock, beside, check_place, load_key, new_key, settle
     from maquette.privacy.ledger.head import Head
 
@@ -209,14 +210,14 @@ def on_disk(
                 if not replay.headed:
                     home.renew(replay)
                 home.boot(sole=not shared)
-        if not alone:  # outside the turn: those who are already here need not wait
+        if not alone:  # outside the turn, so that processes that already have it open need not wait
             home.admit(witnesses)
         undo.pop_all()
     return home
 
 
 def _create(path: Path, chain: Chain, terms: Terms) -> None:
-    """Build the first database in memory and move it into place whole: a file at `path` is always a ledger."""
+    """Build the first database in memory and move it into place complete: a file at `path` is always a ledger."""
     from maquette.privacy.ledger.files import write_new
     from maquette.privacy.ledger.head import Head
 

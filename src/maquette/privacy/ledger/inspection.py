@@ -18,7 +18,7 @@ from maquette.privacy.ledger.witnesses import Witnesses
 
 @dataclass(frozen=True, kw_only=True)
 class Account:
-    """What a verified ledger says: its terms, its sums in units, and every charge, oldest first.
+    """The content of a verified ledger: its terms, its sums in units, and every charge, oldest first.
 
     `unit` and `max_contributions` are those of the ledger's `Terms`.
     """
@@ -48,10 +48,10 @@ class Account:
 
 
 def inspect(path: str | Path, *, key: bytes | None = None, anchor: str | Path | None = None) -> Account:
-    """The account of the ledger at `path`, whose whole chain is checked with the key beside it; also while it is open.
+    """The account of the ledger at `path`; its whole chain is checked with its key. The ledger may be open meanwhile.
 
-    It must hold what its head file remembers, and its `anchor` if one is named. Nothing here touches rows: a ledger
-    holds public descriptions and released answers.
+    The ledger must hold the event that its head file remembers, and that of its `anchor` if given. Nothing here touches
+    rows: a ledger holds public descriptions and released answers.
     """
     from maquette.privacy.ledger.files import Anchor, beside, check_place, load_key
     from maquette.privacy.ledger.head import Head

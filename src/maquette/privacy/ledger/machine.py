@@ -1,11 +1,11 @@
-"""The rules of every ledger, apart from where it is kept.
+"""The rules of every ledger, independent of its storage.
 
-An operation is decided on the books as they are: `reserve`, `commit`, `withhold`, `open_guard` and `limit_analyst` give
-the entry to append to the chain, or refuse. An appended event is followed into the books by `follow`. Nothing here
-reads or writes a file: a ledger that is in use and the verification of a stored one follow events by the same code.
+The current books decide an operation: `reserve`, `commit`, `withhold`, `open_guard` and `limit_analyst` return the
+entry to append to the chain, or refuse. `follow` applies an appended event to the books. Nothing here reads or writes a
+file: the same code applies events in a ledger in use and in the verification of a stored one.
 
-What a request has become is not stored but follows from the books: lost if it was withheld, answered if it has an
-answer, else reserved if its charge is younger than the last boot, else lost.
+The state of a request is not stored; it follows from the books. It is lost if it was withheld, answered if it has an
+answer, reserved if its charge is newer than the last boot, and otherwise lost.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from maquette.privacy.ledger.chain import Kind
 from maquette.privacy.units import UNITS_PER_ONE
 
 TABLE_SCOPE = "table"
-WITHHELD = 0  # in the place of an answer's number: there is none, and there will be none
+WITHHELD = 0  # instead of the number of an answer: the request will never have one
 
 Place = tuple[int, int | None]
-"""Of a request: the number of its charge, and that of its answer."""
+"""For a request: the event numbers of its charge and of its answer."""
 Spending = tuple[int, int]
-"""Of the table or an analyst: the limit, and the units spent."""
+"""For the table or an analyst: the limit, and the units spent."""
 Hits = tuple[int, int, int]
-"""Of a guard: the number of its opening, its hits, and the hits used."""
+"""For a guard: the event number of its opening, its hits, and the hits used."""
 
 Key_contra = TypeVar("Key_contra", contravariant=True)
 Row = TypeVar("Row")
@@ -53,7 +53,7 @@ class Table(Protocol[Key_contra, Row]):
 
 
 class Books(Protocol):
-    """What the events say, in three tables, so that every check takes one look."""
+    """The current state after all events, in three tables, so that every check is one look-up."""
 
     limit: int
     boot: int
@@ -71,11 +71,11 @@ class Books(Protocol):
         """By guard id."""
 
     def facts(self, seq: int) -> Sequence[Any]:
-        """What the charge or the answer of this number says."""
+        """The facts of the charge or answer with this event number."""
 
 
 class Entry(NamedTuple):
-    """What an operation adds to the chain."""
+    """An entry that an operation adds to the chain."""
 
     kind: Kind
     facts: Any
@@ -83,26 +83,26 @@ class Entry(NamedTuple):
 
 
 def analyst_scope(analyst: str) -> str:
-    """The budget row of one analyst; no analyst's name can reach the table's own row."""
+    """The key of one analyst's budget row; no analyst's name can collide with the table's own row."""
     return f"analyst {analyst}"
 
 
 def spending(books: Books, scope: str) -> Spending:
-    """The limit and the units spent; analysts without a limit of their own have the table's."""
+    """The limit and the units spent; an analyst without a separate limit has the table's."""
     return books.budgets.get(scope) or (books.limit, 0)
 
 
 def state(charged: int, answered: int | None, boot: int) -> State:
-    """What became of a request, by the numbers of its charge, of its answer and of the last boot."""
+    """The state of a request, from the event numbers of its charge, its answer and the last boot."""
     if answered is not None:
         return "lost" if answered == WITHHELD else "answered"
     return "reserved" if charged > boot else "lost"
 
 
 def reserve(books: Books, request: Request, currency: str) -> Entry | int:
-    """The charge of a new request; for one that was answered, the number of its answer."""
+    """The charge of a new request, or the event number of the answer if it was already answered."""
     for text in (request.id, request.analyst, request.guard or ""):
-        text.encode()  # what has no bytes cannot be kept
+        text.encode()  # text that cannot be encoded cannot be stored
     if known := books.requests.get(request.id):
         return _answer_of(books, request, *known)
     for scope in (analyst_scope(request.analyst), TABLE_SCOPE):
@@ -114,7 +114,7 @@ def reserve(books: Books, request: Request, currency: str) -> Entry | int:
 
 
 def commit(books: Books, ticket: Ticket, answer: bytes, *, hit: bool) -> Entry:
-    """The answer of a request that waits for one."""
+    """The answer of a reserved request."""
     charged, answered = books.requests.get(ticket.request.id) or (None, None)
     if charged != ticket.seq or state(ticket.seq, answered, books.boot) != "reserved":
         raise LedgerError(
@@ -126,9 +126,9 @@ def commit(books: Books, ticket: Ticket, answer: bytes, *, hit: bool) -> Entry:
 
 
 def withhold(books: Books, ticket: Ticket) -> Entry:
-    """The end of a request of this boot, answered or not.
+    """The end of a request reserved since the last boot, answered or not.
 
-    Without an answer the guard's hit is still taken; where an answer gave it back, it is taken again.
+    Without an answer the guard's hit stays taken; if an answer returned the hit, it is taken again.
     """
     request = ticket.request
     charged, answered = books.requests.get(request.id) or (None, None)
@@ -152,7 +152,7 @@ def open_guard(books: Books, id: str, hits: int) -> Entry:  # noqa: A002
 
 
 def hits_left(books: Books, guard: str) -> int:
-    """Hits this guard can still take: none once it is closed."""
+    """Hits this guard can still take; 0 once it is closed."""
     found = books.guards.get(guard)
     if found is None:
         raise LedgerError(f"there is no guard {guard!r}", advice="Open it first")
@@ -161,7 +161,7 @@ def hits_left(books: Books, guard: str) -> int:
 
 
 def limit_analyst(books: Books, analyst: str, units: int) -> Entry | None:
-    """A new limit for one analyst; None if it is the one they have."""
+    """A new limit for one analyst; None if the limit does not change."""
     limit, spent = spending(books, analyst_scope(analyst))
     if units < spent:
         raise BudgetError(
@@ -218,7 +218,7 @@ def _check_guard(books: Books, guard: str) -> None:
 
 
 def follow(books: Books, seq: int, kind: str, facts: Any) -> None:
-    """Take one event of the chain into the books."""
+    """Apply one event of the chain to the books."""
     if kind == "charge":
         _charged(books, seq, facts)
     elif kind == "answer":
@@ -274,5 +274,5 @@ def _use_hits(books: Books, guard: str, more: int) -> None:
 
 
 def _impossible(what: str) -> LedgerCorrupted:
-    """A second fence: no operation decided here leads to such an event."""
+    """The error for an impossible event. A second line of defence: no operation above creates such an event."""
     return LedgerCorrupted(f"an event {what}", advice="Restore the ledger from a backup that verifies")

@@ -1,4 +1,4 @@
-"""MemoryLedger: the account of one process, forgotten with it."""
+"""MemoryLedger: the account of one process, lost when the process ends."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class MemoryStorage:
-    """Events in a list, and in dicts the books that follow from them."""
+    """Events in a list, and the books that follow from them in dicts."""
 
     def __init__(self, limit: int, events: Sequence[ChainEvent] = ()) -> None:
         self.limit = limit
@@ -47,7 +47,7 @@ class MemoryStorage:
         return self.events[seq - 1]
 
     def facts(self, seq: int) -> Sequence[Any]:
-        """What the charge or the answer of this number says."""
+        """The facts of the charge or answer with this event number."""
         facts: list[Any] = json.loads(self.event(seq).facts)
         return facts
 
@@ -58,19 +58,18 @@ class MemoryStorage:
 
 
 class MemoryLedger(BookLedger):
-    """A ledger that lives as long as somebody holds it: no file, no durability, the same rules, chain and checks.
+    """A ledger that lives as long as it is referenced: no file, no durability, the same rules, chain and checks.
 
-    Privacy: it enforces `terms.limit` as a filter, in integers: the charge that would pass the limit is refused before
+    Privacy: it enforces `terms.limit` as a filter, in integers: a charge that would exceed the limit is refused before
     any row is read. It cannot be copied or pickled, and a forked process cannot use it: a copy would spend the same
-    budget again. An interruption in the middle of a write keeps the charge: the books are then made anew from the
-    events.
+    budget again. If a write is interrupted, the charge is kept and the books are rebuilt from the events.
     """
 
     def __init__(self, terms: Terms, *, key: bytes | None = None) -> None:
         self._chain = Chain(secrets.token_bytes(KEY_BYTES) if key is None else key)
         self._storage = MemoryStorage(terms.limit)
         self.terms = open_book(self._storage, self._chain, terms)
-        self._followed = len(self._storage.events)  # those that are in the books as a whole
+        self._followed = len(self._storage.events)  # number of events fully applied to the books
         self._closed = False
         self._pid = os.getpid()
         self._lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""open_ledger: the ledger that a curator was given, in any of the ways to give one, bound to the curator's terms."""
+"""open_ledger: the ledger that a curator was given, in any accepted form, bound to the curator's terms."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ LedgerSource = str | Path | Ledger | Callable[[Terms], Ledger] | None
 
 
 def open_ledger(source: LedgerSource, terms: Terms, *, anchor: Path | None = None) -> Ledger:
-    """Open what was given for exactly these terms; LedgerMismatch if it was made for others.
+    """Open the given ledger for exactly these terms; LedgerMismatch if it was made for others.
 
-    Privacy: a ledger decides what is charged, so one of another make is trusted code inside the wall. That it is bound
-    to these terms is checked by the ledger itself (`Ledger.check`), since only it can recognise the data's digest, and
-    here by what it shows.
+    Privacy: a ledger decides what is charged, so a third-party ledger is trusted code inside the wall. The terms are
+    checked twice: by the ledger itself (`Ledger.check`), since only it can recognise the data's digest, and here, by
+    the terms that it shows.
     """
     if source is None and anchor is None:
         from maquette.privacy.ledger.memory import MemoryLedger

@@ -1,4 +1,4 @@
-"""recover: go on with a ledger after a loss, once everything that may have been spent is charged."""
+"""recover: continue with a ledger after a loss, once everything that may have been spent is charged."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ANALYST = "lost before a recovery"
 
 @dataclass(frozen=True, kw_only=True)
 class Recovery:
-    """What a recovery did, in units: it charged so many as lost, so that so many of the limit are spent."""
+    """The result of a recovery, in units: `charged` as lost, and then `spent` of `limit`."""
 
     currency: str
     charged: int
@@ -46,15 +46,15 @@ def recover(
     key_path: str | Path | None = None,
     anchor: str | Path | None = None,
 ) -> Recovery:
-    """Accept the ledger at `path` as it is, although its head file, or `anchor`, remembers more.
+    """Accept the ledger at `path` in its present state, although its head file or `anchor` remembers later events.
 
-    Nobody may have it open, and its chain must verify: a changed database is not accepted. A ledger that lacks nothing
-    is left as it is.
+    It must not be open elsewhere, and its chain must verify: a changed database is not accepted. A ledger that lacks
+    nothing is left unchanged.
 
-    Privacy: what the ledger no longer knows to be spent is charged first. Where the head file is whole and the anchor
-    does not reach past it, that is known: the head remembers what was spent when the last answer was told. Otherwise
-    the rest of the budget is charged: recorded answers are still found, and nothing more can be asked. An answer that
-    is not in the ledger any more is paid for anew when it is asked again.
+    Privacy: spending that the ledger no longer knows of is charged first. If the head file is intact and the anchor is
+    not ahead of it, the amount is known: the head file remembers what was spent when the last answer was returned.
+    Otherwise the rest of the budget is charged: recorded answers are still found, but no new question can be asked. An
+    answer that is no longer in the ledger is charged again if it is asked again.
     """
     from maquette.privacy.ledger.files import Anchor, Lock, beside, check_place, load_key, settle
     from maquette.privacy.ledger.head import Head
@@ -82,7 +82,7 @@ def _recover(connection: sqlite3.Connection, chain: Chain, head: Head, anchor: A
         replay = verify(connection, chain, None)
         content = head.read()
         known = head.newest(content) if content else None
-        torn = content is not None and head.torn(content)  # then a record that is not whole may have known more
+        torn = content is not None and head.torn(content)  # a torn record may have remembered a later event
         anchored = anchor.last() if anchor else None
         missing = _missing(connection, replay, known, anchored, torn=torn, headless=content is None)
         if missing is not None:
@@ -96,7 +96,7 @@ def _recover(connection: sqlite3.Connection, chain: Chain, head: Head, anchor: A
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         if anchor:
             anchor.replace(Receipt(mark.seq, mark.head))
-        head.replace(mark)  # last: until then the ledger is refused, and recovering it again charges nothing more
+        head.replace(mark)  # last: until then the ledger is refused, and a second recovery charges nothing more
     return Recovery(
         currency=replay.terms["currency"],
         charged=missing or 0,
@@ -115,7 +115,7 @@ def _missing(
     torn: bool,
     headless: bool,
 ) -> int | None:
-    """How many units were spent, or may have been, that the ledger does not know of; None if it lacks nothing."""
+    """The units that were or may have been spent and that the ledger does not know of; None if it lacks nothing."""
     limit, spent = replay.budgets[TABLE_SCOPE]
     foreign = None if anchored is None or store.holds(connection, anchored.seq, anchored.head) else anchored
     if known and store.holds(connection, known.seq, known.head) and not (torn and known.seq == replay.seq):
@@ -134,10 +134,10 @@ def _missing(
 
 
 def _unknown(replay: Replay, known: Mark, foreign: Receipt | None) -> bool:
-    """Whether more may have been told than `known` remembers; the chain lacks it, and `foreign`, the anchor's event.
+    """Whether answers may have been returned after `known`. The chain lacks `known` and the anchor's event `foreign`.
 
-    An anchor past the head knows of more. Two events of one number are of two copies that went on separately, and
-    neither counts what the other spent.
+    An anchor ahead of the head file remembers more. Two different events with one number come from two copies that
+    continued separately; neither counts what the other spent.
     """
     if known.seq <= replay.seq:
         return True
@@ -148,7 +148,7 @@ def _unknown(replay: Replay, known: Mark, foreign: Receipt | None) -> bool:
 
 
 def _covered(connection: sqlite3.Connection, known: Mark, foreign: Receipt | None) -> bool:
-    """Whether a recovery, perhaps cut off before it replaced the head file, has charged what these remember."""
+    """Whether a recovery, perhaps interrupted before it replaced the head file, already charged for these events."""
     query = "SELECT content FROM event WHERE kind = 'charge' AND json_extract(facts, '$[1]') = ?"
     described = [Description.of(content) for (content,) in connection.execute(query, (ANALYST,))]
     wanted = {place.head for place in (known, foreign) if place}
@@ -156,9 +156,9 @@ def _covered(connection: sqlite3.Connection, known: Mark, foreign: Receipt | Non
 
 
 def _charge(connection: sqlite3.Connection, chain: Chain, replay: Replay, units: int, covers: list[str]) -> None:
-    """One charge that is never answered; the request, its analyst and the table's account show it like any other.
+    """Append one charge that is never answered; it appears in the books like any other.
 
-    It `covers` what the head file and the anchor remember.
+    It `covers` the events that the head file and the anchor remember.
     """
     storage = store.SqliteStorage(connection, limit=replay.terms["limit"], boot=replay.boot)
     book = Book(storage, chain, replay.terms["currency"])

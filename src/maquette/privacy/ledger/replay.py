@@ -1,7 +1,7 @@
-"""Replay: follow the chain from its first event into fresh books, and compare those that a ledger keeps with them.
+"""Replay: apply the chain from its first event to fresh books, and compare them with the books that a ledger keeps.
 
-A changed byte in an event breaks its MAC; a changed sum, state or hit count differs from what the events say. Whoever
-holds the key could forge a chain. That the chain is the newest one is for the head file and the anchor to say.
+A changed byte in an event breaks its MAC; a changed sum, state or hit count differs from what the events imply. A
+person who holds the key could forge a chain. The head file and the anchor check that the chain is the newest one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from maquette.privacy.ledger.chain import GENESIS, Chain
 from maquette.privacy.ledger.machine import Hits, Place, Spending
 
 FORMAT = 2
-"""A ledger of this format has a head file. The format is in the first event, so the main file alone knows it too."""
+"""A ledger of this format has a head file. The format is in the first event, so the main file alone shows it."""
 HEADLESS = 1
 """The format of version 0.1; the first opening by a later version appends the same terms in the new format."""
 ADVICE = "Restore the ledger from a backup that verifies."
@@ -29,7 +29,7 @@ Row = tuple[int, str, str, bytes, bytes]
 
 @dataclass
 class Replay:
-    """What the events say: the books in plain dicts, the terms, the last boot and the head."""
+    """The state after the events: the books in plain dicts, the terms, the last boot and the head."""
 
     terms: dict[str, Any] = field(default_factory=dict)
     limit: int = 0
@@ -52,11 +52,11 @@ class Replay:
         return self.terms.get("format") != HEADLESS
 
     def facts(self, seq: int) -> Sequence[Any]:
-        """What the charge of this number says."""
+        """The facts of the charge with this event number."""
         return self.charges[seq]
 
     def follow(self, seq: int, kind: str, facts: Any) -> None:
-        """Take in one verified event."""
+        """Apply one verified event."""
         if kind == "charge":
             self.charges[seq] = facts
         elif kind == "terms":
@@ -64,7 +64,7 @@ class Replay:
         machine.follow(self, seq, kind, facts)
 
     def _bind(self, terms: dict[str, Any]) -> None:
-        """The terms, at the first event, and again in a new format when a ledger was brought up to date."""
+        """Set the terms: at the first event, and again if a ledger was upgraded to a new format."""
         if self.terms and {**self.terms, "format": 0} != {**terms, "format": 0}:
             raise LedgerCorrupted("the terms of the ledger changed on the way", advice=ADVICE)
         self.terms = terms
@@ -72,7 +72,7 @@ class Replay:
 
 
 def replayed(batches: Iterable[Sequence[Row]], chain: Chain, anchored: Receipt | None = None) -> Replay:
-    """Check the chain of events and follow it, in one pass; it must hold what the anchor remembers."""
+    """Check and apply the chain of events in one pass; it must hold the event that the anchor remembers."""
     replay = Replay()
     anchor_seen = anchored is None
     for batch in batches:
@@ -83,7 +83,7 @@ def replayed(batches: Iterable[Sequence[Row]], chain: Chain, anchored: Receipt |
             last, head = seq, mac
             if anchored is not None and anchored.seq == seq:
                 anchor_seen = anchored.head == mac.hex()
-        # One call parses the facts of a whole batch, several times faster than one call each.
+        # One call parses the facts of a whole batch, several times faster than one call per event.
         parsed = json.loads(f"[{','.join(row[2] for row in batch)}]")
         for row, facts in zip(batch, parsed, strict=True):
             replay.follow(row[0], row[1], facts)
@@ -100,7 +100,7 @@ def replayed(batches: Iterable[Sequence[Row]], chain: Chain, anchored: Receipt |
 
 
 def compare(replay: Replay, kept: Mapping[str, Sequence[tuple[Any, ...]]]) -> None:
-    """Compare the kept books, by name and in key order, so that a search for any key finds what was compared."""
+    """Compare the kept books by name and in key order, so that a look-up of any key finds the compared row."""
     tables: tuple[tuple[str, Mapping[str, tuple[Any, ...]]], ...] = (
         ("request", replay.requests),
         ("budget", replay.budgets),

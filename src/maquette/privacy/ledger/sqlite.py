@@ -19,15 +19,14 @@ T = TypeVar("T")
 class SqliteLedger(BookLedger):
     """A ledger at `path`, or in memory when it is None.
 
-    Privacy: it enforces `terms.limit` as a filter, in integers: the charge that would pass the limit is refused before
-    any row is read. A charge is durable before its ticket is given, an answer before its receipt is. Opening verifies
-    everything, then turns what a crash left reserved into lost charges, which are never evaluated again.
+    Privacy: it enforces `terms.limit` as a filter, in integers: a charge that would exceed the limit is refused before
+    any row is read. A charge is durable before its ticket is returned, and an answer before its receipt is. Opening
+    verifies everything; requests that a crash left reserved become lost charges, which are never evaluated again.
 
-    The key (default: a file beside the ledger, made with it) should live elsewhere than the backups. A head file beside
-    the ledger is written with every commit and betrays a lost log or an older copy; `anchor`, a file best on another
-    disk, also betrays an older copy restored together with its head file. `recover` is the way on after such a loss.
-    One process owns the ledger, or with `shared=True` several; then a boot, and its sweep, happens only when nobody
-    else has it open.
+    Keep the key (default: a file created beside the ledger) away from the backups. A head file beside the ledger is
+    written with every commit and reveals a lost log or an older copy. `anchor`, a file best kept on another disk, also
+    reveals an older copy restored together with its head file. After such a loss, use `recover`. One process owns the
+    ledger, or several with `shared=True`; then the ledger boots only when no other process has it open.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """The ledger's SQLite database: an append-only chain of events, and three tables that index it.
 
-`event` is the truth. `request`, `budget` and `guard` hold nothing that the events do not say: they make a check O(1),
-and `verification.py` recomputes them. What may be written, and what follows from it, `machine.py` says.
+`event` is the truth. `request`, `budget` and `guard` follow from the events: they make a check O(1), and
+`verification.py` recomputes them. The rules for writing are in `machine.py`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ENVIRONMENT = (
 )  # fmt: skip
 
 BROKEN = (sqlite3.Error, UnicodeDecodeError)
-"""What Python raises on a failing database; damaged text can even be in SQLite's own message."""
+"""What Python raises on a failing database; even SQLite's own message can contain damaged text."""
 
 SCHEMA = (
     "CREATE TABLE event (seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, facts TEXT NOT NULL, content BLOB NOT NULL, "
@@ -53,7 +53,7 @@ _GUARDS = (
 
 
 def connect(path: Path | None) -> sqlite3.Connection:
-    """Open an existing database so that a COMMIT that returned survives a power cut; None opens one in memory."""
+    """Open an existing database so that a returned COMMIT survives a power cut; None opens one in memory."""
     connection = sqlite3.connect(
         ":memory:" if path is None else f"{path.as_uri()}?mode=rw",
         uri=True,
@@ -82,7 +82,7 @@ def connect(path: Path | None) -> sqlite3.Connection:
 
 
 def create(connection: sqlite3.Connection) -> None:
-    """Lay out an empty database."""
+    """Create the tables in an empty database."""
     for statement in SCHEMA:
         connection.execute(statement)
 
@@ -94,7 +94,7 @@ def head(connection: sqlite3.Connection) -> tuple[int, bytes]:
 
 
 class Mark(NamedTuple):
-    """A place in the chain, and what the table had spent by then: what the head file remembers."""
+    """A place in the chain, and the units the table had spent by then; the head file remembers it."""
 
     seq: int
     head: str
@@ -108,14 +108,14 @@ def holds(connection: sqlite3.Connection, seq: int, head: str) -> bool:
 
 
 def standing(connection: sqlite3.Connection) -> Mark:
-    """Where the chain and the account stand."""
+    """The present head of the chain and the units spent."""
     query = "SELECT seq, mac, (SELECT spent FROM budget WHERE scope = ?) FROM event ORDER BY seq DESC LIMIT 1"
     seq, mac, spent = connection.execute(query, (TABLE_SCOPE,)).fetchone()
     return Mark(seq, mac.hex(), spent)
 
 
 class Rows(Generic[Row]):
-    """One of the tables that index the events, by its key, during one operation: a row is read once."""
+    """One of the tables that index the events, during one operation: each row is read once and cached."""
 
     __slots__ = ("_connection", "_read", "_seen", "_write")
 
@@ -132,13 +132,13 @@ class Rows(Generic[Row]):
         return self._seen[key]
 
     def __setitem__(self, key: str, row: Row, /) -> None:
-        """Write the row of this key, new or not; the table's own CHECK refuses what passes a limit."""
+        """Write the row of this key, new or not; the table's own CHECK refuses a row beyond its limit."""
         self._connection.execute(self._write, (key, *row))  # type: ignore[misc]
         self._seen[key] = row
 
 
 class SqliteStorage:
-    """The chain and its books in one database, for one operation inside a transaction of the caller's."""
+    """The chain and its books in one database, for one operation inside the caller's transaction."""
 
     def __init__(self, connection: sqlite3.Connection, *, limit: int, boot: int) -> None:
         self.limit = limit
@@ -149,7 +149,7 @@ class SqliteStorage:
         self.guards: Rows[Hits] = Rows(connection, *_GUARDS)
 
     def head(self) -> tuple[int, bytes]:
-        """The last event's number and MAC; read inside the transaction: another process may have moved it."""
+        """The last event's number and MAC, read inside the transaction: another process may have changed it."""
         return head(self._connection)
 
     def append(self, event: ChainEvent) -> None:
@@ -157,7 +157,7 @@ class SqliteStorage:
         self._connection.execute("INSERT INTO event VALUES (?, ?, ?, ?, ?)", event)
 
     def event(self, seq: int) -> ChainEvent:
-        """The event of this number, which the index says exists."""
+        """The event with this number; the index says that it exists."""
         query = "SELECT seq, kind, facts, content, mac FROM event WHERE seq = ?"
         row = self._connection.execute(query, (seq,)).fetchone()
         if row is None:
@@ -165,7 +165,7 @@ class SqliteStorage:
         return ChainEvent(*row)
 
     def facts(self, seq: int) -> Sequence[Any]:
-        """What the charge or the answer of this number says."""
+        """The facts of the charge or answer with this event number."""
         facts: list[Any] = json.loads(self.event(seq).facts)
         return facts
 
@@ -178,7 +178,7 @@ class SqliteStorage:
 
 
 def explain(failure: Exception) -> LedgerError:
-    """A failure below the ledger as one of its own errors, in words that cannot hold a value from the table."""
+    """A database or file failure as a ledger error, with a text that cannot contain a value from the table."""
     if isinstance(failure, LedgerError):
         return failure
     if isinstance(failure, OSError):

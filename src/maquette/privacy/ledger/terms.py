@@ -1,4 +1,4 @@
-"""What a ledger is bound to: its first event, and the refusal of any other table, schema, relation or budget."""
+"""Terms of a ledger: stored in its first event; another table, schema, relation or budget is refused."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _CURRENCIES = {"pure": "epsilon", "zcdp": "rho", "gdp": "mu squared"}
 
 
 def founding(keyed_terms: Terms) -> Entry:
-    """The first event. Its random name keeps two ledgers under one key apart: no event of one fits into the other."""
+    """The first event. Its random name separates ledgers with the same key: no event of one is valid in the other."""
     return Entry("terms", {**_bound(keyed_terms), "name": secrets.token_hex(16)})
 
 
 def keyed(terms: Terms, chain: Chain) -> Terms:
-    """The terms as they may be stored and shown: the digest of the data under the ledger's key."""
+    """The terms as they may be stored and shown: with the digest of the data under the ledger's key."""
     return replace(terms, table=chain.fingerprint(terms.table))
 
 
@@ -31,7 +31,7 @@ def _bound(keyed_terms: Terms) -> dict[str, Any]:
 
 
 def admit(replay: Replay, keyed_terms: Terms) -> None:
-    """Refuse a stored ledger that was made for something else than these terms; version 0.1 had another format."""
+    """Refuse a stored ledger that was made for other terms; version 0.1 had another format."""
     _compare({**replay.terms, **({} if replay.headed else {"format": FORMAT})}, _bound(keyed_terms))
 
 
@@ -44,7 +44,7 @@ def _compare(stored: dict[str, Any], bound: dict[str, Any]) -> None:
     different = {name for name, value in bound.items() if stored.get(name) != value}
     if not different:
         return
-    if different & {"schema", "relation"}:  # the rows are fingerprinted as these encode and bound them
+    if different & {"schema", "relation"}:  # the fingerprint of the rows depends on both
         different.discard("table")
     details = [_difference(name, stored, bound) for name in bound if name in different]
     raise LedgerMismatch(
@@ -66,6 +66,6 @@ def _difference(name: str, stored: dict[str, Any], bound: dict[str, Any]) -> str
 
 
 def _limit(terms: dict[str, Any]) -> str:
-    """A limit as people state it: `limit 1 of epsilon`."""
+    """A limit as text for people: `limit 1 of epsilon`."""
     unit = _CURRENCIES.get(terms["currency"], "epsilon" if terms["currency"].startswith("basic") else terms["currency"])
     return f"limit {terms['limit'] / UNITS_PER_ONE:.16g} of {unit}"

@@ -15,7 +15,7 @@ BATCH = 1_000
 
 
 def verify(connection: sqlite3.Connection, chain: Chain, anchored: Receipt | None) -> Replay:
-    """Check everything in one pass over the events; LedgerCorrupted says what does not hold."""
+    """Check everything in one pass over the events; LedgerCorrupted says what is wrong."""
     _check_pages(connection)
     replay = replayed(_batches(connection), chain, anchored)
     _check_tables(connection, replay)
@@ -29,7 +29,7 @@ def _batches(connection: sqlite3.Connection) -> Iterator[Sequence[Row]]:
 
 
 def _check_pages(connection: sqlite3.Connection) -> None:
-    """A damaged page fails SQLite's own check; a changed definition is not a ledger's."""
+    """Refuse a database with other table definitions than a ledger's, or with pages that fail SQLite's own check."""
     statements = connection.execute("SELECT sql FROM sqlite_master ORDER BY rowid").fetchall()
     if tuple(sql for (sql,) in statements) != SCHEMA:
         raise LedgerCorrupted(

@@ -1,4 +1,4 @@
-"""Witnesses: what is remembered outside the database, and verification against it."""
+"""Witnesses: what the head file and the anchor remember, and verification against it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Witnesses:
-    """What the head file and the anchor held. Read before the database: what they remember, it then holds."""
+    """The content of head file and anchor. They are read before the database, which must then be at least as new."""
 
     head: Head | None
     content: bytes | None
@@ -26,11 +26,11 @@ class Witnesses:
 
     @classmethod
     def read(cls, head: Head | None, anchor: Anchor | None) -> Witnesses:
-        """Ask both; a ledger in memory has neither."""
+        """Read both; a ledger in memory has neither."""
         return cls(head, head.read() if head else None, anchor.read() if anchor else None)
 
     def verify(self, connection: sqlite3.Connection, chain: Chain) -> Replay:
-        """Check the whole chain, and that it holds what is remembered."""
+        """Check the whole chain, and that it holds the remembered events."""
         replay = verify(connection, chain, self.anchored)
         if self.head:
             self.head.check(connection, replay.seq, self.content, required=replay.headed)

@@ -25,11 +25,11 @@ class _Job(NamedTuple):
 
 
 class Writer:
-    """Runs operations one after the other, each undone alone if it refuses, all committed together.
+    """Runs operations one after the other and commits them together; an operation that refuses is undone alone.
 
-    Nobody learns an outcome before the transaction that holds it is durable. If that transaction fails, nobody learns
-    anything and the writer stops for good: after a failed write or sync, what the disk holds is unknown until the
-    ledger is opened and verified again.
+    No outcome is returned before its transaction is durable. If the transaction fails, no outcome is returned and the
+    writer stops permanently: after a failed write or sync, the content of the disk is unknown until the ledger is
+    opened and verified again.
     """
 
     def __init__(
@@ -70,9 +70,9 @@ class Writer:
         return result
 
     def look(self, operation: Operation[T], reading: Callable[[Operation[T]], T]) -> T:
-        """Run an operation that only reads: here and now while nothing is being written, otherwise in its turn.
+        """Run an operation that only reads: at once if nothing is being written, otherwise in its turn.
 
-        Whatever is out of order is left to `run`, which says so.
+        Any failure is left to `run`, which raises the error.
         """
         if not self.inherited and self._writing.acquire(blocking=False):
             try:
@@ -85,15 +85,15 @@ class Writer:
         return self.run(operation)
 
     def close(self) -> None:
-        """Finish what waits, then refuse everything."""
-        if self.inherited:  # a fork has the mutex, perhaps locked, but not the thread
+        """Finish waiting operations, then refuse new ones."""
+        if self.inherited:  # a fork inherits the mutex, perhaps locked, but not the thread
             return
         with self._mutex:
             self._closed = True
             self._queue.put(None)
         if self._thread is not None:
             self._thread.join()
-        with self._writing:  # whoever reads has read
+        with self._writing:  # wait until no operation is reading
             pass
 
     def _serve(self) -> None:
@@ -129,7 +129,7 @@ class Writer:
 
 
 def _attempt(connection: sqlite3.Connection, operation: Operation[T]) -> tuple[T | None, Exception | None]:
-    """Run one operation: a refusal undoes it and leaves its neighbours alone; a broken database is everybody's."""
+    """Run one operation. A refusal undoes this operation only; a broken database fails the whole transaction."""
     connection.execute("SAVEPOINT operation")
     refused: Exception | None = None
     result: T | None = None
@@ -145,9 +145,9 @@ def _attempt(connection: sqlite3.Connection, operation: Operation[T]) -> tuple[T
 
 
 def _fatal(failure: Exception) -> LedgerError:
-    """The refusal that every later call gets."""
+    """The error that every later call raises."""
     cause = explain(failure)
     return type(cause)(
         f"the ledger stopped: {cause} Nothing was released; what was being charged may stay charged. Open the ledger "
-        "again when the cause is mended: it is verified then."
+        "again when the cause is removed: it is verified then."
     )

@@ -1,16 +1,16 @@
-"""Yes/no columns: conjunctions, disjunctions and parities of them, and the fast ways from one basis to another.
+"""Yes/no columns: conjunctions, disjunctions and parities of them, and fast transforms between these bases.
 
-A table over k two-level columns is an array with k axes of length 2. Three other arrays of the same shape say the same
-thing; in each, index 1 along an axis means that the column belongs to the set S:
+A table over k two-level columns is an array with k axes of length 2. Three other arrays of the same shape hold the same
+information; in each, index 1 along an axis means that the column belongs to the set S:
 
 * conjunctions: entry S counts the rows in which every column of S holds (the second level, "true");
 * disjunctions: entry S counts the rows in which some column of S holds, and entry 0 is the total;
 * parities: entry S sums (-1)^(number of columns of S that hold).
 
-All go through k sums or differences of halves. Nothing here sees a row or costs anything. With independent noise of
-deviation s on every entry, a cell that names z columns false comes back with s 2^(z/2) from conjunctions (Moebius
-inversion), at worst s 2^(k/2), and with s 2^(-k/2) from parities (Walsh-Hadamard): measure parities or the table, never
-conjunctions. Mechanisms §8.1.
+Each transform takes k sums or differences of halves. Nothing here sees a row or costs budget. Suppose every entry has
+independent noise of standard deviation s. A cell with z columns false then gets noise s 2^(z/2) from conjunctions
+(Moebius inversion), at worst s 2^(k/2), but s 2^(-k/2) from parities (Walsh-Hadamard). So measure parities or the
+table, never conjunctions. Mechanisms §8.1.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from maquette.schema import Schema
 Values = NDArray[np.float64]
 Join = Literal["any", "all"]
 
-_SUM = np.array([[1.0, 1.0], [0.0, 1.0]])  # without and with the column: everything, the rows in which it holds
+_SUM = np.array([[1.0, 1.0], [0.0, 1.0]])  # index 0: all rows; index 1: the rows in which the column holds
 _MOEBIUS = np.array([[1.0, -1.0], [0.0, 1.0]])
 _SIGNS = np.array([[1.0, 1.0], [1.0, -1.0]])
-_NONE = np.array([[1.0, 1.0], [1.0, 0.0]])  # everything, the rows in which it does not hold
+_NONE = np.array([[1.0, 1.0], [1.0, 0.0]])  # index 0: all rows; index 1: the rows in which it does not hold
 _SOME = np.array([[0.0, 1.0], [1.0, -1.0]])
 
 
@@ -94,7 +94,7 @@ def disjunctions_of_conjunctions(conjunctions: NDArray[Any]) -> Values:
 
 
 def doubled(records: NDArray[np.integer[Any]]) -> NDArray[np.integer[Any]]:
-    """Public 0/1 records with their opposites beside them: literals of d columns are columns of 2d.
+    """Public 0/1 records of d columns with d negated columns appended, so that every literal is a column.
 
     >>> doubled(np.array([[0, 1, 1]])).tolist()
     [[0, 1, 1, 1, 0, 0]]
@@ -121,9 +121,9 @@ def literal_query(schema: Schema, literals: Literals) -> LinearQuery:
 
 
 def literals_of(query: LinearQuery) -> Literals | None:
-    """The literals that a query joins, if it is `any` or `all` of some on different two-level columns.
+    """The literals of a query, if it is `any` or `all` of literals on different two-level columns; else None.
 
-    One literal is `any` of one.
+    A single literal is `any` of one.
     """
     columns = query.columns
     two_levels = all(query.schema[name].size == 2 for name in columns)
@@ -131,11 +131,11 @@ def literals_of(query: LinearQuery) -> Literals | None:
 
 
 def literals_in(weights: Values, columns: tuple[str, ...]) -> Literals | None:
-    """The same of weights over the cells of two-level columns: one cell differs from all others, by 1 from 0."""
+    """As `literals_of`, for weights over cells of two-level columns: one cell is 1 and all others 0, or the reverse."""
     ones = int((weights == 1.0).sum())
     if not columns or ones + int((weights == 0.0).sum()) < weights.size:
         return None
-    if ones == weights.size - 1:  # a disjunction fails in one cell, where all its literals do
+    if ones == weights.size - 1:  # a disjunction is false in one cell: where all its literals are
         return Literals("any", columns, tuple(1 - int(level) for level in np.argwhere(weights == 0.0)[0]))
     if ones == 1:
         return Literals("all", columns, tuple(int(level) for level in np.argwhere(weights == 1.0)[0]))
@@ -169,7 +169,7 @@ def _transform(array: NDArray[Any], matrix: Values) -> Values:
 
 
 def _complemented(array: Values) -> Values:
-    """The total minus every entry, but the total itself in entry 0; its own inverse."""
+    """The total minus every entry, except entry 0, which stays the total; its own inverse."""
     total = array[(0,) * array.ndim]
     opposite = np.array(total - array)
     opposite[(0,) * array.ndim] = total

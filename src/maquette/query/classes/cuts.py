@@ -1,12 +1,12 @@
-"""Cuts of a graph whose edges are private: how many edges, or how much weight, go from one set of vertices to another.
+"""Cuts of a graph with private edges: the number or total weight of edges from one set of vertices to another.
 
 A graph is a table with a row for each edge (columns "from" and "to", and "weight" if edges have one) over the public
 vertices. A cut weighs an edge by 1_S(from) * 1_T(to): a product of one factor for each column, so it is a linear query
 like any other.
 
-Privacy is that of rows, hence of edges: whether one edge is there is protected, or one edge of each person where the
-privacy unit is a person. It is not privacy of vertices: one vertex may have as many edges as there are vertices, and
-they show together. Mechanisms §11.
+Privacy protects rows, hence edges: the presence of one edge, or all edges of one person if the privacy unit is a
+person. It does not protect vertices: one vertex may have an edge to every other, and all of them together are visible.
+Mechanisms §11.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from maquette.query.workload import Workload
 from maquette.schema import Category, Column, Number, Schema, nearest
 
 FROM, TO, WEIGHT = "from", "to", "weight"
-MAX_BIPARTITIONS = 16  # vertices: 65,534 cuts
+MAX_BIPARTITIONS = 16  # maximum vertices of `bipartitions`: 65,534 cuts
 
 Vertices = Iterable[str | int] | NDArray[Any]
 Mask = NDArray[np.bool_]
@@ -33,7 +33,7 @@ Values = NDArray[np.float64]
 
 
 class Flows(Protocol):
-    """Whatever has probabilities over the cells of an edge table: a hypothesis, or the model of a release."""
+    """Has probabilities over the cells of an edge table: a hypothesis, or the model of a release."""
 
     @property
     def schema(self) -> Schema:
@@ -46,9 +46,9 @@ class Flows(Protocol):
 def edge_schema(vertices: int | Sequence[str | int], *, weighted: int = 0, columns: Iterable[Column] = ()) -> Schema:
     """The universe of an edge table: "from" and "to" over the same vertices, and "weight" if edges have one.
 
-    `vertices` are their names, or how many there are (then they are called 0, 1, ...); a table with other vertices is
-    refused when it is opened. `weighted=k` brings weights into [0, 1] and rounds them to multiples of 1/k: the universe
-    grows k + 1 times. `columns` are further ones, such as the hour.
+    `vertices` is a list of names, or the number of vertices (then named 0, 1, ...). A table with other vertices is
+    refused when it is opened. `weighted=k` clamps weights to [0, 1] and rounds them to multiples of 1/k; this
+    multiplies the universe by k + 1. `columns` adds more columns, such as the hour.
 
     >>> edge_schema(["north", "south", "sea"])
     Schema(2 columns, universe 9: from, to)
@@ -60,9 +60,9 @@ def edge_schema(vertices: int | Sequence[str | int], *, weighted: int = 0, colum
     names = tuple(range(vertices)) if isinstance(vertices, int) else tuple(vertices)
     if len(names) < 2:
         raise SchemaError(f"the graph has {len(names)} vertices", expected="at least 2")
-    # Not whole numbers, which a schema clamps to their range: an edge of an undeclared vertex is to be refused.
+    # Not Integer columns, which clamp values to their range: an edge with an undeclared vertex must be refused.
     ends: list[Column] = [Category(name, names) for name in (FROM, TO)]
-    if weighted:  # bins around the multiples, so that those are what weights are rounded to
+    if weighted:  # bins centred at the multiples of 1/k, to which weights are rounded
         ends.append(Number(WEIGHT, edges=[(i - 0.5) / weighted for i in range(weighted + 2)]))
     return Schema([*ends, *columns])
 
@@ -77,8 +77,8 @@ def cut(
 ) -> LinearQuery:
     """The edges from S to T (default: all other vertices), or their total weight if the schema has weights.
 
-    Asked of a table it is a fraction of its edges; `undirected` counts an edge whichever end is written first, once.
-    `weighted=False` counts edges that have weights. Sets are vertices or truth values for every vertex.
+    The answer on a table is a fraction of its edges. `undirected` counts each edge once, in either direction.
+    `weighted=False` ignores weights and counts edges. A set is a list of vertices, or one truth value per vertex.
 
     >>> schema = edge_schema(["north", "south", "sea"])
     >>> cut(schema, ["north"]) == cut(schema, ["north"], ["sea", "south"])
@@ -92,7 +92,7 @@ def cut(
 
 
 class Cuts(Workload):
-    """A list of cuts, held as two truth values for every vertex and cut; made by `cuts`, `bipartitions`, `degrees`."""
+    """A list of cuts, stored as two truth values per vertex and cut; made by `cuts`, `bipartitions`, `degrees`."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class Cuts(Workload):
 
     @property
     def size(self) -> int:
-        """How many cuts."""
+        """The number of cuts."""
         return len(self.sources)
 
     @property
@@ -123,14 +123,14 @@ class Cuts(Workload):
 
     @property
     def areas(self) -> Values:
-        """For each cut the squared norm of its weights: the pairs of vertices in it, where edges have no weight."""
+        """The squared norm of each cut's weights; without edge weights, the number of vertex pairs in the cut."""
         one, two, both = (part.sum(axis=1) for part in (self.sources, self.targets, self.sources & self.targets))
         pairs = 2.0 * one * two - 1.0 * both**2 if self.undirected else 1.0 * one * two
         return np.asarray(pairs if self._levels is None else pairs * float((self._levels**2).sum()))
 
     @property
     def marginals(self) -> Iterator[Marginal]:
-        """The tables whose cells answer every cut, or the cuts themselves where those would be too large."""
+        """The tables whose cells answer every cut, or the cuts themselves if the tables would be too large."""
         every = (self.sources.all(axis=1), self.targets.all(axis=1))
         needed = np.stack([~side for side in every], axis=1)
         if self.undirected:
@@ -192,8 +192,8 @@ def bipartitions(schema: Schema, *, undirected: bool = False, weighted: bool | N
     count = len(vertices_of(schema))
     if count > MAX_BIPARTITIONS:
         raise QueryError(
-            f"{count:,} vertices have 2^{count} bipartitions, and at most {MAX_BIPARTITIONS} vertices can be taken "
-            "whole",
+            f"{count:,} vertices have 2^{count} bipartitions; all are listed only for at most "
+            f"{MAX_BIPARTITIONS} vertices",
             advice="list the ones you need with `cuts`, or ask them one at a time in a session",
         )
     numbers = np.arange(1, 2 ** (count - 1) if undirected else 2**count - 1)
@@ -202,7 +202,7 @@ def bipartitions(schema: Schema, *, undirected: bool = False, weighted: bool | N
 
 
 def degrees(schema: Schema, *, undirected: bool = False, weighted: bool | None = None) -> Cuts:
-    """The edges out of every vertex and then those into it, in order; if `undirected`, those at it."""
+    """The edges out of every vertex, then those into every vertex; if `undirected`, the edges at every vertex."""
     one = np.eye(len(vertices_of(schema)), dtype=np.bool_)
     every = np.ones_like(one)
     sources, targets = (one, every) if undirected else (np.vstack([one, every]), np.vstack([every, one]))
@@ -220,7 +220,7 @@ def vertices_of(schema: Schema) -> tuple[str, ...]:
 
 
 def flow_matrix(model: Flows, *, weighted: bool | None = None) -> Values:
-    """A model's share of edges (or their weight, as in `cut`) from every vertex, a row, to every vertex, a column."""
+    """A model's fraction of edges (or weight, as in `cut`) from each vertex (row) to each vertex (column)."""
     levels = edge_weights(model.schema, weighted)
     if levels is None:
         return model.marginal((FROM, TO))
@@ -228,7 +228,7 @@ def flow_matrix(model: Flows, *, weighted: bool | None = None) -> Values:
 
 
 def edge_weights(schema: Schema, weighted: bool | None = None) -> Values | None:
-    """What the levels of the weight column count, or None where every edge counts one."""
+    """The weight of each level of the weight column, or None if every edge counts 1."""
     vertices_of(schema)
     if weighted is None:
         weighted = WEIGHT in schema
@@ -281,7 +281,7 @@ def _others(sources: Mask) -> Mask:
 
 
 def _product(schema: Schema, one: Mask, two: Mask, *, undirected: bool, weights: Values | None) -> LinearQuery:
-    """The product of the two sets, and of the two the other way round for edges without direction."""
+    """The product of the two sets; for undirected edges also in the other direction."""
     start, end = schema.position(FROM), schema.position(TO)
     scale = {} if weights is None else {schema.position(WEIGHT): weights}
 

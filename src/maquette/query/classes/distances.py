@@ -1,8 +1,8 @@
 """Distances: the average distance from the private points to a public one, and other sums over columns.
 
 Points live in a declared box: some numeric columns of a schema, each with its range and its grid of cells. The l1
-distance to a point is a sum over columns, so a whole family of questions is answered from one histogram per column,
-however many columns there are.
+distance to a point is a sum over columns, so one histogram per column answers the whole family of questions, for any
+number of columns.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ Values = NDArray[np.float64]
 def additive(
     schema: Schema, weights: Mapping[str, ArrayLike], *, shares: Mapping[str, float] | None = None
 ) -> LinearQuery:
-    """The sum over columns j of share_j * weights_j[level in column j], shares being 1/d for d columns unless given.
+    """The sum over columns j of share_j * weights_j[level in column j]. For d columns the default share is 1/d.
 
-    Weights lie in [0, 1], one for each level of the column; shares are positive and sum to at most one. A share times a
-    weight is rounded to a multiple of 2^-20, and no higher than the share, so that a row's weight is exactly a sum over
-    its columns; d columns move it by d * 2^-20 at most. Privacy: as any linear query, a row weighs at most one.
+    Weights lie in [0, 1], one for each level of the column; shares are positive and sum to at most 1. Each product of
+    share and weight is rounded to a multiple of 2^-20, never above the share, so that a row's weight is exactly a sum
+    over its columns. Rounding changes it by at most d * 2^-20. Privacy: as any linear query, a row weighs at most 1.
 
     >>> from maquette import Integer, Schema
     >>> schema = Schema([Integer("x", 0, 2), Integer("y", 0, 2)])
@@ -55,7 +55,7 @@ def additive(
             )
         if not ((values >= 0) & (values <= 1)).all():
             raise QueryError(f"column {name!r}: weights must lie in [0, 1]")
-        # No column weighs more than its share, rounded down, so that no row weighs more than one.
+        # No column weighs more than its share, rounded down, so no row weighs more than 1.
         whole = np.minimum(np.rint(share[name] * values * FINE), math.floor(share[name] * FINE))
         terms.append(Term(1.0, {schema.position(name): whole / FINE}))
     return LinearQuery(schema, terms)
@@ -78,13 +78,13 @@ def average_distance(
 class Box:
     """Points in numeric columns of a schema (all of them unless named), and l1 distances between them.
 
-    distance(x, y) = sum_j scale_j |x_j - y_j|, in the units the public `scales` bring the columns to (default 1). A
-    question is this distance over the box's `diameter`, a weight in [0, 1]; `in_units` turns its answer back. A private
-    point is known by its cell, and stands at the middle of it: the answer is off by at most `grid_error`. Private
-    points outside the declared range are clamped to it when the table is opened, as the schema says; a public point
+    distance(x, y) = sum_j scale_j |x_j - y_j|, where the public `scales` (default 1) convert the columns to common
+    units. A question is this distance divided by the box's `diameter`, a weight in [0, 1]; `in_units` converts an
+    answer back. A private point is replaced by the midpoint of its cell, which changes the answer by at most
+    `grid_error`. Private points outside the declared range are clamped to it when the table is opened; a public point
     outside it is refused.
 
-    Privacy: a linear query; one row moves the sum of distances by at most the diameter.
+    Privacy: a linear query; one row changes the sum of distances by at most the diameter.
 
     >>> from maquette import Number, Schema
     >>> box = Box(Schema([Number("east", 0, 10, bins=100), Number("north", 0, 20, bins=200)]))
@@ -123,12 +123,12 @@ class Box:
 
     @cached_property
     def shares(self) -> dict[str, float]:
-        """The part of the diameter that each column makes up: what a `Separable` model of distances needs."""
+        """Each column's fraction of the diameter; a `Separable` model of distances needs it."""
         return {name: length / self.diameter for name, length in self._lengths.items()}
 
     @property
     def grid_error(self) -> float:
-        """How far cells can move a distance, in units: half of the widest cell in each column."""
+        """Maximum error of a distance due to cells, in units: the sum over columns of half the widest cell."""
         return math.fsum(self.scales[name] * span.radius for name, span in self.spans.items())
 
     @cached_property
@@ -136,7 +136,7 @@ class Box:
         return {name: self.scales[name] * (span.high - span.low) for name, span in self.spans.items()}
 
     def distance(self, point: Point) -> LinearQuery:
-        """The distance to a public point, over the diameter."""
+        """The distance to a public point, divided by the diameter."""
         place = self.place(point)
         weights = {
             name: np.abs(span.middles - place[name]) / (span.high - span.low) for name, span in self.spans.items()
@@ -144,11 +144,11 @@ class Box:
         return additive(self.schema, weights, shares=self.shares)
 
     def distances(self, points: Iterable[Point]) -> Distances:
-        """The workload of distances to each of some public points, such as candidate sites."""
+        """The workload of distances to the given public points, such as candidate sites."""
         return Distances(self, points)
 
     def lattice(self, steps: int) -> Values:
-        """Public points at the middles of a grid of `steps` cells a column: one row for each, columns in order."""
+        """Public points at the centres of a grid with `steps` cells per column: one row per point."""
         if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1 or steps ** len(self.spans) > 10**6:
             raise QueryError(f"steps is {steps!r}", expected="a whole number, with at most 1,000,000 points in all")
         middles = (np.arange(steps) + 0.5) / steps
@@ -160,7 +160,7 @@ class Box:
         return fraction * self.diameter
 
     def place(self, point: Point) -> dict[str, float]:
-        """A public point by name, refused where it is not in the box."""
+        """A public point as a value per column name; refused if it is outside the box."""
         named = isinstance(point, Mapping)
         try:
             if isinstance(point, Mapping):
@@ -215,7 +215,7 @@ class Distances(Workload):
 
 
 class Span:
-    """One column of a box: its range, the middles of its cells and how far a value can be from the middle."""
+    """One column of a box: its range, the midpoints of its cells and the largest distance of a value to a midpoint."""
 
     def __init__(self, low: float, high: float, middles: Values, radius: float) -> None:
         self.low = low

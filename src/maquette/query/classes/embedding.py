@@ -1,8 +1,8 @@
 """Embedding: Euclidean distances as sums over columns, by public directions.
 
-For a direction u, |<u, x - y>| is a distance along one line; averaged over directions it is, up to a constant, the
+For a direction u, |<u, x - y>| is a distance along one line; its average over directions is, up to a constant, the
 Euclidean distance. So the coordinates along k public directions are k columns in which l1 distances are almost l2
-distances. The map works row by row and is public, hence it costs no privacy: neighbouring tables stay neighbours.
+distances. The map is public and works row by row, so it costs no privacy: neighbouring tables stay neighbours.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ Values = NDArray[np.float64]
 class Embedding:
     """Coordinates of a box along `directions` public directions, where l1 distances are almost Euclidean ones.
 
-    In two columns the directions are evenly spread over half a turn, and no distance is off by more than `distortion`
-    times itself: (pi / 2k)^2 / 4 or so, one percent for k = 8. In more columns they are drawn from `rng` (a public
-    seed), Gaussian: a distance is a mean of k independent terms of its own, with a relative deviation `distortion` =
-    sqrt((pi / 2 - 1) / k), 0.76 / sqrt(k); no k makes it exact for all pairs.
+    For two columns the directions are evenly spread over half a turn. The relative error of every distance is at most
+    `distortion`, about (pi / 2k)^2 / 4: one percent for k = 8. For more columns the directions are Gaussian, drawn from
+    `rng` (a public seed). A distance is then a mean of k independent terms with relative standard deviation
+    `distortion` = sqrt((pi / 2 - 1) / k), about 0.76 / sqrt(k); no k makes it exact for all pairs.
 
     The custodian opens the table of `transform`ed rows under `schema`, and asks `distance` to a point of the original
     box. Values outside the original box are clamped to it first, so the box's own range holds.
@@ -72,7 +72,7 @@ class Embedding:
         self.box = Box(self.schema, scales=dict.fromkeys(names, self._constant / directions))
 
     def transform(self, rows: Mapping[str, ArrayLike]) -> dict[str, Values]:
-        """The columns of the embedded table, from those of the original one, row by row."""
+        """The columns of the embedded table, computed row by row from the original columns."""
         missing = [name for name in self.original.columns if name not in rows]
         if missing:
             raise QueryError(f"the rows lack {', '.join(missing)}", expected=f"{', '.join(self.original.columns)}")
@@ -81,7 +81,7 @@ class Embedding:
         return {name: along[:, i] for i, name in enumerate(self.schema.names)}
 
     def distance(self, point: Point) -> LinearQuery:
-        """The average Euclidean distance to a point of the original box, over the diameter of `box`."""
+        """The average Euclidean distance to a point of the original box, divided by the diameter of `box`."""
         place = self.original.place(point)
         along = self._sloped @ np.array([place[name] for name in self.original.columns])
         return self.box.distance(np.clip(along, *self._range))

@@ -1,7 +1,7 @@
-"""Look-ups: questions that touch a few listed keys of a universe that may be far too large to list.
+"""Look-ups: questions about a few listed keys of a universe that may be far too large to list.
 
-A key says the level of every key column. Only the listed keys are ever held, so the key columns may have a million
-levels each, and 10^40 combinations: rows are matched against the keys, and counts are read at them.
+A key gives the level of every key column. Only the listed keys are stored, so the key columns may have a million
+levels each, and 10^40 combinations: rows are matched against the listed keys.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from maquette.query.marginal import Buckets, Marginal
 from maquette.query.moves import Moves
 from maquette.schema import Column, Integer, Schema
 
-ENUMERATED = 2**16  # points among which the support of a question is looked for, or as many as it may have
-_NAMED_LEVELS = 2**12  # levels of all key columns up to which a look-up has the name that any other form of it has
+ENUMERATED = 2**16  # maximum points searched for the support of a question, and maximum points of a support
+_NAMED_LEVELS = 2**12  # up to this total number of levels, the digest is that of any equivalent question
 _NAMED_KEYS = 64
-_WRITTEN = 2**22  # numbers in the factors of a look-up that is joined with other questions
+_WRITTEN = 2**22  # maximum numbers in the factors of a look-up that is combined with other questions
 
 Key = Mapping[str, object]
 Points = NDArray[np.int32]
 
 
 class Lookup(LinearQuery):
-    """A linear query that weighs a few listed points of its key columns and no other row; `lookup` builds one.
+    """A linear query with positive weight on a few listed points of its key columns only; `lookup` builds one.
 
-    It is a `LinearQuery`, so every door, session and model takes it. Small ones equal the same question put in another
-    way; large ones have a name of their own, made of their keys. Joining large ones with `&`, `|` and `~` is refused:
-    list the keys instead.
+    It is a `LinearQuery`, so every door, session and model accepts it. A small one equals the same question written in
+    another way; the digest of a large one is computed from its keys. Large ones cannot be combined with `&`, `|` and
+    `~`: list the keys instead.
     """
 
     def __init__(self, schema: Schema, columns: Sequence[str], points: Points, values: Weights) -> None:
-        """`points` are codes, one row per key and one column per key column; repeated points must weigh alike."""
+        """`points` are codes, one row per key and one column per key column; equal points must have equal weights."""
         self.schema = schema
         given, weights = checked_points(schema, columns, points), np.array(values, dtype=np.float64)
         if weights.shape != (len(given),):
@@ -63,7 +63,7 @@ class Lookup(LinearQuery):
 
     @cached_property
     def terms(self) -> tuple[Term, ...]:  # type: ignore[override]
-        """One product for each key, where that is small enough to be written out."""
+        """One product for each key; refused if that is too large."""
         levels = sum(self.schema.shape(self._columns))
         if levels * len(self.points) > _WRITTEN:
             raise QueryError(
@@ -81,12 +81,12 @@ class Lookup(LinearQuery):
 
     @property
     def sum(self) -> None:
-        """A look-up is counted by its keys, never column by column."""
+        """None: a look-up is evaluated by its keys, never column by column."""
         return
 
     @cached_property
     def key(self) -> str:
-        """The digest of the question: of its decision diagram where that is small, else of its keys."""
+        """The digest of the question: of its decision diagram if that is small, else of its keys."""
         if sum(self.schema.shape(self._columns)) <= _NAMED_LEVELS and len(self.points) <= _NAMED_KEYS:
             return LinearQuery(self.schema, self.terms).key
         return _named("lookup", self.schema, self._columns, self.points.tobytes() + self.values.tobytes())
@@ -129,7 +129,7 @@ class Lookup(LinearQuery):
         return np.where(found >= 0, self.values[found], 0.0)
 
     def locate(self, records: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-        """Which of its keys each encoded record has; -1 where none."""
+        """The index of each encoded record's key; -1 if the key is not listed."""
         return self._index.locate([records[:, self.schema.position(name)] for name in self._columns])
 
     def sql(self) -> str:
@@ -149,7 +149,7 @@ class Lookup(LinearQuery):
 
 
 def _named(kind: str, schema: Schema, columns: Sequence[str], points: bytes) -> str:
-    """The digest of keys of some columns; codes that could be read as one more column's name get a mark before them."""
+    """The digest of the keys; codes that could be read as one more column name are preceded by a mark."""
     head = "\0".join([kind, *columns, ""]).encode()
     if any(points.startswith(name.encode() + b"\0") for name in schema.names):
         head += b"\0"
@@ -157,10 +157,10 @@ def _named(kind: str, schema: Schema, columns: Sequence[str], points: bytes) -> 
 
 
 class Keys(Marginal):
-    """A table of listed keys: for each, how many rows have it. Rows with any other key are not counted.
+    """A table of listed keys: the number of rows with each key. Rows with any other key are not counted.
 
-    Privacy: keys are distinct, so a row falls into one cell at most, and the whole table costs what a marginal costs:
-    what one of its cells costs under add-remove, whatever the number of keys.
+    Privacy: keys are distinct, so a row falls into at most one cell. The whole table therefore costs as much as a
+    marginal: under add-remove, as much as one cell, for any number of keys.
 
     >>> from maquette import Integer, Schema
     >>> schema = Schema([Integer("code", 0, 999_999), Integer("site", 0, 9_999)])
@@ -180,7 +180,7 @@ class Keys(Marginal):
 
     @property
     def moves(self) -> Moves:
-        """A row adds 1 to its key, if that is listed."""
+        """A row adds 1 to its key, if the key is listed."""
         return Moves(1, 1, self.cells, everywhere=False)
 
     @property
@@ -215,7 +215,7 @@ class Keys(Marginal):
 class _KeyAxis(Buckets):
     """The axis of a table of keys: one bucket of all listed keys, which the table divides into its cells.
 
-    One bucket overlaps with none, so there is nothing to check.
+    A single bucket overlaps no other, so there is nothing to check.
     """
 
     def __init__(self, listed: Lookup) -> None:
@@ -224,7 +224,7 @@ class _KeyAxis(Buckets):
 
 
 def checked_points(schema: Schema, columns: Sequence[str], points: object) -> Points:
-    """A copy of some points: whole numbers, each a code of its column; anything else is refused."""
+    """A copy of the points, checked: whole numbers, each a code of its column."""
     if not columns or len(set(columns)) < len(columns):
         raise QueryError(f"the columns are {', '.join(columns) or 'none'}", expected="different columns, at least one")
     given = np.array(points)
@@ -242,10 +242,10 @@ def checked_points(schema: Schema, columns: Sequence[str], points: object) -> Po
 
 
 class KeyIndex:
-    """Finds which of some distinct, sorted points each record is, column by column.
+    """Finds each record's index among distinct, sorted points, column by column.
 
-    A step knows the levels that occur in its column and the prefixes that occur up to it; records that match no prefix
-    are dropped at once, so numbers stay below points * levels and most records are looked at once.
+    A step knows the levels that occur in its column and the prefixes that occur before it. Records that match no prefix
+    are dropped at once, so numbers stay below points * levels and most records are visited once.
     """
 
     def __init__(self, points: Points) -> None:
@@ -257,7 +257,7 @@ class KeyIndex:
             self._steps.append((levels.astype(np.int64), prefixes))
 
     def locate(self, columns: Sequence[NDArray[np.integer[Any]]]) -> NDArray[np.int64]:
-        """The index of each record's point; -1 where it is none of them."""
+        """The index of each record's point; -1 if the record is none of the points."""
         alive = np.arange(len(columns[0]))
         prefix = np.zeros(len(alive), dtype=np.int64)
         for (levels, prefixes), column in zip(self._steps, columns, strict=True):
@@ -271,15 +271,15 @@ class KeyIndex:
 
 
 def _position(among: NDArray[np.int64], wanted: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Where each number stands in a sorted list, and whether it is there."""
+    """The position of each number in a sorted list, and whether the list contains it."""
     place = np.minimum(np.searchsorted(among, wanted), len(among) - 1)
     return place, among[place] == wanted
 
 
 def lookup(schema: Schema, keys: Key | Iterable[Key], *, weights: Sequence[float] | None = None) -> Lookup:
-    """How many rows have one of the listed keys; every key says the value of the same columns.
+    """The number of rows with one of the listed keys; every key gives values for the same columns.
 
-    `weights` in (0, 1] make it a weighted total. None stands for a missing value, a label for a bin.
+    `weights` in (0, 1] make it a weighted total. In a key, None means a missing value, and a label means a bin.
 
     >>> from maquette import Integer, Schema
     >>> schema = Schema([Integer("code", 0, 999_999), Integer("site", 0, 9_999), Integer("year", 1900, 2099)])
@@ -309,7 +309,7 @@ def lookup(schema: Schema, keys: Key | Iterable[Key], *, weights: Sequence[float
 
 
 def _code(column: Column, value: object) -> int:
-    """The level of a value, which must be its only one; nothing is clamped and nothing goes to `other` unsaid."""
+    """The code of a value that has a level to itself; values are neither clamped nor sent to `other` silently."""
     if value is None:
         if not column.nullable:
             raise QueryError(
@@ -331,9 +331,9 @@ def _code(column: Column, value: object) -> int:
 
 
 def support(query: LinearQuery, columns: Sequence[str], limit: int) -> tuple[Points, Weights]:
-    """The points over `columns` that a query weighs, sorted, and their weights; more than `limit` are refused.
+    """The sorted points over `columns` with positive weight, and their weights; more than `limit` points are refused.
 
-    They are found from the factors of its terms: the universe is never listed.
+    They are found from the factors of the query's terms: the universe is never listed.
     """
     outside = sorted(set(query.columns) - set(columns))
     if outside:
@@ -363,7 +363,7 @@ def support(query: LinearQuery, columns: Sequence[str], limit: int) -> tuple[Poi
 
 
 def _boxes(query: LinearQuery) -> list[dict[str, NDArray[np.int64]]]:
-    """Products of level sets that together hold every point of positive weight, by column; no entry: all levels."""
+    """Products of level sets that cover every point of positive weight; a column without an entry has all levels."""
     if isinstance(query, Lookup):
         return [dict(zip(query.columns, point.astype(np.int64)[:, None], strict=True)) for point in query.points]
     names = query.schema.names

@@ -21,11 +21,11 @@ from maquette.query.marginal import Marginal
 from maquette.query.moves import Moves
 from maquette.schema import Schema
 
-MAX_UNIVERSE = 2**12  # points of a universe whose histogram a function is given
-MAX_PAIRS = 10**6  # pairs of neighbours that are checked one by one
-_FINEST = 2**40  # whole numbers of 1/FINE of a sensitivity: below this, doubles are far finer than one of them
-_ROOM = 1 + 2.0**-18  # a function's own floating-point error may exceed its sensitivity by less
-_WITHIN = 1e-9  # of the range: what rounding may put outside of it
+MAX_UNIVERSE = 2**12  # maximum points of the universe: the function receives the whole histogram
+MAX_PAIRS = 10**6  # maximum pairs of neighbours that are checked one by one
+_FINEST = 2**40  # maximum value in units of sensitivity / FINE: below it, doubles resolve much less than one unit
+_ROOM = 1 + 2.0**-18  # room for the function's own floating-point error above its sensitivity
+_WITHIN = 1e-9  # fraction of the range by which rounding may leave the range
 
 Histogram = NDArray[np.float64]
 
@@ -34,17 +34,17 @@ Histogram = NDArray[np.float64]
 class LowSensitivityQuery:
     """A number in [low, high], computed from a histogram: an array with one axis per column, in schema order.
 
-    The histogram is of counts divided by a public number of rows. `sensitivity` is the most that one row can change the
-    number under the relation of the curator who is asked: one row replaced by another, or one row (of mass 1 / rows)
-    added or removed; under "replace" of units with several rows, whichever of these changes it more. It is 1/n for the
-    share of rows on which a predicate holds. It is declared by whoever writes the function and the privacy of the
-    answer rests on it: `check_sensitivity` tries it out on small tables, nothing proves it.
+    The histogram holds counts divided by a public number of rows. `sensitivity` is the largest change of the number
+    that one row can cause under the curator's relation: one row replaced by another, or one row (of mass 1 / rows)
+    added or removed; under "replace" with units of several rows, the larger of the two. For the fraction of n rows on
+    which a predicate holds it is 1/n. The author of the function declares it, and the privacy of the answer depends on
+    it: `check_sensitivity` tests it on small tables; nothing proves it.
 
-    The function runs behind the wall, on exact counts. It must be deterministic and keep nothing: it could print or
-    store what it sees, so run only functions that you have read. There it is made total: where it raises anything, or
-    gives no finite number, it counts as `low`, and numbers outside the range as the nearest end. The declared
-    sensitivity is that of the function so completed. On public histograms the same things are errors, so they show
-    before any charge. Queries are equal when their names are: a name stands for one function.
+    The function runs behind the wall, on exact counts. It must be deterministic and have no side effects. It could
+    print or store what it sees, so run only functions that you have read. Behind the wall an exception or a number that
+    is not finite becomes `low`, and a number outside the range becomes the nearest end. The declared sensitivity is
+    that of the function completed in this way. On public histograms these cases are errors, so they appear before any
+    charge. Queries with equal names are equal: a name stands for one function.
 
     >>> largest = LowSensitivityQuery("largest cell", np.max, sensitivity=1 / 1000)
     >>> largest(np.array([[0.5, 0.2], [0.2, 0.1]]))
@@ -59,7 +59,7 @@ class LowSensitivityQuery:
 
     def __post_init__(self) -> None:
         if not self.name:
-            raise QueryError("a low-sensitivity query needs a name", advice="it is how the query is told from others")
+            raise QueryError("a low-sensitivity query needs a name", advice="the name identifies the query")
         if not (math.isfinite(self.sensitivity) and self.sensitivity > 0.0):
             raise QueryError(
                 f"query {self.name!r}: sensitivity is {self.sensitivity}", expected="a positive, finite number"
@@ -83,13 +83,13 @@ class LowSensitivityQuery:
         return self._clipped(value)
 
     def completed(self, histogram: Histogram) -> float:
-        """The answer of the function made total: whatever happens inside, a number of the range and no other sign.
+        """The answer of the completed function: always a number in the range, and no other effect.
 
-        Every exception counts, SystemExit and KeyboardInterrupt included: passed on, it would be a sign that the
-        function can give where it likes. So Ctrl-C while a function runs makes it count as `low`; press it again after.
+        Every exception becomes `low`, also SystemExit and KeyboardInterrupt: an exception that escaped would let the
+        function leak information about rows. So Ctrl-C while the function runs gives `low`; press it again afterwards.
         """
         try:
-            # A warning that only some tables cause would say something about them.
+            # A warning that only some tables cause would reveal something about them.
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
                 value = float(self.function(np.array(histogram, dtype=np.float64)))
@@ -105,23 +105,23 @@ class LowSensitivityQuery:
 
 
 class Statistic(Marginal):
-    """A low-sensitivity query as a question for the doors: one number that a row moves by at most one.
+    """A low-sensitivity query as a question for the doors: one number that a row changes by at most 1.
 
-    Its value is f / `unit`, where f is the completed function of counts / `rows` and `unit` a hair more than the
-    sensitivity; "one row" of it is one sensitivity of f. So it is to the doors what a count is, and measure, selections
-    and guards take it as they are.
+    Its value is f / `unit`, where f is the completed function of counts / `rows`, and `unit` is slightly more than the
+    sensitivity; a change of 1 is one sensitivity of f. So the doors treat it like a count: measure, selections and
+    guards need no special case.
 
     Privacy: let D = FINE. The tally is the whole number nearest to D * f / unit, with unit = sensitivity * D / (D - 1),
-    and a little more for floating point. One row moves f by at most the declared sensitivity (clipping moves it no
-    further), D * f / unit by at most D - 1, and its rounding by at most one more: D in all, the grid of a weight in
-    [0, 1] (Mechanisms §0.4). `max_contributions` rows are as many steps of one row, and `Relation` multiplies by them.
-    Small universes only: the function sees the whole histogram.
+    plus a little for floating point. One row changes f by at most the declared sensitivity (clipping does not increase
+    this), D * f / unit by at most D - 1, and rounding by at most one more: D in total, the grid of a weight in [0, 1]
+    (Mechanisms §0.4). A unit with `max_contributions` rows changes it by that many steps of one row; `Relation`
+    multiplies by their number. Small universes only: the function sees the whole histogram.
     """
 
     def __init__(
         self, schema: Schema, query: LowSensitivityQuery, *, rows: float, sensitivity: float | None = None
     ) -> None:
-        """`rows` must be public. `sensitivity` may be coarser than the query's own, so that several share a unit."""
+        """`rows` must be public. `sensitivity` may exceed the query's own, so that several queries share one unit."""
         if schema.size > MAX_UNIVERSE:
             raise QueryError(
                 f"{schema!r} has more points than the {MAX_UNIVERSE:,} whose histogram a function is given",
@@ -131,7 +131,9 @@ class Statistic(Marginal):
             raise QueryError(f"rows is {rows}", expected="the public number of rows, more than 0")
         declared = query.sensitivity if sensitivity is None else sensitivity
         if declared < query.sensitivity:
-            raise QueryError(f"query {query.name!r} moves by {query.sensitivity:g}, more than the {declared:g} given")
+            raise QueryError(
+                f"query {query.name!r} has sensitivity {query.sensitivity:g}, more than the {declared:g} given"
+            )
         self.statistic, self.rows = query, float(rows)
         self.unit = declared * _ROOM * FINE / (FINE - 1)
         reach = max(abs(query.low), abs(query.high))
@@ -160,12 +162,12 @@ class Statistic(Marginal):
 
     @property
     def moves(self) -> Moves:
-        """A row moves the value by at most one sensitivity either way, hence by a weight from 0 to 1."""
+        """A row changes the value by at most one sensitivity, up or down: the same as a weight from 0 to 1."""
         return Moves(0, FINE, 1)
 
     @cached_property
     def key(self) -> str:
-        """The digest of the question, in which a name stands for the function."""
+        """The digest of the question; the function enters it by its name."""
         facts = (self.statistic.name, self.statistic.low, self.statistic.high, self.unit, self.rows)
         return hashlib.sha256(f"statistic {facts!r}".encode()).hexdigest()
 
@@ -183,11 +185,11 @@ class Statistic(Marginal):
 
 
 def check_sensitivity(query: LowSensitivityQuery, schema: Schema, rows: int, *, relation: str = "add-remove") -> float:
-    """The most that one row changes a query on any table of `rows` rows; refused if that is more than it declares.
+    """The largest change that one row causes on any table of `rows` rows; an error if it exceeds the declared one.
 
-    Under "add-remove", as with `Curator` the default, on any two tables of at most `rows` rows of which one has a row
-    more, scaled by 1 / rows. All pairs of neighbours are tried, so both must be tiny. It is a check and no proof: other
-    numbers of rows may be worse.
+    Under "add-remove" (the default, as in `Curator`) it compares all tables of at most `rows` rows with those that have
+    one row more; counts are divided by `rows`. All pairs of neighbours are tried, so `rows` and `schema` must be tiny.
+    This is a check, not a proof: other numbers of rows may be worse.
 
     >>> from maquette import Integer
     >>> spread = LowSensitivityQuery("spread", np.ptp, sensitivity=2 / 5)

@@ -1,8 +1,8 @@
-"""Parities: for every set of s of some two-level columns, the sum over rows of (-1)^(how many of the set hold).
+"""Parities: for every set of s two-level columns, the sum over rows of (-1)^(number of columns of the set that hold).
 
 They are contrasts of the columns' joint table, one signed sum for each set, asked as one question. Rows are packed into
-bits and a parity is one exclusive-or and a count of ones, so that millions of them are seconds even over hundreds of
-columns, whose joint table nobody could list.
+bits, and a parity is one exclusive-or and a count of ones. So millions of parities take seconds, even over hundreds of
+columns, whose joint table is far too large to list.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ MAX_PARITIES = 2**23
 class Parities(Contrasts):
     """All parities of exactly `level` of these columns, the sets in lexicographic order of the columns given.
 
-    Privacy: one row adds +1 or -1 to every parity. So a row that comes or goes moves one value by 1, all of them by
-    their number m in L1 and by m in squared L2, which `gains` says; `Relation` doubles the row for "replace", where one
-    leaves and another enters, and multiplies it by the rows of a unit. Values are whole numbers.
+    Privacy: one row adds +1 or -1 to every parity. So adding or removing a row changes one value by 1, and all m values
+    by m in L1 and by m in squared L2; this is `gains`. `Relation` doubles it for "replace", where one row leaves and
+    another enters, and accounts for the rows of a unit. Values are whole numbers.
     """
 
     def __init__(self, schema: Schema, columns: Sequence[str], level: int) -> None:
@@ -47,7 +47,7 @@ class Parities(Contrasts):
             )
         self._columns = names
         self.level = level
-        # The joint table of all columns is never made; no matrix per axis could name these sums.
+        # The joint table of all columns is never built; no product of one matrix per axis describes these sums.
         self.marginal = Marginal(schema, names[:1])
         self.matrices = (np.zeros((0, 2), dtype=np.int64),)
 
@@ -73,7 +73,7 @@ class Parities(Contrasts):
 
     @cached_property
     def gains(self) -> tuple[int, int, int]:
-        """How far one row moves one value, all values in L1, and all in squared L2: 1, their number, their number."""
+        """How far one row moves one value, all values in L1, and all in squared L2: 1, m and m for m parities."""
         return 1, self.cells, self.cells
 
     def of_records(self, records: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
@@ -99,7 +99,7 @@ class Parities(Contrasts):
 
 
 def _odd(bits: NDArray[np.uint64], level: int) -> NDArray[np.int64]:
-    """For every set of `level` rows of bits, in lexicographic order, how many places have an odd number of ones."""
+    """For every set of `level` rows of bits, in lexicographic order, the number of places with oddly many ones."""
     if level == 1:
         return _ones(bits)
     found = []

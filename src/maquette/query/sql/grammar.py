@@ -1,8 +1,8 @@
-"""The closed grammar of questions: sqlglot reads a text, and only what is listed here passes.
+"""The closed grammar of questions: sqlglot parses a text, and only what is listed here is accepted.
 
-Three walls, each public and quick: the length and nesting of the text; words that begin something unsupported, refused
-with their place and what to do instead; and a list of every node and every part of a node that may occur, so that
-whatever else sqlglot understands, now or in a later version, is refused.
+There are three checks, each public and fast. The first limits the length and nesting of the text. The second refuses
+words that begin something unsupported, with their place and an alternative. The third lists every node, and every part
+of a node, that may occur; anything else that sqlglot understands, now or in a later version, is refused.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _REFUSED = {
 }
 _HINTS = {kind: _REFUSED[kind.name] for kind in TokenType if kind.name in _REFUSED}
 
-# Signs that are supported elsewhere, so that only the tree tells what they mean here.
+# Signs that are supported elsewhere, so only the syntax tree shows their meaning here.
 _NODES: dict[type[Any], tuple[str, str | None]] = {
     exp.Star: ("*", "rows are never shown; name columns, GROUP BY them and add count(*)"),
     exp.Mul: ("multiplication", _OUTSIDE.format("multiply")),
@@ -101,7 +101,7 @@ _PENDING = {
     *(TokenType.SELECT, TokenType.FROM, TokenType.WHERE, TokenType.WHEN, TokenType.THEN, TokenType.ELSE),
     *(_OPENING | _PREFIX),
 }
-# sqlglot forgives these; a text with something missing may not say what was meant.
+# sqlglot accepts these; a text with something missing may not mean what its author meant.
 _GAPS = {
     *((before, _COMMA) for before in (TokenType.SELECT, TokenType.L_PAREN, TokenType.GROUP_BY, _COMMA)),
     *((_COMMA, after) for after in (TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.R_PAREN, None)),
@@ -157,7 +157,7 @@ class Source:
     """A text and sqlglot's tree of it, every node of which is in the grammar."""
 
     def __init__(self, text: str, *, statement: bool, names: Sequence[str] = ()) -> None:
-        """`names` are those a text can speak of: one that needs quotes and has none is what is wrong with it."""
+        """`names` are the names that a text can use; an error points at a name that needs quotes and has none."""
         self.text = text
         self.expected = SELECTS if statement else CONDITIONS
         try:
@@ -181,7 +181,7 @@ class Source:
             line, column = detail.get("line") or 1, (detail.get("col") or 1) - len(near) + 1
             problem = _unfinished(tokens) or f"cannot be read at {near[:40]!r}"
             raise QueryError(problem, expected=self.expected, line=line, column=max(column, 1)) from None
-        except Exception:  # a deep or odd text may break the parser itself, which must not show
+        except Exception:  # a deep or odd text may crash the parser itself; its own error is hidden
             raise QueryError("cannot be read", expected=self.expected, line=1, column=1) from None
         if len(trees) != 1 or trees[0] is None:
             raise QueryError("more than one statement", expected=self.expected, line=1, column=1)
@@ -197,7 +197,7 @@ class Source:
                     self.refuse(node, *_PARTS.get(part, (f"{part.strip('_')} in {named(node)} is", None)))
 
     def _functions(self, node: Any) -> str | None:
-        """What to do instead of a function that is none of what is expected."""
+        """Advice for an unsupported function."""
         if not isinstance(node, exp.Func):
             return None
         if isinstance(node, _SPREADS):
@@ -210,7 +210,7 @@ class Source:
         return None
 
     def at(self, node: Any) -> Place:
-        """Where a node begins, as far as sqlglot remembers: the first place inside it, or around it."""
+        """Where a node begins, if sqlglot knows: the first place inside it, or else around it."""
         while node is not None:
             starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
             if starts:
@@ -219,12 +219,12 @@ class Source:
         return 1, 1
 
     def refuse(self, node: Any, what: str, instead: str | None = None, besides: str | None = None) -> NoReturn:
-        """Say that something is not supported, where it is, and what to write instead, or else what is expected."""
+        """Raise an error: what is not supported, where it is, and what to write instead or what is expected."""
         raise _refusal(what, self.at(node), None if instead else self.expected, instead or besides)
 
 
 def tokens_of(text: str) -> list[Token]:
-    """The words of a text that is not too long."""
+    """The tokens of a text; a text that is too long is refused."""
     if len(text) > MAX_TEXT:
         raise QueryError(f"the text has {len(text):,} characters, more than {MAX_TEXT:,}", advice="ask it in parts")
     if not writable(text):
@@ -233,7 +233,7 @@ def tokens_of(text: str) -> list[Token]:
         )
     try:
         tokens = _DIALECT.tokenize(text)
-    except Exception:  # sqlglot promises no particular one on hostile text
+    except Exception:  # sqlglot may raise any exception on hostile text
         raise QueryError("the text cannot be read: a quote or a comment is not closed", line=1, column=1) from None
     if len(tokens) > MAX_WORDS:
         raise QueryError(
@@ -282,7 +282,7 @@ def _checked(text: str, selects: int, expected: str) -> list[Token]:
 
 
 def _is_statement(first: str, second: str) -> bool:
-    """Whether the first two words of a condition, which may begin with any column, begin a statement instead."""
+    """Whether the first two words begin a statement; a condition may begin with any column name."""
     word = second == "*" or (second[:1].isalpha() and second.upper() not in _CONNECTIVES)
     return word and (first.upper() in _VERBS or _misspelt(first))
 
@@ -305,14 +305,14 @@ def _unfinished(tokens: list[Token]) -> str | None:
 
 
 def written(name: str) -> str:
-    """A name as a text has to write it: in double quotes where it is no plain word."""
+    """A name as it must be written in a text: in double quotes unless it is a plain word."""
     words = _DIALECT.tokenize(name) if re.fullmatch(r"\w+", name) else []
     plain = len(words) == 1 and words[0].token_type in _DIALECT.parser_class.ID_VAR_TOKENS
     return name if plain else identifier(name)
 
 
 def _unquoted(text: str, names: Sequence[str]) -> str:
-    """What to do about names that need quotes, where a text that cannot be read has one without them."""
+    """Advice for a text that cannot be read because a name needs quotes and has none."""
     folded = text.casefold()
     signed = [name for name in names if name.casefold() in folded and not re.fullmatch(r"\w+", name)]
     bare = [identifier(name) for name in signed if identifier(name) not in text]
@@ -320,7 +320,7 @@ def _unquoted(text: str, names: Sequence[str]) -> str:
 
 
 def _aggregates(text: str) -> str:
-    """What to do about a condition that asks for a number instead."""
+    """Advice for a condition that begins with an aggregate function."""
     begins = re.match(r"\s*(count|sum|avg)\s*\(", text, re.IGNORECASE)
     return f"begin with SELECT, as in SELECT {begins[1].lower()}(...) FROM t WHERE ..." if begins else ""
 
@@ -334,7 +334,7 @@ def _place(text: str, offset: int) -> Place:
 
 
 def named(node: Any) -> str:
-    """What to call a node of sqlglot in a message."""
+    """The name of a sqlglot node in a message."""
     if isinstance(node, exp.Func):
         name = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
         return f"the function {str(name)[:30].lower()}"
@@ -346,7 +346,7 @@ def named(node: Any) -> str:
 
 
 def instead(node: Any) -> str | None:
-    """What to write instead of a node of sqlglot, if there is something special to say."""
+    """What to write instead of a sqlglot node, if there is specific advice."""
     if isinstance(node, exp.Sub) and all(isinstance(leaf, exp.Literal) for leaf in node.flatten()):
         return "write the number itself; a date takes single quotes, as in '2024-03-01'"
     return _NODES.get(type(node), (None, None))[1]

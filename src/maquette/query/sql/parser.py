@@ -1,4 +1,4 @@
-"""Text to trees: a condition or a SELECT that passed the grammar, with its names resolved against a schema."""
+"""From text to trees: a condition or a SELECT that passed the grammar, with its names resolved against a schema."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _FUNCTIONS: dict[type[Any], Any] = {exp.Count: "count", exp.Sum: "sum", exp.Avg:
 
 
 def is_select(text: str) -> bool:
-    """Whether a text, comments aside, begins with SELECT."""
+    """Whether a text begins with SELECT, ignoring comments."""
     tokens = tokens_of(text)
     return bool(tokens) and tokens[0].token_type == TokenType.SELECT
 
@@ -116,7 +116,7 @@ class _Reader:
         return str(node.this)
 
     def _key(self, node: Any, items: tuple[Item, ...]) -> Item | int:
-        """An entry of GROUP BY: a column, a CASE, or which item it points to by number or alias."""
+        """An entry of GROUP BY: a column, a CASE, or the index of the select item given by number or alias."""
         node = node.unnest()
         if isinstance(node, exp.Literal):
             if not str(node.this).isdecimal() or not 1 <= int(node.this) <= len(items):
@@ -184,7 +184,7 @@ class _Reader:
         return name
 
     def _match(self, identifier: Any) -> str | None:
-        """The column a name means: itself, or unquoted the only one that differs by case."""
+        """The column with this name; without quotes, also the only column whose name differs just by case."""
         if identifier.name in self.schema:
             return str(identifier.name)
         wanted = identifier.name.casefold()

@@ -1,8 +1,9 @@
 """SQL to questions: SELECT count, sum, avg ... FROM t WHERE ... GROUP BY ... as a few marginals.
 
-Every declared group is always returned. A count is one marginal. A sum weighs each row by the size of its bin's
-midpoint over the largest such size, and keeps negative and positive apart so that weights stay in [0, 1]; an average is
-a sum over the count of rows where the column is known. Under add-remove each marginal has sensitivity 1.
+Every declared group is always returned. A count is one marginal. A sum weighs each row by the absolute midpoint of its
+bin divided by the largest absolute midpoint, with negative and positive kept apart so that weights stay in [0, 1]. An
+average is a sum divided by the count of rows where the column is known. Under add-remove each marginal has sensitivity
+1.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ class Measure:
     """A marginal and how to read it: the value of a group is scale * cell.
 
     When signed, the last axis of the marginal is (negative, positive) and the value is
-    scale * (cell[..., 1] - cell[..., 0]). Values are taken from `centre`: their sum is this value plus centre times
-    the count.
+    scale * (cell[..., 1] - cell[..., 0]). Values are measured from `centre`: the sum of the column is this value plus
+    centre times the count.
     """
 
     marginal: Marginal
@@ -43,7 +44,7 @@ class Output:
     """One column of the result: the labels of a group axis, or a measure of each group.
 
     An average is its measure's centre plus the measure divided by `per`, the count of rows where the averaged column
-    is known: measured from the middle of its range, a column has half the sensitivity.
+    is known. Measured from the middle of its range, a column has half the sensitivity.
     """
 
     title: str
@@ -74,7 +75,7 @@ class Statement:
 
 
 def parse(schema: Schema, text: str, table: str | None = None) -> Statement:
-    """Read one SELECT against a schema; whatever is outside the grammar is refused with its place.
+    """Read one SELECT against a schema; anything outside the grammar is refused with its place in the text.
 
     >>> from maquette import Boolean, Integer, Schema
     >>> schema = Schema([Integer("age", 0, 99), Boolean("smoker")])
@@ -103,7 +104,7 @@ def parse(schema: Schema, text: str, table: str | None = None) -> Statement:
 
 
 def question(schema: Schema, asked: str | Expression | LinearQuery) -> Statement | LinearQuery:
-    """What is asked: a text that begins with SELECT is a statement, everything else a condition."""
+    """The question: text that begins with SELECT is a statement, anything else is a condition."""
     if isinstance(asked, str):
         from maquette.query.sql.parser import is_select
 
@@ -165,7 +166,7 @@ def _output(schema: Schema, item: Item, axes: tuple[Axis, ...], keep: LinearQuer
 
 
 def _position(axis: Axis, axes: Sequence[Axis]) -> int:
-    """Which group axis a select item shows; a CASE is recognised by what it means."""
+    """The index of the group axis that a select item shows; CASEs are compared by their meaning."""
     for i, other in enumerate(axes):
         if axis == other if isinstance(axis, str) or isinstance(other, str) else _same(axis, other):
             return i
@@ -194,7 +195,7 @@ def _midpoints(schema: Schema, column: str) -> NDArray[np.float64]:
 
 
 def _total(schema: Schema, column: str, axes: tuple[Axis, ...], keep: LinearQuery, centre: float = 0.0) -> Measure:
-    """The sum of a column's midpoints from `centre`, as weights in [0, 1] times the largest size of one."""
+    """The sum of a column's midpoints measured from `centre`: weights in [0, 1] times the largest absolute midpoint."""
     values = _midpoints(schema, column) - centre
     if schema[column].nullable:
         values = np.append(values, 0.0)

@@ -1,4 +1,4 @@
-"""What a SELECT says, between its text and its questions."""
+"""The tree of a SELECT: the step between its text and its questions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from maquette.query.expression import Expression, Place
 
 @dataclass(frozen=True)
 class Aggregate:
-    """count(*) when `column` is None, else count, sum or avg of a column, over the rows that `keep` holds for."""
+    """count(*) if `column` is None, else count, sum or avg of a column, over the rows for which `keep` holds."""
 
     function: Literal["count", "sum", "avg"]
     column: str | None
