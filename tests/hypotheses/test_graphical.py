@@ -299,7 +299,7 @@ def test_refusals_say_what_to_do() -> None:
 def test_tables_that_would_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     model = chain(6, 3)
     monkeypatch.setattr(factors, "MAX_TABLE", 50)
-    with pytest.raises(QueryError, match=r"needs a table of 81 cells on the way, more than 50; ask about fewer"):
+    with pytest.raises(QueryError, match=r"needs an intermediate table of 81 cells, more than 50; ask about fewer"):
         model.marginal(("c0", "c2", "c3", "c5"))
     with pytest.raises(QueryError, match="ask for fewer columns"):
         chain(60, 4).marginal([f"c{i}" for i in range(30)])

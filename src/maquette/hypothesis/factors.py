@@ -77,6 +77,6 @@ def refuse_large(cells: int) -> None:
     """Refuse an intermediate table that would not fit in memory."""
     if cells > MAX_TABLE:
         raise QueryError(
-            f"the question needs a table of {cells:,} cells on the way, more than {MAX_TABLE:,}",
+            f"the question needs an intermediate table of {cells:,} cells, more than {MAX_TABLE:,}",
             advice="ask about fewer columns at a time, or build the model with a clique that holds these columns",
         )

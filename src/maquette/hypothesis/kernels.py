@@ -132,9 +132,7 @@ class Grid:
                 codes = np.repeat(codes, size)
                 continue
             if weights.size * size > _STATES:
-                raise QueryError(
-                    f"the question needs more than {_STATES:,} weights to be told apart", advice="ask it in parts"
-                )
+                raise QueryError(f"the question has more than {_STATES:,} different weights", advice="ask it in parts")
             ones = np.ones(size)
             factors = np.array([term.factors.get(position, ones) for term in query.terms])
             longer = (weights[:, None, :] * factors.T).reshape(-1, len(query.terms))

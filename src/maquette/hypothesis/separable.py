@@ -167,8 +167,8 @@ class Separable:
         spread = sum(float(part.max()) ** 2 / self._shares[position] for position, part in sums.parts.items())
         if spread > 1 + ROUNDING and self._rule.step != "exact":
             raise QueryError(
-                f"the query weighs its columns otherwise than the model's shares do (by {spread:.3g} where 1 is the "
-                "most), so the bound on updates would not hold",
+                f"the query's weights do not fit the model's shares (the sum of range^2 / share is {spread:.3g}, at "
+                "most 1 is allowed), so the bound on updates would not hold",
                 advice="give the model the shares of the queries, such as shares=box.shares",
             )
         return sums
