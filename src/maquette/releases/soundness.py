@@ -1,7 +1,7 @@
-"""What a loaded release must hold before anyone uses it: a certificate of its own schema, and numbers that are numbers.
+"""Checks of a loaded release before it is used: a certificate for its own schema, and finite numbers.
 
-A saved file can be made by anyone. Models and evidence check their own arrays when they are restored; whatever passes
-both answers or refuses as a release of our own making does.
+A saved file can be made by anyone. Models and evidence check their own arrays when they are restored; a release that
+passes all checks behaves like one made here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from maquette.hypothesis.saving import unfit
 from maquette.releases.artifact import Certificate, Release
 
-LARGEST = 2**63  # units of a ledger are smaller
+LARGEST = 2**63  # ledger units are smaller
 _TEXTS = ("currency", "relation", "method", "schema", "version")
 _OPTIONAL = ("accuracy", "unit")
 
