@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
+from contextlib import suppress
+from typing import Any
 
 import numpy as np
 import pytest
 
-from maquette.errors import QueryError
-from maquette.hypothesis import BlockPolynomial, Hypothesis
+from maquette.errors import DataError, MaquetteError, QueryError
+from maquette.hypothesis import BlockPolynomial, Hypothesis, saving
 from maquette.query import LinearQuery, Literals, disjunctions, literal_query, where
 from maquette.schema import Boolean, Integer, Schema
 from maquette.theory.polynomial import least_weight
@@ -99,6 +102,25 @@ def test_answers_are_clipped_moved_by_the_sign_and_deterministic() -> None:
     assert first.answer(query) == 1.0
     model: Hypothesis = first  # the contract, as the type checker sees it
     assert "2 blocks" in repr(model)
+
+
+def test_it_restores_itself_and_refuses_what_does_not_fit() -> None:
+    schema = attributes(4)
+    model = BlockPolynomial(schema, k=2, alpha=0.1)
+    query = literal_query(schema, Literals("any", schema.names[:2], (1, 1)))
+    for value in (0.3, 0.6, 0.4):
+        model.update(query, value)
+    facts, arrays = json.loads(json.dumps(saving.described(model))), dict(model.arrays())
+    assert BlockPolynomial.restore(schema, facts, arrays).answer(query) == model.answer(query)
+    odd: list[Any] = [None, -1, 1.5, 2**40, float("nan"), "x", [], {}, [[]], True]
+    for name in ("k", "alpha", "blocks", "coefficients"):
+        for value in odd:
+            with suppress(MaquetteError):
+                BlockPolynomial.restore(schema, facts | {name: value}, arrays).answer(query)
+    with pytest.raises(DataError, match="shape"):
+        BlockPolynomial.restore(schema, facts, arrays | {"logs-0": np.zeros(1)})
+    with pytest.raises(DataError, match="missing"):
+        BlockPolynomial.restore(schema, facts, {})
 
 
 def test_marginals_agree_with_the_disjunctions() -> None:

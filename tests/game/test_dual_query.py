@@ -46,13 +46,8 @@ def test_the_ledger_holds_what_the_formula_says(relation: Any, pure: bool) -> No
         charges = list(curator.ledger.charges())
     amount = curator.budget.limit / UNITS_PER_ONE
     facts = {"draws": draws, "rounds": rounds, "rows": 2500.0}
-<<<<<<< HEAD
-    eta = float(theory.affordable_eta(amount=amount, pure=pure, **facts))  # type: ignore[arg-type]
-    spent = sum(charge.units for charge in charges) / UNITS_PER_ONE
-=======
     eta = float(theory.affordable_eta(amount=amount, pure=pure, **facts))
-    spent = sum(charge.units for charge in charges) / mq.UNITS_PER_ONE
->>>>>>> tiers
+    spent = sum(charge.units for charge in charges) / UNITS_PER_ONE
     formula = theory.draws_epsilon if pure else theory.draws_rho
     assert spent == pytest.approx(formula(eta=eta, **facts), rel=1e-7)  # type: ignore[arg-type]
     assert len(charges) == rounds - 1, "the first round is free"

@@ -193,7 +193,7 @@ class JournalMachine(LedgerMachine):
     """The example of CONTRIBUTING."""
 
     def made(self, place: Path, terms: Terms) -> Ledger:
-        return example("JournalLedger")(place, terms, bytes(32))  # type: ignore[no-any-return]
+        return example("JournalLedger")(place, terms, bytes(32))
 
 
 TestLedgerAgainstModel = LedgerMachine.TestCase

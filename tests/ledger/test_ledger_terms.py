@@ -13,7 +13,7 @@ from ledger_checks import TERMS, opened
 
 import maquette as mq
 from maquette.errors import DataError
-from maquette.privacy import Composed, DiscreteLaplace, LazyRounds, Pure, Selection
+from maquette.privacy import Composed, DiscreteLaplace, Event, LazyRounds, Pure, Selection
 from maquette.privacy.ledger import Description, Terms, inspect
 from maquette.privacy.ledger.api import protection_text, read_protection
 
@@ -78,7 +78,7 @@ def test_charges_of_version_01_are_described(tmp_path: Path) -> None:
 
 
 def test_a_description_says_the_door_the_events_and_what_was_asked() -> None:
-    events = [DiscreteLaplace(Fraction(10, 3), Fraction(1)), Pure(0.5), Pure(0.5), Selection(1.0)]
+    events: list[Event] = [DiscreteLaplace(Fraction(10, 3), Fraction(1)), Pure(0.5), Pure(0.5), Selection(1.0)]
     public = {"questions": ["k1", "k2"], "columns": [["age", "sex"], []], "note": {"b": 1, "a": [2]}}
     made = Description.made("measure", events, public)
     read = Description.of(made.text)

@@ -119,9 +119,9 @@ BAD_CALLS: dict[str, tuple[Callable[[], object], str]] = {
     "isin nothing": (lambda: where(PEOPLE, col("sex").isin([])), "expected at least one"),
     "unknown": (lambda: where(PEOPLE, col("Age") > 3), "there is no column 'Age'; did you mean age?"),
     "a number": (
-        lambda: where(PEOPLE, 3),
+        lambda: where(PEOPLE, 3),  # type: ignore[arg-type]
         "the question is of type int; expected an expression, text or a linear query",
-    ),  # type: ignore[arg-type]
+    ),
     "too many products": (
         lambda: where(PEOPLE, " OR ".join(f"(b{2 * i} AND b{2 * i + 1})" for i in range(14))),
         "products, more than 4,096; ask it in parts, or use IN lists",

@@ -90,7 +90,7 @@ def test_asyncio_tasks_have_accounts_of_their_own(curator: mq.Curator) -> None:
                 curator.measure([name], epsilon=epsilon)
         return account
 
-    async def both() -> list[ScopedAccount]:
+    async def both() -> tuple[ScopedAccount, ScopedAccount]:
         return await asyncio.gather(work("age", 0.125), work("region", 0.25))
 
     age, region = asyncio.run(both())

@@ -21,6 +21,7 @@ from release_checks import SCHEMA, Seeded, open_records, records, released, tabl
 
 import maquette as mq
 from maquette.errors import DataError, MaquetteError, QueryError, UnreadableSource
+from maquette.query import LinearQuery
 from maquette.releases import Net, net_mechanism, projection
 from maquette.releases.archive import MANIFEST, SEAL
 from maquette.releases.methods.registry import METHODS
@@ -309,7 +310,7 @@ def test_a_pickle_inside_is_never_executed(part: str, saved: tuple[Path, str], t
 class Uniform:
     """A model that cannot describe itself."""
 
-    def answer(self, query: mq.LinearQuery) -> float:
+    def answer(self, query: LinearQuery) -> float:
         return 0.5
 
     def marginal(self, columns: Any) -> np.ndarray:

@@ -98,11 +98,9 @@ def truths() -> list[float]:
     return [*(exact(q, rows_of()) / ROWS for q in QUESTIONS), chosen.sum(), middles.sum(), middles.mean()]
 
 
-def answers_of(ask: Callable[[Any], mq.Answer | mq.AnswerTable]) -> list[mq.Answer]:
+def answers_of(ask: Callable[[Any], mq.Answered]) -> list[mq.Answer]:
     """The answers to QUESTIONS and the three of SQL."""
-    row = ask(SQL)
-    assert isinstance(row, mq.AnswerTable)
-    return [*map(ask, QUESTIONS), *row[0].answers.values()]  # type: ignore[list-item]
+    return [number for asked in (*QUESTIONS, SQL) for number in ask(asked).numbers]
 
 
 CASES = [

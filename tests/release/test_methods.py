@@ -12,7 +12,7 @@ import maquette as mq
 from maquette.errors import QueryError
 from maquette.estimates import DenseModel, NoEvidence, Residuals
 from maquette.hypothesis import MultiplicativeWeights, Perceptron, Rule
-from maquette.query import Box, cuts, edge_schema
+from maquette.query import Box, Workload, cuts, edge_schema
 from maquette.releases import (
     Draft,
     cut_construction,
@@ -32,7 +32,7 @@ def opened(epsilon: float = 40.0, delta: float = 0.0) -> mq.Curator:
     return mq.Curator(table_of(SCHEMA, 2000), mq.Budget(epsilon=epsilon, delta=delta))
 
 
-def thrifty(curator: mq.Curator, workload: mq.Workload, *, units: int, share: float = 0.5) -> Draft:
+def thrifty(curator: mq.Curator, workload: Workload, *, units: int, share: float = 0.5) -> Draft:
     """Spends a share of what it may."""
     amount = share * curator.budget.accountant.loss(units, 0.0).epsilon
     evidence = Residuals(curator.schema)
@@ -55,7 +55,7 @@ def test_a_function_is_a_method_and_its_certificate_is_what_was_charged() -> Non
 def test_a_method_cannot_say_less_than_it_spent() -> None:
     """It returns the release of a part of what it did; the certificate counts all of it."""
 
-    def twice(curator: mq.Curator, workload: mq.Workload, *, epsilon: float = 0.0, rho: float | None = None) -> Any:
+    def twice(curator: mq.Curator, workload: Workload, *, epsilon: float = 0.0, rho: float | None = None) -> Any:
         _ = curator.measure(["age"], epsilon=epsilon)
         return laplace(curator, workload, epsilon=epsilon)
 
@@ -74,7 +74,7 @@ def test_settings_and_results_that_are_none_are_refused() -> None:
             mq.release(curator, WORKLOAD, share=0.5)
         assert curator.ledger.spent() == 0
         with pytest.raises(QueryError, match="returned a int; expected a Release or a Draft"):
-            mq.release(curator, WORKLOAD, method=lambda curator, workload, **_: 5)  # type: ignore[arg-type, return-value]
+            mq.release(curator, WORKLOAD, method=lambda curator, workload, **_: 5)  # type: ignore[arg-type]
 
 
 def test_a_function_of_ours_is_the_method_of_its_name() -> None:
@@ -84,7 +84,7 @@ def test_a_function_of_ours_is_the_method_of_its_name() -> None:
 
 
 def test_a_method_without_evidence_answers_without_intervals() -> None:
-    def uniform(curator: mq.Curator, workload: mq.Workload, **_: Any) -> Draft:
+    def uniform(curator: mq.Curator, workload: Workload, **_: Any) -> Draft:
         model = DenseModel(SCHEMA, np.full(SCHEMA.shape(SCHEMA.names), 1 / SCHEMA.size))
         return Draft(model=model, evidence=NoEvidence(10.0))
 

@@ -79,8 +79,8 @@ def restored(model: Hypothesis) -> Hypothesis:
 
 
 def publish(model: Any) -> Release:
-    with mq.Curator(table_of(SCHEMA, 500), GENEROUS) as curator:
-        return Release(SCHEMA, model, NoEvidence(500.0), certified(curator, "test", 0))
+    with mq.Curator(table_of(SCHEMA, 500), GENEROUS) as curator, curator.account("test") as account:
+        return Release(SCHEMA, model, NoEvidence(500.0), certified(curator, "test", account))
 
 
 def test_every_hypothesis_is_here() -> None:
@@ -158,7 +158,7 @@ def test_a_boosted_release_is_saved(tmp_path: Path) -> None:
     assert again.save(tmp_path / "again.maq") == digest
 
 
-ODD = [None, -1, 2**40, 1e308, float("nan"), float("inf"), "", "x", [], {}, [[]], True]
+ODD: list[Any] = [None, -1, 2**40, 1e308, float("nan"), float("inf"), "", "x", [], {}, [[]], True]
 
 
 @pytest.mark.parametrize("name", MODELS)

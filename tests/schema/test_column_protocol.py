@@ -38,7 +38,7 @@ COLUMNS: list[tuple[Column, Raw]] = [
 
 @pytest.fixture(params=COLUMNS, ids=lambda each: f"{each[0].kind}, {each[0].size} levels")
 def declared(request: pytest.FixtureRequest) -> tuple[Column, Raw]:
-    return request.param  # type: ignore[no-any-return]
+    return request.param
 
 
 @pytest.fixture(params=[False, True], ids=["", "nullable"])

@@ -30,7 +30,6 @@ def test_a_session_of_version_01_repeats_its_answers_for_nothing(tmp_path: Path)
         session = mq.online(curator, alpha=0.05, simultaneous=False)
         for question, values in said["answers"].items():
             answer = session.ask(question)
-            rows = [answer] if isinstance(answer, mq.Answer) else [row[t] for row in answer for t in answer.titles]
-            told = [[row.value, row.low, row.high] for row in rows]
+            told = [[each.value, each.low, each.high] for each in answer.numbers]
             assert told == [pytest.approx(each, rel=1e-9) for each in values], question
         assert curator.ledger.spent() == said["spent"]

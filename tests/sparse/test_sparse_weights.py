@@ -183,13 +183,8 @@ def test_marginal_and_sample_are_touched_points_and_the_rest_elsewhere() -> None
 
 BAD = {
     "support of zero": (lambda: SparseWeights(PAIR, support=0, alpha=0.1), "support is 0"),
-<<<<<<< HEAD
-    "exact steps": (lambda: SparseWeights(PAIR, support=1, alpha=0.1, step="exact"), "there is no step"),
-    "alpha": (lambda: SparseWeights(PAIR, support=1, alpha=0.0), "alpha is 0.0; expected a number in"),
-=======
     "exact steps": (lambda: SparseWeights(PAIR, support=1, alpha=0.1, step="exact"), "there is no step"),  # type: ignore[arg-type]
-    "alpha": (lambda: SparseWeights(PAIR, support=1, alpha=0.0), "alpha must lie"),
->>>>>>> tiers
+    "alpha": (lambda: SparseWeights(PAIR, support=1, alpha=0.0), "alpha is 0.0; expected a number in"),
     "no column": (lambda: SparseWeights(PAIR, support=1, alpha=0.1, columns=["cod"]), "did you mean code"),
     "no columns": (lambda: SparseWeights(PAIR, support=1, alpha=0.1, columns=[]), "at least one key column"),
     "too many keys": (

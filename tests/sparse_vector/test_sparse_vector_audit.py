@@ -25,11 +25,7 @@ from maquette.curator.sparse_vector import SparseVector, resampled
 SOUND = Subject()
 
 
-<<<<<<< HEAD
-def loss(guard: GuardNoise, pattern, stream, change) -> float:
-=======
-def loss(guard: Guard, pattern: Any, stream: Any, change: Any) -> float:
->>>>>>> tiers
+def loss(guard: GuardNoise, pattern: Any, stream: Any, change: Any) -> float:
     moved = [value + d for value, d in zip(stream, change, strict=True)]
     p, q = (pattern_probabilities(guard, pattern, [[v] for v in s]).item() for s in (stream, moved))
     return abs(log(p / q))
@@ -73,13 +69,8 @@ STREAMS = [(0, 0, 0), (1, 1, 1), (-3, -3, 5), (4, -4, 4), (-6, -6, -6), (6, 6, 6
 
 
 @pytest.mark.parametrize(("query_scale", "expected"), [(4.0, 0.63), (2.0, 1.21)])
-<<<<<<< HEAD
-def test_above_threshold_on_the_streams_of_the_theory(query_scale, expected):
-    guard = GuardNoise(1, 2.0, query_scale, refreshed=True)
-=======
 def test_above_threshold_on_the_streams_of_the_theory(query_scale: Any, expected: Any) -> None:
-    guard = Guard(1, 2.0, query_scale, refreshed=True)
->>>>>>> tiers
+    guard = GuardNoise(1, 2.0, query_scale, refreshed=True)
     worst = max(
         loss(guard, pattern, stream[: len(pattern)], change)
         for stream in STREAMS
@@ -113,23 +104,13 @@ def test_one_threshold_for_all_hits_on_the_streams_of_the_theory(
 
 
 @pytest.mark.parametrize("queries", [10, 100])
-<<<<<<< HEAD
-def test_no_threshold_noise_loses_with_every_easy_query(queries):
+def test_no_threshold_noise_loses_with_every_easy_query(queries: Any) -> None:
     guard = GuardNoise(1, None, 10.0, refreshed=True)
     assert loss(guard, [False] * queries, [60] * queries, [1] * queries) == pytest.approx(queries / 10, rel=1e-2)
 
 
-def test_no_query_noise_has_infinite_loss():
-    guard = GuardNoise(1, 2.0, None, refreshed=True)
-=======
-def test_no_threshold_noise_loses_with_every_easy_query(queries: Any) -> None:
-    guard = Guard(1, None, 10.0, refreshed=True)
-    assert loss(guard, [False] * queries, [60] * queries, [1] * queries) == pytest.approx(queries / 10, rel=1e-2)
-
-
 def test_no_query_noise_has_infinite_loss() -> None:
-    guard = Guard(1, 2.0, None, refreshed=True)
->>>>>>> tiers
+    guard = GuardNoise(1, 2.0, None, refreshed=True)
     assert pattern_probabilities(guard, [False, True], [[0], [1]]).item() > 0.1
     assert pattern_probabilities(guard, [False, True], [[1], [1]]).item() == 0
 

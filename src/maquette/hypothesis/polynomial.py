@@ -14,12 +14,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import QueryError
+from maquette.hypothesis import saving
+from maquette.hypothesis.api import Arrays
 from maquette.hypothesis.multiplicative_weights import check_alpha, gap
 from maquette.query import LinearQuery, Literals, literal_query, literals_of, table_of_disjunctions, two_level_columns
 from maquette.schema import Schema
@@ -51,6 +54,8 @@ class BlockPolynomial:
     >>> abs(model.answer(where(schema, "cough OR rash")) - 0.4) < 0.1
     True
     """
+
+    kind: ClassVar[str] = "block-polynomial"
 
     def __init__(
         self,
@@ -135,6 +140,30 @@ class BlockPolynomial:
             "a polynomial over sets of attributes has no records to sample",
             advice="use MultiplicativeWeights or a graphical release for synthetic rows",
         )
+
+    def facts(self) -> dict[str, Any]:
+        """The settings."""
+        return {"k": self.k, "alpha": self.alpha, "blocks": len(self.blocks), "coefficients": list(self.coefficients)}
+
+    def arrays(self) -> Arrays:
+        """The log weights of all products."""
+        return {f"logs-{i}": logs for i, logs in enumerate(self._logs)}
+
+    @classmethod
+    def restore(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
+        """The model that `facts` and `arrays` were of."""
+        given = facts.get("coefficients")
+        if not isinstance(given, list):
+            raise saving.unfit("'coefficients' is no list")
+        coefficients = [saving.number({"coefficient": each}, "coefficient", most=saving.LARGEST) for each in given]
+        k, blocks = (saving.number(facts, name, most=MAX_ATTRIBUTES) for name in ("k", "blocks"))
+        if not (k.is_integer() and blocks.is_integer()):
+            raise saving.unfit("'k' or 'blocks' is no whole number")
+        alpha = saving.number(facts, "alpha")
+        model = cls(schema, k=int(k), alpha=alpha, blocks=int(blocks), coefficients=coefficients)
+        for i, logs in enumerate(model._logs):
+            logs[...] = saving.array(arrays, f"logs-{i}", logs.shape, most=saving.LARGEST)
+        return model
 
     def _disjunction(self, columns: Sequence[str]) -> LinearQuery:
         return literal_query(self.schema, Literals("any", tuple(columns), (1,) * len(columns)))

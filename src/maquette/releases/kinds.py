@@ -13,7 +13,7 @@ from typing import Any, cast
 from maquette.errors import DataError, QueryError
 from maquette.estimates import DenseModel, Evidence, MergedEvidence, MergedModel, NoEvidence, Residuals, Tables
 from maquette.extensions import find
-from maquette.hypothesis import HYPOTHESES, Arrays, Savable
+from maquette.hypothesis import HYPOTHESES, Arrays, BlockPolynomial, Savable
 from maquette.releases.artifact import Model
 from maquette.schema import Schema, shown
 
@@ -23,7 +23,15 @@ def _models() -> dict[str, type[Savable]]:
     from maquette.releases.classes.projection import ParityModel
     from maquette.releases.game.boosting import MedianModel
 
-    finished: list[type[Savable]] = [DenseModel, MedianModel, MergedModel, ParityAnswers, ParityModel, Tables]
+    finished: list[type[Savable]] = [
+        BlockPolynomial,
+        DenseModel,
+        MedianModel,
+        MergedModel,
+        ParityAnswers,
+        ParityModel,
+        Tables,
+    ]
     return {each.kind: each for each in (*finished, *HYPOTHESES.values())}
 
 
