@@ -282,7 +282,7 @@ def test_refusals_say_what_to_do() -> None:
         model.update(wide, 0.5)
     with pytest.raises(QueryError, match=r"has 10,000 cells, more than the 1,000 allowed"):
         model.grown([schema.names])
-    with pytest.raises(QueryError, match=r"c1, c2 is no clique of the model; add it with grown"):
+    with pytest.raises(QueryError, match=r"c1, c2 is not a clique of the model; add it with grown"):
         model.with_potentials({("c1", "c2"): np.zeros((10, 10))})
     with pytest.raises(QueryError, match=r"the potential of c0, c1 has shape \(10,\); expected shape \(10, 10\)"):
         model.with_potentials({("c0", "c1"): np.zeros(10)})

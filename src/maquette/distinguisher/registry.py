@@ -24,5 +24,5 @@ def distinguisher_of(given: str | Distinguisher) -> Distinguisher:
         raise QueryError(f"distinguisher is {given!r}", expected=f"one of {choices(GROUP, DISTINGUISHERS)}")
     made = found() if isinstance(found, type) else found
     if not callable(getattr(made, "point", None)) or not callable(getattr(made, "error", None)):
-        raise QueryError(f"{made!r} is no distinguisher", expected="an object with `point` and `error`")
+        raise QueryError(f"{made!r} is not a distinguisher", expected="an object with `point` and `error`")
     return cast("Distinguisher", made)

@@ -292,7 +292,7 @@ class GraphicalModel:
             known = clique if clique in self._potentials else self._by_set.get(frozenset(clique))
             if known is None:
                 raise QueryError(
-                    f"{', '.join(clique)} is no clique of the model", advice=f"add it with grown([{clique!r}])"
+                    f"{', '.join(clique)} is not a clique of the model", advice=f"add it with grown([{clique!r}])"
                 )
             values = np.asarray(table, dtype=np.float64)
             if known != clique and values.ndim == len(clique):

@@ -131,7 +131,7 @@ class Median:
         net = saving.array(arrays, "net", [saving.ANY, schema.size])
         alive = saving.array(arrays, "alive", [len(net)], np.bool_)
         if not alive.any():
-            raise saving.unfit("candidates are all gone")
+            raise saving.unfit("candidates are all removed")
         model = cls(schema, net, alpha=saving.number(facts, "alpha"), tolerance=saving.number(facts, "tolerance"))
         model._alive = alive
         return model

@@ -151,14 +151,14 @@ class BlockPolynomial:
 
     @classmethod
     def restore(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
-        """The model that `facts` and `arrays` were of."""
+        """The model that `facts` and `arrays` describe."""
         given = facts.get("coefficients")
         if not isinstance(given, list):
-            raise saving.unfit("'coefficients' is no list")
+            raise saving.unfit("'coefficients' is not a list")
         coefficients = [saving.number({"coefficient": each}, "coefficient", most=saving.LARGEST) for each in given]
         k, blocks = (saving.number(facts, name, most=MAX_ATTRIBUTES) for name in ("k", "blocks"))
         if not (k.is_integer() and blocks.is_integer()):
-            raise saving.unfit("'k' or 'blocks' is no whole number")
+            raise saving.unfit("'k' or 'blocks' is not a whole number")
         alpha = saving.number(facts, "alpha")
         model = cls(schema, k=int(k), alpha=alpha, blocks=int(blocks), coefficients=coefficients)
         for i, logs in enumerate(model._logs):

@@ -58,7 +58,7 @@ def hypothesis_named(name: str, known: tuple[str, ...] = tuple(HYPOTHESES)) -> t
 def check_class(kind: object) -> type[Hypothesis]:
     """Check that a schema and alpha are enough to make this class; others must be given as a model or a `Rule`."""
     if not isinstance(kind, type) or not callable(getattr(kind, "max_updates", None)):
-        raise QueryError(f"{kind!r} is no update rule", expected="a class with max_updates(schema, alpha)")
+        raise QueryError(f"{kind!r} is not an update rule", expected="a class with max_updates(schema, alpha)")
     try:
         inspect.signature(kind).bind(None, alpha=1.0)
     except TypeError as error:

@@ -41,7 +41,7 @@ def array(
     with np.errstate(all="ignore"):
         values = found.astype(dtype, copy=False)
     if not np.isfinite(found).all() or not np.array_equal(values, found) or not (np.abs(found) <= most).all():
-        raise unfit(f"array {name!r} holds other than finite numbers of its kind")
+        raise unfit(f"array {name!r} holds values that are not finite numbers of its kind")
     return values
 
 
@@ -49,7 +49,7 @@ def number(facts: Mapping[str, Any], name: str, *, most: float = sys.float_info.
     """The number of this name, if it is one of at most this size."""
     found = facts.get(name)
     if isinstance(found, bool) or not isinstance(found, int | float) or not -most <= found <= most:
-        raise unfit(f"{name!r} is no number")
+        raise unfit(f"{name!r} is not a number")
     return float(found)
 
 
@@ -62,7 +62,7 @@ def names(facts: Mapping[str, Any], name: str) -> tuple[str, ...]:
     """A list of strings."""
     found = facts.get(name)
     if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
-        raise unfit(f"{name!r} is no list of names")
+        raise unfit(f"{name!r} is not a list of names")
     return tuple(found)
 
 

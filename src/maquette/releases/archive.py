@@ -60,12 +60,12 @@ def unpack(path: Path, digest: str | None, limit: int) -> tuple[Any, Arrays]:
         raise UnreadableSource(f"{str(path)!r} is not a saved release", advice="make one with `maquette release`")
     if digest_of(content[:-SEAL]).encode() != content[-SEAL:]:
         raise DataError(
-            f"{str(path)!r} was changed after it was saved, or is no saved release", advice="get the original"
+            f"{str(path)!r} was changed after it was saved, or is not a saved release", advice="get the original"
         )
     with zipfile.ZipFile(io.BytesIO(content)) as file:
         parts = _checked(path, file.infolist(), max(limit, LEAST, EXPANSION * size))
         if MANIFEST not in parts:
-            raise DataError(f"{str(path)!r} has no manifest, so it is no saved release", advice="get the original")
+            raise DataError(f"{str(path)!r} has no manifest, so it is not a saved release", advice="get the original")
         manifest = json.loads(_text(file, parts.pop(MANIFEST)))
         return manifest, {name.removesuffix(_DOTS): _array(file, info) for name, info in parts.items()}
 

@@ -23,7 +23,7 @@ def sound(release: Release) -> Release:
     if release.certificate.schema != release.schema.digest:
         raise unfit("certificate is of another schema than the file's own")
     if not math.isfinite(release.evidence.rows):
-        raise unfit("number of rows is no number")
+        raise unfit("number of rows is not a number")
     return release
 
 
@@ -37,4 +37,4 @@ def _certificate(certificate: Certificate) -> None:
     right &= all(type(units) is int and 0 <= units < LARGEST for units in amounts)
     right &= all(isinstance(text, str) for text in (*texts, *certificate.charges))
     if not right:
-        raise unfit("certificate lacks a number or a text, or has one that makes no sense")
+        raise unfit("certificate lacks a number or a text, or has an invalid one")

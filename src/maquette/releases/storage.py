@@ -74,7 +74,7 @@ def _describe(role: str, thing: object, arrays: dict[str, NDArray[Any]]) -> dict
     part = savable(thing, role)
     for name, values in prefixed(role, part.arrays()).items():
         if values.dtype.kind not in "biuf" or not np.isfinite(values).all():
-            raise DataError(f"the array {name!r} of a {type(part).__name__} holds other than finite numbers")
+            raise DataError(f"the array {name!r} of a {type(part).__name__} holds values that are not finite numbers")
         arrays[name] = values
     return described(part)
 

@@ -189,7 +189,7 @@ class ParityAnswers:
             raise saving.unfit("parities are over more columns than there are")
         variances = tuple(saving.number({"variance": variance}, "variance") for variance in facts["variances"])
         if min(variances) < 0:
-            raise saving.unfit("variances of the parities are no numbers")
+            raise saving.unfit("variances of the parities are not numbers")
         levels = tuple(saving.array(arrays, str(i), [math.comb(len(columns), i)]) for i in sizes)
         return cls(schema, columns, k, levels, variances, bool(facts["gaussian"]))
 

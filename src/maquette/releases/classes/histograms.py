@@ -15,7 +15,7 @@ from maquette.query import LinearQuery, Marginal, Workload
 from maquette.releases.artifact import Release, certified
 from maquette.schema import Schema
 
-LOOKED_AT = 256  # the first queries of a workload, which decide how the charge is split
+LOOKED_AT = 256  # about this many evenly spaced queries decide how the charge is split
 LEAST = 1e-300  # mass of a level that has none in a histogram: its logarithm is finite
 
 

@@ -77,7 +77,8 @@ def analyst_private(
     size = curator.schema.size
     if not family or size > MAX_UNIVERSE:
         raise QueryError(
-            f"got {len(family)} queries over {size:.3g} records", expected=f"some, over {MAX_UNIVERSE:,} at most"
+            f"got {len(family)} queries over {size:.3g} records",
+            expected=f"at least one, over at most {MAX_UNIVERSE:,}",
         )
     for word, value in (("rounds", rounds), ("draws", draws)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:

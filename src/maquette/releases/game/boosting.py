@@ -90,7 +90,7 @@ class MedianModel:
         """The models that `facts` and `arrays` describe."""
         listed = list(facts["models"])
         if not listed or any(inner["kind"] == cls.kind for inner in listed):
-            raise saving.unfit("models are none, or medians of medians")
+            raise saving.unfit("list of models is empty, or has medians of medians")
         models = [
             restore_model({**inner, "cost": facts["cost"]}, schema, saving.inside(str(i), arrays))
             for i, inner in enumerate(listed)

@@ -125,7 +125,7 @@ def refuse_promise(alpha: float, funds: GameBudget) -> None:
     """Refuse to play by a theorem that promises nothing."""
     if alpha >= 1:
         raise QueryError(
-            f"with about {funds.rows:.3g} rows the theorem promises an error of {alpha:.3g}, which is nothing",
+            f"with about {funds.rows:.3g} rows the theorem promises an error of {alpha:.3g}, which is vacuous",
             advice='give more rows or budget, or calibration="practical", which is as private and promises no error',
         )
 

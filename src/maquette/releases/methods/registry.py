@@ -97,7 +97,7 @@ class Chosen:
             return inspect.signature(self.call).parameters
         except (TypeError, ValueError):
             raise QueryError(
-                f"{self.call!r} is no method", expected="a function of a curator, a workload and keywords"
+                f"{self.call!r} is not a method", expected="a function of a curator, a workload and keywords"
             ) from None
 
 
