@@ -26,8 +26,8 @@ def people() -> dict[str, list[object]]:
 class Careful:
     """A distinguisher of someone else's, out of the doors that there are."""
 
-    def point(self, curator: Curator, tables: Any, answers: Any, *, epsilon: Any = None, rho: Any = None) -> Pointed:
-        worst = curator.select_worst(tables, answers, epsilon=epsilon, rho=rho, mechanism="permute-and-flip")
+    def point(self, curator: Curator, tables: Any, answers: Any, **price: Any) -> Pointed:
+        worst = curator.select_worst(tables, answers, mechanism="permute-and-flip", **price)
         return Pointed(tables[worst.index].query(worst.cell or ()), None, worst.cost)
 
     def error(self, accountant: Accountant, *, units: int, queries: int, moves: int, gamma: float) -> float:

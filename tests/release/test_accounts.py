@@ -15,7 +15,7 @@ from release_checks import SCHEMA, table_of
 
 import maquette as mq
 from maquette.curator import ScopedAccount
-from maquette.errors import DeadlineMissed, RequestConflict, RequestLost
+from maquette.errors import DeadlineMissed, LedgerError, RequestConflict, RequestLost
 
 BUDGET = mq.Budget(epsilon=8.0)
 CANARY = "canary-4711"
@@ -158,7 +158,7 @@ def test_a_charge_whose_answer_fails_counts(curator: mq.Curator, monkeypatch: py
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_an_interrupted_reservation_counts_whether_it_is_durable_or_not(
+def test_an_interrupted_reservation_counts_if_it_is_durable_or_the_ledger_cannot_say(
     moment: str, curator: mq.Curator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reserve = curator.ledger.reserve
@@ -171,7 +171,13 @@ def test_an_interrupted_reservation_counts_whether_it_is_durable_or_not(
     monkeypatch.setattr(curator.ledger, "reserve", interrupted)
     with pytest.raises(KeyboardInterrupt), curator.account("interrupted") as account:
         curator.measure(["age"], epsilon=0.25)
-    assert account.charged_units == 25 * 10**13 >= curator.ledger.spent()
+    assert account.charged_units == curator.ledger.spent() == (25 * 10**13 if moment == "after" else 0)
+    monkeypatch.setattr(curator._transaction.accounts, "_charges", _broken)
+    assert account.charged_units == 25 * 10**13
+
+
+def _broken() -> None:
+    raise LedgerError("the ledger is closed")
 
 
 def test_refusals_are_no_entries_and_do_not_remove_the_charge_they_repeat(curator: mq.Curator) -> None:

@@ -83,10 +83,10 @@ def _shares_by_true_counts() -> Any:
 
 
 def _prices_by_true_counts() -> Any:
-    def price(original: Any, curator: Curator, units: float) -> Any:
-        return original(curator, units * 100 / (100 + curator._engine.rows))
+    def measure(original: Any, run: Any, tables: Any, units: float) -> Any:
+        return original(run, tables, units * 100 / (100 + run.curator._engine.rows))
 
-    return wrapped(loop, "price", price)
+    return wrapped(loop._Run, "_measure", measure)
 
 
 def _rounds_from_the_truth() -> Any:

@@ -191,7 +191,7 @@ def test_a_schema_that_names_an_installed_kind_imports_it() -> None:
 
 @pytest.mark.usefixtures("offered")
 def test_a_kind_that_nobody_offers_is_named_with_those_that_are() -> None:
-    with pytest.raises(SchemaError, match=r"one of boolean, category, .*offered.*got 'unheard'"):
+    with pytest.raises(SchemaError, match=r"kind is 'unheard'; expected one of boolean, category, .*offered"):
         mq.Schema.loads('[[column]]\nname = "x"\nkind = "unheard"\n')
     with pytest.raises(SchemaError, match=r"'mistaken' of maquette\.columns is no column of that kind"):
         mq.Schema.loads('[[column]]\nname = "x"\nkind = "mistaken"\n')

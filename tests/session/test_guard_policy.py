@@ -68,7 +68,7 @@ class World:
         self, curator: mq.Curator, *, rule: type[GuardPolicy] = GuardPolicy, guards: int = 0, never: bool = False
     ):
         self.open: Scripted | None = None
-        self.bought: list[float] = []
+        self.bought: list[int] = []
         self.guarded = 0
         self.refuse = False
         stand_in = SimpleNamespace(
@@ -78,11 +78,11 @@ class World:
         widths = Widths(1e-3, False, gaussian=False)
         self.policy = rule(self.record, widths, TOLERANCE, never=never)  # type: ignore[arg-type]
 
-    def _guard(self, threshold: float, *, hits: int, numeric: bool, request: str, epsilon: float) -> Scripted:
+    def _guard(self, threshold: float, *, hits: int, numeric: bool, request: str, units: int) -> Scripted:
         assert (threshold, hits, numeric) == (TOLERANCE / 2, 1, False)
         if self.refuse:
             raise BudgetExceeded("nothing is left", requested=1.0, remaining=0.0)
-        self.bought.append(epsilon)
+        self.bought.append(units)
         self.open = Scripted()
         return self.open
 

@@ -146,7 +146,7 @@ def test_thresholdout_noise_is_bounded_as_promised() -> None:
     from maquette.curator import sparse_vector
 
     found = transfer.thresholdout(rows=10**5, queries=1000, hits=20, beta=BETA)
-    settings = sparse_vector.zcdp(rho=found.rho, hits=20, numeric=True)
+    settings = sparse_vector.concentrated(rho=found.rho, hits=20, numeric=True)
     c = float(settings.query_scale) / 10**5
     third = 0.2 * BETA * c / 3
     tests = sum(

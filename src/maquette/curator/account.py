@@ -10,14 +10,15 @@ account it is inside of.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Literal
 
+from maquette.errors import LedgerError
 from maquette.privacy import Loss
-from maquette.privacy.ledger import Description, Request
+from maquette.privacy.ledger import Charge, Description, Request
 
 Outcome = Literal["charged", "replayed", "refused"]
 _State = Literal["pending", "charged", "replayed"]
@@ -48,8 +49,9 @@ class ScopedAccount:
 
     `units` and `loss` count everything that the block relied on, each request once, recorded answers included: that is
     what publishing the result of the block reveals. `charged_units` and `charged_loss` count only what was charged in
-    the block. What refused to answer and charged nothing is no entry. A charge that was interrupted may or may not be
-    on the ledger, and counts. Numbers that the block kept from an earlier one, without asking a door, are not seen.
+    the block. What refused to answer and charged nothing is no entry. An interrupted charge counts if it is on the
+    ledger, or if the ledger cannot say. Numbers that the block kept from an earlier one, without asking a door, are not
+    seen.
 
     >>> import maquette as mq
     >>> schema = mq.Schema([mq.Boolean("smoker")])
@@ -74,9 +76,12 @@ class ScopedAccount:
         """Every request that counts, oldest first."""
         with self._lock:
             kept = list(self._kept.values())
+        pending = {asked.id for asked, state in kept if state == "pending"}
+        missing = pending - self.owner.on_ledger(pending) if pending else pending
         return tuple(
             AccountEntry(asked.id, asked.analyst, asked.units, asked.description, state != "replayed")
             for asked, state in kept
+            if asked.id not in missing
         )
 
     @property
@@ -100,7 +105,7 @@ class ScopedAccount:
         return self._loss(self.charged_units)
 
     def expect(self, asked: Request) -> None:
-        """Enter a request that is about to be charged: from here on it counts, unless it is refused."""
+        """Enter a request that is about to be charged: it counts from here on, unless it is refused."""
         with self._lock:
             self._kept.setdefault(asked.id, (asked, "pending"))
 
@@ -125,8 +130,16 @@ _OPEN: ContextVar[tuple[ScopedAccount, ...]] = ContextVar("open accounts", defau
 class Accounts:
     """The open accounts of one table's doors, as seen from the present context."""
 
-    def __init__(self, loss: Callable[[int], Loss]) -> None:
+    def __init__(self, loss: Callable[[int], Loss], charges: Callable[[], Iterable[Charge]]) -> None:
         self._loss = loss
+        self._charges = charges
+
+    def on_ledger(self, requests: Set[str]) -> Set[str]:
+        """Those of these requests that are charged; all of them where the ledger cannot be read."""
+        try:
+            return {charge.id for charge in self._charges() if charge.id in requests}
+        except LedgerError:
+            return requests
 
     @contextmanager
     def open(self, purpose: str) -> Iterator[ScopedAccount]:

@@ -70,7 +70,7 @@ class Transaction:
         self._deadline = self._declared(deadline)
         self._clock = clock or SystemClock()
         self._one_at_a_time = threading.RLock()
-        self.accounts = Accounts(self.loss)
+        self.accounts = Accounts(self.loss, ledger.charges)
         self._guards: dict[str, Request] = {}  # what opened each guard of this process
         self._unreleased: dict[str, int] = {}  # requests under a deadline, by the thread that asks them
 
