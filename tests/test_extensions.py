@@ -116,7 +116,7 @@ def test_a_name_of_a_package_works_everywhere(tmp_path: Path) -> None:
 def test_a_broken_one_names_its_package_and_leaves_the_rest_alone() -> None:
     with pytest.raises(QueryError, match=r"'absent' of the package acme_rules 1\.0 cannot be loaded.*AttributeError"):
         hypothesis_named("absent")
-    with pytest.raises(QueryError, match="7 is no update rule"):
+    with pytest.raises(QueryError, match="7 is not an update rule"):
         hypothesis_named("number")
     with pytest.raises(QueryError, match="'number' of an installed package is 7, which cannot be called"):
         mq.release(opened(), mq.marginals(SCHEMA, k=1), method="number")
@@ -207,6 +207,6 @@ def test_classes_are_rules_too_and_others_are_refused_before_any_charge() -> Non
         spent = curator.ledger.spent()
         with pytest.raises(QueryError, match=r"SparseWeights\(schema, alpha=\.\.\.\) makes no model"):
             OnlineIC(curator, HYPOTHESES["sparse-weights"], queries=5)
-        with pytest.raises(QueryError, match="is no update rule"):
+        with pytest.raises(QueryError, match="is not an update rule"):
             mwem(curator, workload, model=int)  # type: ignore[arg-type]
         assert curator.ledger.spent() == spent

@@ -69,7 +69,7 @@ def test_objects_are_distinguishers_and_others_are_refused() -> None:
     careful = EVERY["someone else's"]
     assert distinguisher_of(careful) is careful
     assert distinguisher_of("signed") is DISTINGUISHERS["signed"]
-    with pytest.raises(QueryError, match="no distinguisher; expected an object with `point` and `error`"):
+    with pytest.raises(QueryError, match="is not a distinguisher; expected an object with `point` and `error`"):
         distinguisher_of(object())  # type: ignore[arg-type]
     with Curator(mq.open_table(people(), SCHEMA), mq.Budget(epsilon=40.0)) as curator:
         workload = mq.marginals(SCHEMA, k=1)

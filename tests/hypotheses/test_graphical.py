@@ -282,7 +282,7 @@ def test_refusals_say_what_to_do() -> None:
         model.update(wide, 0.5)
     with pytest.raises(QueryError, match=r"has 10,000 cells, more than the 1,000 allowed"):
         model.grown([schema.names])
-    with pytest.raises(QueryError, match=r"c1, c2 is no clique of the model; add it with grown"):
+    with pytest.raises(QueryError, match=r"c1, c2 is not a clique of the model; add it with grown"):
         model.with_potentials({("c1", "c2"): np.zeros((10, 10))})
     with pytest.raises(QueryError, match=r"the potential of c0, c1 has shape \(10,\); expected shape \(10, 10\)"):
         model.with_potentials({("c0", "c1"): np.zeros(10)})
@@ -299,7 +299,7 @@ def test_refusals_say_what_to_do() -> None:
 def test_tables_that_would_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     model = chain(6, 3)
     monkeypatch.setattr(factors, "MAX_TABLE", 50)
-    with pytest.raises(QueryError, match=r"needs a table of 81 cells on the way, more than 50; ask about fewer"):
+    with pytest.raises(QueryError, match=r"needs an intermediate table of 81 cells, more than 50; ask about fewer"):
         model.marginal(("c0", "c2", "c3", "c5"))
     with pytest.raises(QueryError, match="ask for fewer columns"):
         chain(60, 4).marginal([f"c{i}" for i in range(30)])

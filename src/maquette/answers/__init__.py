@@ -1,4 +1,4 @@
-"""Answers and their intervals: what a question gives back, and the one-shot way to ask it."""
+"""Answers and their intervals: what a question returns, and the simplest way to ask one."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""What every question returns, one number or a table of them, so that no caller has to ask which."""
+"""What every question returns: one number or a table of numbers, read through one protocol."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class Answered(Protocol):
-    """An answer, read as a number or as a table; `Answer` and `AnswerTable` are both.
+    """An answer, read as a number or as a table; `Answer` and `AnswerTable` both fit.
 
-    As a number: `value`, `low`, `high` and `count` are those of an answer that has one number, and a table of several
-    refuses them. As a table: `rows` by group, `numbers` one after the other, `to_pandas()`; a single number is one row
-    without groups.
+    As a number: `value`, `low`, `high` and `count` are for an answer of one number; a table of several numbers refuses
+    them. As a table: `rows` by group, `numbers` one after the other, `to_pandas()`; a single number is one row without
+    groups.
     """
 
     @property
@@ -63,24 +63,24 @@ class Answered(Protocol):
 
     @property
     def cost(self) -> Loss:
-        """What the charge for all of them took."""
+        """The loss charged for all of them together."""
 
     @property
     def guarantee(self) -> str | None:
-        """What is promised of every number; None if nothing is promised of one of them."""
+        """What is promised for every number; None if at least one of them has no promise."""
 
     @property
     def remaining(self) -> Loss | None:
-        """In a session, what was left after the charge."""
+        """In a session, the budget left after the charge."""
 
     def each(self, change: Callable[[Answer], Answer]) -> Self:
-        """The same with every number changed."""
+        """The same answer with `change` applied to every number."""
 
     def recalled(self, cost: Loss) -> Self:
-        """The same from the cache, at this cost."""
+        """The same answer, marked as coming from the cache, at this cost."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data of it, without its cost."""
+        """The answer as plain data, without its cost."""
 
     def to_arrow(self) -> pa.Table:
         """Group labels, and value, low and high of every number."""

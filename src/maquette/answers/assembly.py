@@ -1,4 +1,4 @@
-"""From estimated marginals to the answer of a statement: sums, averages, groups and their intervals."""
+"""From estimated marginals to the answer to a statement: sums, averages, groups and their intervals."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Estimated(Protocol):
         """The estimates."""
 
     def half_width(self, confidence: float) -> Values | float:
-        """How far each can be off at this confidence, cell by cell."""
+        """How far each estimate can be off at this confidence, cell by cell."""
 
 
 def assemble(
@@ -117,7 +117,7 @@ def _column(
 
 
 def _total(measure: Measure, estimates: Mapping[str, Estimated], confidence: float) -> tuple[Values, Values | float]:
-    """Scaled values of every group and how far the noise can have moved them."""
+    """Scaled values of every group, and how far noise can have moved them."""
     estimate = estimates[measure.marginal.key]
     if not measure.signed:
         return measure.scale * estimate.values, measure.scale * estimate.half_width(confidence)
@@ -127,10 +127,10 @@ def _total(measure: Measure, estimates: Mapping[str, Estimated], confidence: flo
 
 
 def _average(measure: Measure, per: Marginal, estimates: Mapping[str, Estimated], confidence: float) -> OutputColumn:
-    """Centre plus sum over count: the interval is the range of it while both stay within their own intervals.
+    """Centre plus sum / count. Its interval is the range of that while sum and count stay within their own intervals.
 
-    Each holds with half the doubt, so both do together at `confidence`. Where the count may be zero nothing is known,
-    and the interval is the declared range.
+    Each of the two has half the failure probability, so both hold together at `confidence`. Where the count may be zero
+    nothing is known, and the interval is the declared range.
     """
     each = (1 + confidence) / 2
     total, total_width = _total(measure, estimates, each)

@@ -1,4 +1,4 @@
-"""`answer`: one question, measured directly — the simplest private answer there is."""
+"""`answer`: one question, measured directly — the simplest private answer."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def answer(
 
     A predicate is answered by the fraction of rows on which it holds; SQL by the numbers SQL would return, one row
     for every declared group. Asking the same question again at the same price returns the recorded answer and charges
-    nothing; give `request` a name of your own to measure it afresh.
-    With a `deadline` (seconds, or "auto"; default: the curator's) a new answer takes just that long, and one that is
-    not ready by then is refused for ever, its charge kept: see `Curator`.
+    nothing; give a new name as `request` to measure it again.
+    With a `deadline` (seconds, or "auto"; default: the curator's) a new answer takes exactly that long. One that is not
+    ready by then is refused for good and stays charged: see `Curator`.
 
     Privacy: one `Curator.measure_many`; all else is post-processing.
 
@@ -67,9 +67,9 @@ def answer(
 def _of_fraction(curator: Curator, query: LinearQuery) -> tuple[Marginal, ...]:
     """What to measure for a fraction of rows.
 
-    Where the number of rows is public, the total alone. Where it is private, what the query leaves over estimates it:
-    the rows that satisfy a predicate and those that do not are two cells of one marginal, so the second costs nothing;
-    weights between 0 and 1 make it a question of its own.
+    If the number of rows is public, the query's total alone. If it is private, the complement helps to estimate it: the
+    rows that satisfy a predicate and those that do not are two cells of one marginal, so the second costs nothing; with
+    weights between 0 and 1 the complement is a question of its own.
     """
     if curator.relation.rows_are_public:
         return (Marginal(curator.schema, (), query),)

@@ -1,4 +1,4 @@
-"""Answer: a released number with its noise interval, what it cost and where it came from."""
+"""Answer: a released number with its noise interval, its cost and its source."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 Source = Literal["cache", "derived", "hypothesis", "measured"]
 
-SHOWN = 50  # rows in a notebook
-TITLE = "value"  # of the only column of a single number
+SHOWN = 50  # rows shown in a notebook
+TITLE = "value"  # title of the only column of a single number
 NOISE_ONLY = "noise interval: the noise that was added to the binned, clamped table; no sampling or binning error"
 
 
@@ -27,8 +27,8 @@ class Answer:
 
     `low` and `high` bound the exact value on the table as the schema holds it (binned and clamped) with probability
     `confidence` over the noise. `value` lies between them; `unbiased` is the noisy number before it was moved there,
-    for further sums. `count` is the number of rows where the question counts rows. `cost` is what this answer's charge
-    took, for all its numbers together; `remaining`, in a session, what was left after it.
+    for further sums. `count` is the number of rows where the question counts rows. `cost` is the loss charged for this
+    answer, all its numbers together; `remaining`, in a session, is the budget left after it.
     """
 
     value: float
@@ -58,19 +58,19 @@ class Answer:
         return (Row((), {TITLE: self}),)
 
     def row(self, *groups: str) -> Row:
-        """Its only row, of no groups."""
+        """Its only row, which has no groups."""
         return _found(self.rows, (), groups)
 
     def each(self, change: Callable[[Answer], Answer]) -> Answer:
-        """It, changed."""
+        """The answer with `change` applied."""
         return change(self)
 
     def recalled(self, cost: Loss) -> Answer:
-        """The same from the cache, at this cost."""
+        """The same answer, marked as coming from the cache, at this cost."""
         return replace(self, source="cache", cost=cost)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data of it, without its cost."""
+        """The answer as plain data, without its cost."""
         facts = {"count": self.count, "source": self.source, "guarantee": self.guarantee}
         return {**_interval(self), **facts, "confidence": self.confidence}
 
@@ -115,7 +115,7 @@ class Row:
 
 @dataclass(frozen=True)
 class AnswerTable:
-    """The answers of a statement with groups or several aggregates; every declared group is there."""
+    """The answers to a statement with groups or several aggregates; every declared group is there."""
 
     group_titles: tuple[str, ...]
     titles: tuple[str, ...]
@@ -150,7 +150,7 @@ class AnswerTable:
 
     @property
     def value(self) -> float:
-        """The number, if the table holds just one."""
+        """The number, if the table holds only one."""
         return self._only("value").value
 
     @property
@@ -165,7 +165,7 @@ class AnswerTable:
 
     @property
     def count(self) -> float | None:
-        """The number of rows, if the table holds just that."""
+        """The number of rows, if that is all the table holds."""
         return self._only("count").count
 
     @property
@@ -180,26 +180,26 @@ class AnswerTable:
 
     @property
     def guarantee(self) -> str | None:
-        """What is promised of every number; None if nothing is promised of one of them."""
+        """What is promised for every number; None if at least one of them has no promise."""
         given = [one.guarantee for one in self.numbers]
         return None if None in given else given[0]
 
     @property
     def remaining(self) -> Loss | None:
-        """In a session, what was left after the charge."""
+        """In a session, the budget left after the charge."""
         return self.rows[0][self.titles[0]].remaining
 
     def each(self, change: Callable[[Answer], Answer]) -> AnswerTable:
-        """The same with every number changed."""
+        """The same table with `change` applied to every number."""
         rows = (Row(row.groups, {title: change(one) for title, one in row.answers.items()}) for row in self.rows)
         return replace(self, rows=tuple(rows))
 
     def recalled(self, cost: Loss) -> AnswerTable:
-        """The same from the cache, at this cost."""
+        """The same table, marked as coming from the cache, at this cost."""
         return replace(self.each(lambda one: one.recalled(cost)), cost=cost)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data of its rows, without the cost."""
+        """The rows as plain data, without the cost."""
         rows = [
             dict(zip(self.group_titles, row.groups, strict=True)) | {t: _interval(row[t]) for t in self.titles}
             for row in self.rows
@@ -219,7 +219,7 @@ class AnswerTable:
         numbers = self.numbers
         if len(numbers) != 1:
             raise QueryError(
-                f"the answer is a table of {len(numbers):,} numbers, and {wanted} is that of one",
+                f"the answer is a table of {len(numbers):,} numbers; {wanted} is defined for a single number only",
                 advice="read .rows, .row(group)[title] or .to_pandas()",
             )
         return numbers[0]

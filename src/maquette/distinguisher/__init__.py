@@ -1,4 +1,4 @@
-"""Who points at the error: private distinguishers through the curator's doors, and a solver for public data."""
+"""Find the query with the largest error: private distinguishers through the doors, and solvers for public data."""
 
 import lazy_loader
 

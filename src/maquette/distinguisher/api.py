@@ -1,4 +1,4 @@
-"""Distinguisher: the contract of whoever points at the query on which a model errs most."""
+"""Distinguisher: the contract for finding the query on which a model errs most."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from maquette.query import LinearQuery, Marginal
 
 @dataclass(frozen=True)
 class Pointed:
-    """A query on which the model errs, and if known the direction: +1 where the model says too little."""
+    """A query on which the model errs and, if known, the direction: +1 if the model's answer is too small."""
 
     query: LinearQuery
     sign: int | None
@@ -23,7 +23,7 @@ class Pointed:
 
 
 class Distinguisher(Protocol):
-    """An (F, gamma)-distinguisher: with probability 1 - gamma its query errs by the largest error less F."""
+    """An (F, gamma)-distinguisher: with probability 1 - gamma its query's error is at least the largest one minus F."""
 
     def point(
         self,
@@ -38,7 +38,8 @@ class Distinguisher(Protocol):
         """Point at a cell of `tables` where the public `answers` (in counts) are wrong."""
 
     def error(self, accountant: Accountant, *, units: int, queries: int, moves: int, gamma: float) -> float:
-        """F, in rows: how far below the largest error it points, except with probability gamma, from public numbers.
+        """F, in rows: the error it points at is at most F below the largest, except with probability gamma.
 
-        For ledger units of this accountant, among `queries` cells, each of which a privacy unit moves by `moves`.
+        From public numbers: `units` of this accountant, and `queries` cells, each moved by at most `moves` by a privacy
+        unit.
         """

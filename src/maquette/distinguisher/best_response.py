@@ -1,8 +1,8 @@
-"""Best response: the record on which most of some signed conjunctions hold, by a solver on public input.
+"""Best response: the record that satisfies most of the given signed conjunctions, by a solver on public input.
 
-The data player of the query-release game answers queries that were drawn privately before, so what happens here is
-post-processing: an inexact solver costs accuracy, never privacy. Maximum satisfiability is hard in the worst case and
-quick for the few dozen clauses of a round, whatever the number of columns. Mechanisms §7.2.
+The data player of the query-release game answers queries that were drawn privately before, so this is post-processing:
+an inexact solver costs accuracy, never privacy. Maximum satisfiability is hard in the worst case, but quick for the few
+dozen clauses of a round with any number of columns. Mechanisms §7.2.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Clause(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Response:
-    """A record, how many of the clauses hold on it, and a proven bound on how many can hold on any."""
+    """A record, how many clauses hold on it, and a proven bound on how many can hold on any record."""
 
     record: Record
     satisfied: int
@@ -43,12 +43,12 @@ class Response:
 
     @property
     def gap(self) -> float:
-        """How many more might be satisfied."""
+        """How many more clauses might hold on another record."""
         return max(0.0, self.bound - self.satisfied)
 
 
 class Responder(Protocol):
-    """Finds a record on which many clauses hold; ties go by public coins."""
+    """Finds a record on which many clauses hold; breaks ties by public coins."""
 
     def __call__(self, schema: Schema, clauses: Sequence[Clause], rng: np.random.Generator) -> Response:
         """The response to these clauses."""
@@ -58,7 +58,7 @@ class Responder(Protocol):
 class Solver:
     """CP-SAT ("cp-sat", from ortools) or HiGHS ("highs", always there); "auto" takes the first that is installed.
 
-    A solve that reaches `seconds` returns the best record found, with the bound proven so far.
+    A solve that reaches `seconds` returns the best record found, with the bound proven by then.
     """
 
     engine: str = "auto"
@@ -108,7 +108,7 @@ def satisfied(clauses: Sequence[Clause], records: NDArray[np.integer[Any]]) -> N
 
 
 class _Problem:
-    """Clauses counted and cancelled, with a binary for every (column, level) they mention."""
+    """Clauses counted and cancelled, with a binary variable for every (column, level) they mention."""
 
     def __init__(self, schema: Schema, clauses: Sequence[Clause], rng: np.random.Generator) -> None:
         self.schema = schema
@@ -116,7 +116,7 @@ class _Problem:
         net: Counter[tuple[Literal, ...]] = Counter()
         for clause in clauses:
             net[tuple(sorted(clause.literals))] += clause.sign
-        # A clause and its negation hold once together, whatever the record.
+        # For every record exactly one of a clause and its negation holds.
         self.sure = (len(clauses) - sum(abs(n) for n in net.values())) // 2
         listed = [(literals, n) for literals, n in net.items() if n]
         self.wanted = [listed[i] for i in rng.permutation(len(listed))]
@@ -133,7 +133,7 @@ class _Problem:
         return len(self.levels[column]) == self.schema.columns[column].size
 
     def response(self, chosen: set[Literal] | None, bound: float, rng: np.random.Generator) -> Response:
-        """The record of the chosen literals; what they leave open is drawn by public coins."""
+        """The record of the chosen literals; columns that they leave open are drawn by public coins."""
         sizes = [column.size for column in self.schema]
         record = _random_possible(self.schema, rng)
         if chosen is not None:
@@ -146,7 +146,7 @@ class _Problem:
         return Response(record, count, max(float(count), bound + self.sure))
 
     def _shaken(self, record: Record, rng: np.random.Generator) -> Record:
-        """Every column that matters, in random order, moved to a random one of the levels that are best for it."""
+        """Each column that matters, in random order, is moved to a random one of its best levels."""
         if self.forbidden:
             return record
         here: dict[int, list[tuple[int, tuple[Literal, ...], int]]] = {column: [] for column in self.levels}
@@ -196,7 +196,7 @@ def _cp_sat(problem: _Problem, seconds: float, seed: int) -> tuple[set[Literal] 
 
 
 def _highs(problem: _Problem, seconds: float, seed: int) -> tuple[set[Literal] | None, float]:
-    """Binaries: one for each literal, then one for each clause held."""
+    """Binary variables: one for each literal, then one for each clause that holds."""
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import csr_array
 
@@ -260,7 +260,7 @@ def _possible(schema: Schema, records: NDArray[np.integer[Any]]) -> NDArray[np.b
 
 
 def _random_possible(schema: Schema, rng: np.random.Generator) -> Record:
-    """A record by public coins; among a thousand one that is possible, if there is one."""
+    """A record drawn by public coins: the first possible one among a thousand, if there is one."""
     sizes = schema.shape(schema.names)
     drawn = rng.integers(sizes, size=(1000 if schema.impossible else 1, len(sizes)))
     return np.asarray(drawn[int(np.argmax(_possible(schema, drawn)))], dtype=np.int32)

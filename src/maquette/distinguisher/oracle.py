@@ -1,9 +1,9 @@
 """The distinguisher as an optimisation oracle: the conjunction that tells two *public* weighted lists apart best.
 
-Telling a table from a model is agnostic learning: rows are examples of one label, the model's records of the other, and
-the query with the largest gap is the classifier with the least error. Whatever learns a class can therefore play the
-query player of a game whose table is public, such as an earlier release. The argmax is not private: it must never see
-rows. Mechanisms §5.5.
+Telling a table from a model is agnostic learning: rows are examples with one label, the model's records with the other,
+and the query with the largest gap is the classifier with the least error. So any learner for a class can be the query
+player of a game whose table is public, such as an earlier release. The argmax is not private: it must never see rows.
+Mechanisms §5.5.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def best_query(
     how: Literal["solver", "enumerate"] = "solver",
     seconds: float = 10.0,
 ) -> Conjunction:
-    """The conjunction of so many literals on which a public table and a model differ most; gap = table minus model.
+    """The conjunction of `literals` literals on which a public table and a model differ most; gap = table minus model.
 
     Both are encoded records with their weights. "solver" is an exact integer program, for about a thousand different
     records over a hundred columns; "enumerate" tries every conjunction, for few columns and any number of records.

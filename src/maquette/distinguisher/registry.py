@@ -1,4 +1,4 @@
-"""The private distinguishers by name; others have an entry point under `maquette.distinguishers`, or are objects."""
+"""The private distinguishers by name; others have an entry point under `maquette.distinguishers`, or are given."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ GROUP: Literal["maquette.distinguishers"] = "maquette.distinguishers"
 
 
 def distinguisher_of(given: str | Distinguisher) -> Distinguisher:
-    """The distinguisher of a name, one of ours or of an installed package; or the object that is given."""
+    """The distinguisher of a name, built-in or of an installed package; or the given object itself."""
     found = DISTINGUISHERS.get(given) or find(GROUP, given, DISTINGUISHERS) if isinstance(given, str) else given
     if found is None:
         raise QueryError(f"distinguisher is {given!r}", expected=f"one of {choices(GROUP, DISTINGUISHERS)}")
     made = found() if isinstance(found, type) else found
     if not callable(getattr(made, "point", None)) or not callable(getattr(made, "error", None)):
-        raise QueryError(f"{made!r} is no distinguisher", expected="an object with `point` and `error`")
+        raise QueryError(f"{made!r} is not a distinguisher", expected="an object with `point` and `error`")
     return cast("Distinguisher", made)

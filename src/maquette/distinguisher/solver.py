@@ -36,7 +36,7 @@ def widest_conjunction(
     literals: int,
     seconds: float = 10.0,
 ) -> Conjunction:
-    """The conjunction of so many literals with the largest |sum of weights of the records that satisfy it|.
+    """The conjunction of `literals` literals with the largest |sum of weights of the records that satisfy it|.
 
     Give the records of both lists, with positive weights for the first and negative ones for the second. Solved once
     for each sign by HiGHS; a time limit costs optimality, never correctness of the gap.
@@ -55,10 +55,10 @@ def widest_conjunction(
 def _solve(
     schema: Schema, records: NDArray[np.integer[Any]], weights: NDArray[np.float64], literals: int, seconds: float
 ) -> Conjunction:
-    """Binaries: one for each literal used, then one for each record satisfied.
+    """Binary variables: one for each literal used, then one for each record satisfied.
 
-    A record is satisfied only if no false literal is used (for positive weights), and always if none is (for negative
-    ones); at most one level of a column is used.
+    With a positive weight, a record counts as satisfied only if no literal used is false on it; with a negative weight,
+    always if none is. At most one level of a column is used.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import csr_array, hstack, identity

@@ -18,8 +18,8 @@ from maquette.query import Marginal
 class WorstCell:
     """The exponential mechanism or permute-and-flip on the error of every cell.
 
-    Absolute errors give F = (2 / (n epsilon)) ln(|Q| / gamma). Signed ones have twice the candidates and also tell the
-    direction, so that no measurement is needed to update. Privacy: one `Curator.select_worst`. The exponential
+    Absolute errors give F = (2 / (n epsilon)) ln(|Q| / gamma). Signed errors have twice the candidates and also give
+    the direction, so that an update needs no measurement. Privacy: one `Curator.select_worst`. The exponential
     mechanism has bounded range, epsilon^2/8-zCDP: the choice for many rounds under zCDP. Permute-and-flip never errs
     more in expectation but is only epsilon^2/2-zCDP: the choice for pure budgets and single selections. Mechanisms §2.
     """
@@ -44,10 +44,10 @@ class WorstCell:
         return Pointed(tables[worst.index].query(worst.cell or ()), worst.sign, worst.cost)
 
     def error(self, accountant: Accountant, *, units: int, queries: int, moves: int, gamma: float) -> float:
-        """F, in rows: how far below the largest error it points, except with probability gamma, from public numbers.
+        """F, in rows: the error it points at is at most F below the largest, except with probability gamma.
 
-        Public answers are rounded to whole counts before they are compared, which moves each of two scores by half a
-        row.
+        From public numbers. Public answers are rounded to whole counts before they are compared, which moves each of
+        two scores by half a row.
         """
         buys = accountant.pure_epsilon if self.mechanism == "permute-and-flip" else accountant.selection_epsilon
         candidates = queries * (2 if self.signed else 1)

@@ -1,4 +1,4 @@
-"""What measurements say together: residuals, evidence, fits, and how a budget is split among them."""
+"""What measurements say together: residuals, evidence, fits, and how a budget is split among measurements."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Dense models: when the universe can be enumerated, and the model a fit leaves behind."""
+"""Dense models: a check that the universe can be enumerated, and the model that a fit makes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from maquette.query import LinearQuery
 from maquette.schema import Schema, impossible_cells
 
 MAX_CELLS = 2**24
-NOTHING = 2.0**-370  # all impossible cells together weigh less in the kernels, which know no zero
+NOTHING = 2.0**-370  # all impossible cells together weigh less than this in the kernels, which cannot store zero
 
 
 def check_dense(schema: Schema) -> None:
@@ -27,10 +27,10 @@ def check_dense(schema: Schema) -> None:
 
 
 def rule_out(model: object) -> None:
-    """Condition dense weights on what is possible; other models are left alone.
+    """Condition dense weights on possible combinations; other models are left alone.
 
-    To be called at the start and after every update. It only shortens the way to a table without impossible rows: with
-    m the mass ruled out, KL(table, model) falls by ln 1 / (1 - m). So the bound on updates holds as it stands.
+    Call it at the start and after every update. It only brings the model closer to a table without impossible rows:
+    with m the mass removed, KL(table, model) falls by ln 1 / (1 - m). So the bound on updates still holds.
     """
     if isinstance(model, MultiplicativeWeights) and model.schema.impossible:
         possible = ~np.asarray(impossible_cells(model.schema))
@@ -38,7 +38,7 @@ def rule_out(model: object) -> None:
 
 
 class DenseModel:
-    """A finished distribution over the universe; it keeps the very numbers it was made from, so that saving is exact.
+    """A finished distribution over the universe; it keeps the numbers it was made from, so that saving is exact.
 
     Mass on impossible combinations of the schema, if there is any, goes to the possible ones in proportion.
 
@@ -64,17 +64,17 @@ class DenseModel:
         return cells if self._closed is None else np.where(cells < NOTHING, 0.0, cells)
 
     def sample(self, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
-        """Encoded records, every cell as often as its share of `rows`, rounded down or up."""
+        """Encoded records; each cell appears its share of `rows` times, rounded down or up."""
         records = self._weights.sample(rows, rng)
         if self._closed is not None:
-            # Rounding may take a step a hair past the cell it belongs to, into one of no mass: draw those again.
+            # Rounding may move a step slightly past its cell, into one of no mass: draw those again.
             astray = np.flatnonzero(self._closed[tuple(records.T)])
             again = systematic(self.probabilities.reshape(-1), len(astray), rng)
             records[astray] = decode(again, self.probabilities.shape)
         return records
 
     def facts(self) -> dict[str, Any]:
-        """Nothing beside the numbers."""
+        """Nothing: the arrays say everything."""
         return {}
 
     def arrays(self) -> Arrays:
@@ -83,7 +83,7 @@ class DenseModel:
 
     @classmethod
     def restore(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
-        """The model that `arrays` were of."""
+        """The model that `arrays` describe."""
         return cls(schema, saving.array(arrays, "cells", schema.shape(schema.names)))
 
     def __repr__(self) -> str:
@@ -91,7 +91,7 @@ class DenseModel:
 
 
 def _without(probabilities: NDArray[np.float64], closed: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """The distribution given that what happens is possible: uniform if it held nothing possible."""
+    """The distribution conditional on possible cells; uniform over them if they had no mass."""
     if not probabilities[closed].any():
         return probabilities
     kept = np.where(closed, 0.0, probabilities)

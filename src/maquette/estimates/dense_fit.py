@@ -1,9 +1,9 @@
 """Fit: the distribution over an enumerable universe that best explains noisy coefficients.
 
 Minimises the noise-weighted squared residuals over the simplex by accelerated mirror descent in the entropy geometry:
-every step multiplies the model by an exponential of the residuals, exactly as multiplicative weights does for all
-measurements at once, starting from independent columns. Stopping when residuals are at noise level keeps the model
-close to independence where the data say nothing. Public computation: it sees released numbers only.
+every step multiplies the model by an exponential of the residuals, like one step of multiplicative weights for all
+measurements at once, starting from independent columns. It stops when residuals are at noise level, which keeps the
+model close to independence where the data say nothing. Public computation: it sees released numbers only.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FINISH = 150
 REPEATS = 3
 NEWTON = 400  # quasi-Newton steps
 PENALTY = 3.0
-GROUP = 32  # neighbouring axes are transformed together while their matrix stays this small
+GROUP = 32  # neighbouring axes are transformed together up to this size of their matrix
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ def fit(
     """Fit a dense distribution to everything measured; impossible combinations of the schema get exactly zero.
 
     `start` are log-weights (default: the product of the measured one-way marginals). Ends after `steps` or when the
-    mean squared residual over its variance is below `target`. Where the noise is so small that descent has not reached
-    its level by then, a penalised maximum-entropy fit by a quasi-Newton method takes the model there, and descent
+    mean squared residual over its variance is below `target`. If the noise is so small that descent has not reached its
+    level by then, a penalised maximum-entropy fit by a quasi-Newton method brings the model there, and descent
     finishes.
     """
     descent = _Descent(residuals)
@@ -63,7 +63,7 @@ def fit(
 
 
 def _independent(residuals: Residuals) -> Values:
-    """Log-weights under which columns are independent, each as measured; no level is ruled out by its noise."""
+    """Log-weights under which columns are independent, each as measured; every level keeps some mass."""
     schema = residuals.schema
     logs = np.zeros(schema.shape(schema.names))
     for axis, name in enumerate(schema.names):
@@ -91,7 +91,7 @@ class _Descent:
             if not columns:
                 continue
             block = tuple(slice(1, None) if name in columns else 0 for name in schema.names)
-            # The full transform sees the coefficient of a set divided by the root of the cells outside it.
+            # The full transform gives the coefficient of a set divided by the root of the number of cells outside it.
             lift = math.sqrt(
                 math.prod(size for name, size in zip(schema.names, self._shape, strict=True) if name not in columns)
             )
@@ -128,7 +128,7 @@ class _Descent:
         return Fitted(probabilities.reshape(self._shape), centred.reshape(self._shape), loss, done)
 
     def _evaluate(self, logs: Values) -> tuple[Values, Values, float]:
-        """The distribution of these log-weights, the pull of the residuals on each cell, and their mean square."""
+        """The distribution of these log-weights, the gradient of the residuals at each cell, and their mean square."""
         logs = self._open(logs)
         weights = np.exp(logs - logs.max(initial=-np.inf))
         probabilities = weights / weights.sum()
@@ -137,7 +137,7 @@ class _Descent:
         return probabilities, self._spread(errors * self._precisions), loss
 
     def _open(self, logs: Values) -> Values:
-        """Log-weights without impossible cells; those keep finite numbers in the descent, which nothing reads."""
+        """Log-weights without impossible cells. The descent keeps finite numbers for those, which nothing reads."""
         return logs if self._closed is None else np.where(self._closed, -np.inf, logs)
 
     def entropy_fit(self, start: Values) -> Values:
@@ -172,7 +172,7 @@ class _Descent:
         return self._transform(full, [matrix.T for matrix in self._matrices])
 
     def _transform(self, cells: Values, matrices: list[Values]) -> Values:
-        """Each product takes the leading axes to the end, so that after all of them the order is as before."""
+        """Each product moves the leading axes to the end, so that after all of them the order is as before."""
         for matrix in matrices:
             cells = (matrix @ cells.reshape(len(matrix), -1)).T.reshape(-1)
         return cells

@@ -17,12 +17,12 @@ from maquette.schema import Schema
 
 Values = NDArray[np.float64]
 
-STEP = 1.0  # noise moves a total of weights in [0, 1] by whole counts or finer
+STEP = 1.0  # noise moves a total of weights in [0, 1] by whole counts or less
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A total in counts, the deviation of its noise, and the largest part of it that one noise value makes up."""
+    """A total in counts, the standard deviation of its noise, and the largest part of that due to one noise value."""
 
     total: float
     deviation: float
@@ -32,19 +32,19 @@ class Estimate:
     def half_width(self, confidence: float) -> float:
         """How far the noise can have moved the total."""
         width = sum_half_width(self.deviation, self.largest, confidence, gaussian=self.gaussian)
-        # The normal law of the same deviation, rounded to whole counts, is no narrower than the discrete one.
+        # The normal law of the same standard deviation, rounded to whole counts, is no narrower than the discrete one.
         return width + STEP / 2 if self.gaussian and width else width
 
 
 def spread(measurement: Measurement) -> float:
-    """The deviation of the continuous law of the same scale, in counts, which is what tail bounds are proven for."""
+    """The standard deviation, in counts, of the continuous law of the same scale, for which tail bounds are proven."""
     event = measurement.event
     continuous = event.variance if isinstance(event, DiscreteGaussian) else 2 * event.scale**2
     return math.sqrt(continuous) / measurement.question.grid
 
 
 class Evidence(Savable, Protocol):
-    """What was measured, as far as it says something about a query by itself."""
+    """Measurements that can estimate queries without a model."""
 
     @property
     def rows(self) -> float:
@@ -59,7 +59,7 @@ class Evidence(Savable, Protocol):
 
 @dataclass(frozen=True)
 class NoEvidence:
-    """For models that stand on a theorem alone: no query can be estimated beside them."""
+    """For models whose accuracy is a theorem: no query can be estimated without them."""
 
     kind: ClassVar[str] = "none"
     rows: float
@@ -69,7 +69,7 @@ class NoEvidence:
         return False
 
     def estimate(self, weights: Values, columns: tuple[str, ...]) -> Estimate:
-        """Never asked, since nothing is covered."""
+        """Never called, since nothing is covered."""
         raise LookupError("there is no evidence beside the model")
 
     def facts(self) -> dict[str, Any]:

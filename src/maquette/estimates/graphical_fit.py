@@ -4,11 +4,11 @@ Among the distributions of the model take the one with
 
     least   KL(p, independent columns) + 1 / (2 * penalty * rows) * sum of squared residuals over their variances
 
-(everything as fractions of rows). At penalty 1 this is the likeliest table of so many rows drawn from independent
+(everything as fractions of rows). At penalty 1 this is the most likely table of `rows` rows drawn from independent
 columns, given the noise; real columns depend on each other, so the penalty is lowered until the residuals are as small
-as the noise says they should be. The dual is smooth and convex in one parameter for each measured number: its gradient
-is the difference between the model's coefficients and the measured ones, from one pass over the junction tree, and a
-quasi-Newton method needs some tens of them. Public computation: it sees released numbers only.
+as the noise says they should be. The dual is smooth and convex in one parameter for each measured number. Its gradient
+is the difference between the model's coefficients and the measured ones, from one pass over the junction tree; a
+quasi-Newton method needs some tens of gradients. Public computation: it sees released numbers only.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from maquette.query import orthonormal
 Values = NDArray[np.float64]
 
 START = 0.1  # the first penalty
-STEEP, GENTLE = 0.2, 0.7  # the penalty falls by a factor between these, by how large the residuals still are
-STAGES = 8  # penalties tried, at most
+STEEP, GENTLE = 0.2, 0.7  # the penalty falls by a factor between these, depending on how large the residuals still are
+STAGES = 8  # maximum number of penalties tried
 STEPS = 100  # quasi-Newton steps for each penalty
 MEMORY = 20
-TARGET = 0.6  # mean squared residual over variance at which descent stops: beyond it chases noise
+TARGET = 0.6  # mean squared residual over variance at which descent stops: below it the model would fit noise
 
 
 @dataclass(frozen=True)
 class Counted:
-    """Counts of the levels of one column, each with a variance of its own."""
+    """Counts of the levels of one column, each with its own variance."""
 
     column: str
     values: Values
@@ -63,11 +63,11 @@ def estimates(
     steps: int = STEPS,
     progress: Callable[[int, float], None] | None = None,
 ) -> Iterator[Estimated]:
-    """Better and better fits of the cliques of `model` to everything measured, the first one without any step.
+    """Successively better fits of the cliques of `model` to everything measured; the first takes no step.
 
     Every measured set must be a clique of the model. `counted` are measurements of single columns beside the residuals.
     `start` is an earlier fit, of fewer measurements perhaps. Ends when the mean squared residual over its variance is
-    below `target`, or after STAGES penalties. Taking only some of the fits is safe: each is a whole model.
+    below `target`, or after STAGES penalties. The caller may stop after any of the fits: each is a complete model.
     """
     problem = _Problem(model, residuals, counted, _independent(model, residuals, counted))
     penalty = START if start is None else min(START, 2 * start.penalty)
@@ -85,7 +85,7 @@ def estimates(
             yield best
         if progress is not None:
             progress(done, best.residual)
-        # Unfinished descent says nothing about the penalty: go on where it is still far from its end.
+        # Unfinished descent says nothing about the penalty: keep it while the residuals still fall fast, or rise.
         if converged or before / 2 <= fitted.residual <= before:
             penalty *= min(GENTLE, max(STEEP, target / max(fitted.residual, 1e-300)))
 
@@ -93,7 +93,7 @@ def estimates(
 def _independent(
     model: GraphicalModel, residuals: Residuals, counted: Sequence[Counted]
 ) -> dict[tuple[str, ...], Values]:
-    """Log-potentials under which columns are independent, each as measured; no level is ruled out by its noise."""
+    """Log-potentials under which columns are independent, each as measured; every level keeps some mass."""
     measured = {each.column: (each.values, each.variances) for each in counted}
     logs: dict[tuple[str, ...], Values] = {}
     for name in model.schema.names:
@@ -107,17 +107,17 @@ def _independent(
 
 @dataclass
 class _Block:
-    """Numbers measured over one clique: coefficients past the constant along every axis, or plain cells."""
+    """Numbers measured over one clique: all coefficients but the constant along every axis, or plain cells."""
 
     key: Columns
     clique: Columns
     targets: Values
     variances: Values
     cells: bool
-    numbers: slice = field(default_factory=lambda: slice(0))  # where its numbers stand among all
+    numbers: slice = field(default_factory=lambda: slice(0))  # positions of its numbers among those of all blocks
 
     def features(self, marginal: Values) -> Values:
-        """What a table says of the numbers measured."""
+        """The measured numbers, as a table gives them."""
         return marginal if self.cells else _along(marginal, [_contrasts(size) for size in marginal.shape])
 
     def spread(self, parameters: Values) -> Values:
@@ -128,7 +128,7 @@ class _Block:
 
 
 def _along(table: Values, matrices: Sequence[Values]) -> Values:
-    """One matrix along each axis; each product takes the leading axis to the end, so that the order is as before."""
+    """One matrix along each axis; each product moves the leading axis to the end, so that the order is as before."""
     flat = table.reshape(-1)
     for matrix in matrices:
         flat = (matrix @ flat.reshape(matrix.shape[1], -1)).T.reshape(-1)
@@ -175,7 +175,7 @@ class _Problem:
         return np.concatenate([part.reshape(-1) for part in parts]) if parts else np.zeros(0)
 
     def pack(self, parameters: Mapping[Columns, Values]) -> Values:
-        """Parameters as one vector; zero where there are none yet."""
+        """Parameters as one vector; zero for those not given."""
         packed = np.zeros(self.size)
         for block in self._blocks:
             if block.key in parameters:
@@ -203,7 +203,7 @@ class _Problem:
         return Estimated(model, kept, residual, penalty)
 
     def minimise(self, parameters: Values, penalty: float, steps: int) -> tuple[Values, bool]:
-        """The parameters of least dual value, from these on, and whether so many steps reached it."""
+        """The parameters that minimise the dual, starting from these, and whether `steps` steps were enough."""
         from scipy.optimize import minimize
 
         ridge = penalty * self._rows * self._variances

@@ -1,7 +1,7 @@
 """Merged levels: columns seen through groups of levels, and what a model over the groups says about the levels.
 
 A table over columns with many rare levels is mostly noise. Grouped, it has fewer cells, each with the same noise, and
-the model needs less memory; within a group the levels are taken to depend on nothing else. Groups come from released
+the model needs less memory; within a group the levels are assumed to depend on nothing else. Groups come from released
 numbers, so all of this is post-processing.
 """
 
@@ -33,8 +33,8 @@ SCALE = 2**12
 class Merging:
     """The group of every level, for the columns that have any; `merged` is the schema of the groups.
 
-    A column of an impossible combination keeps its levels, whatever `groups` says: in a group with possible ones they
-    would get a share of its mass.
+    A column of an impossible combination keeps its levels, even if `groups` merges them: in a group with possible
+    levels an impossible one would get a share of the mass.
     """
 
     def __init__(self, schema: Schema, groups: Mapping[str, Groups]) -> None:
@@ -59,7 +59,7 @@ class Merging:
 
     @classmethod
     def restore(cls, schema: Schema, changed: Sequence[str], arrays: Arrays) -> Merging:
-        """The merging of these columns whose groups `arrays` were."""
+        """The merging of these columns, with the groups in `arrays`."""
         names = saving.names({"merging": changed}, "merging")
         groups = {n: saving.array(arrays, f"groups-{i}", schema.shape([n]), np.int64) for i, n in enumerate(names)}
         if any(not 0 <= found.min() <= found.max() < len(found) for found in groups.values()):
@@ -67,7 +67,7 @@ class Merging:
         return cls(schema, groups)
 
     def table(self, columns: Sequence[str]) -> Contrasts:
-        """The counts of all combinations of groups; one row moves one of them, by one."""
+        """The counts of all combinations of groups; one row moves one of them by one."""
         return Contrasts(Marginal(self.schema, columns), [self._members(name) for name in columns])
 
     def residual(self, columns: Sequence[str]) -> Contrasts:
@@ -106,7 +106,7 @@ class Merging:
             into.combine(part, block, np.full(block.shape, variance * lift))
 
     def within(self, fine: Residuals) -> dict[str, Values]:
-        """The share of every level in its group, from the measured columns; no level is ruled out by its noise."""
+        """The share of every level in its group, from the measured columns; every level keeps some mass."""
         shares: dict[str, Values] = {}
         for name in self.changed:
             counts, variances = fine.marginal((name,))
@@ -154,7 +154,7 @@ class MergedModel:
         return cells
 
     def sample(self, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
-        """Encoded records: groups from the model, then every level as often as its share of the group, rounded."""
+        """Encoded records: groups from the model, then each level appears its share of the group's rows, rounded."""
         records = self.model.sample(rows, rng)
         for name, shares in self.shares.items():
             place, groups = self.schema.position(name), self.merging.groups[name]
@@ -177,7 +177,7 @@ class MergedModel:
 
     @classmethod
     def restore(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
-        """The model that `facts` and `arrays` were of."""
+        """The model that `facts` and `arrays` describe."""
         merging = Merging.restore(schema, facts["merging"], arrays)
         names = saving.names(facts, "shares")
         shares = {name: saving.array(arrays, f"shares-{i}", schema.shape([name])) for i, name in enumerate(names)}
@@ -190,21 +190,21 @@ class MergedModel:
 
 @dataclass(frozen=True)
 class Bounded(Estimate):
-    """An estimate of something known only up to `slack` beside its noise."""
+    """An estimate of something that is known only up to `slack`, even without noise."""
 
     slack: float = 0.0
 
     def half_width(self, confidence: float) -> float:
-        """How far the noise and what was merged can have moved the total."""
+        """How far noise and merging can have moved the total."""
         return super().half_width(confidence) + self.slack
 
 
 @dataclass(frozen=True)
 class MergedEvidence:
-    """What was measured of levels (`fine`) and of groups (`coarse`).
+    """What was measured: levels (`fine`) and groups (`coarse`).
 
-    A query that tells levels of one group apart lies between two that do not: the least and the largest weight in each
-    cell of groups. Its interval is from the lower end of the one to the upper end of the other.
+    A query that distinguishes levels of one group lies between two that do not: those with the least and the largest
+    weight in each cell of groups. Its interval runs from the lower end of the first to the upper end of the second.
     """
 
     kind: ClassVar[str] = "merged"
@@ -222,7 +222,7 @@ class MergedEvidence:
         return self.fine.covers(columns) or self.coarse.covers(columns)
 
     def estimate(self, weights: Values, columns: Columns) -> Estimate:
-        """An estimate of the total whose interval holds it."""
+        """An estimate of the total whose interval contains it."""
         if columns and self.fine.covers(columns):
             return self.fine.estimate(weights, columns)
         low, high = (
@@ -252,7 +252,7 @@ class MergedEvidence:
 
     @classmethod
     def restore(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
-        """The evidence that `facts` and `arrays` were of."""
+        """The evidence that `facts` and `arrays` describe."""
         merging = Merging.restore(schema, facts["merging"], arrays)
         fine = Residuals.restore(schema, facts["fine"], saving.inside("fine", arrays))
         return cls(merging, fine, Residuals.restore(merging.merged, facts["coarse"], saving.inside("coarse", arrays)))

@@ -39,10 +39,10 @@ class Residuals:
         self._sums: dict[Columns, Values] = {}
         self._precisions: dict[Columns, Values] = {}
         self.gaussian = True
-        self.separate = True  # whether every coefficient has a noise of its own, and none a share of another's
+        self.separate = True  # whether the noise of every coefficient is independent of the others
 
     def add(self, measurement: Measurement) -> None:
-        """Take in a measured marginal of plain columns, or the contrasts made by `residual`."""
+        """Add a measured marginal of plain columns, or the contrasts made by `residual`."""
         question = measurement.question
         variance = spread(measurement) ** 2
         self.gaussian &= isinstance(measurement.event, DiscreteGaussian)
@@ -63,7 +63,7 @@ class Residuals:
             self.combine(part, block, np.full(block.shape, variance * lift))
 
     def combine(self, columns: Columns, values: Values, variance: Values) -> None:
-        """Take in coefficients of one set of columns, by inverse variance."""
+        """Add coefficients of one set of columns, weighted by inverse variance."""
         precision = 1.0 / variance
         self._add(columns, values * precision, precision)
 
@@ -76,11 +76,11 @@ class Residuals:
         return ((columns, sums, self._precisions[columns]) for columns, sums in self._sums.items())
 
     def facts(self) -> dict[str, Any]:
-        """The measured sets, and what is known of the noise."""
+        """The measured sets, and the law of the noise."""
         return {"gaussian": self.gaussian, "separate": self.separate, "sets": [list(columns) for columns in self._sums]}
 
     def arrays(self) -> Arrays:
-        """What `stored` gives, set after set."""
+        """The arrays of `stored`, set after set."""
         found: dict[str, Values] = {}
         for i, (_, sums, precisions) in enumerate(self.stored()):
             found[f"{i}-sums"], found[f"{i}-precisions"] = sums, precisions
@@ -88,7 +88,7 @@ class Residuals:
 
     @classmethod
     def restore(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
-        """The residuals that `facts` and `arrays` were of."""
+        """The residuals that `facts` and `arrays` describe."""
         residuals = cls(schema)
         residuals.gaussian, residuals.separate = bool(facts["gaussian"]), bool(facts["separate"])
         for i, named in enumerate(facts["sets"]):
@@ -123,7 +123,7 @@ class Residuals:
         return all(part in self._sums for part in self._parts(ordered))
 
     def _parts(self, columns: Columns) -> Iterator[Columns]:
-        """The subsets that can say something: a column of one level has no contrasts."""
+        """The subsets that carry information: a column of one level has no contrasts."""
         return subsets(tuple(name for name in columns if self.schema[name].size > 1))
 
     def estimate(self, weights: Values, columns: Columns) -> Estimate:
@@ -138,7 +138,7 @@ class Residuals:
             variance += float((share**2 / precision).sum())
             largest = max(largest, float((share**2 / precision).max(initial=0.0)))
         if not (self.gaussian or self.separate):
-            largest = variance  # one noise value may make up all of it
+            largest = variance  # a single noise value may account for all of it
         return Estimate(total, math.sqrt(variance), math.sqrt(largest), self.gaussian)
 
     def marginal(self, columns: Columns) -> tuple[Values, Values]:
@@ -190,5 +190,5 @@ def _norms(matrix: NDArray[np.int64]) -> Values:
 
 
 def _block(columns: Columns, part: Columns) -> tuple[slice | int, ...]:
-    """Where the coefficients of a subset stand: past the constant along its own axes, at it along the others."""
+    """Index of a subset's coefficients: all but the constant along its own axes, the constant along the others."""
     return tuple(slice(1, None) if name in part else 0 for name in columns)

@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 
 
 def units_for(curator: Curator, epsilon: float | None, rho: float | None, units: int | None = None) -> int:
-    """The ledger units a release may spend: what was asked for, or all that remains; more is refused, uncharged."""
+    """The ledger units a release may spend: those asked for, or all that remain; more is refused without a charge."""
     accountant, delta = curator.budget.accountant, curator.budget.delta
     left = curator.budget.limit - curator.ledger.spent()
     if epsilon is None and rho is None and units is None:
@@ -81,7 +81,7 @@ class Allocation:
         return value
 
     def _gains(self, table: Columns) -> Iterable[tuple[int, float]]:
-        """How much of a residual's variance the cells of a table collect, times the cells."""
+        """How much of a residual's variance the cells of a table collect, times the number of cells."""
         cells = self._schema.cells(table)
         for part in subsets(table):
             size = math.prod(n - 1 for n in self._schema.shape(part))
@@ -89,14 +89,15 @@ class Allocation:
             yield self._place[part], cells * size / others
 
     def spreads(self, shares: Array) -> Array:
-        """For each table, the root of cells times total variance, when the whole charge is a precision of one."""
+        """For each table, the root of cells times total variance, if the whole charge buys a precision of one."""
         variances = 2 * (self._costs / shares) ** 2 if self._linear else self._costs / shares
         return np.array([math.sqrt(sum(variances[part] * gain for part, gain in self._gains(t))) for t in self._tables])
 
     def expected_error(self, accounting: str, amount: float, rows: float) -> float:
         """The mean over tables of half the expected L1 error, as a fraction of rows, before any fit.
 
-        For one row that comes or goes; where a unit moves the contrasts by more, divide `rows` by how much more.
+        For one row added or removed; if a privacy unit moves the contrasts by a larger factor, divide `rows` by that
+        factor.
         """
         precision = {"pure": amount, "zcdp": math.sqrt(2 * amount), "gdp": math.sqrt(amount)}[accounting]
         spread = float(self.spreads(self.shares).mean()) / precision

@@ -1,4 +1,4 @@
-"""Sums over columns from what was measured of each column: unbiased, with exact noise variance, in any dimension."""
+"""Sums over columns from the measurements of single columns: unbiased, with exact noise variance, in any dimension."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from maquette.query import Sum
 
 
 def estimate_sum(evidence: Evidence, query: Sum | None) -> Estimate | None:
-    """The total of an additive query, in counts; None where some column of it was not measured, or it is not additive.
+    """The total of an additive query, in counts; None if one of its columns was not measured or it is not additive.
 
-    Its residual coefficients are those of its columns one by one, and a constant: nothing is written out over the
-    cells of all columns together, as `Residuals.estimate` would.
+    Its residual coefficients are a constant and those of single columns: nothing is expanded over the cells of all
+    columns together, as `Residuals.estimate` would.
     """
     if query is None or not isinstance(evidence, Residuals):
         return None
@@ -35,5 +35,5 @@ def estimate_sum(evidence: Evidence, query: Sum | None) -> Estimate | None:
             variance += float(noise.sum())
             largest = max(largest, float(noise.max(initial=0.0)))
     if not (evidence.gaussian or evidence.separate):
-        largest = variance  # one noise value may make up all of it
+        largest = variance  # a single noise value may account for all of it
     return Estimate(total, math.sqrt(variance), math.sqrt(largest), evidence.gaussian)

@@ -1,4 +1,4 @@
-"""Tables: a release that is its measurements and nothing more — each query from one measured marginal."""
+"""Tables: a release that consists of its measurements only; each query is answered from one measured marginal."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Tables:
         return any(set(columns) <= set(table.marginal.names) for table in self.measurements)
 
     def marginal(self, columns: Sequence[str]) -> Values:
-        """Probabilities over the cells: noisy counts without the negative ones, brought to sum one."""
+        """Probabilities over the cells: noisy counts, negative ones set to zero, normalised to sum to one."""
         table = self._covering(columns)
         names = table.marginal.names
         summed = table.values.sum(axis=tuple(i for i, name in enumerate(names) if name not in columns))
@@ -89,7 +89,7 @@ class Tables:
 
     @classmethod
     def restore(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
-        """The tables that `facts` and `arrays` were of."""
+        """The tables that `facts` and `arrays` describe."""
         listed = list(facts["tables"])
         if not listed:
             raise saving.unfit("list of measured tables is empty")
@@ -114,6 +114,6 @@ def _table(schema: Schema, place: int, facts: Mapping[str, Any], arrays: Arrays,
     if not isinstance(event, DiscreteLaplace | DiscreteGaussian):
         raise saving.unfit("tables have noise of an unknown law")
     if not 1 <= 2**100 * (event.variance if isinstance(event, DiscreteGaussian) else event.scale) <= 2**200:
-        raise saving.unfit("noise is of a size that nobody draws")
+        raise saving.unfit("noise has a scale outside the possible range")
     marginal = Marginal(schema, saving.names(facts, "columns"))
     return Measurement(marginal, saving.array(arrays, str(place), marginal.shape), event, cost)

@@ -4,10 +4,9 @@ A hypothesis never sees a row. It is a fold of its update rule over a transcript
 it is deterministic, free of charge, and can be rebuilt from the transcript alone. Values are fractions of rows.
 
 A class that keeps this contract, and whose `cls(schema, alpha=alpha)` is a fresh model with steps for errors of alpha,
-works by itself wherever Maquette takes an update rule: offline, online, in MWEM, in saved files and in plans. Two more
-members are welcome and not asked for: `practical(schema, rows)`, a classmethod that makes a fresh model with steps for
-practical use on a number of rows, and `check(query)`, which refuses a question that the model cannot learn from before
-anything is paid.
+works wherever Maquette takes an update rule: offline, online, in MWEM, in saved files and in plans. Two more members
+are optional: `practical(schema, rows)`, a classmethod that returns a fresh model with steps for practical use on about
+`rows` rows, and `check(query)`, which refuses a question that the model cannot learn from before anything is charged.
 """
 
 from __future__ import annotations
@@ -26,20 +25,20 @@ Arrays = Mapping[str, NDArray[Any]]
 
 @runtime_checkable
 class Savable(Protocol):
-    """What can stand in a saved release and be restored from it."""
+    """An object that can be part of a saved release and be restored from it."""
 
     kind: ClassVar[str]
-    """The name of its class in files; for a class of an installed package, that of its entry point."""
+    """The name of the class in files; for a class of an installed package, the name of its entry point."""
 
     def facts(self) -> dict[str, Any]:
-        """What is small and plain: texts, numbers, and lists and dictionaries of them."""
+        """Small plain values: strings, numbers, and lists and dictionaries of them."""
 
     def arrays(self) -> Arrays:
         """Its numbers: arrays of booleans, integers or floats, all finite."""
 
     @classmethod
     def restore(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
-        """What `facts` and `arrays` were of; DataError where they do not fit. A file can be made by anyone.
+        """The object that `facts` and `arrays` describe; DataError if they do not fit. A file can be made by anyone.
 
         `facts` also has `cost`, the loss of the release, as its certificate states it. `maquette.hypothesis.saving` has
         the checks.
@@ -67,4 +66,4 @@ class Hypothesis(Savable, Protocol):
 
     @classmethod
     def max_updates(cls, schema: Schema, alpha: float) -> float:
-        """T(alpha): the most updates a sequence can make whose queries were all off by alpha or more."""
+        """T(alpha): the maximum number of updates, if every query that caused one was off by alpha or more."""

@@ -1,4 +1,4 @@
-"""Cut decomposition: a signed sum of cuts, one more for each that it got wrong (Frieze and Kannan)."""
+"""Cut decomposition: a signed sum of cuts, one term for each cut that the model got wrong (Frieze and Kannan)."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from maquette.schema import Schema
 CutStep = Literal["theory", "centred", "exact"]
 Values = NDArray[np.float64]
 
-_BLOCK = 1024  # terms written out at a time
+_BLOCK = 1024  # terms expanded over the cells at a time
 
 
 class CutDecomposition:
-    """A number for every cell, held as a sum of products: `model += step * query`, without listing the cells.
+    """A signed number per cell, stored as a sum of products: `model += step * query`, without listing the cells.
 
-    theory: alpha / ||f||^2 by the sign of the gap, from zero: on cuts the rule of Frieze and Kannan, alpha / (|S| |T|),
-    and on any queries the Perceptron's. centred: the same along f less its mean, from uniform, which loses nothing as
-    every table has total 1, and takes a quarter of the updates. exact: the whole gap, centred, after which the answer
-    is the value; it has no bound on updates with noisy values.
+    Steps. theory: alpha / ||f||^2 times the sign of the gap, starting from zero; on cuts this is the rule of Frieze and
+    Kannan, alpha / (|S| |T|), on other queries the Perceptron's. centred: the same along f minus its mean, starting
+    from uniform; nothing is lost, as every table has total 1, and it takes a quarter of the updates. exact: the whole
+    gap, centred, after which the answer equals the value; with noisy values it has no bound on updates.
 
     Privacy: post-processing of released values. Accuracy: T(alpha) = norm^2 area / alpha^2 (theory), where `norm` is a
-    public bound on ||x||_2 / ||x||_1 of the table's histogram x, and `area` one on ||f||^2 of every query, N if none is
-    given; queries beyond it are refused. For a simple graph norm is m^(-1/2) for m edges, so T = |V|^2 / (m alpha^2);
-    area is |V|^2 / 4 for bipartitions. centred: (norm^2 - 1/N) a (1 - a/N) / alpha^2, a = min(area, N/2). Never compute
-    norm from the rows. Mechanisms §4.2, §4.6.
+    public bound on ||x||_2 / ||x||_1 of the table's histogram x, and `area` bounds ||f||^2 of every query (default N;
+    larger queries are refused). For a simple graph norm is m^(-1/2) for m edges, so T = |V|^2 / (m alpha^2); area is
+    |V|^2 / 4 for bipartitions. centred: (norm^2 - 1/N) a (1 - a/N) / alpha^2, a = min(area, N/2). Never compute norm
+    from the rows. Mechanisms §4.2, §4.6.
 
-    Memory and time of an answer grow with updates times the sum of the column sizes, or with the cells once that is
-    less. Universes that cannot be listed can be asked and updated, not sampled.
+    Memory and time of an answer grow with updates times the sum of the column sizes, or with the number of cells where
+    that is smaller. Universes too large to list can be asked and updated, but not sampled.
 
     >>> from maquette.query.classes.cuts import cut, edge_schema
     >>> schema = edge_schema(1000)
@@ -72,18 +72,18 @@ class CutDecomposition:
         self.step = step
         self.norm = norm
         self.area = self._size if area is None else min(float(area), self._size)
-        self._level = 0.0 if step == "theory" else 1.0 / self._size  # of every cell, beside the products
+        self._level = 0.0 if step == "theory" else 1.0 / self._size  # added to every cell, beside the products
         self._terms = _Terms(schema.shape(schema.names))
         self._dense: Values | None = None
 
     @classmethod
     def practical(cls, schema: Schema, rows: float) -> Self:
-        """A fresh model with steps that reach their value."""
+        """A fresh model with exact steps."""
         return cls(schema, alpha=1.0, step="exact")
 
     @classmethod
     def max_updates(cls, schema: Schema, alpha: float) -> float:
-        """N / alpha^2, for tables and queries of which nothing is known; `update_bound` uses norm, area and step."""
+        """N / alpha^2, without knowledge of the table or the queries; `update_bound` uses norm, area and step."""
         return _float(schema.size) / check_alpha(alpha) ** 2
 
     @property
@@ -98,11 +98,11 @@ class CutDecomposition:
 
     @property
     def terms(self) -> int:
-        """How many products are held, beside those already written out over the cells."""
+        """Number of products stored, not counting those already expanded over the cells."""
         return self._terms.count
 
     def answer(self, query: LinearQuery) -> float:
-        """The model's answer, as a fraction of rows; outside [0, 1] where the numbers are no distribution."""
+        """The model's answer, as a fraction of rows; outside [0, 1] where the numbers are not a distribution."""
         return self._ask(query)[1]
 
     def update(self, query: LinearQuery, value: float) -> None:
@@ -133,21 +133,21 @@ class CutDecomposition:
         return np.asarray(np.transpose(table, [kept.index(position) for position in positions]), order="C")
 
     def sample(self, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
-        """Encoded records from the nearest distribution, every cell as often as its share, rounded down or up."""
+        """Encoded records from the nearest distribution; each cell appears its share of `rows` times, rounded."""
         return sample_cells(Cells.of(Grid(self.schema), on_simplex(self.marginal(self.schema.names))), rows, rng)
 
     def facts(self) -> dict[str, Any]:
-        """The settings, and what every cell has beside the products."""
+        """The settings, and the number added to every cell."""
         area = None if self.area == self._size else self.area
         return {"alpha": self.alpha, "step": self.step, "norm": self.norm, "area": area, "level": self._level}
 
     def arrays(self) -> Arrays:
-        """The products, and the cells that have been written out."""
+        """The products, and the cells over which earlier ones were expanded."""
         return self._terms.arrays() | ({} if self._dense is None else {"cells": self._dense})
 
     @classmethod
     def restore(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
-        """The model that `facts` and `arrays` were of."""
+        """The model that `facts` and `arrays` describe."""
         settings = {name: saving.number(facts, name) for name in ("alpha", "norm")}
         model = cls(schema, step=facts["step"], area=saving.optional(facts, "area"), **settings)
         model._level = saving.number(facts, "level", most=saving.LARGEST)
@@ -171,7 +171,7 @@ class CutDecomposition:
         return asked, answer
 
     def _write_out(self) -> None:
-        """Once the products are more numbers than the universe has cells, hold the cells instead."""
+        """Store the cells instead, once the products take more numbers than the universe has cells."""
         if self.schema.size <= min(MAX_CELLS, self._terms.numbers):
             table = self._terms.table(range(len(self.schema)))
             self._dense = table if self._dense is None else self._dense + table
@@ -182,7 +182,7 @@ class CutDecomposition:
 
 
 class _Products:
-    """A query as products over all columns: a coefficient for each, and for each column a row of weights for each."""
+    """A query as a sum of products: one coefficient per product, and per column one row of weights for each product."""
 
     def __init__(self, sizes: Sequence[int], query: LinearQuery) -> None:
         self.coefficients = np.array([term.coefficient for term in query.terms])
@@ -203,7 +203,7 @@ class _Products:
 
 
 class _Terms:
-    """Products in the order they came; inner products with a query need no cell."""
+    """Products in order of arrival; inner products with a query are computed without listing cells."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
         self.sizes = sizes
@@ -218,7 +218,7 @@ class _Terms:
 
     @classmethod
     def restore(cls, sizes: Sequence[int], arrays: Arrays) -> _Terms:
-        """What `arrays` were of."""
+        """The terms that `arrays` describe."""
         terms = cls(sizes)
         terms._coefficients = saving.array(arrays, "coefficients", [saving.ANY], most=saving.LARGEST)
         terms.count = len(terms._coefficients)
@@ -229,7 +229,7 @@ class _Terms:
 
     @property
     def numbers(self) -> int:
-        """How many numbers the products are."""
+        """How many numbers the products take."""
         return self.count * sum(self.sizes)
 
     def add(self, products: _Products, scale: float) -> None:
@@ -291,5 +291,5 @@ def _contracted(dense: Values, term: int, asked: _Products) -> float:
 def _float(size: int) -> float:
     try:
         return float(size)
-    except OverflowError:  # a universe of more points than a float can say
+    except OverflowError:  # more points than a float can represent
         return math.inf

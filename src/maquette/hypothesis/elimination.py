@@ -1,7 +1,7 @@
-"""Triangulation: the tables that exact elimination of columns one after the other would need.
+"""Triangulation: the tables needed to eliminate columns exactly, one after the other.
 
-Columns are numbers and sets of columns are bit masks, so that a what-if takes about a millisecond. Finding the best
-order is hard; three greedy rules are tried and the one with the fewest cells is kept.
+Columns are numbers and sets of columns are bit masks, so trying out one more clique takes about a millisecond. Finding
+the best order is hard; three greedy rules are tried and the one with the fewest cells is kept.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def triangulated(
 ) -> Triangulation:
     """The maximal cliques of a triangulated graph in which every given clique fits, by the best of these rules.
 
-    `columns` leaves out all others, which no given clique may hold.
+    `columns` restricts the graph to these columns; every given clique must lie within them.
     """
     left = (1 << len(sizes)) - 1 if columns is None else columns
     links = [0] * len(sizes)
@@ -65,9 +65,9 @@ def triangulated(
 
 
 def _trimmed(links: list[int], left: int) -> tuple[int, list[int]]:
-    """Eliminate columns whose neighbours are all linked while there are any: no order can avoid their tables.
+    """Eliminate, while there are any, columns whose neighbours are all linked: every order needs their tables.
 
-    Changes `links`; the columns that remain, and the tables met on the way.
+    Changes `links`. Returns the columns that remain, and the tables met.
     """
     found: list[int] = []
     waiting = left
@@ -85,7 +85,7 @@ def _trimmed(links: list[int], left: int) -> tuple[int, list[int]]:
 
 
 def _eliminated(sizes: Sequence[int], links: list[int], rule: Rule, left: int) -> list[int]:
-    """Eliminate the column of least score until none is left; the tables met on the way. Changes `links`."""
+    """Eliminate the column of least score until none is left; returns the tables met. Changes `links`."""
     scores = {column: (rule(column, links, sizes), column) for column in members(left)}
     found: list[int] = []
     while scores:

@@ -1,4 +1,4 @@
-"""Exponentials of many numbers in place, some four times as fast as numpy's where it has no vector code for them."""
+"""Exponentials of many numbers in place, about four times as fast as numpy where it has no vector code for them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ import numpy as np
 
 from maquette.hypothesis.factors import Values
 
-_BLOCK = 1024  # numbers worked on at a time: they stay in the cache nearest to the processor
-_LEAST = -708.0  # exp of anything below would be no ordinary number: zero is as good
-_SHIFTER = 6755399441055744.0  # 1.5 * 2^52: adding it rounds to a whole number and leaves that in the lowest bits
+_BLOCK = 1024  # numbers per block: a block fits in the L1 cache
+_LEAST = -708.0  # exp of anything below is subnormal or zero: zero is as good
+_SHIFTER = 6755399441055744.0  # 1.5 * 2^52: adding it rounds to an integer and leaves that in the lowest bits
 
 
 def exponentials(values: Values, *, compiled: bool) -> None:
     """exp in place, for a contiguous table of numbers up to 700.
 
-    The compiled one is right to two units in the last place; loading it takes longer than numpy needs for small tables.
+    The compiled version is accurate to two units in the last place. Loading it takes longer than numpy needs for small
+    tables.
     """
     if not compiled:
         np.exp(values, out=values)
@@ -31,7 +32,7 @@ def exponentials(values: Values, *, compiled: bool) -> None:
 def _kernel() -> Callable[..., None]:
     import numba
 
-    options = {"nogil": True, "fastmath": {"contract", "nsz"}}  # infinities must stay what they are
+    options = {"nogil": True, "fastmath": {"contract", "nsz"}}  # infinities must stay infinite
     try:
         compiled = numba.njit(cache=True, **options)(_exponentials)
     except RuntimeError:  # no writable place for the cache
@@ -40,9 +41,9 @@ def _kernel() -> Callable[..., None]:
 
 
 def _exponentials(values: Any, value_bits: Any, powers: Any, power_bits: Any) -> None:
-    """exp(v) = 2^k exp(r) with k whole and |r| <= ln(2)/2: a Taylor polynomial for exp(r), and k added to its exponent.
+    """exp(v) = 2^k exp(r), k whole and |r| <= ln(2)/2: a Taylor polynomial for exp(r), and k added to its exponent.
 
-    The second arguments of each pair are the same memory seen as whole numbers.
+    `value_bits` and `power_bits` are the same memory as `values` and `powers`, viewed as integers.
     """
     for start in range(0, values.size, _BLOCK):
         block, bits = values[start : start + _BLOCK], value_bits[start : start + _BLOCK]

@@ -1,7 +1,7 @@
 """Factors: tables of numbers over a few columns, summed, multiplied and lined up.
 
-A factor is a table and the tuple of its columns, one per axis. Axes run from small columns to large ones wherever we
-may choose: a pass over memory is fast when its last axis is long.
+A factor is a table and the tuple of its columns, one per axis. Axes run from small columns to large ones where there is
+a choice: a pass over memory is fast when its last axis is long.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from maquette.errors import QueryError
 Values = NDArray[np.float64]
 Columns = tuple[int, ...]
 
-MAX_TABLE = 2**27  # numbers in one table on the way: 1 GB
+MAX_TABLE = 2**27  # numbers in one intermediate table: 1 GB
 
 
 class Factor(NamedTuple):
@@ -47,7 +47,7 @@ class Factor(NamedTuple):
         return ordered.reshape([next(lengths) if column in self.columns else 1 for column in columns])
 
     def times(self, other: Factor, kept: Collection[int]) -> Factor:
-        """The product, summed over all columns that are not kept: a matrix product for every level of those shared."""
+        """The product, summed over all columns that are not kept: one matrix product per level of shared columns."""
         one, two = self._only(other, kept), other._only(self, kept)
         shared = [column for column in one.columns if column in two.columns]
         both = [column for column in shared if column in kept]
@@ -74,9 +74,9 @@ class Factor(NamedTuple):
 
 
 def refuse_large(cells: int) -> None:
-    """Refuse a table on the way that would not fit in memory."""
+    """Refuse an intermediate table that would not fit in memory."""
     if cells > MAX_TABLE:
         raise QueryError(
-            f"the question needs a table of {cells:,} cells on the way, more than {MAX_TABLE:,}",
+            f"the question needs an intermediate table of {cells:,} cells, more than {MAX_TABLE:,}",
             advice="ask about fewer columns at a time, or build the model with a clique that holds these columns",
         )

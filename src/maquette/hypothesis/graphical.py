@@ -1,6 +1,6 @@
 """Graphical model: the distribution p(x) ~ exp(sum of potentials over cliques of columns), held on a junction tree.
 
-The universe may be of any size: memory and time go with the cells of the tree.
+The universe may be of any size: memory and time grow with the cells of the tree.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ Zeros = tuple[Clique, NDArray[np.bool_]]
 
 
 class GraphicalModel:
-    """Log-potentials over cliques of columns; all that follows from them is exact.
+    """Log-potentials over cliques of columns; answers, marginals and samples follow from them exactly.
 
     A clique is a tuple of columns, and its potential a table with its axes in that order. `zeros` are pairs of columns
-    and a table that is true where a combination is impossible: no record, answer or marginal ever gives it mass.
+    and a table that is true where a combination is impossible: no record, answer or marginal gives it any mass.
 
     Privacy: post-processing of released values; it never sees a row. Accuracy: an update multiplies the distribution
     over the whole universe by exp(eta * query), which is multiplicative weights exactly, so T(alpha) =
@@ -76,7 +76,7 @@ class GraphicalModel:
         self._arrange(tree, given, {clique: np.zeros(schema.shape(clique)) for clique in given})
 
     def _arrange(self, tree: JunctionTree, cliques: Sequence[Clique], potentials: Mapping[Clique, Values]) -> None:
-        """Take this tree and these potentials; the numbers are worked out when first asked for."""
+        """Use this tree and these potentials; probabilities are computed when first needed."""
         if tree.cells > self.max_cells:
             raise QueryError(
                 f"a model with these cliques has {tree.cells:,} cells, more than the {self.max_cells:,} allowed",
@@ -90,7 +90,7 @@ class GraphicalModel:
         self._set(potentials)
 
     def _forbidden(self) -> dict[int, Values]:
-        """What the tables of nodes begin with: -inf at impossible combinations."""
+        """The initial tables of the nodes: -inf at impossible combinations."""
         start: dict[int, Values] = {}
         for columns, mask in self.zeros:
             i = self.tree.node_of(columns)
@@ -126,7 +126,7 @@ class GraphicalModel:
 
     @property
     def update_bound(self) -> float:
-        """T at this model's own alpha and step, had it started without potentials."""
+        """T at this model's own alpha and step, if it started without potentials."""
         return self._rule.max_updates(math.log(self.schema.size))
 
     @property
@@ -145,7 +145,7 @@ class GraphicalModel:
         return self._calibration.log_partition
 
     def calibrate(self) -> Self:
-        """Work out the distribution now rather than at the first question."""
+        """Compute the distribution now rather than at the first question."""
         self._calibration.joints  # noqa: B018 -- kept once computed
         return self
 
@@ -156,7 +156,7 @@ class GraphicalModel:
         return other
 
     def grown(self, cliques: Iterable[Sequence[str]]) -> Self:
-        """The same distribution with room for more cliques, whose potentials are zero."""
+        """The same distribution with more cliques, whose potentials are zero."""
         extra = [clique for clique in _distinct(self.schema, cliques) if frozenset(clique) not in self._by_set]
         other = self._copy()
         potentials = {**self._potentials, **{clique: np.zeros(self.schema.shape(clique)) for clique in extra}}
@@ -172,7 +172,7 @@ class GraphicalModel:
         return self._marginal(columns)
 
     def marginals(self, sets: Iterable[Sequence[str]]) -> list[Values]:
-        """The marginals of many sets of columns; what they have in common is worked out once."""
+        """The marginals of many sets of columns; work that they share is done once."""
         return [self._marginal(columns) for columns in sets]
 
     def _marginal(self, columns: Sequence[str]) -> Values:
@@ -185,7 +185,7 @@ class GraphicalModel:
         return self._inference.marginal(positions)
 
     def answer(self, query: LinearQuery, given: LinearQuery | None = None) -> float:
-        """The model's answer, as a fraction of rows; of the rows that weigh in `given`, if there is one."""
+        """The model's answer, as a fraction of all rows, or of the rows that `given` counts."""
         if given is not None:
             mass = self.answer(given)
             if mass <= 0.0:
@@ -200,7 +200,7 @@ class GraphicalModel:
         return min(max(value, 0.0), 1.0)
 
     def update(self, query: LinearQuery, value: float) -> None:
-        """One step towards a released value; theory and book use only on which side of the answer it lies."""
+        """One step towards a released value; theory and book steps use only the sign of value - answer."""
         check_schema(query, self.schema)
         weights = query.weights() if self.schema.cells(query.columns) <= self.max_cells else None
         if weights is None or self.tree.cells_with(query.columns) > self.max_cells:
@@ -216,13 +216,13 @@ class GraphicalModel:
             self._add(query.columns, eta * weights)
 
     def scale_marginal(self, columns: Sequence[str], factors: NDArray[np.float64]) -> None:
-        """Multiply each point by the factor of its cell of `columns`: with measured / model marginal, an exact step."""
+        """Multiply each point by the factor of its cell of `columns`; measured / model marginal makes an exact step."""
         relative = check_masses(factors, self.schema.shape(columns))
         with np.errstate(divide="ignore"):
             self._add(tuple(columns), np.maximum(np.log(relative / relative.max()), -_REACH))
 
     def _add(self, columns: Clique, logs: Values) -> None:
-        """Add log-factors to the smallest clique that holds these columns, which becomes one if there is none."""
+        """Add log-factors to the smallest clique that holds these columns; if there is none, they become a clique."""
         if all(not set(columns) <= set(clique) for clique in self.cliques):
             grown = self.grown([columns])
             self._arrange(grown.tree, grown.cliques, grown._potentials)
@@ -232,13 +232,13 @@ class GraphicalModel:
         self._set({**self._potentials, clique: self._potentials[clique] + spread})
 
     def sample(self, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
-        """Encoded records whose tables over every node are rounded shares, given what was drawn before."""
+        """Encoded records, drawn node by node: given earlier columns, each combination has its share, rounded."""
         return sample_tree(self._calibration, rows, rng)
 
     def facts(self) -> dict[str, Any]:
-        """The cliques, every node of the tree among them, and the settings of updates where there are any.
+        """The cliques, including every node of the tree, and the update settings if there are any.
 
-        With all nodes among the cliques the tree is found again as it was; without them it may be larger.
+        With all nodes among the cliques the restored tree is the same; without them it may be larger.
         """
         cliques = [list(clique) for clique in self.grown(self.tree.nodes).cliques]
         return {"cliques": cliques} | ({} if self._rule == StepRule() else {"rule": self._rule.facts()})
@@ -250,7 +250,7 @@ class GraphicalModel:
 
     @classmethod
     def restore(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
-        """The model that `facts` and `arrays` were of; its zeros are the schema's."""
+        """The model that `facts` and `arrays` describe; its zeros come from the schema."""
         cliques = [saving.names({"clique": clique}, "clique") for clique in facts["cliques"]]
         potentials = {clique: saving.array(arrays, str(i), schema.shape(clique)) for i, clique in enumerate(cliques)}
         rule = StepRule.restore(facts["rule"]) if "rule" in facts else StepRule()
@@ -258,7 +258,7 @@ class GraphicalModel:
         return model.with_potentials(potentials)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Everything that makes up the model as plain arrays, for `from_state`."""
+        """The whole model as plain arrays, for `from_state`."""
         arrays: dict[str, NDArray[Any]] = {}
         for i, (clique, table) in enumerate(self._potentials.items()):
             arrays[f"clique-{i}"] = np.array(positions_of(self.schema, clique), dtype=np.int64)
@@ -270,7 +270,7 @@ class GraphicalModel:
 
     @classmethod
     def from_state(cls, schema: Schema, state: Mapping[str, NDArray[Any]], **settings: Any) -> Self:
-        """The model that `state` described; settings of updates are given anew."""
+        """The model that `state` describes; the update settings must be given again."""
 
         def named(key: str) -> list[Clique]:
             lists = [state[f"{key}-{i}"] for i in range(len(state)) if f"{key}-{i}" in state]
@@ -292,7 +292,7 @@ class GraphicalModel:
             known = clique if clique in self._potentials else self._by_set.get(frozenset(clique))
             if known is None:
                 raise QueryError(
-                    f"{', '.join(clique)} is no clique of the model", advice=f"add it with grown([{clique!r}])"
+                    f"{', '.join(clique)} is not a clique of the model", advice=f"add it with grown([{clique!r}])"
                 )
             values = np.asarray(table, dtype=np.float64)
             if known != clique and values.ndim == len(clique):

@@ -1,7 +1,7 @@
 """Inference across the nodes of a junction tree: marginals and answers whose columns lie far apart, by elimination.
 
-Only the nodes between the columns asked about are visited. A node hands on a table over the separator and the columns
-asked about so far; tables met again, for another question about the same distribution, are kept for a while.
+Only the nodes between the columns asked about are visited. A node passes on a table over the separator and those of
+the columns asked about that it has met. Tables are cached for other questions about the same distribution.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from maquette.hypothesis.factors import Factor, Values
 from maquette.hypothesis.propagation import Calibration
 from maquette.query import Term
 
-_KEPT = 2**24  # numbers of kept tables: 128 MB
-_HERE, _JOINT, _GIVEN = -2, -3, -4  # no neighbour; what the table of a node is kept as
+_KEPT = 2**24  # numbers in cached tables: 128 MB
+_HERE, _JOINT, _GIVEN = -2, -3, -4  # no neighbour; cache keys of a node's joint and conditional tables
 
 Wanted = frozenset[int]
 
@@ -41,7 +41,7 @@ class Inference:
         return [float(each) for each in found]
 
     def _top(self, wanted: Wanted) -> int:
-        """The lowest node with all columns wanted in it or under it."""
+        """The lowest node that has all wanted columns in it or below it."""
         nodes, below, top = self.plan.nodes, self.plan.below, 0
         while True:
             lower = [j for j in nodes[top].children if wanted <= below[j].union(nodes[j].separator)]
@@ -50,7 +50,7 @@ class Inference:
             top = lower[0]
 
     def _pivot(self, wanted: Wanted) -> int:
-        """The smallest node that holds all columns wanted, or else the one that others need to tell the least."""
+        """The smallest node that holds all wanted columns; if none does, the node with the smallest messages to it."""
         nodes = self.plan.nodes
         holding = [i for i, node in enumerate(nodes) if wanted.issubset(node.columns)]
         if holding:
@@ -58,7 +58,7 @@ class Inference:
         top = pivot = self._top(wanted)
         cells = self.plan.cells
         best, costs, open_ = 0.0, {top: 0.0}, [top]
-        while open_:  # moving the pivot from a node to its child turns around one message only
+        while open_:  # moving the pivot from a node to its child reverses one message only
             i = open_.pop()
             for child, part in self._under(i, wanted).items():
                 boundary = cells(nodes[child].separator)
@@ -70,7 +70,7 @@ class Inference:
         return pivot
 
     def _gathered(self, i: int, towards: int, wanted: Wanted) -> Factor:
-        """The distribution of the columns wanted, all in node i or beyond it, given its separator to a neighbour.
+        """The distribution of the wanted columns, all in node i or beyond it, given its separator towards a neighbour.
 
         Without a neighbour it is the joint distribution.
         """
@@ -97,11 +97,11 @@ class Inference:
         return self._keep(key, result)
 
     def _separator(self, i: int, j: int) -> tuple[int, ...]:
-        """Between two neighbours."""
+        """The separator between two neighbours."""
         return self.plan.nodes[i if self.plan.nodes[i].parent == j else j].separator
 
     def _reduced(self, i: int, towards: int, columns: Wanted) -> Factor:
-        """The table of a node over some of its columns, given its separator if that is to its parent."""
+        """The table of a node over some of its columns; conditional on its separator if `towards` is its parent."""
         conditional = towards >= 0 and towards == self.plan.nodes[i].parent
         key = (i, _GIVEN if conditional else _JOINT, columns)
         known = self._kept.get(key)
@@ -119,12 +119,12 @@ class Inference:
         return factor
 
     def _under(self, i: int, wanted: Wanted) -> dict[int, Wanted]:
-        """The children under which columns are wanted, and those columns."""
+        """The children below which there are wanted columns, and those columns."""
         parts = {child: wanted & self.plan.below[child] for child in self.plan.nodes[i].children}
         return {child: part for child, part in parts.items() if part}
 
     def _terms(self, i: int, wanted: Wanted, products: Sequence[Mapping[int, Values]], *, joint: bool) -> list[Values]:
-        """For each product of factors over the columns wanted, its expectation given the node's separator."""
+        """For each product of factors over the wanted columns, its expectation given the node's separator."""
         node, parts = self.plan.nodes[i], self._under(i, wanted)
         outside = () if joint else node.separator
         local = wanted.intersection(node.columns if joint else node.own)

@@ -1,4 +1,4 @@
-"""Junction tree: the tables on which a model with given cliques of columns can be held exactly.
+"""Junction tree: the tables on which a model with given cliques of columns can be stored exactly.
 
 Every clique of a model fits in a node of the tree, and the nodes that hold a column are connected, so that sums over
 the whole universe become sums over nodes and messages over the separators between them.
@@ -16,7 +16,7 @@ class JunctionTree:
     """Nodes (maximal cliques of a triangulated graph) in an order where parents come first; node 0 is the largest.
 
     `nodes[i]` are the columns of a node, `parents[i]` its parent (-1 at the root) and `separators[i]` the columns it
-    shares with the parent; parts that share none are joined by empty separators. Columns keep the order of `sizes`.
+    shares with the parent; unconnected parts are joined by empty separators. Columns keep the order of `sizes`.
 
     >>> tree = JunctionTree({"a": 2, "b": 3, "c": 4, "d": 5}, [("a", "b"), ("b", "c")])
     >>> tree.nodes, tree.cells, tree.cells_with(("a", "c"))
@@ -43,12 +43,12 @@ class JunctionTree:
         self._asked: dict[int, Triangulation] = {}
 
     def cells_with(self, extra: Sequence[str]) -> int:
-        """The cells, at most, of `with_cliques([extra])`: only the nodes between its columns are rearranged."""
+        """An upper bound on the cells of `with_cliques([extra])`: only the nodes between its columns are rearranged."""
         mask = self._mask(extra)
         return self.cells if self._fits(mask) else self._amended(mask).cells
 
     def with_cliques(self, extra: Iterable[Sequence[str]]) -> JunctionTree:
-        """The tree that holds more cliques: the same nodes if they fit, and else the better of two rearrangements."""
+        """The tree that also holds these cliques: the same nodes if they fit, else the better of two rearrangements."""
         masks = [self._mask(clique) for clique in extra]
         cliques = _largest([*self._cliques, *masks])
         new = [mask for mask in masks if not self._fits(mask)]
@@ -69,7 +69,7 @@ class JunctionTree:
     def _amended(self, mask: int) -> Triangulation:
         """The nodes with one more clique, where only those between its columns change.
 
-        What hangs on them stays where it is if its separators are kept whole.
+        Nodes attached to them stay as they are, because their separators stay within one node.
         """
         if mask not in self._asked:
             between = self._between(mask)
@@ -95,7 +95,7 @@ class JunctionTree:
             below[self.parents[i]] |= below[i]
             if not below[i] & mask:
                 between.discard(i)
-        # From the root down: leave a node behind if one subtree and its separator hold all that is asked about.
+        # From the root down: leave a node if one subtree and its separator hold all columns asked about.
         top = 0
         while True:
             lower = [i for i in between if self.parents[i] == top and mask & ~(below[i] | self.separator_masks[i]) == 0]
@@ -135,7 +135,7 @@ def _largest(masks: Iterable[int]) -> tuple[int, ...]:
 
 
 def _spanning(masks: Sequence[int], sizes: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Nodes from the largest on, each hung where it shares most columns (a maximum spanning tree is a junction tree).
+    """Nodes from the largest on, each linked where it shares most columns (a maximum spanning tree is a junction tree).
 
     Among equals the shallowest parent is taken: paths between columns are shorter.
     """

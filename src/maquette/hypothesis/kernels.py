@@ -1,12 +1,13 @@
 """Dense kernels: one pass over memory multiplies the cells of a universe, adds them up and answers the next question.
 
-The cells are held as a matrix of *runs*: a row for every combination of the leading columns, some thousand contiguous
-cells of the trailing columns in each. A run has its own scale and sum, so a factor that is the same for a whole run
-touches one number, a weight that is the same reads one number, and normalising touches the scales only.
+The cells are stored as a matrix of *runs*: one row for each combination of the leading columns, with about two thousand
+contiguous cells of the trailing columns. A run has its own scale and sum. So a factor that is constant over a run
+changes one number, a weight that is constant over a run reads one number, and normalising changes the scales only.
 
-Weights are kept, not their logarithms. A weight never falls under FLOOR, nor does the scale of a run. Sums of runs are
-kept within 2^64 of one by powers of two, which are exact; so lifting to the floor costs a KL potential less than
-N * 2^-400, the update theorems hold, nothing is ever lost to underflow, and a cell can always come back.
+Weights are stored, not their logarithms. Neither a weight nor the scale of a run falls below FLOOR. Powers of two,
+which are exact, keep the sum of each run between 2^-64 and 2^64. Raising weights to the floor therefore costs a KL
+potential less than N * 2^-400: the update theorems hold, nothing is lost to underflow, and a cell can always regain
+mass.
 
 Results do not depend on the number of threads: every run is summed by one thread, and the runs by numpy.
 """
@@ -33,13 +34,13 @@ Values = NDArray[np.float64]
 Codes = NDArray[np.int32]
 
 FLOOR = 2.0**-500
-REACH = 2.0**400  # the largest factor of one step: FLOOR / REACH and its inverse are ordinary numbers
-_RUN = 2048  # cells of a run, about: it stays in the cache nearest to the processor
+REACH = 2.0**400  # the largest factor of one step: FLOOR / REACH and its inverse are normal floats
+_RUN = 2048  # approximate cells of a run: it fits in the L1 cache
 _PLAIN = 2**17  # cells up to which numpy is used: loading the compiled kernels would take longer
 _FEW = 2**20  # cells below which threads do not pay
-_SPREAD = 2**20  # numbers of a pattern that are written out before the pass
-_NEAR = 2**17  # numbers that stay in the second-level cache
-_STATES = 2**24  # numbers that a question may need to be told apart
+_SPREAD = 2**20  # a pattern up to this size is expanded before the pass
+_NEAR = 2**17  # numbers that fit in the L2 cache
+_STATES = 2**24  # maximum number of different weights of a question
 _WANDER = 64  # a run whose sum leaves 2^-64 .. 2^64 is rescaled
 
 
@@ -53,22 +54,22 @@ class Pattern:
 
     @cached_property
     def varies(self) -> NDArray[np.bool_]:
-        """For each row of the table, whether it differs within a run."""
+        """For each row of the table, whether its numbers differ within a run."""
         return np.asarray(self.table.min(axis=1) != self.table.max(axis=1))
 
     def even(self, other: float) -> Values:
-        """For each run, the number all its cells share, or `other` if they differ."""
+        """For each run, the number that all its cells share, or `other` if they differ."""
         return np.asarray(np.where(self.varies, other, self.table[:, 0])[self.rows])
 
     @cached_property
     def written(self) -> Values:
-        """The table with a number for every place in a run, where that is small; otherwise the table as it is."""
+        """The table expanded to one number for every place in a run, if that is small; otherwise the table as it is."""
         places = len(self.index)
         small = len(self.table) * places <= _SPREAD or self.table.shape[1] == places
         return np.ascontiguousarray(self.table[:, self.index] if small else self.table)
 
     def mapped(self, function: Callable[[Values], Values]) -> Pattern:
-        """The same pattern of other numbers."""
+        """The pattern with `function` applied to its numbers."""
         return Pattern(self.rows, self.index, function(self.table))
 
 
@@ -111,7 +112,7 @@ class Grid:
         return np.asarray(np.transpose(tallied.reshape([shape[i] for i in order]), np.argsort(order)), order="C")
 
     def _codes(self, positions: Iterable[int], side: range) -> tuple[Codes, int]:
-        """Which cell of these columns each combination of one side's columns falls in, and how many there are."""
+        """The cell of these columns for each combination of one side's columns, and the number of such cells."""
         codes, cells = np.zeros(1, dtype=np.int32), 1
         for position in side:
             size = self.sizes[position]
@@ -123,7 +124,7 @@ class Grid:
         return codes, cells
 
     def _classes(self, query: LinearQuery, side: range) -> tuple[Codes, Values]:
-        """Each combination of one side's columns, as the class of those that every term weighs alike; their weights."""
+        """The class of each combination of one side's columns (same weights in every term), and the weights of each."""
         codes, weights = np.zeros(1, dtype=np.int32), np.ones((1, len(query.terms)))
         for position in side:
             size = self.sizes[position]
@@ -131,9 +132,7 @@ class Grid:
                 codes = np.repeat(codes, size)
                 continue
             if weights.size * size > _STATES:
-                raise QueryError(
-                    f"the question needs more than {_STATES:,} weights to be told apart", advice="ask it in parts"
-                )
+                raise QueryError(f"the question has more than {_STATES:,} different weights", advice="ask it in parts")
             ones = np.ones(size)
             factors = np.array([term.factors.get(position, ones) for term in query.terms])
             longer = (weights[:, None, :] * factors.T).reshape(-1, len(query.terms))
@@ -143,7 +142,7 @@ class Grid:
 
 
 def _distinct(rows: Values) -> tuple[Values, NDArray[np.intp]]:
-    """The different rows, sorted, and which of them each row is; single numbers are told apart far faster."""
+    """The distinct rows, sorted, and the index of each row among them; single numbers take a much faster path."""
     if rows.shape[1] != 1:
         return np.unique(rows, axis=0, return_inverse=True)
     numbers, inverse = np.unique(rows[:, 0], return_inverse=True)
@@ -168,9 +167,9 @@ class Cells:
         return cells
 
     def sweep(self, factors: Pattern | None, asked: Pattern | None) -> float:
-        """Multiply by the factors, normalise, and answer: one pass over the runs that either varies in.
+        """Multiply by the factors, normalise, and answer: one pass over the runs in which either is not constant.
 
-        What is asked leaves no trace: the same factors give the same bits, whatever was asked between them.
+        Questions change nothing: the same factors give the same bits, whichever questions come between them.
         """
         changes, factors, asked = factors is not None, factors or self._same(1.0), asked or self._same(0.0)
         if changes:
@@ -209,7 +208,7 @@ class Cells:
         return summed
 
     def _compiled_tally(self, pattern: Pattern) -> Values:
-        """By place in a run where that stays in the cache, and else by class of places."""
+        """Sum by place in a run if that fits in the cache, else by class of places."""
         cells, classes = pattern.table.shape
         places = self.weights.shape[1]
         width = places if cells * places <= _NEAR else classes
@@ -247,7 +246,7 @@ class Cells:
 
 
 def positions_of(schema: Schema, columns: Sequence[str]) -> list[int]:
-    """Where these columns stand; a column named twice is refused."""
+    """The positions of these columns in the schema; a column named twice is refused."""
     positions = [schema.position(name) for name in columns]
     if len(set(positions)) < len(positions):
         raise QueryError(f"a column is named twice in {', '.join(columns)}", advice="name each once")
@@ -255,7 +254,7 @@ def positions_of(schema: Schema, columns: Sequence[str]) -> list[int]:
 
 
 def check_schema(query: LinearQuery, schema: Schema) -> None:
-    """Refuse a query over another universe."""
+    """Refuse a query over another schema."""
     if query.schema != schema:
         raise QueryError("the query is over another schema", advice="build it from this one")
 
@@ -279,9 +278,9 @@ def _shared(cells: int, items: int, work: Callable[[int, int], None]) -> None:
 
 @cache
 def _compiled(function: Callable[..., None]) -> Callable[..., None]:
-    """A kernel compiled on first use, kept in numba's disk cache where one can be written.
+    """A kernel compiled on first use, kept in numba's disk cache if that is writable.
 
-    Additions may be reordered to fit vector registers: bits are the same on machines of one kind.
+    Additions may be reordered to fit vector registers: results have the same bits on machines of the same kind.
     """
     import numba
 
@@ -312,7 +311,7 @@ def _sweep(  # noqa: PLR0917 -- numba takes positional arguments only
 ) -> None:
     """Multiply, add up and answer the runs busy[first] .. busy[last - 1].
 
-    One loop serves all cases, on a copy where nothing changes: the same machine code adds in the same order.
+    One loop serves all cases (on a copy if nothing changes), so that additions always happen in the same order.
     """
     places = weights.shape[1]
     scratch, ones, zeros = np.empty(places), np.ones(places), np.zeros(places)

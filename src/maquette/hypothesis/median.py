@@ -1,4 +1,4 @@
-"""Median: a net of candidate tables, of which every update removes half."""
+"""Median: a net of candidate tables; every update removes half of them."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ Values = NDArray[np.float64]
 
 
 class Median:
-    """Answers with the lower median of the candidates still alive; an update drops those on the wrong side of it.
+    """Answers with the lower median of the remaining candidates; an update drops those on the wrong side of it.
 
     Privacy: post-processing of released values. Accuracy: at most T = floor(log2 |net|) updates, for linear and
     low-sensitivity queries alike, if the net is finer than alpha: for every table and every query asked some candidate
-    is within `tolerance` < alpha. Strictly: with tolerance = alpha, as printed in the sources, a tie deletes the last
-    consistent candidate (Mechanisms §4.4, errata A6 and A7). A step that would leave nobody, which no valid value can
-    ask for, changes nothing. Medians of different queries need not agree with any one table.
+    is within `tolerance` < alpha. The inequality is strict: with tolerance = alpha, as printed in the sources, a tie
+    deletes the last consistent candidate (Mechanisms §4.4, errata A6 and A7). A step that would remove every candidate,
+    which no valid value can cause, changes nothing. Answers to different queries need not come from one table.
     """
 
     kind: ClassVar[str] = "median"
@@ -54,7 +54,7 @@ class Median:
     def multisets(cls, schema: Schema, rows: int, *, alpha: float, tolerance: float | None = None) -> Median:
         """The net of all tables of `rows` rows, for tiny universes.
 
-        Rounding any distribution over N cells to it moves no linear query by more than N / (4 rows), the default
+        Rounding any distribution over N cells to this net moves no linear query by more than N / (4 rows), the default
         tolerance; it is 0 for tables of exactly `rows` rows.
         """
         cells = schema.size
@@ -71,9 +71,9 @@ class Median:
 
     @classmethod
     def max_updates(cls, schema: Schema, alpha: float) -> float:
-        """log2 of the multisets fine enough for every linear query and table; `update_bound` knows the net.
+        """log2 of the multisets in a net fine enough for every linear query and table; `update_bound` uses this net.
 
-        Infinite for a universe of which no such net could be listed.
+        Infinite if such a net is too large to list.
         """
         cells = schema.size
         if cells > MAX_NET:
@@ -89,7 +89,7 @@ class Median:
 
     @property
     def alive(self) -> int:
-        """How many candidates are left."""
+        """The number of remaining candidates."""
         return int(self._alive.sum())
 
     def answer(self, query: LinearQuery | LowSensitivityQuery) -> float:
@@ -97,7 +97,7 @@ class Median:
         return float(_lower_median(self._answers(query)[self._alive]))
 
     def update(self, query: LinearQuery | LowSensitivityQuery, value: float) -> None:
-        """Drop the candidates that answer as the median does or further from the value's side."""
+        """Drop the candidates that answer with the median, or lie on the other side of it from `value`."""
         answers, median = self._answers(query), self.answer(query)
         side = gap(value, median)
         kept = self._alive & (answers < median if side < 0.0 else answers > median)
@@ -105,14 +105,14 @@ class Median:
             self._alive = kept
 
     def marginal(self, columns: Sequence[str]) -> NDArray[np.float64]:
-        """The median of every cell of these columns, each by itself, axes in the order asked; it may not sum to one."""
+        """The median of each cell of these columns separately, axes in the order asked; the sum need not be one."""
         positions = positions_of(self.schema, columns)
         gone = tuple(i + 1 for i in range(len(self.schema)) if i not in positions)
         medians = _lower_median(self._histograms[self._alive].sum(axis=gone))
         return np.asarray(np.transpose(medians, np.argsort(np.argsort(positions))), order="C")
 
     def sample(self, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
-        """Encoded records of one candidate alive: the one nearest to the average of all that are."""
+        """Encoded records of one remaining candidate: the one nearest to the average of all remaining ones."""
         living = self._net[self._alive]
         central = living[np.abs(living - living.mean(axis=0)).sum(axis=1).argmin()]
         return sample_cells(Cells.of(Grid(self.schema), central), rows, rng)
@@ -122,16 +122,16 @@ class Median:
         return {"alpha": self.alpha, "tolerance": self.tolerance}
 
     def arrays(self) -> Arrays:
-        """The candidates, and which of them are alive."""
+        """The candidates, and which of them remain."""
         return {"net": self._net, "alive": self._alive}
 
     @classmethod
     def restore(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
-        """The model that `facts` and `arrays` were of."""
+        """The model that `facts` and `arrays` describe."""
         net = saving.array(arrays, "net", [saving.ANY, schema.size])
         alive = saving.array(arrays, "alive", [len(net)], np.bool_)
         if not alive.any():
-            raise saving.unfit("candidates are all gone")
+            raise saving.unfit("candidates are all removed")
         model = cls(schema, net, alpha=saving.number(facts, "alpha"), tolerance=saving.number(facts, "tolerance"))
         model._alive = alive
         return model

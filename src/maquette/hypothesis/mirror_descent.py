@@ -1,4 +1,4 @@
-"""Mirror descent: one update rule for every strongly convex potential, over vectors with a number for each cell."""
+"""Mirror descent: one update rule for every strongly convex potential, over vectors with one number per cell."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from maquette.query import LinearQuery
 from maquette.schema import Schema
 
 MAX_CELLS = 2**26
-_COARSE = 2.0**40  # beyond so large a number a shift by one is lost to rounding
+_COARSE = 2.0**40  # above this size a shift by one is lost to rounding
 
 Potential = Literal["norm", "entropy"]
 Vector = NDArray[np.float64]
 
 
 class VectorModel(ABC):
-    """A model that is a number for every cell, of either sign; the answer is its inner product with the query."""
+    """A model that stores one number per cell, of either sign; the answer is its inner product with the query."""
 
     def __init__(self, schema: Schema) -> None:
         if schema.size > MAX_CELLS:
@@ -40,10 +40,10 @@ class VectorModel(ABC):
 
     @abstractmethod
     def _step(self, weights: Vector, gap: float) -> None:
-        """Move `_vector` along a query's weights, given how far the value lies above the answer."""
+        """Move `_vector` along a query's weights; `gap` is the released value minus the answer."""
 
     def answer(self, query: LinearQuery) -> float:
-        """The model's answer, as a fraction of rows; outside [0, 1] where the vector is no distribution."""
+        """The model's answer, as a fraction of rows; outside [0, 1] where the vector is not a distribution."""
         check_schema(query, self.schema)
         return float((self.marginal(query.columns) * query.weights()).sum())
 
@@ -61,15 +61,16 @@ class VectorModel(ABC):
         return np.asarray(np.transpose(summed, np.argsort(np.argsort(positions))), order="C")
 
     def sample(self, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
-        """Encoded records from the nearest distribution, every cell as often as its share, rounded down or up."""
+        """Encoded records from the nearest distribution; each cell appears its share of `rows` times, rounded."""
         return sample_cells(Cells.of(Grid(self.schema), on_simplex(self._vector)), rows, rng)
 
 
 class MirrorDescent(VectorModel):
-    """Steps in the dual of a potential, by the sign of the gap only.
+    """Steps in the dual of a potential, using only the sign of the gap.
 
-    norm: half the squared p-norm, 1 < p <= 2, from zero; p = 2 is the Perceptron, p near 1 acts as multiplicative
-    weights do (default p = 1 + 1/ln N). entropy: on the simplex from uniform, which is multiplicative weights itself.
+    norm: half the squared p-norm, 1 < p <= 2, starting from zero; p = 2 is the Perceptron, p near 1 behaves as
+    multiplicative weights (default p = 1 + 1/ln N). entropy: on the simplex, starting from uniform, which is
+    multiplicative weights itself.
 
     Privacy: post-processing of released values. Accuracy: with q = p/(p-1), T(alpha) = N^(2/q) / ((p-1) alpha^2) for
     norm, at most e^2 ln N / alpha^2 at the default p; ln N / (2 alpha^2) for entropy (Mechanisms §4.2).
@@ -108,12 +109,12 @@ class MirrorDescent(VectorModel):
         return {"alpha": self.alpha, "p": self.p, "psi": self._psi}
 
     def arrays(self) -> Arrays:
-        """The dual point, from which the vector follows."""
+        """The dual point, which determines the vector."""
         return {"dual": self._dual}
 
     @classmethod
     def restore(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
-        """The model that `facts` and `arrays` were of."""
+        """The model that `facts` and `arrays` describe."""
         dual = saving.array(arrays, "dual", schema.shape(schema.names), most=saving.LARGEST)
         model = cls(schema, alpha=saving.number(facts, "alpha"), p=saving.number(facts, "p"), psi=facts["psi"])
         model._dual = dual
@@ -129,7 +130,7 @@ class MirrorDescent(VectorModel):
         self._vector = self._mirror()
 
     def _mirror(self) -> Vector:
-        """The primal point of the dual one: the gradient of the conjugate potential."""
+        """The primal point that belongs to the dual point: the gradient of the conjugate potential."""
         q = self.p / (self.p - 1.0)
         largest = np.abs(self._dual).max()
         if self._psi == "entropy":
@@ -156,7 +157,7 @@ def squared_norm(vector: Vector, q: float) -> float:
 
 def on_simplex(vector: Vector) -> Vector:
     """The nearest distribution in Euclidean distance: shift by a constant and cut at zero."""
-    if np.abs(vector).max(initial=0.0) > _COARSE:  # the nearest of a shifted vector is the same
+    if np.abs(vector).max(initial=0.0) > _COARSE:  # a shift does not change the nearest distribution
         vector = vector - vector.max()
     ordered = np.sort(vector, axis=None)[::-1]
     shifts = (np.cumsum(ordered) - 1.0) / np.arange(1, vector.size + 1)

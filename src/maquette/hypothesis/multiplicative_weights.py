@@ -30,10 +30,10 @@ Step = Literal["theory", "book", "exact"]
 class StepRule:
     """How far a step goes: the exponent eta in `weight *= exp(eta * query)`.
 
-    theory: 4 alpha by the sign of the gap, T = K / (2 alpha^2) updates, where K bounds KL(table || start).
-    book: alpha / 2 by the sign of the gap, T = 4 K / alpha^2 (Dwork-Roth, section 5.2).
-    exact: the Bregman projection, after which the answer is the value itself; it has no bound on updates, since a noisy
-    value may overshoot. Values are moved inside the weights' range by the share `floor` of it: 1/(2n) for about n rows.
+    theory: 4 alpha times the sign of the gap, T = K / (2 alpha^2) updates, where K bounds KL(table || start).
+    book: alpha / 2 times the sign of the gap, T = 4 K / alpha^2 (Dwork-Roth, section 5.2).
+    exact: the Bregman projection, after which the answer equals the value; it has no bound on updates, since a noisy
+    value may overshoot. Values are kept inside the query's range by a fraction `floor` of it: 1/(2n) for about n rows.
     """
 
     step: Step = "theory"
@@ -79,11 +79,12 @@ class StepRule:
 class MultiplicativeWeights:
     """A distribution over every cell of the universe, updated multiplicatively.
 
-    Privacy: post-processing of released values; it never sees a row. Accuracy: among queries off by alpha or more with
-    values off by less, at most T(alpha) = ln N / (2 alpha^2) make an update, N the number of cells (Mechanisms §4.2);
-    `prior` (public) replaces ln N by max ln(1 / prior). Memory: eight bytes a cell. Time: an update waits for the next
-    answer and is done in the same pass over memory, which skips runs of cells that neither changes nor weighs.
-    Without alpha a model can be asked and sampled; only exact steps update it. Between updates several threads may ask.
+    Privacy: post-processing of released values; it never sees a row. Accuracy: if every query that causes an update is
+    off by alpha or more and its value by less, there are at most T(alpha) = ln N / (2 alpha^2) updates for N cells
+    (Mechanisms §4.2); `prior` (public) replaces ln N by max ln(1 / prior). Memory: eight bytes per cell. Time: an
+    update is deferred to the next answer and done in the same pass over memory, which skips runs of cells that neither
+    needs. Without alpha a model can be asked and sampled; only exact steps update it. Between updates several threads
+    may ask.
 
     >>> from maquette import Boolean, Integer, Schema, where
     >>> schema = Schema([Integer("age", 0, 99, width=10), Boolean("smoker")])
@@ -147,15 +148,15 @@ class MultiplicativeWeights:
         return self._ask(query)[1]
 
     def update(self, query: LinearQuery, value: float) -> None:
-        """One step towards a released value; theory and book use only on which side of the answer it lies."""
+        """One step towards a released value; theory and book steps use only the sign of value - answer."""
         pattern, answer = self._ask(query)
         eta = self._rule.eta(value, answer, lambda: self._spread(pattern, answer))
         if eta != 0.0:
             self._wait(pattern.mapped(lambda weights: np.exp(eta * weights)))
 
     def scale_marginal(self, columns: Sequence[str], factors: NDArray[np.float64]) -> None:
-        """Multiply every cell by the factor of its cell of `columns`: with measured / model marginal, an exact step."""
-        # A constant changes nothing, so factors are masses; zero is as near to it as one step can reach.
+        """Multiply each cell by the factor of its cell of `columns`; measured / model marginal makes an exact step."""
+        # Only ratios of factors matter, so they are normalised. Zero becomes the smallest factor of one step.
         relative = check_masses(factors, self.schema.shape(columns))
         self._wait(self._grid.table(columns, np.maximum(relative / relative.max(), 1.0 / REACH)))
 
@@ -165,12 +166,12 @@ class MultiplicativeWeights:
         return self._grid.marginal(columns, self._cells.tally)
 
     def sample(self, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
-        """Encoded records, every cell as often as its share of `rows`, rounded down or up."""
+        """Encoded records; each cell appears its share of `rows` times, rounded down or up."""
         self._settle()
         return sample_cells(self._cells, rows, rng)
 
     def facts(self) -> dict[str, Any]:
-        """The settings, and the bound on the potential at the start."""
+        """The settings, and the bound on the initial potential."""
         return {**self._rule.facts(), "potential": self._potential if math.isfinite(self._potential) else None}
 
     def arrays(self) -> Arrays:
@@ -179,7 +180,7 @@ class MultiplicativeWeights:
 
     @classmethod
     def restore(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
-        """The model that `facts` and `arrays` were of, up to rounding in the last bits."""
+        """The model that `facts` and `arrays` describe, up to rounding in the last bits."""
         cells, rule = saving.array(arrays, "cells", schema.shape(schema.names)), StepRule.restore(facts)
         model = cls(schema, alpha=rule.alpha, step=rule.step, floor=rule.floor, prior=cells)
         potential = saving.optional(facts, "potential")
@@ -204,7 +205,7 @@ class MultiplicativeWeights:
             self._waiting = None
 
     def _spread(self, pattern: Pattern, answer: float) -> tuple[Values, Values]:
-        """The query's weights and the mass on each; for a predicate the answer is all there is to know."""
+        """The query's weights and the mass on each; for a predicate the answer determines both."""
         if np.isin(pattern.table, (0.0, 1.0)).all():
             return np.unique(pattern.table), np.array([1.0 - answer, answer])[np.unique(pattern.table).astype(int)]
         return pattern.table.reshape(-1), self._cells.tally(pattern).reshape(-1)
@@ -236,21 +237,21 @@ def bregman_step(weights: Values, masses: Values, value: float, floor: float) ->
 
 
 def gap(value: float, answer: float) -> float:
-    """How far a released value lies above an answer; a value that is no number is refused."""
+    """The released value minus the answer; a value that is not finite is refused."""
     if not math.isfinite(value):
         raise QueryError(f"the value of an update is {value}", expected="a finite fraction of rows")
     return value - answer
 
 
 def check_alpha(alpha: float) -> float:
-    """An error to correct, as a fraction of rows."""
+    """Check alpha, the error to correct, a fraction of rows."""
     if not 0.0 < alpha <= 1.0:
         raise QueryError(f"alpha is {alpha}", expected="a number in (0, 1], a fraction of rows")
     return alpha
 
 
 def check_masses(masses: NDArray[np.float64], shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """Masses of this shape, normalised."""
+    """Check the shape of masses and normalise them."""
     masses = np.asarray(masses, dtype=np.float64)
     if masses.shape != shape:
         raise QueryError(f"got shape {masses.shape}", expected=f"one mass for each of {shape}")

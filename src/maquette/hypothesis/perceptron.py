@@ -19,9 +19,9 @@ PerceptronStep = Literal["theory", "book", "kaczmarz"]
 class Perceptron(VectorModel):
     """Additive steps: `vector += step * query`, from zero.
 
-    theory: alpha / ||f||_2^2 by the sign of the gap; book: alpha / N by the sign. kaczmarz: the whole gap / ||f||_2^2,
-    which answers the value, then the nearest distribution (from uniform), which gives some of it back; it has no bound
-    on updates with noisy values.
+    theory: alpha / ||f||_2^2 times the sign of the gap; book: alpha / N times the sign. kaczmarz (starts from uniform):
+    the whole gap / ||f||_2^2, after which the answer equals the value, then the nearest distribution, which undoes a
+    part of the step; with noisy values it has no bound on updates.
 
     Privacy: post-processing of released values. Accuracy: T(alpha) = norm^2 N / alpha^2, where `norm` is a public bound
     on ||x||_2 / ||x||_1 of the table's histogram x; never compute it from the rows. It is at most 1, m^(-1/2) for a
@@ -52,7 +52,7 @@ class Perceptron(VectorModel):
 
     @classmethod
     def max_updates(cls, schema: Schema, alpha: float) -> float:
-        """N / alpha^2, for tables of which nothing is known; `update_bound` uses `norm`."""
+        """N / alpha^2, without knowledge of the table; `update_bound` uses `norm`."""
         return _bound(schema, alpha, 1.0)
 
     @property
@@ -70,7 +70,7 @@ class Perceptron(VectorModel):
 
     @classmethod
     def restore(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
-        """The model that `facts` and `arrays` were of."""
+        """The model that `facts` and `arrays` describe."""
         vector = saving.array(arrays, "cells", schema.shape(schema.names), most=saving.LARGEST)
         model = cls(schema, alpha=saving.number(facts, "alpha"), step=facts["step"], norm=saving.number(facts, "norm"))
         model._vector = vector
@@ -90,5 +90,5 @@ class Perceptron(VectorModel):
 def _bound(schema: Schema, alpha: float, norm: float) -> float:
     try:
         return norm**2 * schema.size / check_alpha(alpha) ** 2
-    except OverflowError:  # a universe of more points than a float can say
+    except OverflowError:  # more points than a float can represent
         return math.inf

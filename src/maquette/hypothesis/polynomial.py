@@ -41,10 +41,10 @@ class BlockPolynomial:
     weight, such as `theory.polynomial.least_weight` finds, errs by gamma and updates less often. `answer` and `update`
     take monotone disjunctions and their complements, "none of these".
 
-    Privacy: post-processing of released values. Accuracy: among questions off by alpha or more, with values off by
-    less, at most T(alpha) = 2 W^2 ln(2|F|) / (alpha - gamma)^2 make an update, |F| the number of products (Mechanisms
-    §8.5). A demonstrator: W makes it need far more rows than plain multiplicative weights do, and |F| grows as
-    2^attributes.
+    Privacy: post-processing of released values. Accuracy: if every question that causes an update is off by alpha or
+    more and its value by less, there are at most T(alpha) = 2 W^2 ln(2|F|) / (alpha - gamma)^2 updates, |F| the number
+    of products (Mechanisms §8.5). A demonstrator: W makes it need far more rows than plain multiplicative weights, and
+    |F| grows as 2^attributes.
 
     >>> from maquette import Boolean, Schema, where
     >>> schema = Schema([Boolean("cough"), Boolean("fever"), Boolean("rash")])
@@ -71,7 +71,7 @@ class BlockPolynomial:
         self.k = _check_sizes(schema, k, blocks)
         self.blocks = tuple(_split(schema.names, blocks))
         given = _exact(k, blocks) if coefficients is None else [float(a) for a in coefficients]
-        self.coefficients = tuple(given[:blocks])  # no product takes more blocks than there are
+        self.coefficients = tuple(given[:blocks])  # no product uses more blocks than there are
         self.gamma = _error(self.coefficients, min(k, blocks))
         if not self.gamma < alpha:
             raise QueryError(
@@ -88,7 +88,7 @@ class BlockPolynomial:
 
     @property
     def features(self) -> int:
-        """|F|: how many products there are."""
+        """|F|: the number of products."""
         return sum(logs.size for logs in self._logs)
 
     @classmethod
@@ -106,13 +106,13 @@ class BlockPolynomial:
         return 2 * self.weight**2 * math.log(2 * self.features) / (self.alpha - self.gamma) ** 2
 
     def answer(self, query: LinearQuery) -> float:
-        """The model's answer, as a fraction of rows, brought into [0, 1]."""
+        """The model's answer, as a fraction of rows, clipped to [0, 1]."""
         asked, complement = self._asked(query)
         value = min(1.0, max(0.0, self._value(asked)))
         return 1.0 - value if complement else value
 
     def update(self, query: LinearQuery, value: float) -> None:
-        """One step of (alpha - gamma) / W by the sign of the gap, on every product that the asked attributes meet."""
+        """A step of (alpha - gamma) / W times the sign of the gap, on every product that the asked attributes meet."""
         asked, complement = self._asked(query)
         if (distance := gap(value, self.answer(query))) != 0.0:
             step = math.copysign((self.alpha - self.gamma) / self.weight, -distance if complement else distance)
@@ -122,7 +122,7 @@ class BlockPolynomial:
     def marginal(self, columns: Sequence[str]) -> Values:
         """All cells of at most k columns, from the model's disjunctions of them; they sum to one, some may be negative.
 
-        A cell is a sum of up to 2^(number of columns) disjunctions, and its error may be as many times theirs.
+        A cell is a sum of up to 2^(number of columns) disjunctions; its error may be larger than theirs by that factor.
         """
         names = tuple(columns)
         if len(set(names)) < len(names) or len(names) > self.k:
@@ -135,7 +135,7 @@ class BlockPolynomial:
         return table_of_disjunctions(values)
 
     def sample(self, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
-        """Not possible: answers to disjunctions of few attributes are no distribution over records."""
+        """Not possible: answers to disjunctions of few attributes are not a distribution over records."""
         raise QueryError(
             "a polynomial over sets of attributes has no records to sample",
             advice="use MultiplicativeWeights or a graphical release for synthetic rows",
@@ -151,14 +151,14 @@ class BlockPolynomial:
 
     @classmethod
     def restore(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
-        """The model that `facts` and `arrays` were of."""
+        """The model that `facts` and `arrays` describe."""
         given = facts.get("coefficients")
         if not isinstance(given, list):
-            raise saving.unfit("'coefficients' is no list")
+            raise saving.unfit("'coefficients' is not a list")
         coefficients = [saving.number({"coefficient": each}, "coefficient", most=saving.LARGEST) for each in given]
         k, blocks = (saving.number(facts, name, most=MAX_ATTRIBUTES) for name in ("k", "blocks"))
         if not (k.is_integer() and blocks.is_integer()):
-            raise saving.unfit("'k' or 'blocks' is no whole number")
+            raise saving.unfit("'k' or 'blocks' is not a whole number")
         alpha = saving.number(facts, "alpha")
         model = cls(schema, k=int(k), alpha=alpha, blocks=int(blocks), coefficients=coefficients)
         for i, logs in enumerate(model._logs):
@@ -185,13 +185,13 @@ class BlockPolynomial:
         )
 
     def _met(self, asked: frozenset[str]) -> Iterator[tuple[Values, tuple[NDArray[np.intp], ...]]]:
-        """For each set of blocks, its log weights and the products of it that the asked attributes meet."""
+        """For each set of blocks, its log weights and the indices of its products that the asked attributes meet."""
         met = [_meeting(block, asked) for block in self.blocks]
         for chosen, logs in zip(self._products, self._logs, strict=True):
             yield logs, np.ix_(*(met[j] for j in chosen))
 
     def _value(self, asked: frozenset[str]) -> float:
-        """W times the mean of h over the signed weights; scaled by the largest weight so that nothing overflows."""
+        """W times the mean of h over the signed weights; scaled by the largest weight to avoid overflow."""
         largest = max(float(np.abs(logs).max()) for logs in self._logs)
         total = sum(float(np.exp(logs - largest).sum() + np.exp(-logs - largest).sum()) for logs in self._logs)
         signed = (np.exp(logs[met] - largest) - np.exp(-logs[met] - largest) for logs, met in self._met(asked))

@@ -2,9 +2,9 @@
 
     p(x) = product over nodes of  p(the node's own columns | its separator)
 
-One pass from the leaves to the root turns the table of each node into that conditional, and hands the logarithm of what
-it summed to on to the parent. Largest entries are taken out before exponentials, for each separator cell
-on its own, so conditionals are exact however far apart the potentials lie. One pass back gives the joint tables.
+One pass from the leaves to the root turns the table of each node into that conditional, and passes the logarithm of its
+sums on to the parent. The largest entry for each separator cell is subtracted before exponentials are taken, so
+conditionals are exact even where potentials differ widely. A pass back gives the joint tables.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from maquette.hypothesis.exponential import exponentials
 from maquette.hypothesis.factors import Columns, Factor, Values
 from maquette.hypothesis.junction_tree import JunctionTree
 
-_MANY = 2**17  # cells of a tree from which compiled exponentials pay
+_MANY = 2**17  # cells of a tree from which compiled exponentials are worth loading
 
 
 @dataclass(frozen=True)
 class Node:
-    """Where a node stands in the tree and how its table lies in memory, as a matrix of separator cells and the rest.
+    """The place of a node in the tree and the layout of its table, as a matrix of separator cells and the rest.
 
-    The longer of the two sides comes last: reductions over either side then run along memory.
+    The longer of the two sides comes last: sums over either side then run along memory.
     """
 
     columns: Columns
@@ -44,7 +44,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Link:
-    """How a table over fewer columns is added to a larger one, and how it is summed from that."""
+    """How a table over fewer columns is added to a larger one, and how the larger one is summed to it."""
 
     order: tuple[int, ...]  # transposes the small table to the order of the large one
     back: tuple[int, ...]
@@ -88,7 +88,7 @@ class Entry:
 
 
 class Plan:
-    """All that can be worked out before any number is known: layouts of the nodes, and where each clique belongs."""
+    """Everything that can be computed before any potential is known: node layouts, and where each clique belongs."""
 
     def __init__(self, tree: JunctionTree, cliques: Sequence[Columns]) -> None:
         self.tree = tree
@@ -96,7 +96,7 @@ class Plan:
         self.nodes = tuple(self._node(i) for i in range(len(tree.nodes)))
         self.links = tuple(self._link(node) for node in self.nodes)
         self.entries = self._entries(cliques)
-        # From the smallest on, so that whatever is summed into a clique is complete when its turn comes.
+        # From the smallest on, so that what is summed into a clique is complete when its turn comes.
         self.upwards = sorted(range(len(cliques)), key=lambda i: (self.cells(cliques[i]), len(cliques[i])))
         # The columns that first appear in a node or under it.
         self.below = [set(node.own) for node in self.nodes]
@@ -145,7 +145,7 @@ class Plan:
         return [entries[i] for i in range(len(cliques))]
 
     def tables(self, potentials: Sequence[Values], start: Mapping[int, Values]) -> list[Values]:
-        """The log-potential of every node; `start` holds what some nodes begin with."""
+        """The log-potential of every node; `start` holds the initial tables of some nodes."""
         sums: dict[int, Values] = {}
         tables = {i: table.copy() for i, table in start.items()}
         for i in self.upwards:
@@ -172,7 +172,7 @@ class Plan:
 
 
 class Calibration:
-    """A distribution on a junction tree: the conditional of every node, and the log of what the potentials sum to."""
+    """A distribution on a junction tree: the conditional of every node, and the log of the normalising constant."""
 
     def __init__(self, plan: Plan, tables: list[Values]) -> None:
         """`tables` are overwritten."""
@@ -206,7 +206,7 @@ class Calibration:
 
 
 def _normalise(matrix: Values, axis: int, *, compiled: bool) -> Values:
-    """Turn logs into conditionals along an axis, in place; the logs of what they summed to. All -inf stays all zero."""
+    """Turn logs into conditionals along an axis, in place; returns the logs of the sums. All -inf becomes all zero."""
     top = matrix.max(axis=axis, keepdims=True)
     top[top == -np.inf] = 0.0
     np.subtract(matrix, top, out=matrix)

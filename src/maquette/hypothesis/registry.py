@@ -1,7 +1,7 @@
-"""The models by name, and the update rule of whatever is given as one: a name, a class, a model or a `Rule`.
+"""The models by name, and `rule_of`: the update rule of a name, a class, a model or a `Rule`.
 
-This is the one place where names mean something. A new built-in one is a new file and a line in `HYPOTHESES`, and the
-protocol tests pick it up; a class of another package has an entry point under `maquette.hypotheses`.
+Names are resolved only here. A new built-in model is a new file and a line in `HYPOTHESES`, and the protocol tests pick
+it up; a class of another package has an entry point under `maquette.hypotheses`.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ HYPOTHESES: dict[str, type[Hypothesis]] = {
     "sparse-weights": SparseWeights,
     "weighted-records": WeightedRecords,
 }
-RULES = ("multiplicative-weights", "mirror-descent", "perceptron", "median")  # that learn from any question
+RULES = ("multiplicative-weights", "mirror-descent", "perceptron", "median")  # rules that learn from any question
 GROUP: Literal["maquette.hypotheses"] = "maquette.hypotheses"
 MAX_NET = 2**20  # numbers in a net of candidate tables
 
 
 def hypothesis_named(name: str, known: tuple[str, ...] = tuple(HYPOTHESES)) -> type[Hypothesis]:
-    """The class of a name: one of ours, if it is among the `known`, or one that an installed package offers."""
+    """The class of a name: a built-in one that is in `known`, or one that an installed package offers."""
     if name in known:
         return HYPOTHESES[name]
     found = find(GROUP, name, HYPOTHESES)
@@ -56,9 +56,9 @@ def hypothesis_named(name: str, known: tuple[str, ...] = tuple(HYPOTHESES)) -> t
 
 
 def check_class(kind: object) -> type[Hypothesis]:
-    """A class that can begin from a schema and alpha alone; others begin as a model or a `Rule` that someone makes."""
+    """Check that a schema and alpha are enough to make this class; others must be given as a model or a `Rule`."""
     if not isinstance(kind, type) or not callable(getattr(kind, "max_updates", None)):
-        raise QueryError(f"{kind!r} is no update rule", expected="a class with max_updates(schema, alpha)")
+        raise QueryError(f"{kind!r} is not an update rule", expected="a class with max_updates(schema, alpha)")
     try:
         inspect.signature(kind).bind(None, alpha=1.0)
     except TypeError as error:
@@ -70,9 +70,9 @@ def check_class(kind: object) -> type[Hypothesis]:
 
 
 def rule_of(schema: Schema, given: AnyRule, calibration: Calibration = "tight") -> Rule:
-    """The rule of a name or a class, at whatever resolution suits; or of a fresh model, at its own.
+    """The rule of a name or a class, for any resolution; or of a fresh model, at its own resolution.
 
-    With the book's calibration, multiplicative weights and the Perceptron mean the book's steps.
+    With calibration="book", multiplicative weights and the Perceptron take the book's steps.
     """
     if isinstance(given, Rule):
         return given
@@ -95,7 +95,7 @@ def practical_model(
 
 
 def check_query(model: object, query: object) -> None:
-    """Ask a model that has a `check` whether it can learn from a question, before anyone pays for the answer."""
+    """If a model has a `check`, ask it whether it can learn from a question, before the answer is paid for."""
     check = getattr(model, "check", None)
     if check is not None:
         check(query)
@@ -124,7 +124,7 @@ def _rule_of_class(schema: Schema, kind: type[Hypothesis], name: str, calibratio
 
 
 def _rule_of_model(schema: Schema, model: Hypothesis) -> Rule:
-    """A model that someone made: its own alpha, its own bound on updates, and its state as it is."""
+    """The rule of a given model: its own alpha, its own bound on updates, and its present state."""
     if model.schema != schema:
         raise QueryError("the model was built for another schema", advice="build it from curator.schema")
     alpha = getattr(model, "alpha", None)
@@ -142,12 +142,12 @@ def _net(schema: Schema, alpha: float) -> Median:
 
 
 def _net_updates(schema: Schema, alpha: float) -> float:
-    """Floor of log2 of the multisets; never, where they cannot be listed."""
+    """Floor of log2 of the number of multisets; NEVER if they cannot be listed."""
     rows = _net_rows(schema, alpha)
     candidates = math.comb(schema.size + rows - 1, rows) if schema.size * rows <= MAX_NET else MAX_NET
     return float(candidates.bit_length() - 1) if candidates * schema.size <= MAX_NET else NEVER
 
 
 def _net_rows(schema: Schema, alpha: float) -> int:
-    """Rows of the multisets that come closer than alpha, by more than rounding, to every table."""
+    """Rows of the multisets such that one of them is closer than alpha, by more than rounding, to every table."""
     return math.floor(schema.size / (4 * alpha * (1 - 1e-6))) + 1

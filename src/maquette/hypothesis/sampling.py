@@ -1,9 +1,9 @@
-"""Low-variance rounding: records from probabilities, each cell as often as its share says, up or down to a whole.
+"""Low-variance rounding: records from probabilities; each cell appears its expected number of times, rounded.
 
-Systematic sampling: cells are laid end to end, each as long as its expected count, and every whole step from a random
-start takes the cell it lands in. Laid out as a snake (a reflected Gray code: neighbours differ by one level of one
-column) the parts of a marginal are long stretches, which are hit about as often as they should be: small samples keep
-the marginals two to ten times closer than independent draws do.
+Systematic sampling: cells are laid end to end, each as long as its expected count, and points one unit apart, from a
+random start, each select the cell they land in. In snake order (a reflected Gray code: neighbours differ by one level
+of one column) a cell of a marginal consists of long stretches, so it is selected about as often as expected: in small
+samples the marginals are two to ten times closer than with independent draws.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from maquette.hypothesis.kernels import Cells
 
 _BLOCK = 2**20  # cells laid out at a time
-_ENOUGH = 2**24  # further columns hardly change the order of records told apart this well
+_ENOUGH = 2**24  # with this many different prefixes, further columns hardly change the order of records
 
 Indices = NDArray[np.int64]
 
 
 def systematic(masses: NDArray[np.float64], rows: int, rng: np.random.Generator) -> Indices:
-    """Places in `masses`, shuffled: one of mass m out of M appears rows * m / M times, rounded down or up."""
+    """Indices into `masses`, shuffled: one of mass m out of M appears rows * m / M times, rounded down or up."""
     ends = np.cumsum(masses)
     return rng.permutation(_locate(ends, _steps(float(ends[-1]), rows, rng)))
 
@@ -63,7 +63,7 @@ def _steps(total: float, rows: int, rng: np.random.Generator) -> NDArray[np.floa
 
 
 def _locate(ends: NDArray[np.float64], steps: NDArray[np.float64]) -> Indices:
-    """The stretch each step lands in; one past the end by a hair of rounding belongs to the last that has a length."""
+    """The stretch each step lands in; a step past the end by rounding belongs to the last stretch with a length."""
     return np.asarray(np.minimum(np.searchsorted(ends, steps, side="right"), np.searchsorted(ends, ends[-1])))
 
 
@@ -90,7 +90,7 @@ def _whole_snake(sizes: Sequence[int]) -> Indices:
 
 def snake(records: NDArray[np.integer[Any]], sizes: Sequence[int]) -> Indices:
     """The order of encoded records along a reflected Gray code of their columns."""
-    odd = np.zeros(len(records), dtype=np.int64)  # the parity of the place among the prefixes so far
+    odd = np.zeros(len(records), dtype=np.int64)  # parity of the position of each record's prefix in the snake
     keys, cells = [odd], 1
     for position, size in enumerate(sizes):
         if cells >= _ENOUGH:

@@ -1,8 +1,8 @@
-"""What models need to restore themselves from a saved file, which anyone can have made: numbers that fit, or DataError.
+"""Checks with which models restore themselves from a saved file, made by anyone: numbers that fit, or DataError.
 
-A model describes itself by its `kind`, by `facts` (small plain values, kept as JSON) and by `arrays`. The file says
-what these are; `restore` believes none of it. `array` and `number` refuse what does not fit. Call them before anything
-is built: then no file can make a model take more memory than its own arrays do.
+A model describes itself by its `kind`, by `facts` (small plain values, kept as JSON) and by `arrays`. `restore` must
+not trust what the file says about them. `array` and `number` refuse what does not fit. Call them before anything is
+built: then no file can make a model take more memory than its own arrays do.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from maquette.errors import DataError
 from maquette.hypothesis.api import Arrays, Savable
 from maquette.schema import Schema
 
-ANY = -1  # in a shape: a length that the array itself decides
-LARGEST = 2.0**40  # the size of numbers that updates could have led to, whose sums are ordinary numbers
+ANY = -1  # in a shape: any length
+LARGEST = 2.0**40  # bound on numbers that updates can lead to; their sums stay finite
 
 
 def array(
@@ -41,7 +41,7 @@ def array(
     with np.errstate(all="ignore"):
         values = found.astype(dtype, copy=False)
     if not np.isfinite(found).all() or not np.array_equal(values, found) or not (np.abs(found) <= most).all():
-        raise unfit(f"array {name!r} holds other than finite numbers of its kind")
+        raise unfit(f"array {name!r} holds values that are not finite numbers of its kind")
     return values
 
 
@@ -49,20 +49,20 @@ def number(facts: Mapping[str, Any], name: str, *, most: float = sys.float_info.
     """The number of this name, if it is one of at most this size."""
     found = facts.get(name)
     if isinstance(found, bool) or not isinstance(found, int | float) or not -most <= found <= most:
-        raise unfit(f"{name!r} is no number")
+        raise unfit(f"{name!r} is not a number")
     return float(found)
 
 
 def optional(facts: Mapping[str, Any], name: str) -> float | None:
-    """The finite number of this name, or None where it says so."""
+    """The finite number of this name, or None if the fact is None."""
     return None if facts.get(name) is None else number(facts, name)
 
 
 def names(facts: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    """A list of texts."""
+    """A list of strings."""
     found = facts.get(name)
     if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
-        raise unfit(f"{name!r} is no list of names")
+        raise unfit(f"{name!r} is not a list of names")
     return tuple(found)
 
 
@@ -81,15 +81,15 @@ def described(thing: Savable) -> dict[str, Any]:
 
 
 def prefixed(prefix: str, arrays: Arrays) -> dict[str, NDArray[Any]]:
-    """The arrays of a part, by names of their own."""
+    """The arrays of a part, with `prefix` before their names."""
     return {f"{prefix}-{name}": values for name, values in arrays.items()}
 
 
 def inside(prefix: str, arrays: Arrays) -> dict[str, NDArray[Any]]:
-    """The arrays that `prefixed` named, by their first names."""
+    """The arrays that `prefixed` renamed, under their original names."""
     return {n.removeprefix(f"{prefix}-"): values for n, values in arrays.items() if n.startswith(f"{prefix}-")}
 
 
 def unfit(what: str) -> DataError:
-    """The refusal of a file."""
+    """The error for a file that does not fit."""
     return DataError(f"this is not a saved release as Maquette writes them: its {what}", advice="get the original file")

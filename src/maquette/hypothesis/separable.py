@@ -18,23 +18,23 @@ from maquette.hypothesis.sampling import decode, snake, systematic
 from maquette.query import MAX_OUTPUT, LinearQuery, Sum
 from maquette.schema import Schema
 
-JOINT = 2**20  # cells of a universe that is sampled as a whole
-ROUNDING = 1e-9  # that a query's range may exceed a share by
+JOINT = 2**20  # universes up to this many cells are sampled as a whole
+ROUNDING = 1e-9  # tolerance when a query's range is compared with a share
 
 
 class Separable:
     """Independent columns, each with its own histogram; an update multiplies all of them at once.
 
-    A query is a sum over columns, q(x) = constant + sum_j g_j(x_j). Every column has a public share a_j, all together
-    one (default: alike for all columns); a distance over a `Box` has the box's `shares`. A step towards a value
-    multiplies histogram j by exp(eta g_j / a_j), eta = +-4 alpha. Other queries can be asked, and are answered as if
-    columns were independent, but not learned from.
+    A query is a sum over columns, q(x) = constant + sum_j g_j(x_j). Every column has a public share a_j; shares sum to
+    one and are equal by default. A distance over a `Box` has the box's `shares`. A step towards a value multiplies
+    histogram j by exp(eta g_j / a_j), eta = +-4 alpha. Other queries can be asked, and are answered as if columns were
+    independent, but cannot be learned from.
 
     Privacy: post-processing of released values; it never sees a row. Accuracy: T(alpha) = K / (2 alpha^2) updates with
-    K = sum_j a_j ln s_j <= ln s for columns of s levels, however many columns: the potential sum_j a_j KL(x_j, H_j)
-    starts at K or less and falls by eta gap - eta^2 V / 8 >= 2 alpha^2, where V = sum_j range(g_j)^2 / a_j must be at
-    most one; it is where no g_j ranges over more than a_j (Mechanisms §4.8, where a_j = 1/d). Steps of the theory
-    refuse any other query. Memory and time: the sum of the columns' levels.
+    K = sum_j a_j ln s_j <= ln s for any number of columns of s levels: the potential sum_j a_j KL(x_j, H_j) starts at K
+    or less and falls by eta gap - eta^2 V / 8 >= 2 alpha^2 if V = sum_j range(g_j)^2 / a_j is at most one, as it is
+    when the range of every g_j is at most a_j (Mechanisms §4.8, where a_j = 1/d). Theory steps refuse queries with a
+    larger V. Memory and time: the sum of the columns' levels.
 
     >>> from maquette import Number, Schema
     >>> from maquette.query import Box
@@ -66,7 +66,7 @@ class Separable:
 
     @classmethod
     def max_updates(cls, schema: Schema, alpha: float) -> float:
-        """The mean of ln s over the columns, over 2 alpha^2: T with equal shares; `update_bound` knows the shares."""
+        """The mean of ln s over the columns, over 2 alpha^2: T with equal shares; `update_bound` uses its own."""
         return StepRule(alpha=alpha).max_updates(_potential(schema, _checked(schema, None)))
 
     @property
@@ -80,7 +80,7 @@ class Separable:
         return self._rule.max_updates(_potential(self.schema, self.shares))
 
     def check(self, query: LinearQuery) -> None:
-        """Refuse a query that this model cannot learn from within its bound; whoever pays for a value asks first."""
+        """Refuse a query that this model cannot learn from within its bound; call it before paying for a value."""
         self._sum(query)
 
     def answer(self, query: LinearQuery) -> float:
@@ -92,7 +92,7 @@ class Separable:
         )
 
     def update(self, query: LinearQuery, value: float) -> None:
-        """One step towards a released value; theory and book use only on which side of the answer it lies."""
+        """One step towards a released value; theory and book steps use only the sign of value - answer."""
         answer = self.answer(query)
         off = gap(value, answer)
         parts = self._sum(query).parts
@@ -119,9 +119,9 @@ class Separable:
         return np.asarray(table)
 
     def sample(self, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
-        """Encoded records: every level of every column as often as its share of `rows`, rounded down or up.
+        """Encoded records: each level of each column appears its share of `rows` times, rounded down or up.
 
-        So is every cell of a small universe; in a larger one the columns are shuffled against each other.
+        In a small universe so does each cell; in a larger one the columns are shuffled independently.
         """
         sizes = self.schema.shape(self.schema.names)
         if self.schema.size <= JOINT:
@@ -141,7 +141,7 @@ class Separable:
 
     @classmethod
     def restore(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
-        """The model that `facts` and `arrays` were of."""
+        """The model that `facts` and `arrays` describe."""
         logs = [
             saving.array(arrays, f"logs-{i}", [column.size], most=saving.LARGEST) for i, column in enumerate(schema)
         ]
@@ -167,14 +167,14 @@ class Separable:
         spread = sum(float(part.max()) ** 2 / self._shares[position] for position, part in sums.parts.items())
         if spread > 1 + ROUNDING and self._rule.step != "exact":
             raise QueryError(
-                f"the query weighs its columns otherwise than the model's shares do (by {spread:.3g} where 1 is the "
-                "most), so the bound on updates would not hold",
+                f"the query's weights do not fit the model's shares (the sum of range^2 / share is {spread:.3g}, at "
+                "most 1 is allowed), so the bound on updates would not hold",
                 advice="give the model the shares of the queries, such as shares=box.shares",
             )
         return sums
 
     def _exact(self, parts: Mapping[int, Values], off: float, bounds: tuple[float, float]) -> float:
-        """The exponent after which the answer is the value, kept `floor` of the query's range within its bounds."""
+        """The exponent that makes the answer equal to the value, kept within its bounds by `floor` times its range."""
         low, high = bounds
         if low == high:
             return 0.0
@@ -204,7 +204,7 @@ class Separable:
 
 
 def _checked(schema: Schema, shares: Mapping[str, float] | None) -> dict[str, float]:
-    """Shares of columns, brought to sum one."""
+    """The shares of columns, normalised to sum to one."""
     given = dict.fromkeys(schema.names, 1.0) if shares is None else dict(shares)
     for name in given:
         schema.position(name)

@@ -20,8 +20,8 @@ from maquette.schema import Schema
 
 SparseStep = Literal["theory", "book"]
 
-EXACT = 2**53  # beyond so many untouched points, the touched ones do not change what share of them a cell has
-_LISTED = 2**16  # points of a universe that a sample lists one by one
+EXACT = 2**53  # with more untouched points than this, the touched ones do not change a cell's share of them
+_LISTED = 2**16  # a sample lists the points of universes up to this size
 _TRIES = 1000
 
 Values = NDArray[np.float64]
@@ -30,20 +30,20 @@ Values = NDArray[np.float64]
 class SparseWeights:
     """Multiplicative weights on the points that updates have touched, and `slots` exchangeable cells for all the rest.
 
-    Points are combinations of levels of `columns` (default: all). A question may weigh at most `support` of them, m for
-    short; its points are found from its factors, and it is refused if they are more. A point that no update has touched
-    takes a fresh cell of the start's weight: after T updates at most mT have been taken, so slots = mT + 1 are enough
-    (or as many as there are points, if that is fewer).
+    Points are combinations of levels of `columns` (default: all). A question may give weight to at most m = `support`
+    points; a question about more is refused. A point that no update has touched takes a fresh cell with the initial
+    weight. After T updates at most mT cells are taken, so slots = mT + 1 suffice (or the number of points, if smaller).
 
-    Privacy: post-processing of released values. Accuracy: T(alpha) = min{T : T >= ln(mT + 1) / (2 alpha^2)}, whatever
-    the size of the universe: rename touched points to cells of their own and all other rows of the table to the last
-    cell, and this is `MultiplicativeWeights` on `slots` cells (Mechanisms §4.7, after Blum and Roth). Memory: a number
-    for each touched point. Time: an answer looks at the question's points alone; an update also adds up the touched.
+    Privacy: post-processing of released values. Accuracy: T(alpha) = min{T : T >= ln(mT + 1) / (2 alpha^2)} for a
+    universe of any size: map each touched point to a cell of its own and all other rows of the table to the last cell,
+    and this is `MultiplicativeWeights` on `slots` cells (Mechanisms §4.7, after Blum and Roth). Memory: one number for
+    each touched point. Time: an answer reads the question's points only; an update also sums over the touched points.
 
-    `answer` is the theorem's. It is no one distribution on a universe of more than `slots` points: untouched points
-    take a whole cell each while they are asked about, and there are more of them than cells. `marginal` and `sample`
-    are of the distribution that gives touched points their answers and spreads `elsewhere`, the mass of all others
-    together, evenly over them; columns that are not among `columns` are uniform, as nothing is known of them.
+    The theorem is about `answer`. Its answers do not come from one distribution if the universe has more than `slots`
+    points: an untouched point counts as a whole cell while it is asked about, and there are more such points than
+    cells. `marginal` and `sample` use the distribution that gives touched points their answers and spreads the
+    remaining mass, `elsewhere`, evenly over all other points. Columns outside `columns` are uniform, as nothing is
+    known about them.
 
     >>> from maquette import Integer, Schema
     >>> from maquette.query.classes.lookups import lookup
@@ -89,7 +89,7 @@ class SparseWeights:
 
     @classmethod
     def max_updates(cls, schema: Schema, alpha: float) -> float:
-        """ln N / (2 alpha^2), which holds for any support; `update_bound` knows it."""
+        """ln N / (2 alpha^2), which holds for any support; `update_bound` uses this model's support."""
         return StepRule(alpha=alpha).max_updates(math.log(schema.size))
 
     @property
@@ -105,7 +105,7 @@ class SparseWeights:
 
     @property
     def touched(self) -> int:
-        """How many points have weights of their own."""
+        """The number of points with weights of their own."""
         return len(self._logs)
 
     @property
@@ -119,7 +119,7 @@ class SparseWeights:
         return self._answer(points, weights)
 
     def update(self, query: LinearQuery, value: float) -> None:
-        """One step towards a released value, of which only the side of the answer matters."""
+        """One step towards a released value; only the sign of value - answer matters."""
         points, weights = self._points(query)
         eta = self._rule.eta(value, self._answer(points, weights), lambda: (weights, weights))
         if eta == 0.0:
@@ -130,7 +130,7 @@ class SparseWeights:
         self._add_up()
 
     def _add_up(self) -> None:
-        """Relative to the largest weight nothing overflows; what underflows keeps its logarithm and can come back."""
+        """Sum the weights relative to the largest, so nothing overflows; one that underflows keeps its logarithm."""
         self._top = max(0.0, float(self._logs.max(initial=0.0)))
         self._total = float(np.exp(self._logs - self._top).sum()) + self._untouched * math.exp(-self._top)
 
@@ -151,7 +151,7 @@ class SparseWeights:
             entries = entries * size + column
         held, used = (totals(entries, w, math.prod(shape)).reshape(shape) for w in (masses, np.ones(len(points))))
         each, left = self._points_in_all // math.prod(shape), self._points_in_all - self.touched
-        if left:  # a share of the whole numbers, which may be beyond any float
+        if left:  # a ratio of integers that may be too large for a float
             held += self.elsewhere * ((each - used) / left if left < EXACT else np.full(shape, each / left))
         free = [name for name in columns if name not in kept]
         spread = held.reshape((*shape, *[1] * len(free))) / self.schema.cells(free)
@@ -165,9 +165,9 @@ class SparseWeights:
         return codes, np.exp(self._logs - self._top) / self._total
 
     def sample(self, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
-        """Encoded records: touched points as often as their share of `rows`, rounded; the rest uniform elsewhere.
+        """Encoded records: touched points appear their share of `rows` times, rounded; the rest are uniform elsewhere.
 
-        In a small universe the rest, too, is as often as its share.
+        In a small universe, untouched points too appear their share of times.
         """
         points, masses = self.touched_points()
         if self._points_in_all <= _LISTED:
@@ -197,7 +197,7 @@ class SparseWeights:
 
     @classmethod
     def restore(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
-        """The model that `facts` and `arrays` were of."""
+        """The model that `facts` and `arrays` describe."""
         alpha, columns = saving.number(facts, "alpha"), saving.names(facts, "columns")
         model = cls(schema, support=facts["support"], alpha=alpha, columns=columns, step=facts["step"])
         points = saving.array(arrays, "points", [saving.ANY, len(model.columns)], np.int32)
@@ -209,7 +209,7 @@ class SparseWeights:
         return model
 
     def _strangers(self, count: int, rng: np.random.Generator) -> Points:
-        """Uniform points that no update has touched; in so large a universe nearly all are."""
+        """Uniform points that no update has touched, by redrawing; in a large universe nearly all are."""
         drawn = np.empty((count, len(self.columns)), dtype=np.int32)
         missing = np.arange(count)
         for _ in range(_TRIES):
@@ -224,7 +224,7 @@ class SparseWeights:
 
     @property
     def _untouched(self) -> int:
-        """Cells left. One stays for the rest of the table even past T updates, which no valid values ask for."""
+        """Cells left. One is kept for the rest of the table even after T updates, which valid values never exceed."""
         return max(self.slots - self.touched, int(self.slots < self._points_in_all))
 
     def _points(self, query: LinearQuery) -> tuple[Points, Values]:
@@ -242,16 +242,16 @@ class SparseWeights:
 
 
 def _names(points: Points) -> list[bytes]:
-    """Each point as bytes, by which it is found."""
+    """Each point as bytes, to look it up by."""
     rows = np.ascontiguousarray(points, dtype=np.int32)
     width, whole = rows.shape[1] * rows.itemsize, rows.tobytes()
     return [whole[i : i + width] for i in range(0, len(whole), width)]
 
 
 def _least_updates(support: int, rule: StepRule) -> int:
-    """The least T of at least 1 with T >= T(alpha) for a start among mT + 1 cells.
+    """The least T >= 1 with T >= T(alpha) for a uniform start over mT + 1 cells.
 
-    The logarithm is concave, so once T is enough every larger T is.
+    The logarithm is concave, so if T is enough, every larger T is too.
     """
 
     def enough(updates: int) -> bool:

@@ -1,8 +1,8 @@
 """Low-variance records from a junction tree, node after node.
 
 Records that agree on a node's separator get the node's own columns by systematic sampling of the conditional: each
-combination as often as its share, rounded down or up. Which record gets which is an even scatter (a lattice of golden
-ratio, randomly shifted) over the order of what was drawn before, so that tables across nodes stay close as well.
+combination as often as its share, rounded down or up. A randomly shifted golden-ratio lattice over the order of earlier
+draws decides which record gets which combination, so that tables across nodes stay close as well.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ def _draw(  # noqa: PLR0917 -- the state of a draw
     sizes: Sequence[int],
     rng: np.random.Generator,
 ) -> Indices:
-    """Fill in the own columns of a node, whose `table` has a row for each cell of its separator; the new line."""
+    """Fill in the own columns of a node; `table` has one row per cell of its separator. Returns the new `line`."""
     group = np.zeros(len(line), dtype=np.int64)
     for column in node.separator:
         group *= sizes[column]
         group += levels[column]
-    # Sixteen bits are sorted by counting, far faster.
+    # 16-bit numbers are radix sorted, which is far faster.
     codes = group[line].astype(np.uint16 if len(table) <= 2**16 else np.int64)
     line = line[np.argsort(codes, kind="stable")]
     counts = np.bincount(group, minlength=len(table))
@@ -70,7 +70,7 @@ def _draw(  # noqa: PLR0917 -- the state of a draw
 
 
 def _strides(counts: Indices) -> Indices:
-    """For each count n a number prime to n, near n times the golden ratio: its multiples modulo n scatter evenly."""
+    """For each count n a number coprime to n, near n times the golden ratio: its multiples modulo n scatter evenly."""
     strides = np.maximum(np.rint(counts * _GOLDEN).astype(np.int64), 1)
     shared = np.flatnonzero(np.gcd(strides, counts) > 1)
     while len(shared):
@@ -80,10 +80,10 @@ def _strides(counts: Indices) -> Indices:
 
 
 def _located(lengths: Values, group: Indices, steps: Values) -> Indices:
-    """The stretch of row `group` in which each step (between 0 and 1) lands; never one without length."""
+    """The stretch of row `group` in which each step (between 0 and 1) lands; never a stretch of length zero."""
     ends = np.cumsum(lengths, axis=1)
     ends /= ends[:, -1:]
-    # The last stretch with a length ends at exactly one; a step is kept short of that, whatever rounding did to it.
+    # The last stretch with a length ends at exactly one; a step is kept below that, despite rounding.
     flat = (ends + np.arange(len(ends))[:, None]).reshape(-1)
     landed = np.minimum(group + steps, np.nextafter(group + 1.0, 0.0))
     found = np.searchsorted(flat, landed, side="right") - group * lengths.shape[1]

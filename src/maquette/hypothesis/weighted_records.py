@@ -23,9 +23,9 @@ class WeightedRecords:
     """A distribution over public encoded records, such as a sample of an earlier release; the universe may be any size.
 
     Privacy: post-processing of released values and public records. Accuracy: T(alpha) = ln(m) / (2 alpha^2) for m
-    records, if the table's own records are among them (Mechanisms §4.2 on the universe of the listed records); for
-    another table it is as close as weights on these records can come, without a bound. `weights` (public) start it
-    elsewhere than at equal weights. Memory: the records, and a few numbers for each.
+    records, if the table's own records are among them (Mechanisms §4.2 on the universe of the listed records). For
+    other tables there is no bound: it comes as close as weights on these records allow. `weights` (public) replace the
+    equal weights at the start. Memory: the records, and a few numbers for each.
     """
 
     kind: ClassVar[str] = "records"
@@ -52,7 +52,7 @@ class WeightedRecords:
 
     @classmethod
     def max_updates(cls, schema: Schema, alpha: float) -> float:
-        """ln N / (2 alpha^2), which holds for any list of different records; `update_bound` knows the list."""
+        """ln N / (2 alpha^2), which holds for any list of distinct records; `update_bound` uses this list."""
         return StepRule(alpha=alpha).max_updates(math.log(schema.size))
 
     @property
@@ -75,7 +75,7 @@ class WeightedRecords:
         return float((self._weights * self._evaluate(query)).sum())
 
     def update(self, query: LinearQuery, value: float) -> None:
-        """One step towards a released value; theory and book use only on which side of the answer it lies."""
+        """One step towards a released value; theory and book steps use only the sign of value - answer."""
         values = self._evaluate(query)
         answer = float((self._weights * values).sum())
         self._logs += self._rule.eta(value, answer, lambda: (values, self._weights)) * values
@@ -97,12 +97,12 @@ class WeightedRecords:
         return totals(entries, self._weights, math.prod(shape)).reshape(shape)
 
     def sample(self, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
-        """Encoded records, each as often as its share of `rows`, rounded down or up."""
+        """Encoded records; each appears its share of `rows` times, rounded down or up."""
         order = snake(self.records, self.schema.shape(self.schema.names))
         return self.records[order[systematic(self._weights[order], rows, rng)]]
 
     def facts(self) -> dict[str, Any]:
-        """The settings; none where steps are exact, as in every release."""
+        """The settings; empty if steps are exact, as in every release."""
         if self._rule == StepRule(step="exact"):
             return {}
         return {**self._rule.facts(), "potential": self._potential if math.isfinite(self._potential) else None}
@@ -113,7 +113,7 @@ class WeightedRecords:
 
     @classmethod
     def restore(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
-        """The model that `facts` and `arrays` were of."""
+        """The model that `facts` and `arrays` describe."""
         records = saving.array(arrays, "records", [saving.ANY, len(schema)], np.int32)
         weights = saving.array(arrays, "weights", [len(records)])
         rule = StepRule.restore(facts) if "step" in facts else StepRule(step="exact")

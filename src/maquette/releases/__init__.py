@@ -1,4 +1,4 @@
-"""Loops and releases: everything here is public and speaks to rows only through the curator's doors."""
+"""Loops and releases: everything here is public and reaches rows only through the curator's doors."""
 
 import lazy_loader
 

@@ -1,8 +1,8 @@
 """The file of a saved release: a zip of one JSON manifest and plain arrays, sealed, and bounded before it is unpacked.
 
-The file ends with the SHA-256 of all that stands before, so that damage is found at loading. Whoever means harm can
-compute that too, so nothing in the file is trusted: it is never executed, and what it claims to hold is compared with
-what may be unpacked, and the header of an array with its length, before any memory is taken for it.
+The file ends with the SHA-256 of everything before it, so that damage is found at loading. An attacker can compute
+that too, so nothing in the file is trusted: it is never executed, and before any memory is allocated the sizes it
+claims are compared with the limits, and the header of an array with its length.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from maquette.errors import DataError, UnreadableSource
 
 MANIFEST = "manifest.json"
 SEAL = 64  # bytes of a hexadecimal SHA-256
-LARGEST = 2**34  # bytes of a file
+LARGEST = 2**34  # maximum bytes of a file
 LEAST = 2**20  # bytes that any file may unpack to
 LIMIT = 2**28  # bytes that a small file may unpack to
-EXPANSION = 8  # times its size that a large file may unpack to: noise does not compress
-PLAIN = 16  # of the limit, the part that the manifest may take: its objects in memory are larger than its text
+EXPANSION = 8  # a large file may unpack to this many times its size: noise does not compress
+PLAIN = 16  # the manifest may take 1/PLAIN of the limit: its objects in memory are larger than its text
 _CHUNK = 2**20
 _DOTS = ".npy"
 
@@ -41,7 +41,7 @@ def pack(manifest: Mapping[str, Any], arrays: Arrays) -> bytes:
     text = json.dumps(manifest, sort_keys=True, indent=1).encode()
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as file:
-        file.comment = bytes(SEAL)  # a comment is the last thing in a zip file: its place is kept for the seal
+        file.comment = bytes(SEAL)  # a comment is the last thing in a zip file: it reserves the place of the seal
         for name, part in {MANIFEST: text, **parts}.items():
             file.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), part, zipfile.ZIP_DEFLATED)
     content = stream.getvalue()[:-SEAL]
@@ -60,12 +60,12 @@ def unpack(path: Path, digest: str | None, limit: int) -> tuple[Any, Arrays]:
         raise UnreadableSource(f"{str(path)!r} is not a saved release", advice="make one with `maquette release`")
     if digest_of(content[:-SEAL]).encode() != content[-SEAL:]:
         raise DataError(
-            f"{str(path)!r} was changed after it was saved, or is no saved release", advice="get the original"
+            f"{str(path)!r} was changed after it was saved, or is not a saved release", advice="get the original"
         )
     with zipfile.ZipFile(io.BytesIO(content)) as file:
         parts = _checked(path, file.infolist(), max(limit, LEAST, EXPANSION * size))
         if MANIFEST not in parts:
-            raise DataError(f"{str(path)!r} has no manifest, so it is no saved release", advice="get the original")
+            raise DataError(f"{str(path)!r} has no manifest, so it is not a saved release", advice="get the original")
         manifest = json.loads(_text(file, parts.pop(MANIFEST)))
         return manifest, {name.removesuffix(_DOTS): _array(file, info) for name, info in parts.items()}
 
@@ -104,7 +104,7 @@ def _bytes(array: NDArray[Any]) -> bytes:
 
 
 def _text(file: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
-    """A part of as many bytes as it claims; `ZipFile.read` would unpack all that is there before it counts."""
+    """Read a part of exactly the size it claims; `ZipFile.read` would unpack all that is there before it counts."""
     with file.open(info) as stream:
         return stream.read(info.file_size)
 

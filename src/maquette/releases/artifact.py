@@ -28,7 +28,7 @@ Values = NDArray[np.float64]
 
 
 class Model(Protocol):
-    """What a release needs of a hypothesis: to answer and to sample."""
+    """What a release needs from a model: to answer and to sample."""
 
     def answer(self, query: LinearQuery) -> float:
         """A fraction of rows."""
@@ -42,12 +42,12 @@ class Model(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Certificate:
-    """What was promised, to whom, under which relation, for which schema, and at what price.
+    """What was promised, under which relation, for which schema, and at what price.
 
-    `unit` is the column that names the protected units; None where every row is one (or in a file from before units
-    were named, in which the relation says how many rows a unit has). `charges` are those of this release, as the ledger
-    describes them; of everything else on the ledger the certificate says only what it added up to by then, in
-    `ledger_units` (None in a file of version 0.1, whose `charges` are all of the ledger).
+    `unit` is the column that identifies privacy units; None if each row is a unit (or in a file older than that field,
+    in which the relation gives the rows per unit). `charges` are those of this release, as the ledger describes them.
+    `ledger_units` is the total of the whole ledger at that time, the only thing that a certificate says about other
+    charges (None in a file of version 0.1, whose `charges` are those of the whole ledger).
     """
 
     epsilon: float
@@ -71,7 +71,7 @@ class Certificate:
 
     @property
     def described(self) -> tuple[Description, ...]:
-        """What each of the charges was for."""
+        """The purpose of each charge."""
         return tuple(map(Description.of, self.charges))
 
     @property
@@ -81,7 +81,7 @@ class Certificate:
 
     @property
     def total(self) -> Loss | None:
-        """Everything charged to the table when this was made, this release included."""
+        """The loss of the whole ledger when this release was made, this release included."""
         if self.ledger_units is None:
             return None
         return ACCOUNTANTS[self.currency.partition(" ")[0]].loss(self.ledger_units, self.delta)
@@ -90,7 +90,7 @@ class Certificate:
 def certified(curator: Curator, method: str, account: ScopedAccount, *, accuracy: str | None = None) -> Certificate:
     """The certificate of a release made within `account`; `accuracy` states a theorem, where one holds.
 
-    It counts and lists everything that the release relied on, recorded answers too, and nothing that others asked.
+    It counts and lists everything that the release used, recorded answers too, and nothing that others asked.
     """
     cost = account.loss
     return Certificate(
@@ -128,7 +128,7 @@ class Release:
         trace: Sequence[Step] = (),
     ) -> None:
         self.schema = schema
-        # Weights that someone may still update must not change what was published.
+        # A copy: weights may be updated later, and that must not change what was published.
         dense = isinstance(model, MultiplicativeWeights)
         self.model: Model = DenseModel(schema, model.marginal(schema.names)) if dense else model
         self.evidence = evidence
@@ -176,7 +176,7 @@ class Release:
         )
 
     def _interval(self, query: LinearQuery, value: float, confidence: float) -> tuple[float, float, str | None]:
-        """Bounds on a fraction: the count and the rows each within their own interval, at half the doubt."""
+        """Bounds on a fraction: count and rows each within their own interval, with half the failure probability."""
         estimate = estimate_sum(self.evidence, query.sum)
         if estimate is None and not self.evidence.covers(query.columns):
             return 0.0, 1.0, None
@@ -213,8 +213,9 @@ class Release:
         """Read a saved release; with `digest`, refuse any file that is not the one published under it.
 
         A file that would unpack to more than `limit` bytes and more than 8 times its size is refused before it is
-        unpacked: a small file of nearly nothing could fill the memory. Raise the limit for files you trust.
-        `models` are classes of your own, beside those of Maquette and of installed packages, that it may be of.
+        unpacked: a small but highly compressed file could fill the memory. Raise the limit for files you trust.
+        `models` are model classes of your own that the file may contain, besides those of Maquette and of installed
+        packages.
         """
         from maquette.releases.storage import load
 
@@ -235,7 +236,7 @@ class Release:
 
 
 class _Cells:
-    """Every cell of a marginal: the model's value, and how far the truth can be from it."""
+    """Every cell of a marginal: the model's value, and how far the true value can be from it."""
 
     def __init__(self, release: Release, marginal: Marginal) -> None:
         self._release = release

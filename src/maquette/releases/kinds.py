@@ -1,8 +1,8 @@
-"""The kinds of models and evidence that stand in saved releases, by the name that a file has for them.
+"""The kinds of models and evidence that a saved release can contain, by their names in the file.
 
 A model of another package is found by its entry point under `maquette.hypotheses`, if its `kind` is that name; one that
-no package offers is given to `Release.load(models=[...])`. Evidence, from which intervals are computed, is of the kinds
-listed here alone.
+no package offers is given to `Release.load(models=[...])`. Evidence, from which intervals are computed, must be of a
+kind listed here.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ ROLES: dict[str, Callable[[], dict[str, type[Savable]]]] = {"model": _models, "e
 
 
 def savable(thing: object, role: str = "model") -> Savable:
-    """The thing itself, if it can describe itself and no other class has its kind."""
+    """`thing` itself, if it can describe itself and no other class has its kind."""
     if not isinstance(thing, Savable):
         raise DataError(
             f"a {type(thing).__name__} cannot be saved",
@@ -62,7 +62,7 @@ def savable(thing: object, role: str = "model") -> Savable:
 
 
 def restore_model(facts: Mapping[str, Any], schema: Schema, arrays: Arrays, given: Iterable[type[Any]] = ()) -> Model:
-    """The model of a file, of a class of ours, of one that is `given`, or of one that an installed package offers."""
+    """The model of a file; its class is built in, among `given`, or offered by an installed package."""
     known, kind = _models(), facts["kind"]
     made = known.get(kind) or next((each for each in given if each.kind == kind), None) or _offered(kind, known)
     if made is None:

@@ -13,8 +13,8 @@ from maquette.query import Workload, residual
 from maquette.releases.artifact import Release, certified
 from maquette.releases.methods.registry import Chosen, Draft, Method, method_of
 
-ROWS = 0.01  # of the budget buys the row estimate that the choice of method needs
-SMALL = 2**16  # cells: rounds of fitting all of more take minutes, and come to no less error than a graphical model
+ROWS = 0.01  # share of the budget for the row estimate that the choice of method needs
+SMALL = 2**16  # cells above which rounds of dense fits take minutes and err no less than a graphical model
 NOISY = 0.3  # expected error, before any fit, above which choosing what to measure pays
 
 
@@ -61,7 +61,7 @@ def release(
 
 
 def _check(chosen: Chosen | None, settings: dict[str, Any]) -> None:
-    """Refuse an unknown setting before anything is charged; whatever "auto" chooses, it has `progress` alone."""
+    """Refuse an unknown setting before anything is charged; "auto" takes only `progress`."""
     if chosen is not None:
         chosen.check(settings)
     elif unknown := [name for name in settings if name != "progress"]:
@@ -70,7 +70,7 @@ def _check(chosen: Chosen | None, settings: dict[str, Any]) -> None:
 
 def _made(curator: Curator, workload: Workload, chosen: Chosen, units: int, settings: dict[str, Any]) -> Release:
     made = chosen.call(curator, workload, **chosen.amount(curator, units), **settings)
-    assert isinstance(made, Release), "a method of ours certifies what it made"
+    assert isinstance(made, Release), "a built-in method certifies what it made"
     return made
 
 

@@ -7,7 +7,7 @@ from types import TracebackType
 
 
 class Progress:
-    """A bar with the current loss; `show=None` shows it only where standard error is a terminal."""
+    """A bar with the current residual; `show=None` shows it only where standard error is a terminal."""
 
     def __init__(self, what: str, steps: int, show: bool | None = None) -> None:
         self._shown = sys.stderr.isatty() if show is None else show
@@ -26,7 +26,7 @@ class Progress:
         return self
 
     def update(self, done: int, residual: float) -> None:
-        """Say how far it is and how large the residuals still are."""
+        """Show how many steps are done and the present residual."""
         if self._shown:
             self._bar.update(self._task, completed=done, description=f"{self._what} (residual {residual:.3g})")
 

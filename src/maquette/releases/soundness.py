@@ -1,7 +1,7 @@
-"""What a loaded release must hold before anyone uses it: a certificate of its own schema, and numbers that are numbers.
+"""Checks of a loaded release before it is used: a certificate for its own schema, and finite numbers.
 
-A saved file can be made by anyone. Models and evidence check their own arrays when they are restored; whatever passes
-both answers or refuses as a release of our own making does.
+A saved file can be made by anyone. Models and evidence check their own arrays when they are restored; a release that
+passes all checks behaves like one made here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from maquette.hypothesis.saving import unfit
 from maquette.releases.artifact import Certificate, Release
 
-LARGEST = 2**63  # units of a ledger are smaller
+LARGEST = 2**63  # ledger units are smaller
 _TEXTS = ("currency", "relation", "method", "schema", "version")
 _OPTIONAL = ("accuracy", "unit")
 
@@ -23,7 +23,7 @@ def sound(release: Release) -> Release:
     if release.certificate.schema != release.schema.digest:
         raise unfit("certificate is of another schema than the file's own")
     if not math.isfinite(release.evidence.rows):
-        raise unfit("number of rows is no number")
+        raise unfit("number of rows is not a number")
     return release
 
 
@@ -37,4 +37,4 @@ def _certificate(certificate: Certificate) -> None:
     right &= all(type(units) is int and 0 <= units < LARGEST for units in amounts)
     right &= all(isinstance(text, str) for text in (*texts, *certificate.charges))
     if not right:
-        raise unfit("certificate lacks a number or a text, or has one that makes no sense")
+        raise unfit("certificate lacks a number or a text, or has an invalid one")

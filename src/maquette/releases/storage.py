@@ -1,4 +1,4 @@
-"""Saved releases: what stands in the file (see `archive`); models and evidence describe and restore themselves.
+"""Saved releases: the contents of the file (see `archive`); models and evidence describe and restore themselves.
 
 Publish the digest of the whole file (what `sha256sum` prints) beside it, and load with it.
 """
@@ -40,7 +40,7 @@ def save(release: Release, path: Path) -> str:
     }
     try:
         sealed = pack(manifest, arrays)
-    except (TypeError, ValueError) as error:  # facts of a model that no JSON text can hold
+    except (TypeError, ValueError) as error:  # facts of a model that JSON cannot represent
         raise DataError(f"a {type(release.model).__name__} cannot be saved ({error})") from None
     try:
         path.write_bytes(sealed)
@@ -74,7 +74,7 @@ def _describe(role: str, thing: object, arrays: dict[str, NDArray[Any]]) -> dict
     part = savable(thing, role)
     for name, values in prefixed(role, part.arrays()).items():
         if values.dtype.kind not in "biuf" or not np.isfinite(values).all():
-            raise DataError(f"the array {name!r} of a {type(part).__name__} holds other than finite numbers")
+            raise DataError(f"the array {name!r} of a {type(part).__name__} holds values that are not finite numbers")
         arrays[name] = values
     return described(part)
 

@@ -48,7 +48,7 @@ def optimal_delta(*, accesses: int, epsilon: float, total_epsilon: float) -> flo
 
 
 def optimal(*, accesses: int, epsilon: float, delta: float) -> float:
-    """The least total epsilon at delta that k epsilon0-DP accesses satisfy whatever they are, by bisection."""
+    """The least total epsilon at delta that holds for any k epsilon0-DP accesses, by bisection."""
     low, high = 0.0, accesses * epsilon
     if optimal_delta(accesses=accesses, epsilon=epsilon, total_epsilon=low) <= delta:
         return low
@@ -62,7 +62,7 @@ def optimal(*, accesses: int, epsilon: float, delta: float) -> float:
 
 
 def access_rho(kind: Literal["pure", "laplace", "selection"], epsilon: float) -> float:
-    """Rho of one access: epsilon^2/2 if only known to be pure, epsilon + e^-epsilon - 1 for continuous Laplace noise,
+    """Rho of one access: epsilon^2/2 if only pure DP is known, epsilon + e^-epsilon - 1 for continuous Laplace noise,
     epsilon^2/8 for an exponential mechanism.
     """
     if kind == "laplace":

@@ -1,7 +1,7 @@
 """Cuts of a graph with m private edges over |V| public vertices: updates, and errors in edges. Mechanisms §11.
 
-The universe is V x V, a cut the product of two sets of vertices. Alphas are fractions of the edges. All of it is for
-the privacy of edges; that of vertices is not covered, since one vertex may have |V| edges.
+The universe is V x V, a cut the product of two sets of vertices. Alphas are fractions of the edges. Everything here
+protects edges. Vertices are not protected, since one vertex may have |V| edges.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from maquette.theory import updates
 
 
 def multiplicative_weights(vertices: int, alpha: float) -> float:
-    """T of multiplicative weights on V x V: ln(|V|^2) / (2 alpha^2), whatever the edges."""
+    """T of multiplicative weights on V x V: ln(|V|^2) / (2 alpha^2), for any edges."""
     return updates.multiplicative_weights(vertices**2, alpha)
 
 
@@ -27,19 +27,20 @@ def frieze_kannan(vertices: int, edges: int, alpha: float, *, largest: float = 1
 
 
 def frieze_kannan_centred(vertices: int, edges: int, alpha: float, *, largest: float = 1.0) -> float:
-    """T of the cut decomposition from uniform along centred cuts: (|V|^2 / m - 1) a (1 - a) / alpha^2.
+    """T of the cut decomposition started from uniform, with centred cuts: (|V|^2 / m - 1) a (1 - a) / alpha^2.
 
-    a = min(`largest`, 1/2). Every table has total 1, so moves that keep it lose nothing: 1 / |V|^2 less to go, and
-    |S| |T| (1 - |S| |T| / |V|^2) instead of |S| |T| for a step. At most a quarter of `frieze_kannan` at `largest` 1.
+    a = min(`largest`, 1/2). Every table has total 1, so steps may keep the total: the initial squared distance is
+    smaller by 1 / |V|^2, and a step has squared norm |S| |T| (1 - |S| |T| / |V|^2) instead of |S| |T|. At most a
+    quarter of `frieze_kannan` at `largest` 1.
     """
     area = min(largest, 0.5)
     return max(0.0, vertices**2 / edges - 1.0) * area * (1 - area) / alpha**2
 
 
 def graph_norm(edges: int, *, multiplicity: int = 1) -> float:
-    """A bound on |x|_2 / |x|_1 of m edges of which at most `multiplicity` are alike: (multiplicity / m)^(1/2).
+    """A bound on |x|_2 / |x|_1 for m edges, at most `multiplicity` of them identical: (multiplicity / m)^(1/2).
 
-    1 for a simple graph. Both numbers must be public: `edges` at most those there are, `multiplicity` known to all.
+    `multiplicity` is 1 for a simple graph. Both numbers must be public, and `edges` at most the true number.
     """
     return math.sqrt(multiplicity / edges)
 
@@ -47,8 +48,8 @@ def graph_norm(edges: int, *, multiplicity: int = 1) -> float:
 def dense_from(vertices: int, *, centred: bool = False) -> float:
     """The edges above which the cut decomposition needs fewer updates than multiplicative weights.
 
-    2 |V|^2 / ln(|V|^2), and |V|^2 / (1 + 2 ln(|V|^2)) if centred. There, noise on every pair errs by less than
-    either: see `rates`.
+    2 |V|^2 / ln(|V|^2), and |V|^2 / (1 + 2 ln(|V|^2)) if centred. On such graphs noise on every pair has a smaller
+    error than either: see `rates`.
 
     >>> round(dense_from(100)), round(dense_from(100, centred=True))
     (2171, 515)
@@ -58,12 +59,12 @@ def dense_from(vertices: int, *, centred: bool = False) -> float:
 
 
 def log_cuts(vertices: int, *, bipartitions: bool = False) -> float:
-    """ln |Q|: of all 4^|V| pairs of sets, or all 2^|V| bipartitions."""
+    """ln |Q| for all 4^|V| pairs of sets, or for all 2^|V| bipartitions."""
     return vertices * math.log(2 if bipartitions else 4)
 
 
 class Rates(NamedTuple):
-    """How errors grow, in edges, up to constants and logarithms of other things, at epsilon = 1."""
+    """Growth of the errors, in edges, up to constants and logarithms of other quantities, at epsilon = 1."""
 
     multiplicative_weights: float
     frieze_kannan: float
@@ -71,10 +72,10 @@ class Rates(NamedTuple):
 
 
 def rates(vertices: int, edges: int) -> Rates:
-    """sqrt(m |V|) (ln |V|)^(1/4), m^(1/4) |V| and |V|^1.5 edges: the largest error over all cuts, one from each.
+    """The largest error over all cuts, by method: sqrt(m |V|) (ln |V|)^(1/4), m^(1/4) |V| and |V|^1.5 edges.
 
-    The decomposition is ahead of multiplicative weights on dense graphs, m above |V|^2 / ln |V|; but there both are
-    behind independent noise on every pair, m above about |V|^2: on dense graphs measure every pair.
+    The decomposition beats multiplicative weights on dense graphs, m above |V|^2 / ln |V|. But there independent noise
+    on every pair beats both, m above about |V|^2: on dense graphs measure every pair.
     """
     return Rates(
         multiplicative_weights=math.sqrt(edges * vertices) * math.log(vertices) ** 0.25,
@@ -86,10 +87,10 @@ def rates(vertices: int, edges: int) -> Rates:
 def every_pair(
     *, vertices: int, epsilon: float, delta: float, beta: float, largest: float = 1.0, log_queries: float | None = None
 ) -> float:
-    """Gaussian noise on every pair, in edges: s sqrt(a |V|^2) sqrt(2 (ln |Q| + ln(2 / beta))), a = `largest`.
+    """Error of Gaussian noise on every pair, in edges: s sqrt(a |V|^2) sqrt(2 (ln |Q| + ln(2 / beta))), a = `largest`.
 
-    s = 1 / sqrt(2 rho), one edge moving one pair by one (add-remove). `log_queries` is ln |Q|, all 4^|V| cuts if none
-    is given. Holds for all of them together with probability 1 - beta. Needs delta > 0.
+    s = 1 / sqrt(2 rho), since one edge moves one pair by one (add-remove). `log_queries` is ln |Q| (default: all 4^|V|
+    cuts). Holds for all of them together with probability 1 - beta. Needs delta > 0.
     """
     log_queries = log_cuts(vertices) if log_queries is None else log_queries
     deviation = math.sqrt(largest * vertices**2 / (2 * zcdp_rho(epsilon, delta)))

@@ -20,12 +20,12 @@ from maquette.theory.planning.mechanisms import MAX_CELLS, MAX_STREAMED, Questio
 from maquette.theory.planning.plan import Plan, Promise
 from maquette.theory.polynomial import Polynomial, least_degree, least_error, least_interval, least_weight
 
-GAMMA = 0.01  # the part of an error that the polynomial of a learning bound may take
+GAMMA = 0.01  # error that the polynomial of a learning bound may have
 MAX_FEATURES = 10**7
 MAX_MEASURED = 5 * 10**6
-MAX_BLOCK_D, MAX_BLOCK_K = 20, 3  # of the block basis that can be run
-SHARES = (0.3, 0.4, 0.5, 0.6, 0.7)  # of the error, for what a loop has not learnt yet
-FEWEST, MOST = 1.0, 1e30  # rows a target is looked for among
+MAX_BLOCK_D, MAX_BLOCK_K = 20, 3  # largest block basis that can be run
+SHARES = (0.3, 0.4, 0.5, 0.6, 0.7)  # shares of the error that a loop may leave unlearnt
+FEWEST, MOST = 1.0, 1e30  # range in which the rows for a target are searched
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,7 @@ def subsets(d: int, k: int) -> int:
 
 
 class Learnt(NamedTuple):
-    """A basis to learn in: its blocks, degree, number of functions, weight, and the rows it needs."""
+    """A basis for learning: its blocks, degree, number of functions, weight, and the rows it needs."""
 
     blocks: int
     degree: int
@@ -103,7 +103,7 @@ def _learning_rows(family: Family, potential: float, alpha: float) -> float:
 
 
 def monomials(family: Family, alpha: float, gamma: float = GAMMA) -> Learnt:
-    """Learning in plain products of at most D columns, with the least weight that errs by gamma. Mechanisms §8.3."""
+    """Learning in plain products of at most D columns, of least weight with error at most gamma. Mechanisms §8.3."""
     degree = least_degree(family.k, gamma)
     found = least_weight(family.k, degree, family.d, gamma)
     weight = math.inf if found is None else found.weight(family.d)
@@ -159,10 +159,10 @@ def monomial_coefficients(family: Family, rows: float) -> Direct:
 def parity_coefficients(family: Family, rows: float, degree: int | None = None) -> Direct:
     """Noise on all parities of at most D columns, precision by level: gamma + tail sum_s |c_s| sqrt(C(k,s) C(d,s)).
 
-    The `coefficients` release. A parity moves by 2/rows where a row is replaced; the polynomial and the levels are
-    those of the least sum of bias and noise. It also answers every disjunction and conjunction with negated columns,
-    all of which are counted in the tail. By Parseval the noise is not amplified. The bound is for questions of exactly
-    k columns: the levels are bought for them, and one of fewer columns may err more. Mechanisms §8.6.2.
+    The `coefficients` release. A parity moves by 2/rows where a row is replaced. Polynomial and levels minimise the sum
+    of bias and noise. It also answers every disjunction and conjunction with negated columns; the tail counts all of
+    them. By Parseval the noise is not amplified. The bound is for questions of exactly k columns, for which the levels
+    are bought; a question about fewer columns may err more. Mechanisms §8.6.2.
     """
     degree = degree or family.k
     queries = 2 * sum(math.comb(family.d, j) * 2**j for j in range(1, family.k + 1))
@@ -202,9 +202,9 @@ def plan_disjunctions(
     beta: float = 0.05,
     alpha: float | None = None,
 ) -> Plan:
-    """What each way of answering all disjunctions of up to k of d columns promises at so many rows ("replace").
+    """What each way of answering all disjunctions of up to k of d columns promises for `rows` rows ("replace").
 
-    With a target `alpha` it also says the rows that each would need. Nothing is charged.
+    With a target `alpha` it also gives the rows that each would need. Nothing is charged.
 
     >>> plan_disjunctions(d=100, k=4, rows=1_000_000).best.name
     'parity-coefficients'
@@ -309,7 +309,7 @@ def _block_rows(family: Family, alpha: float) -> float:
 
 
 def _error_of(needed: Callable[[float], float], rows: float, least: float = 0.0) -> float:
-    """The alpha at which so many rows are needed; infinite where even alpha = 1 needs more."""
+    """The alpha for which `needed` gives these rows; infinite where even alpha = 1 needs more."""
     if needed(1.0) > rows:
         return math.inf
     low, high = least, 1.0
@@ -320,7 +320,7 @@ def _error_of(needed: Callable[[float], float], rows: float, least: float = 0.0)
 
 
 def _rows_for(error: Callable[[float], float], alpha: float) -> float:
-    """The least rows, to a part in a thousand, at which an error falls to alpha; infinite where it never does."""
+    """The least rows, to a part in a thousand, at which an error falls to alpha; infinite if it never does."""
     low, high = FEWEST, MOST
     if error(high) > alpha:
         return math.inf

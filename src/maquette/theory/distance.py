@@ -15,7 +15,7 @@ from maquette.theory.offline import Construction
 def updates(columns: Iterable[tuple[float, int]], alpha: float) -> float:
     """Separable weights, step 4 alpha: sum_j a_j ln s_j / (2 alpha^2), from pairs (a_j, s_j).
 
-    With equal columns ln s / (2 alpha^2), whatever their number: `theory.updates.separable`. The potential
+    With equal columns ln s / (2 alpha^2), for any number of them: `theory.updates.separable`. The potential
     sum_j a_j KL(x_j, H_j) falls by eta gap - eta^2 sum_j a_j / 8 for eta = 4 alpha (Hoeffding in each column).
 
     >>> round(updates([(1 / 50, 20)] * 50, 0.05), 1)
@@ -25,7 +25,7 @@ def updates(columns: Iterable[tuple[float, int]], alpha: float) -> float:
 
 
 def grid_error(columns: Iterable[tuple[float, int]]) -> float:
-    """Rows are known by their cell, evenly spaced, and stand at its middle: sum_j a_j / (2 s_j)."""
+    """Error of knowing rows only by their cell, evenly spaced, and using its middle: sum_j a_j / (2 s_j)."""
     return math.fsum(share / (2 * levels) for share, levels in columns)
 
 
@@ -54,11 +54,11 @@ def online(*, levels: int, queries: int, epsilon: float, delta: float, rows: int
 
 
 def histogram_deviation(*, levels: int, place: float, rho: float, rows: int) -> float:
-    """The noise of one distance when the columns are measured by themselves, all for rho: sqrt(s v / (2 rho)) / n.
+    """Standard deviation of one distance if each column is measured separately, all for rho: sqrt(s v / (2 rho)) / n.
 
     For equal columns and a point at `place` (from 0 to 1) of every column, v the variance of |u - place| over the
-    levels u. It does not depend on the number of columns d: each has noise of variance d / (2 rho), counts 1/d, and
-    there are d of them. Add-remove, the number of rows known.
+    levels u. It does not depend on the number of columns d: each has noise of variance d / (2 rho) and weight 1/d, and
+    there are d of them. Add-remove, with a known number of rows.
     """
     middles = [(level + 0.5) / levels for level in range(levels)]
     distances = [abs(middle - place) for middle in middles]
@@ -68,12 +68,12 @@ def histogram_deviation(*, levels: int, place: float, rho: float, rows: int) -> 
 
 
 def gaussian_deviation(*, queries: int, rho: float, rows: int) -> float:
-    """The noise of one distance when each of so many is measured by itself: sqrt(k / (2 rho)) / n."""
+    """Standard deviation of one distance if each of k = `queries` is measured separately: sqrt(k / (2 rho)) / n."""
     return math.sqrt(queries / (2 * rho)) / rows
 
 
 def crossover(*, levels: int, place: float = 0.0) -> float:
-    """How many distances cost as much measured one by one as the histograms that answer all: s v. Mechanisms §1.2.
+    """Number of distances that cost as much one by one as the histograms that answer all: s v. Mechanisms §1.2.
 
     s/12 for points at a corner, s/48 for the centre.
     """
@@ -82,10 +82,10 @@ def crossover(*, levels: int, place: float = 0.0) -> float:
 
 
 def fan_distortion(directions: int) -> float:
-    """Evenly spread directions in the plane: no Euclidean distance is off by more than tan^2(pi / 4k) of itself."""
+    """Evenly spread directions in the plane: any Euclidean distance has a relative error of at most tan^2(pi / 4k)."""
     return math.tan(math.pi / (4 * directions)) ** 2
 
 
 def gaussian_distortion(directions: int) -> float:
-    """Random Gaussian directions: the relative deviation of one distance, sqrt((pi/2 - 1) / k)."""
+    """Random Gaussian directions: the relative standard deviation of one distance, sqrt((pi/2 - 1) / k)."""
     return math.sqrt((math.pi / 2 - 1) / directions)

@@ -2,8 +2,8 @@
 
 A data player picks records (or a distribution D), a query player signed queries f; the cost is f(x) - f(D), and the
 value of the game is 0. If both play with average regrets R_A and R_B, the average D errs by at most R_A + R_B on every
-query. Errors are fractions of rows and hold with probability 1 - beta; `rows` is the number of rows, divided by how
-many one unit may own. Under add-remove it is a public estimate of them: the price is exact for whatever number is used.
+query. Errors are fractions of rows and hold with probability 1 - beta; `rows` is the number of rows divided by the
+maximum rows of one unit. Under add-remove it is a public estimate; the price is exact for any number that is used.
 Mechanisms §7.
 """
 
@@ -23,7 +23,7 @@ _DRAWS = np.unique(np.floor(np.geomspace(1, 1e6, 300)))[None, :]
 
 @dataclass(frozen=True, kw_only=True)
 class Play:
-    """How to play: rounds, draws of the query player in each, its rate eta, and the error this promises."""
+    """Settings of a game: rounds, draws of the query player per round, its rate eta, and the error they promise."""
 
     alpha: float
     rounds: int
@@ -123,7 +123,7 @@ def both_learn_error(
     """Both players learn: sqrt(ln N / (2T)) + R_B + sqrt(2 ln(1/beta) / (sT)), for the average of the models.
 
     The data player's distribution is fixed before the draws of its round, so that the errors of all s T draws form a
-    martingale and average out: one draw a round is enough, and no union over the universe is needed.
+    martingale and average out: one draw per round is enough, and no union bound over the universe is needed.
     """
     t, s = np.asarray(rounds), np.asarray(draws)
     data = np.sqrt(log_universe / (2 * t))
@@ -143,9 +143,9 @@ def both_learn(*, log_universe: float, queries: float, rows: float, amount: floa
 
 
 def analyst_round_epsilon(*, cap: float, draws: int, strength: float) -> float:
-    """What one round reveals of a single query: s ln(1 + kappa (exp(strength / s) - 1)), kappa = 2 / cap.
+    """What one round reveals about a single query: s ln(1 + kappa (exp(strength / s) - 1)), kappa = 2 / cap.
 
-    For draws that are secret: to someone who knows them a round reveals up to strength / s for each draw of the query.
+    Valid if the draws are secret: to someone who knows them a round reveals up to strength / s per draw of the query.
     Replacing a query moves its two signed candidates, of probability at most 1/cap each, and all others together by no
     more, so the laws of a draw share a part of mass 1 - kappa. Exchanging one of s draws moves the response's law by at
     most strength / s in logarithm, so the response's probabilities given any two values of that draw are within that
@@ -171,8 +171,8 @@ def capped_error(
     """Error of capped play on all but fewer than `cap` signed queries.
 
     ln(2|Q|/cap) / (eta T) + eta / 2 + sqrt(ln(3NT/beta) / (2s)) + sqrt(ln(3/beta) / (2sT)) + (2/strength) ln(3NT/beta).
-    Water-filling is follow-the-regularised-leader with entropy on the capped simplex, which holds the uniform
-    distribution on any `cap` queries: were so many worse, it would show in the regret. The last term is the data
+    Water-filling is follow-the-regularised-leader with entropy on the capped simplex, which contains the uniform
+    distribution on any `cap` queries: if `cap` queries were worse, the regret would show it. The last term is the data
     player's exponential mechanism. Mechanisms §7.4.
     """
     log_records = log_universe + math.log(3 * rounds / beta)

@@ -19,9 +19,9 @@ from maquette.theory.solve import RESOLUTIONS
 
 Guesser = Literal["tuples", "multisets", "weights"]
 
-_SUMMED = 100_000  # terms of a transcript count that are summed; a longer sum is bounded
-_LEAST_LOG = -600.0  # below it a float probability is close to underflow, and the binomial interval gives way
-_NUDGE = 1e-12  # endpoints move outwards by more than the error of their computation
+_SUMMED = 100_000  # terms that are summed when transcripts are counted; a longer sum is bounded
+_LEAST_LOG = -600.0  # below it floats are close to underflow: the relative-entropy interval replaces the binomial one
+_NUDGE = 1e-12  # endpoints move outwards by more than their rounding error
 
 
 def log_transcripts(*, queries: int, failures: int, grid: int) -> float:
@@ -51,10 +51,10 @@ def log_transcripts(*, queries: int, failures: int, grid: int) -> float:
 def node_log_failure(
     *, asked: int, failures: int, log_answers: float, beta: float, queries: int | None = None
 ) -> float:
-    """ln beta of the next query, after `asked` queries of which `failures` failed, with no fixed number of either.
+    """Log failure probability of the next query, after `asked` queries and `failures` failures, neither fixed before.
 
     beta w(asked) w(failures) / (C(asked, failures) exp(log_answers)), w(j) = (6 / pi^2) / (j + 1)^2, and w(asked) = 1/k
-    when at most k queries come (None: any number). log_answers is the sum over failures of ln G_j, the number of
+    when there are at most k queries (None: any number). log_answers is the sum over failures of ln G_j, the number of
     answers that failure could have had; each G_j may depend on what was released before it. At one depth with one
     number of failures there are C(i, f) places, and for each the 1 / prod G_j add up to at most 1 (Kraft), so all
     nodes of the transcript tree together have at most beta. Rogers et al. 2020; Mechanisms §10.4.
@@ -65,11 +65,11 @@ def node_log_failure(
 
 
 def refusal_log_beta(*, queries: int, refusals: int, beta: float) -> float:
-    """ln of the share of beta for answers to k questions of which so many were refused because of what the rows hold.
+    """Log of the failure probability for the answers to k questions, `refusals` of them refused because of the rows.
 
-    A refusal tells something that a bound on the answers does not know. Once it is fixed which questions are refused,
-    it does: so each of the C(k, r) patterns of r refusals gets an equal part of 0.05 beta (6 / pi^2) / r^2, and the
-    pattern without any gets 0.95 beta. Intervals given before a refusal belong to the pattern up to then.
+    A refusal reveals something that a bound on the answers does not count, unless the refused questions are fixed in
+    advance. So each of the C(k, r) patterns of r refusals gets an equal part of 0.05 beta (6 / pi^2) / r^2, and the
+    pattern without refusals gets 0.95 beta. Intervals given before a refusal belong to the pattern up to then.
     """
     if refusals == 0:
         return math.log(0.95 * beta)
@@ -77,7 +77,7 @@ def refusal_log_beta(*, queries: int, refusals: int, beta: float) -> float:
 
 
 def refusal_beta(*, queries: int, refusals: int, beta: float) -> float:
-    """The share of `refusal_log_beta`; 0 where it is too small for a float, and nothing is certain any more."""
+    """exp of `refusal_log_beta`; 0 where that is too small for a float, and nothing can be promised any more."""
     log = refusal_log_beta(queries=queries, refusals=refusals, beta=beta)
     return math.exp(log) if log >= _LEAST_LOG else 0.0
 
@@ -88,7 +88,7 @@ def _log_weight(index: int) -> float:
 
 
 def hoeffding_width(*, rows: int, log_failure: float) -> float:
-    """How far a mean of values in [0, 1] strays but with this probability, either way: sqrt(ln(2 / beta) / (2n)).
+    """Two-sided error of a mean of values in [0, 1], with probability 1 - exp(log_failure): sqrt(ln(2 / beta) / (2n)).
 
     Hoeffding 1963, theorem 2.
     """
@@ -96,12 +96,12 @@ def hoeffding_width(*, rows: int, log_failure: float) -> float:
 
 
 def binomial_interval(*, successes: int, rows: int, log_failure: float) -> tuple[float, float]:
-    """The shares that a count of successes leaves possible, either side missing with half the probability of failure.
+    """Clopper-Pearson interval for a proportion; each side fails with half of the failure probability.
 
-    Clopper and Pearson 1934, for statistics of 0 and 1: no share outside makes a count as far off as this one likely.
-    An interval of it, like one of `relative_entropy_interval`, covers the share with probability 1 - exp(log_failure);
-    both ends grow with the count, so a group of counts is covered from the low end of its least to the high end of its
-    largest. Probabilities of failure near underflow get the interval of the relative entropy, which contains this one.
+    Clopper and Pearson 1934, for statistics of 0 and 1. Like `relative_entropy_interval` it covers the proportion with
+    probability 1 - exp(log_failure). Both ends grow with the count, so a group of counts is covered from the low end of
+    its smallest to the high end of its largest. For failure probabilities near underflow the result is the interval of
+    the relative entropy, which contains this one.
     """
     if log_failure < _LEAST_LOG:
         return relative_entropy_interval(mean=successes / rows, rows=rows, log_failure=log_failure)
@@ -115,7 +115,7 @@ def binomial_interval(*, successes: int, rows: int, log_failure: float) -> tuple
 
 
 def relative_entropy_interval(*, mean: float, rows: int, log_failure: float) -> tuple[float, float]:
-    """The population means p that a sample mean leaves possible: those with n KL(mean, p) <= ln(2 / beta).
+    """Confidence interval for the population mean from a sample mean: all p with n KL(mean, p) <= ln(2 / beta).
 
     For any statistic in [0, 1]: Pr[mean >= a] <= exp(-n KL(a, p)) for a > p, and likewise below; Hoeffding 1963,
     theorem 1, by the moment generating function, whose worst case is a coin. Never wider than `hoeffding_width` on
@@ -128,7 +128,7 @@ def relative_entropy_interval(*, mean: float, rows: int, log_failure: float) -> 
 
 
 def _farthest(mean: float, end: float, most: float) -> float:
-    """The p between the mean and an end of [0, 1] that is farthest with KL(mean, p) <= most, by bisection."""
+    """The p farthest from the mean, towards an end of [0, 1], with KL(mean, p) <= most; by bisection."""
     inside, outside = mean, end
     for _ in range(60):
         middle = (inside + outside) / 2
@@ -140,7 +140,7 @@ def _farthest(mean: float, end: float, most: float) -> float:
 
 
 def _relative_entropy(a: float, p: float) -> float:
-    """KL of a coin of bias a from one of bias p."""
+    """KL divergence of a coin of bias a from one of bias p."""
     if not 0 < p < 1:
         return 0.0 if a == p else math.inf
     heads = a * math.log(a / p) if a > 0 else 0.0
@@ -149,7 +149,7 @@ def _relative_entropy(a: float, p: float) -> float:
 
 
 def fresh_width(*, rows: int, queries: int, beta: float) -> float:
-    """k queries fixed before the sample is seen: sqrt(ln(2k / beta) / (2n)). No method for adaptive ones beats it.
+    """Error of k queries fixed before the sample is seen: sqrt(ln(2k / beta) / (2n)). No adaptive method beats it.
 
     As a claim on adaptive queries answered by the sample itself it is false: that is overfitting.
     """
@@ -157,7 +157,7 @@ def fresh_width(*, rows: int, queries: int, beta: float) -> float:
 
 
 def splitting_width(*, rows: int, queries: int, beta: float) -> float:
-    """Every query gets rows of its own: sqrt(ln(2k / beta) / (2 floor(n/k))), infinite with fewer rows than queries."""
+    """Each query gets its own rows: sqrt(ln(2k / beta) / (2 floor(n/k))), infinite with fewer rows than queries."""
     return fresh_width(rows=rows // queries, queries=queries, beta=beta) if rows >= queries else math.inf
 
 
@@ -181,9 +181,9 @@ def guess_and_check_width(
 ) -> float:
     """Error of k answers with at most m failed guesses: eta + sqrt((ln Nt + ln(2k / beta)) / (2n)).
 
-    Any source of guesses: the bound knows only how many may fail. The tree of transcripts has at most k Nt nodes, each
-    with a query fixed independently of the sample; Hoeffding and a union bound. G = ceil(2 / eta) unless given.
-    Stemmer, lecture 4; Mechanisms §9.3, where the mechanism the lecture cites is spelt out (erratum B4).
+    Holds for any source of guesses: only the number of failures matters. The tree of transcripts has at most k Nt
+    nodes, each with a query fixed independently of the sample; Hoeffding and a union bound. G = ceil(2 / eta) unless
+    given. Stemmer, lecture 4; Mechanisms §9.3, where the mechanism the lecture cites is spelt out (erratum B4).
     """
     points = math.ceil(2 / tolerance) if grid is None else grid
     transcripts = log_transcripts(queries=queries, failures=failures, grid=points)
@@ -214,10 +214,11 @@ def guesser_failures(*, guesser: Guesser, universe: int, queries: int, tolerance
 def guess_and_check(
     *, rows: int, queries: int, universe: int, beta: float, guesser: Guesser = "weights", tolerance: float | None = None
 ) -> Checking:
-    """The population error of guess-and-check with a guesser that fails boundedly often, at the best tolerance.
+    """The population error of guess-and-check with a guesser whose failures are bounded, at the best tolerance.
 
-    Useful where k is far above m; the median mechanism is theory only, the weights are practical. The lecture's
-    tolerance is `lecture_tolerance`. Corrected: it ignores log2 N and the logarithm of transcripts (erratum B2).
+    Useful if k is far above m; the median mechanism is of theoretical interest only, the weights are practical. The
+    lecture's tolerance is `lecture_tolerance`. Corrected: it ignores log2 N and the log of the transcripts (erratum
+    B2).
     Mechanisms §14.8.
     """
 

@@ -42,7 +42,7 @@ def log_multisets(universe: int, size: int) -> float:
     if large < 10**6:
         growth = math.lgamma(large + small + 1) - math.lgamma(large + 1)
     elif large < 2**100:
-        # Stirling on both gammas; the large terms are subtracted by hand, or they would cancel.
+        # Stirling for both gammas; the large terms are subtracted by hand, to avoid cancellation.
         top, bottom = large + small + 1, large + 1
         growth = small * math.log(top) + (bottom - 0.5) * math.log1p(small / bottom) - small
         growth += 1 / (12 * top) - 1 / (12 * bottom)

@@ -1,6 +1,6 @@
 """Accuracy of answering every query with its own noise.
 
-All errors are fractions of the rows; a query in [0, 1] moves by at most 1/rows between neighbours. Noise is taken
+All errors are fractions of the rows; a query in [0, 1] moves by at most 1/rows between neighbours. Noise is treated as
 continuous: the exact discrete noise of the curator is within one row of it.
 """
 
@@ -41,7 +41,7 @@ def gaussian_accuracy(*, queries: int, rho: float, rows: int, beta: float) -> fl
 
 
 def gaussian_tail(values: float, beta: float) -> float:
-    """Deviations that `values` Gaussians stay within, with probability 1 - beta: 2 v exp(-t^2 / 2) = beta."""
+    """Standard deviations t that `values` Gaussians stay within with probability 1 - beta: 2 v exp(-t^2 / 2) = beta."""
     return math.sqrt(2 * math.log(2 * values / beta))
 
 
@@ -56,8 +56,8 @@ def histogram_accuracy(
 ) -> float:
     """Largest error of k queries on one Gaussian histogram of all N points, with probability 1 - beta.
 
-    Privacy: rho-zCDP. replace: L2 sensitivity sqrt(2)/n, and as the total is public a query is summed as f - 1/2, of
-    norm at most sqrt(N)/2. add-remove: sensitivity 1/n and norm at most sqrt(N). Mechanisms §1.2.
+    Privacy: rho-zCDP. replace: L2 sensitivity sqrt(2)/n; since the total is public, a query can be summed as f - 1/2,
+    with norm at most sqrt(N)/2. add-remove: sensitivity 1/n and norm at most sqrt(N). Mechanisms §1.2.
     """
     sensitivity, norm = (math.sqrt(2), 0.5) if relation == "replace" else (1.0, 1.0)
     return sensitivity / (rows * math.sqrt(2 * rho)) * norm * power(universe, 0.5) * gaussian_tail(queries, beta)

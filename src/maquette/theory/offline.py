@@ -21,7 +21,7 @@ _SHARES = np.arange(1, 20) / 20
 
 @dataclass(frozen=True, kw_only=True)
 class Construction:
-    """A promised error and what reaches it: resolution a' of the updates, rounds, share of the budget that selects."""
+    """A promised error and its settings: resolution a' of the updates, rounds, share of the budget for selection."""
 
     alpha: float
     resolution: float
@@ -41,7 +41,7 @@ def book_round_epsilon(*, rounds: float, epsilon: float, delta: float) -> float:
 
 
 def book_requirement(*, rounds: float, queries: int, round_epsilon: float, rows: int, beta: float) -> float:
-    """What alpha must reach for the proof to go through: max(8 ln(2T/beta) / (epsilon0 n), 8F), gamma = beta/2T.
+    """The alpha that the proof requires: max(8 ln(2T/beta) / (epsilon0 n), 8F), gamma = beta/2T.
 
     Dwork and Roth, theorems 5.4 and 5.5. Noise and F at most alpha/8 with threshold 3 alpha/4 and T(alpha/2) give
     alpha. The first term is at most half the second. Corrected: the lecture's 4 and 2F prove only 3 alpha/2
@@ -67,14 +67,14 @@ def book(*, updates: Updates, queries: int, epsilon: float, delta: float, rows: 
 
 
 def tight(*, updates: Updates, queries: int, epsilon: float, delta: float, rows: int, beta: float) -> Construction:
-    """Iterative construction with free constants: alpha = a' + 2 Nb + F, minimised over a' and the selection share.
+    """Iterative construction, optimised constants: alpha = a' + 2 Nb + F, minimised over a' and the selection share.
 
     Rounds floor(T(a')); Nb bounds all measurement noises, F all selections, each with probability 1 - beta/2; the
     threshold a' + Nb needs Nb < a'. Pure: Laplace measurements, epsilons add. Otherwise zCDP with Gaussian ones.
     Mechanisms §5.1.
     """
     resolution = RESOLUTIONS[:, None]
-    # Beyond 1e60 rounds nothing is promised at any size, and an infinite number would become NaN below.
+    # Beyond 1e60 rounds nothing is promised for any size, and an infinite number would become NaN below.
     rounds = np.clip(np.floor([updates(a) for a in RESOLUTIONS.tolist()]), 1, 1e60)[:, None]
     if delta == 0:
         selection = _SHARES * epsilon / rounds

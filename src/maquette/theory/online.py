@@ -1,8 +1,8 @@
 """Sparse vector noise and the error of the online iterative construction.
 
-A guard tests any number of adaptive queries and pays for its hits alone, at most c = T(a'). Scales are in units of
+A guard tests any number of adaptive queries and pays for its hits only, at most c = T(a'). Scales are in units of
 the sensitivity (1/rows for fractions). Errors hold with probability 1 - beta for `queries` tests; privacy does not
-depend on how many are asked.
+depend on the number of tests.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _DESCENDING: list[float] = np.geomspace(1.0, 1e-6, 350).tolist()
 
 @dataclass(frozen=True, kw_only=True)
 class Scales:
-    """Noise of a numeric sparse vector: Laplace on threshold and tests; `answer` is Laplace, or a deviation in zCDP."""
+    """Noise of a numeric sparse vector: Laplace scales; in zCDP `answer` is a Gaussian standard deviation."""
 
     threshold: float
     query: float
@@ -47,7 +47,7 @@ class Scales:
 
 
 def resampled(*, hits: int, epsilon: float) -> Scales:
-    """Pure, a fresh threshold after every hit: 2c, 4c at 8/9 epsilon, answers c at epsilon/9.
+    """Pure DP, a fresh threshold after every hit: scales 2c and 4c at 8/9 epsilon, answers c at epsilon/9.
 
     Dwork and Roth, NumericSparse, theorem 3.25. Corrected: the printed answers at 2 epsilon/9 with scale 2c are the
     same thing. Mechanisms §6.2.
@@ -57,7 +57,7 @@ def resampled(*, hits: int, epsilon: float) -> Scales:
 
 
 def unresampled(*, hits: int, epsilon: float) -> Scales:
-    """Pure, one threshold noise for all hits: 1/e1, 2c/e2, with e1 : e2 = 1 : (2c)^(2/3) of 8/9 epsilon.
+    """Pure DP, one threshold noise for all hits: scales 1/e1 and 2c/e2, with e1 : e2 = 1 : (2c)^(2/3) of 8/9 epsilon.
 
     Lyu, Su and Li 2017, algorithm 1. Mechanisms §6.2.
     """
@@ -68,7 +68,7 @@ def unresampled(*, hits: int, epsilon: float) -> Scales:
 
 
 def resampled_approximate(*, hits: int, epsilon: float, delta: float) -> Scales:
-    """(epsilon, delta), strong composition: s, 2s with s = sqrt(32 c ln(2/delta)) / e1, e1 : epsilon = r : r + 1.
+    """(epsilon, delta), strong composition: scales s and 2s, s = sqrt(32 c ln(2/delta)) / e1, e1 : epsilon = r : r + 1.
 
     r = sqrt(512); answers sqrt(8 c ln(2/delta)) (r + 1) / epsilon. Dwork and Roth, theorem 3.28. Corrected: a dropped
     epsilon and a share 1/r that should be 1/(r + 1) (erratum A11). An epsilon above 1 is used as 1.
@@ -80,7 +80,7 @@ def resampled_approximate(*, hits: int, epsilon: float, delta: float) -> Scales:
 
 
 def concentrated(*, hits: int, rho: float, test_share: float = 0.9) -> Scales:
-    """rho-zCDP: c fresh AboveThresholds of e' = sqrt(2 share rho / c), 2/e' and 4/e'; Gaussian answers.
+    """rho-zCDP: c fresh AboveThresholds of e' = sqrt(2 share rho / c), scales 2/e' and 4/e'; Gaussian answers.
 
     Mechanisms §6.2.
     """

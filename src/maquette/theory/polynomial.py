@@ -19,7 +19,7 @@ from maquette.errors import QueryError
 
 Values = NDArray[np.float64]
 
-_ROUNDING = 1e-9  # of a computed error, which decides whether a degree is enough
+_ROUNDING = 1e-9  # tolerance when a computed error decides whether a degree is enough
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,15 +68,15 @@ class Polynomial:
 
     @property
     def amplification(self) -> float:
-        """||a||_{2,k} = sqrt(sum_j a_j^2 C(k, j)): what r makes of independent noise on every product."""
+        """||a||_{2,k} = sqrt(sum_j a_j^2 C(k, j)): how much r amplifies independent noise on every product."""
         return math.sqrt(sum(a**2 * math.comb(self.k, j) for j, a in enumerate(self.newton) if j))
 
     @property
     def parity_amplification(self) -> float:
-        """sqrt(sum over S not empty of c_S^2): what r makes of independent noise on every parity.
+        """sqrt(sum over S not empty of c_S^2): how much r amplifies independent noise on every parity.
 
-        By Parseval it is the deviation of r over uniform attributes, at most sqrt(2^-k + gamma^2) + gamma: far below
-        `amplification`, and the same price, since a product and a parity both move by one with one row.
+        By Parseval it is the standard deviation of r over uniform attributes, at most sqrt(2^-k + gamma^2) + gamma: far
+        below `amplification` at the same price, since a product and a parity both move by one with one row.
         """
         return math.sqrt(sum(c**2 * math.comb(self.k, s) for s, c in enumerate(self.parities) if s))
 
@@ -160,7 +160,7 @@ def least_degree(k: int, gamma: float) -> int:
 def least_weight(k: int, degree: int, attributes: int, gamma: float) -> Polynomial | None:
     """The polynomial with r(0) = 0 and error at most gamma whose `weight(attributes)` is least; None if there is none.
 
-    Coefficients of products that no set of so few attributes has are free, and none of them counts.
+    Coefficients of products of more than `attributes` attributes are free and do not count.
     """
     from scipy.optimize import linprog
 
@@ -184,10 +184,10 @@ def least_weight(k: int, degree: int, attributes: int, gamma: float) -> Polynomi
 def least_interval(k: int, noise: tuple[float, ...]) -> Polynomial:
     """The polynomial with r(0) = 0 for which error plus noise is least, in the basis of parities.
 
-    `noise[s - 1]` is what one unit of sqrt(C(k, s)) c_s adds to the half width, for s = 1..D; c_0 is free of noise.
-    Both are linear in the coefficients and their absolute values, so one linear program finds bias, noise and the
-    levels worth measuring together. A free r(0) would promise hardly less (1/16 for 1/15 at k = 4, D = 3) and err in
-    practice, where most rows have none of the attributes.
+    `noise[s - 1]` is what one unit of sqrt(C(k, s)) c_s adds to the half width, for s = 1..D; c_0 has no noise. Both
+    are linear in the coefficients and their absolute values, so one linear program finds bias, noise and the levels
+    worth measuring together. A free r(0) would lower the promise little (1/16 instead of 1/15 at k = 4, D = 3) and be
+    worse in practice, where most rows have none of the attributes.
     """
     degree = min(len(noise), _whole(k))
     scale = np.sqrt([math.comb(k, s) for s in range(degree + 1)])

@@ -1,9 +1,9 @@
-"""Reusing a holdout, by privacy: answers that say little about any one row of a sample cannot overfit it.
+"""Reusing a holdout, by privacy: answers that reveal little about any single row of a sample cannot overfit it.
 
 k adaptive statistical queries on `rows` independent rows, answered by a mechanism that is private for the *sample*
 under relation "replace". A transfer theorem turns its error on the sample into one on the population, for all answers
-together, with probability 1 - beta. The theorems hold whatever parameters are chosen; each function looks for the best
-ones. Noise is taken continuous; exact discrete noise on the grid of rows is within one row of it. Mechanisms §10.2.
+together, with probability 1 - beta. The theorems hold for any parameters; each function searches for the best ones.
+Noise is treated as continuous; exact discrete noise on the grid of rows is within one row of it. Mechanisms §10.2.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from maquette.privacy import gaussian_epsilon, zcdp_epsilon
 
 Accounting = Literal["gaussian", "zcdp"]
 
-_SAMPLE_SHARE = 0.2  # of beta, to sample_beta / c; the rest to delta / d, whose logarithm matters more
+_SAMPLE_SHARE = 0.2  # share of beta for sample_beta / c; the rest is for delta / d, whose logarithm matters more
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +25,7 @@ class Transfer:
     """Every answer within `alpha` of the population with probability 1 - beta, and the noise that reaches it.
 
     `scale` is the standard deviation of Gaussian noise or the scale of Laplace noise, a fraction of rows; the answers
-    together are (epsilon, delta)-DP for the sample, relation "replace", and within `sample_error` of the sample but
+    together are (epsilon, delta)-DP for the sample, relation "replace", and within `sample_error` of the sample except
     with probability `sample_beta`.
     """
 
@@ -41,9 +41,9 @@ def jung(*, sample_error: float, epsilon: float, c: float, d: float) -> float:
     """Population error alpha + (e^epsilon - 1) + c + 2d, with probability 1 - sample_beta / c - delta / d.
 
     For an (epsilon, delta)-DP mechanism within alpha of the sample with probability 1 - sample_beta, and any c, d > 0.
-    Answers are within alpha + c of the posterior mean but with probability sample_beta / c, since the sample is as
-    good as a fresh one from the posterior; and the posterior mean is within e^epsilon - 1 + 2d of the population but
-    with probability delta / d. Jung et al. 2020, theorem 3.5; Mechanisms §10.2.
+    Answers are within alpha + c of the posterior mean except with probability sample_beta / c, since the sample is
+    distributed as a fresh one from the posterior; and the posterior mean is within e^epsilon - 1 + 2d of the population
+    except with probability delta / d. Jung et al. 2020, theorem 3.5; Mechanisms §10.2.
     """
     return sample_error + (math.expm1(epsilon) if epsilon < 700 else math.inf) + c + 2 * d
 
@@ -76,7 +76,7 @@ def gaussian(
 
 
 def _posterior(mu: float, beta: float, accounting: Accounting) -> tuple[float, float, float]:
-    """d, delta and epsilon for `jung`, of a mechanism with this mu, when delta / d may have most of beta.
+    """d, delta and epsilon for `jung`, of a mechanism with this mu, if delta / d takes most of beta.
 
     epsilon falls with delta like mu sqrt(2 ln(1 / delta)), so epsilon + 2d is least near d = mu / (2 z), z that root;
     the best factor is 0.8 rather than 0.5, as epsilon is a sum of two terms.
@@ -110,9 +110,9 @@ def laplace(*, rows: int, queries: int, beta: float, scale: float | None = None)
 def bassily(
     *, rows: int, queries: int, beta: float, accounting: Accounting = "gaussian", scale: float | None = None
 ) -> Transfer | None:
-    """k Gaussian answers: the sample is within 18 epsilon of the population but with probability delta / epsilon.
+    """k Gaussian answers: the sample is within 18 epsilon of the population except with probability delta / epsilon.
 
-    Needs epsilon < 1/3, delta < epsilon / 4 and n >= ln(4 epsilon / delta) / epsilon^2; None where nothing satisfies
+    Needs epsilon < 1/3, delta < epsilon / 4 and n >= ln(4 epsilon / delta) / epsilon^2; None if nothing satisfies
     them. Half of beta goes to the noise. Bassily et al. 2016, theorem 7.2; about 3 times worse than `gaussian`.
     """
 
@@ -121,7 +121,7 @@ def bassily(
         epsilon = mu
         for _ in range(4):  # delta = epsilon beta / 2 needs the epsilon it yields: a contraction
             last, epsilon = epsilon, _epsilon(mu, min(epsilon, 1.0) * beta / 2, accounting)
-        delta = min(last, epsilon, 1.0) * beta / 2  # the lesser, so that delta / epsilon <= beta / 2 whatever is left
+        delta = min(last, epsilon, 1.0) * beta / 2  # the smaller one, so that delta / epsilon <= beta / 2 in any case
         epsilon = _epsilon(mu, delta, accounting)
         legal = epsilon < 1 / 3 and delta < epsilon / 4 and rows >= math.log(4 * epsilon / delta) / epsilon**2
         sample_error = scale * _normal_quantile(beta / (4 * queries))
@@ -142,9 +142,9 @@ def max_information(*, rows: int, queries: int, beta: float, scale: float | None
     """k Laplace answers, through the max-information of a pure mechanism.
 
     An epsilon-DP mechanism on n independent rows makes an event at most exp(epsilon^2 n/2 + epsilon sqrt(n ln(2/b)/2))
-    times as likely as on rows independent of its output, but for b; there, a query strays by tau with probability
-    2k exp(-2 n tau^2) in all. A third of beta each to this, to b and to the noise. Dwork et al. 2015, theorem 20;
-    the k is ours, as all k queries must hold. Mechanisms §10.2.
+    times as likely as on rows independent of its output, except with probability b; there, some query is off by tau
+    with probability at most 2k exp(-2 n tau^2). A third of beta each for this, for b and for the noise. Dwork et al.
+    2015, theorem 20; the factor k is added here, as all k queries must hold. Mechanisms §10.2.
     """
 
     def choose(scale: float) -> Transfer:
@@ -168,7 +168,7 @@ def max_information(*, rows: int, queries: int, beta: float, scale: float | None
 class Thresholdout:
     """Every answer within `alpha` of the population, with probability 1 - beta, until `hits` guesses have failed.
 
-    A guess is kept while its distance to the sample is below `threshold`, up to noise; the hits cost rho in all.
+    A guess is kept if its distance to the sample is below `threshold`, up to noise; the hits cost rho in total.
     """
 
     alpha: float
@@ -187,7 +187,7 @@ def thresholdout(
 
     rho-zCDP for the sample, relation "replace", counts of sensitivity 1: every hit starts a fresh AboveThreshold of
     epsilon0 = sqrt(2 (9/10) rho / B), noise 2 / epsilon0 on the threshold and 4 / epsilon0 on each of k tests, and has
-    a Gaussian answer of variance B / (2 rho / 10), in rows. But with probability sample_beta, a third for each noise,
+    a Gaussian answer of variance B / (2 rho / 10), in rows. Except with probability sample_beta, a third per noise,
     a kept guess is within threshold + both test noises of the sample and an answer within its own noise. The default
     threshold is the largest test noise: then a perfect guess is never a hit. Mechanisms §6.2 and §10.3.
     """
@@ -226,7 +226,7 @@ def thresholdout_paper_rows(*, error: float, queries: int, hits: int, beta: floa
 
 
 def thresholdout_paper_error(*, rows: int, queries: int, hits: int, beta: float) -> float:
-    """The least error `thresholdout_paper_rows` promises at this many rows, by bisection; it may exceed 1."""
+    """The least error that `thresholdout_paper_rows` promises for `rows` rows, by bisection; it may exceed 1."""
     low, high = 1e-9, 0.9 / beta
     for _ in range(100):
         middle = math.sqrt(low * high)

@@ -60,7 +60,8 @@ def median(log_members: float) -> int:
     """The median algorithm on a net strictly finer than alpha: floor(log2 |R|), given ln|R|.
 
     Dwork and Roth, theorem 5.8. Corrected: base 2, as every update halves the net (erratum A7); a net exactly as coarse
-    as alpha can lose its last consistent member to a tie (erratum A6). The tiny excess keeps exact powers of two whole.
+    as alpha can lose its last consistent member to a tie (erratum A6). A tiny excess avoids rounding down powers of
+    two.
     """
     return math.floor(log_members / math.log(2) + 1e-9)
 
@@ -82,7 +83,7 @@ def frieze_kannan(vertices: int, edges: int, alpha: float) -> float:
 def sparse(support: int, alpha: float) -> int:
     """Multiplicative weights on queries with at most `support` points: least T >= 1 with T >= ln(mT + 1)/(2 alpha^2).
 
-    Whatever the universe, infinite included. Mechanisms §4.7.
+    For any universe, even an infinite one. Mechanisms §4.7.
 
     >>> sparse(20, 0.1)
     456
@@ -95,7 +96,7 @@ def sparse(support: int, alpha: float) -> int:
     while not enough(high):
         high *= 2
     low = high // 2
-    # The logarithm is concave, so once T is enough every larger T is.
+    # The logarithm is concave, so if T is enough, every larger T is too.
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)
@@ -103,7 +104,7 @@ def sparse(support: int, alpha: float) -> int:
 
 
 def separable(levels: int, alpha: float) -> float:
-    """One histogram of `levels` cells per column, for sums over columns: ln s / (2 alpha^2), whatever the columns.
+    """One histogram of `levels` cells per column, for sums over columns: ln s / (2 alpha^2), for any number of columns.
 
     Mechanisms §4.8.
     """

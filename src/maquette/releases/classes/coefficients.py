@@ -1,4 +1,4 @@
-"""Coefficients: parities of at most D yes/no columns, and from them "any of these k" and "all of these k", k beyond D.
+"""Coefficients: parities of at most D yes/no columns, which answer "any of these k" and "all of these k" for k above D.
 
 OR of k literals is within gamma of a polynomial of degree D in them (`theory.polynomial`), and such a polynomial is a
 combination of parities of at most D columns. So C(d, <= D) numbers answer all disjunctions and conjunctions of up to k
@@ -6,12 +6,12 @@ literals out of d columns, of either sign, with a bias of at most gamma and nois
 by Parseval the squared coefficients sum to at most about 2^-k + gamma^2. Products of attributes in place of parities
 would amplify it by 9 to 27 for k = 10.
 
-Privacy: `Curator.measure_many` of signed sums, each moved by 1 by a row that comes or goes and by 2 by one that is
-replaced; where the number of rows is private, a share of the price estimates it. All else is post-processing, and the
+Privacy: `Curator.measure_many` of signed sums, each moved by 1 by an added or removed row and by 2 by a replaced one;
+where the number of rows is private, a share of the price buys an estimate. All else is post-processing, and the
 polynomial is chosen from public numbers and the row estimate. Accuracy: an answer is within gamma + noise, both in its
-interval; the noise has deviation sqrt(sum_S c_S^2 sigma_S^2). One linear program balances the two and decides which
-levels are worth measuring, and how precisely. Reference: the polynomial view is Hardt, Rothblum and Servedio 2012 and
-Thaler, Ullman and Vadhan 2012; Mechanisms §8.6.
+interval; the noise has standard deviation sqrt(sum_S c_S^2 sigma_S^2). One linear program balances the two and decides
+which levels are worth measuring, and how precisely. Reference: the polynomial view is Hardt, Rothblum and Servedio 2012
+and Thaler, Ullman and Vadhan 2012; Mechanisms §8.6.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ from maquette.theory.polynomial import Polynomial, least_interval
 
 Values = NDArray[np.float64]
 
-MAX_SETS = 5_000_000  # parities: minutes and some hundred megabytes
-FEW_SETS = 500_000  # that a degree chosen here may take: seconds
+MAX_SETS = 5_000_000  # maximum number of parities: minutes and some hundred megabytes
+FEW_SETS = 500_000  # maximum number of parities if the degree is chosen here: seconds
 MAX_K = 20
-ROWS_SHARE = 0.05  # of the price, for the number of rows where it is private
-DEVIATIONS = 2.0  # of noise that a polynomial is chosen to balance with its bias
-FLOOR = 0.1  # of the price goes to all levels alike, for questions of other sizes than k
+ROWS_SHARE = 0.05  # share of the price for the number of rows where it is private
+DEVIATIONS = 2.0  # standard deviations of noise that are balanced with the bias of a polynomial
+FLOOR = 0.1  # share of the price spread equally over all levels, for questions of other sizes than k
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class BiasedEstimate(Estimate):
     rows: Estimate | None = None
 
     def half_width(self, confidence: float) -> float:
-        """Noise and bias: the number of rows that bounds the bias is itself within its interval, at half the doubt."""
+        """Noise plus bias; the number of rows bounds the bias, and its interval has half the failure probability."""
         if self.rows is None or not self.rows.deviation:
             return super().half_width(confidence) + self.gamma * (0.0 if self.rows is None else self.rows.total)
         each = (1 + confidence) / 2
@@ -99,7 +99,7 @@ class ParityAnswers:
 
     @property
     def degree(self) -> int:
-        """D: the most columns of a measured parity."""
+        """D: the maximum number of columns of a measured parity."""
         return len(self.levels) - 1
 
     @property
@@ -108,7 +108,7 @@ class ParityAnswers:
         return max(1.0, float(self.levels[0][0]))
 
     def polynomial(self, size: int) -> Polynomial:
-        """What answers disjunctions and conjunctions of so many literals."""
+        """The polynomial that answers disjunctions and conjunctions of `size` literals."""
         known = self._polynomials.get(size)
         if known is None:
             noise = tuple(DEVIATIONS * math.sqrt(variance) / self.rows for variance in self.variances[1:])
@@ -120,7 +120,7 @@ class ParityAnswers:
         return {}
 
     def covers(self, columns: Sequence[str]) -> bool:
-        """Whether questions about so many of the measured columns can be answered."""
+        """Whether questions about these columns can be answered: all were measured, and they are not too many."""
         return len(columns) <= max(self.k, self.degree) and set(columns) <= set(self.columns)
 
     def answer(self, query: LinearQuery) -> float:
@@ -145,7 +145,7 @@ class ParityAnswers:
         return Estimate(*noise) if not found.gamma else BiasedEstimate(*noise, found.gamma, self._rows_estimate)
 
     def marginal(self, columns: Sequence[str]) -> Values:
-        """Probabilities over the cells of at most D columns: noisy ones without the negative, brought to sum one."""
+        """Probabilities over the cells of at most D columns: noisy ones, negative ones set to zero, normalised."""
         names = tuple(columns)
         self._check(names)
         if len(names) > self.degree or len(set(names)) < len(names):
@@ -183,13 +183,13 @@ class ParityAnswers:
 
     @classmethod
     def restore(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
-        """The parities that `facts` and `arrays` were of."""
+        """The parities that `facts` and `arrays` describe."""
         columns, k, sizes = two_level(schema, facts["columns"]), int(facts["k"]), range(len(facts["variances"]))
         if not 1 <= k <= len(columns) or not 1 <= len(sizes) <= len(columns) + 1:
             raise saving.unfit("parities are over more columns than there are")
         variances = tuple(saving.number({"variance": variance}, "variance") for variance in facts["variances"])
         if min(variances) < 0:
-            raise saving.unfit("variances of the parities are no numbers")
+            raise saving.unfit("variances of the parities are not numbers")
         levels = tuple(saving.array(arrays, str(i), [math.comb(len(columns), i)]) for i in sizes)
         return cls(schema, columns, k, levels, variances, bool(facts["gaussian"]))
 
@@ -238,9 +238,9 @@ def coefficients(
 ) -> Release:
     """Disjunctions and conjunctions of up to k literals from parities of at most `degree` columns.
 
-    `workload` is made by `disjunctions` or `conjunctions` of two-level columns; it says the columns and k, and its
-    signs do not matter. Without `degree`, bias and noise are balanced over at most 500,000 parities; a degree of more
-    takes longer. Privacy and accuracy: as the module says.
+    `workload` is made by `disjunctions` or `conjunctions` of two-level columns; it gives the columns and k, and its
+    signs do not matter. Without `degree`, bias and noise are balanced over at most 500,000 parities; a larger degree
+    takes longer. Privacy and accuracy: see the module.
     """
     names, k, limit = _check_workload(curator, workload, degree)
     with curator.account("coefficients") as account:
@@ -264,7 +264,7 @@ def coefficients(
 
 
 def largest_degree(columns: int, k: int, most: int = MAX_SETS) -> int:
-    """The largest degree, at most k, that has at most so many parities."""
+    """The largest degree, at most k, with at most `most` parities."""
     total, degree = 0, 0
     while degree < k and (total := total + math.comb(columns, degree + 1)) <= most:
         degree += 1
@@ -302,11 +302,11 @@ def _check_workload(curator: Curator, workload: Workload, degree: int | None) ->
 
 
 def _allocate(curator: Curator, names: Sequence[str], k: int, *, limit: int, units: int, rows: float) -> list[float]:
-    """The share of the price for each level 1..D: of what one linear program finds best for k literals.
+    """The share of the price for each level 1..D: the one that a linear program finds best for k literals.
 
-    Gaussian: with a share x_s for all C(d, s) parities of level s, the squared deviation is sum_s b_s^2 C(d, s) / x_s,
-    b_s = sqrt(C(k, s)) c_s; at its least, for x_s in proportion to |b_s| sqrt(C(d, s)), the deviation is the sum of
-    those, which is linear. Laplace: every parity gets the same share, and degrees are tried in turn.
+    Gaussian: with a share x_s for all C(d, s) parities of level s, the variance is sum_s b_s^2 C(d, s) / x_s with b_s =
+    sqrt(C(k, s)) c_s. It is least for x_s in proportion to |b_s| sqrt(C(d, s)); the standard deviation is then the sum
+    of those, which is linear. Laplace: every parity gets the same share, and degrees are tried in turn.
     """
     accountant, contrasts = curator.budget.accountant, Parities(curator.schema, names[:1], 1)
     counts = np.array([math.comb(len(names), s) for s in range(1, limit + 1)], dtype=np.float64)

@@ -1,7 +1,7 @@
 """Cut construction: select the cut on which a model errs most, measure it, update; over a listed family of cuts.
 
-The iterative construction with the cuts themselves as queries, not the pairs of vertices they are made of: a cut of
-many pairs then has the noise of one count, not of all its pairs.
+The iterative construction with the cuts themselves as queries instead of the pairs of vertices in them: a cut of many
+pairs then has the noise of one count, not of all its pairs.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from maquette.releases.progress import Progress
 from maquette.schema import Schema
 
 RULES = ("multiplicative-weights", "cut-decomposition", "perceptron")
-PRACTICAL = 0.02  # the resolution of a rule that has no steps for practical use
-MAX_CUTS = 2**16  # each is scored in every round
-MOST_ROUNDS = 60.0  # more take minutes, and by then noise on every pair is better
-ROWS = 0.01  # of the budget buys an estimate of the edges where their number is private
-ROWS_DOUBT = 0.1  # of beta is the chance that this estimate is off by more than its share of the promise
+PRACTICAL = 0.02  # resolution of a rule that has no steps for practical use
+MAX_CUTS = 2**16  # maximum number of cuts: each is scored in every round
+MOST_ROUNDS = 60.0  # maximum rounds: more take minutes, and by then noise on every pair is better
+ROWS = 0.01  # share of the budget that buys an estimate of the number of edges where it is private
+ROWS_DOUBT = 0.1  # share of beta for an error of this estimate beyond its part of the promise
 
 
 def cut_rule_of(schema: Schema, given: AnyRule, *, norm: float, area: float) -> Rule:
     """The update rule for cuts of at most `area` pairs, on tables of norm at most `norm`; public numbers only.
 
-    The cut decomposition takes fewer updates for both, the Perceptron too. Other rules are as they are everywhere.
+    The cut decomposition and the Perceptron need fewer updates with these two bounds. Other rules do not use them.
     """
     kind = hypothesis_named(given, RULES) if isinstance(given, str) else given
     if kind is CutDecomposition:
@@ -76,19 +76,19 @@ def cut_construction(
 
     Privacy: of edges, not of vertices. Each round is one `select_worst` among the cuts and one `measure` of the worst,
     at most `rounds` of them (T in theory), charged as they happen; where the number of edges is private, an estimate
-    of it for a hundredth. One edge moves one cut by at most one, under both relations.
+    of it costs a hundredth of the budget. One edge moves one cut by at most one, under both relations.
 
-    Accuracy: calibration="practical" makes `rounds` rounds (by default more where edges and budget are: 3 to 60) with
+    Accuracy: calibration="practical" makes `rounds` rounds (default: 3 to 60, more with more edges and budget) with
     exact steps and replays, without a theorem. "theory" states one: with probability 1 - `beta` every listed cut is
     within alpha of the table, alpha = a' + 2 Nb + F (certificate.accuracy). `norm` is a public bound on
     ||x||_2 / ||x||_1, m^(-1/2) for a simple graph of m edges; the cut decomposition and the Perceptron need one to
-    promise anything. `rows` is the number of edges where all know it. `hypothesis` is an update rule, by its name, its
+    promise anything. `rows` is the number of edges, if that is public. `hypothesis` is an update rule, by its name, its
     class or as a `Rule`, or a fresh model. Time: about a quarter of a millisecond for each
     cut and round. Mechanisms §5.1, §11.
     """
     _check(cuts, curator, calibration, rounds=rounds, replays=replays, beta=beta, rows=rows)
     rule = cut_rule_of(curator.schema, hypothesis, norm=norm, area=float(cuts.areas.max()))
-    rule.start(1.0)  # refuses a norm that is none
+    rule.start(1.0)  # refuses an invalid norm
     with curator.account("cut-construction") as account:
         setting = _prepare(curator, cuts, rows, beta, units_for(curator, epsilon, rho))
         loop = _Loop(curator, cuts, setting)
@@ -114,7 +114,7 @@ class _Loop:
         self._setting = setting
 
     def until_close(self, model: Hypothesis, found: Parameters) -> Hypothesis:
-        """At most T rounds; stops at a worst cut that is close."""
+        """At most T rounds; stops when the worst cut is close."""
         rule_out(model)
         for _ in range(found.rounds):
             query, value = self._round(model, found.select_units, found.measure_units)
@@ -125,7 +125,7 @@ class _Loop:
         return model
 
     def replayed(self, model: Hypothesis, rounds: int, replays: int, progress: bool | None) -> Hypothesis:
-        """A number of rounds, after each of which all that was measured is stepped towards again."""
+        """`rounds` rounds; after each, the model is updated again with all earlier measurements."""
         rule_out(model)
         each = int(self._setting.units / (2 * rounds))
         seen: list[tuple[LinearQuery, float]] = []
@@ -160,7 +160,7 @@ def _check(
     beta: float,
     rows: int | None,
 ) -> None:
-    """Refuse what makes no sense before anything is charged."""
+    """Refuse invalid arguments before anything is charged."""
     if not isinstance(cuts, Cuts):
         raise QueryError(f"got {type(cuts).__name__}", expected="cuts made by cuts, bipartitions or degrees")
     if cuts.schema != curator.schema:
@@ -179,7 +179,7 @@ def _check(
 
 
 def _prepare(curator: Curator, cuts: Cuts, rows: int | None, beta: float, units: int) -> Setting:
-    """The cuts as the doors take them, and the number of edges, bought where it is private."""
+    """The cuts in the form that the doors take, and the number of edges, bought where it is private."""
     tables = [Marginal(curator.schema, (), query) for query in cuts]
     moves = max(-(-curator.relation.one_cell(table) // table.grid) for table in tables)
     size, slack, left = float(rows or 1), 0.0, float(units)
@@ -194,9 +194,9 @@ def _prepare(curator: Curator, cuts: Cuts, rows: int | None, beta: float, units:
 
 
 def _rounds(curator: Curator, setting: Setting) -> int:
-    """About as many rounds as make the error of a model with too few equal to the noise of each, found by trial.
+    """The number of rounds that balances the error of too few rounds with the noise of each; constants found by trial.
 
-    From public and paid-for numbers. Noise grows with the root of the rounds under zCDP, with the rounds when pure.
+    From public and paid-for numbers. Noise grows with the root of the rounds under zCDP, with the rounds under pure DP.
     """
     accountant, moves = curator.budget.accountant, setting.moves
     if accountant.currency == "pure":

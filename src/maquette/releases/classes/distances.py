@@ -1,4 +1,4 @@
-"""Distance construction: select the site whose distance the model has most wrong, measure it, update."""
+"""Distance construction: select the site with the largest error in its distance, measure it, update."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from maquette.releases.classes.histograms import independent
 from maquette.releases.methods.iterative import Setting, parameters
 from maquette.theory import distance as theory
 
-MAX_SITES = 2**14  # each is scored in every round
-ROWS = 0.01  # of the budget buys a row estimate where the number of rows is private
-ROWS_DOUBT = 0.1  # of beta is the chance that this estimate is off by more than its share of the promise
+MAX_SITES = 2**14  # maximum number of sites: each is scored in every round
+ROWS = 0.01  # share of the budget that buys a row estimate where the number of rows is private
+ROWS_DOUBT = 0.1  # share of beta for an error of this estimate beyond its part of the promise
 
 
 def distance_rule_of(box: Box) -> Rule:
-    """Separable weights with the shares of a box: sum_j share_j ln s_j / (2 alpha^2) updates, whatever the columns."""
+    """Separable weights with the shares of a box: sum_j share_j ln s_j / (2 alpha^2) updates, for any columns."""
     columns = [(share, box.schema[name].size) for name, share in box.shares.items()]
     return Rule(
         lambda alpha: theory.updates(columns, min(alpha, 1.0)),
@@ -45,10 +45,10 @@ def distance_construction(
     `hypothesis` may be another update rule, by its name, its class or as a `Rule`: alpha then follows from its bound.
 
     Privacy: at most T rounds of one `select_worst` among the sites and one `measure` of the worst, charged as they
-    happen; where the number of rows is private, an estimate of it for a hundredth. One row moves one total by at most
-    one (a diameter). Accuracy: with probability 1 - `beta` every listed distance is within alpha of the diameter,
-    alpha = a' + 2 Nb + F with T = sum_j share_j ln s_j / (2 a'^2), whatever the number of columns (certificate). At
-    practical sizes the `histograms` of the columns answer far better. Mechanisms §4.8, §5.1.
+    happen; where the number of rows is private, an estimate of it costs a hundredth of the budget. One row moves one
+    total by at most one (a diameter). Accuracy: with probability 1 - `beta` every listed distance is within alpha of
+    the diameter, alpha = a' + 2 Nb + F with T = sum_j share_j ln s_j / (2 a'^2), for any number of columns
+    (certificate). At practical sizes the `histograms` of the columns answer far better. Mechanisms §4.8, §5.1.
     """
     _check(curator, sites, beta, rows)
     separable = hypothesis == "separable" or hypothesis is Separable
@@ -74,7 +74,7 @@ def distance_construction(
 
 
 def _check(curator: Curator, sites: object, beta: float, rows: int | None) -> None:
-    """Refuse what makes no sense before anything is charged."""
+    """Refuse invalid arguments before anything is charged."""
     if not isinstance(sites, Distances):
         raise QueryError(f"got {type(sites).__name__}", expected="distances made by Box.distances")
     if sites.schema != curator.schema:
@@ -88,7 +88,7 @@ def _check(curator: Curator, sites: object, beta: float, rows: int | None) -> No
 
 
 def _prepare(curator: Curator, sites: Distances, rows: int | None, beta: float, units: int) -> Setting:
-    """The sites as the doors take them, and the number of rows, bought where it is private."""
+    """The sites in the form that the doors take, and the number of rows, bought where it is private."""
     tables = [Marginal(curator.schema, (), query) for query in sites]
     size, slack, left = float(rows or 1), 0.0, float(units)
     if rows is None and curator.relation.rows_are_public:

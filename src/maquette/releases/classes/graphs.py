@@ -34,14 +34,14 @@ def synthetic_graph(
     undirected: bool = False,
     rng: np.random.Generator | None = None,
 ) -> nx.DiGraph:
-    """A weighted networkx graph of so many edges (default: as many as the release estimates) from a model.
+    """A weighted networkx graph of `edges` edges (default: the number that the release estimates) from a model.
 
-    Vertices are all declared ones. The attribute `weight` is how many edges go from one to the other, or the sum of
-    their weights if the schema has them; every pair has its share, rounded down or up. `undirected` makes an nx.Graph,
-    in which both directions are one edge.
+    It has all declared vertices. The attribute `weight` is the number of edges from one vertex to the other, or the sum
+    of their weights if the schema has weights; every pair has its share, rounded down or up. `undirected` makes an
+    nx.Graph, in which both directions are one edge.
 
-    Privacy: post-processing of a release, free of charge; of edges, not of vertices, as the release is. Accuracy: that
-    of the model, and one edge for each pair.
+    Privacy: post-processing of a release, free of charge; it protects edges, not vertices, as the release does.
+    Accuracy: that of the model, up to one edge for each pair.
     """
     try:
         import networkx as nx

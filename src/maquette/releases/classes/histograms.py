@@ -1,4 +1,4 @@
-"""Histograms: every column measured by itself, all at once; what sums over columns such as distances need."""
+"""Histograms: each column measured separately, all at once; enough for sums over columns such as distances."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from maquette.query import LinearQuery, Marginal, Workload
 from maquette.releases.artifact import Release, certified
 from maquette.schema import Schema
 
-LOOKED_AT = 256  # queries of a workload that decide how the charge is split
-LEAST = 1e-300  # the mass of a level that a histogram gives none: its logarithm is finite
+LOOKED_AT = 256  # about this many evenly spaced queries decide how the charge is split
+LEAST = 1e-300  # mass of a level that has none in a histogram: its logarithm is finite
 
 
 def histograms(
@@ -25,13 +25,13 @@ def histograms(
     """Release the histogram of each column that the workload's queries, all sums over columns, are about.
 
     Privacy: one `Curator.measure_many`; the split of the charge follows from the queries alone. Accuracy: an unbiased
-    estimate of every sum over these columns with exact noise variance (the intervals), whatever the number of queries:
-    with d columns of s levels each, weights of range 1/d and rho-zCDP, a deviation of about sqrt(s / 24 rho) rows for
-    distances, whatever d. Other questions are answered as if columns were independent, without a guarantee.
+    estimate of every sum over these columns with exact noise variance (the intervals), for any number of queries: with
+    d columns of s levels each, weights of range 1/d and rho-zCDP, a standard deviation of about sqrt(s / 24 rho) rows
+    for distances, for any d. Other questions are answered as if columns were independent, without a guarantee.
     """
     schema = curator.schema
     spreads = _spreads(workload)
-    power = 1 / 3 if curator.budget.accountant.currency == "pure" else 1 / 2  # makes the variance of a sum least
+    power = 1 / 3 if curator.budget.accountant.currency == "pure" else 1 / 2  # minimises the variance of a sum
     questions = [Marginal(schema, [name]) for name in spreads]
     shares = [spread**power for spread in spreads.values()]
     with curator.account("histograms") as account:

@@ -1,4 +1,4 @@
-"""Listed look-ups, answered at once: each by itself, or all from one table of the keys they touch."""
+"""Listed look-ups, answered at once: each separately, or all from one table of the keys they touch."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ def look_up(
 ) -> list[Answer]:
     """The number of rows that each look-up counts, for one charge of `epsilon` or `rho` (default: what remains).
 
-    "each" measures every look-up by itself: the noise of k of them grows as sqrt(k), under a pure budget as k. "keys"
+    "each" measures every look-up separately: the noise of k of them grows as sqrt(k), under a pure budget as k. "keys"
     measures one table of all keys that any of them touches: its cells are disjoint, so the noise of a cell does not
-    grow with their number, and a look-up of m keys adds up m of them, which grows as sqrt(m). "auto" takes the one
-    whose largest deviation is smaller, a public number. Under "replace" a table costs sqrt(2) in noise (2 when pure).
+    grow with their number, and a look-up of m keys adds up m of them, which grows as sqrt(m). "auto" takes the method
+    whose largest standard deviation, a public number, is smaller. Under "replace" a table has sqrt(2) times the noise
+    (2 times under a pure budget).
 
     Privacy: one `Curator.measure_many`. Accuracy: each interval holds with probability `confidence`.
 
@@ -81,7 +82,7 @@ def look_up(
 
 
 def _cheaper(curator: Curator, lookups: Sequence[Lookup]) -> Literal["each", "keys"]:
-    """The method with the smaller of the largest deviations, in units of that of one look-up alone."""
+    """The method whose largest standard deviation is smaller, in units of that of one look-up alone."""
     if len({one.columns for one in lookups}) > 1:
         return "each"
     pure, ends = curator.budget.accountant.currency == "pure", 1 if curator.relation.kind == "add-remove" else 2

@@ -2,13 +2,13 @@
 
 With the two levels of a column read as -1 and +1, the means of all columns and of all products of two columns form a
 moment matrix M = E[(1, x)(1, x)^T], which is positive semidefinite with ones on its diagonal. Such matrices form the
-elliptope, a convex set that holds the truth; so the nearest one to a noisy matrix is nearer to the truth than the noisy
-matrix was, and much nearer when the table is small.
+elliptope, a convex set that contains the true matrix; so the nearest one to a noisy matrix is nearer to the truth than
+the noisy matrix was, and much nearer if the table is small.
 
-Privacy: one `Curator.measure_many` of signed sums, each moved by 1 by a row that comes or goes and by 2 by one that is
-replaced; where the number of rows is private, a tenth of the price estimates it. The projection is post-processing.
+Privacy: one `Curator.measure_many` of signed sums, each moved by 1 by an added or removed row and by 2 by a replaced
+one; where the number of rows is private, a tenth of the price buys an estimate. The projection is post-processing.
 Accuracy: with d columns, n rows and a price of rho, the root mean squared error of a parity is of the order of
-d^(1/4) / (sqrt(n) rho^(1/4)), against d / (n sqrt(rho)) for the noise alone: it wins while n is below about
+d^(1/4) / (sqrt(n) rho^(1/4)), against d / (n sqrt(rho)) for the noise alone: it is better while n is below about
 d^(3/2) / sqrt(rho). Reference: Nikolov, Talwar and Zhang 2013; Dwork, Nikolov and Talwar 2015; Mechanisms §8.7.
 """
 
@@ -32,12 +32,12 @@ from maquette.schema import Schema
 
 Values = NDArray[np.float64]
 
-EXACT = 1e-12  # the variance of a number of rows that is public
-ROWS_SHARE = 0.1  # of the price, for the number of rows where it is private
-_TOLERANCE = 1e-9  # of the diagonal
+EXACT = 1e-12  # variance of a public number of rows
+ROWS_SHARE = 0.1  # share of the price for the number of rows where it is private
+_TOLERANCE = 1e-9  # tolerance of the diagonal
 _MOST_STEPS = 200
 _SHORTEST = 2.0**-30
-_SIGNS = np.array([-1, 1])  # of the two levels of a column
+_SIGNS = np.array([-1, 1])  # signs of the two levels of a column
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -55,8 +55,8 @@ class ParityModel:
     def marginal(self, columns: Sequence[str]) -> Values:
         """Probabilities over the cells of at most two columns, axes in the order asked.
 
-        The parity is moved, if need be, to the range its two means leave it, so that no cell is negative and marginals
-        that share a column agree on it.
+        The parity is moved, if necessary, into the range that its two means allow, so that no cell is negative and
+        marginals that share a column agree on it.
         """
         places = self._places(columns)
         if not places:
@@ -78,8 +78,8 @@ class ParityModel:
     def sample(self, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
         """Encoded records whose expected parities come close to the model's; all columns must have been measured.
 
-        Two signs of jointly normal numbers with correlation c agree on average by (2/pi) arcsin(c), so normals with
-        correlations sin(pi M / 2), made feasible, give back M. The first normal stands for the constant one.
+        The signs of two jointly normal numbers with correlation c have correlation (2/pi) arcsin(c), so normals with
+        correlations sin(pi M / 2), made feasible, reproduce M. The first normal stands for the constant one.
         """
         if set(self.columns) != set(self.schema.names):
             missing = ", ".join(name for name in self.schema.names if name not in self.columns)
@@ -100,7 +100,7 @@ class ParityModel:
 
     @classmethod
     def restore(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
-        """The model that `facts` and `arrays` were of."""
+        """The model that `facts` and `arrays` describe."""
         columns = two_level(schema, facts["columns"])
         return cls(schema, columns, saving.array(arrays, "moments", [len(columns) + 1] * 2))
 
@@ -121,7 +121,7 @@ class ParityModel:
 
 
 def two_level(schema: Schema, found: object) -> tuple[str, ...]:
-    """Columns of a saved file that have two levels, at least one."""
+    """Columns named in a saved file, at least one, all with two levels."""
     columns = saving.columns(schema, found)
     if not columns or any(schema[name].size != 2 for name in columns):
         raise saving.unfit("parities are of columns that do not have two levels")
@@ -133,7 +133,7 @@ def projection(
 ) -> Release:
     """All marginals of two of these two-level columns (default: of all columns), for `epsilon` or `rho`.
 
-    Without a price it takes what remains. Privacy and accuracy: as the module says.
+    Without a price it spends what remains. Privacy and accuracy: see the module.
     """
     names = curator.schema.names if columns is None else tuple(columns)
     wide = [name for name in names if curator.schema[name].size != 2]
@@ -182,7 +182,7 @@ def project_parities(noisy: NDArray[np.floating[Any]]) -> Values:
 
 
 class _Dual:
-    """The dual function of the projection at one vector of multipliers, with what is known from its eigenvalues."""
+    """The dual function of the projection at one vector of multipliers, with its eigenvalues."""
 
     def __init__(self, target: Values, y: Values) -> None:
         self.y = y
@@ -219,7 +219,7 @@ class _Dual:
         return step
 
     def matrix(self) -> Values:
-        """The positive part, brought to a diagonal of exactly one."""
+        """The positive part, scaled to a diagonal of exactly one."""
         kept: Values = (self._vectors * self._positive) @ self._vectors.T
         scale = np.sqrt(np.diagonal(kept))
         kept = kept / np.outer(scale, scale)
@@ -228,7 +228,7 @@ class _Dual:
 
 
 def _measure(curator: Curator, names: Sequence[str], units: int) -> tuple[Values, Residuals]:
-    """A noisy moment matrix in rows, the same as evidence with the row count."""
+    """A noisy moment matrix in rows, and the same measurements as evidence, with the row count."""
     schema, public = curator.schema, curator.relation.rows_are_public
     sets = [*itertools.combinations(names, 1), *itertools.combinations(names, 2)]
     parities = [residual(schema, columns) for columns in sets]

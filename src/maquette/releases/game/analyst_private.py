@@ -1,9 +1,9 @@
 """Capped play: synthetic records that hide rows from everybody, and every single query from all other analysts.
 
 DualQuery with two changes. No signed query is drawn with probability above 1/cap, and the data player answers by an
-exponential mechanism over the universe. So one query moves little of what is published, whoever asked it. The price is
-accuracy: fewer than `cap` queries may be answered badly; `Repair` mends those one by one, privately. This is theory:
-for most purposes, publish a release for a fixed public workload and let analysts ask it in private. Mechanisms §7.4.
+exponential mechanism over the universe. So a single query changes little of what is published. The price is accuracy:
+fewer than `cap` queries may be answered badly; `Repair` mends those one by one, privately. This is theory: for most
+purposes, publish a release for a fixed public workload and let analysts ask it in private. Mechanisms §7.4.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from maquette.schema import impossible_cells
 from maquette.theory import game as theory
 
 MAX_UNIVERSE = 10**6
-GRID = 2**20  # the data player's scores are whole numbers of 1/GRID query
-LEVEL = 2**20  # the lottery's scores are whole numbers of 1/LEVEL row
+GRID = 2**20  # the data player's scores are multiples of 1/GRID query
+LEVEL = 2**20  # the lottery's scores are multiples of 1/LEVEL row
 
 Asked = Workload | Sequence[LinearQuery | Expression | str]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Discretion:
-    """What a release says about its queries.
+    """What a release reveals about its queries, and how accurate it is.
 
-    Changing one of them changes the law of all that is published by at most `analyst_epsilon` in logarithm. All
-    but fewer than `cap` signed queries are within `alpha` (if that is below 1) with the probability asked for.
+    Changing one query changes the log-probability of anything published by at most `analyst_epsilon`. All but fewer
+    than `cap` signed queries are within `alpha` (if that is below 1) with probability 1 - beta.
     """
 
     analyst_epsilon: float
@@ -62,22 +62,23 @@ def analyst_private(
 ) -> tuple[Release, Discretion]:
     """Synthetic records for the queries of many analysts; the queries themselves stay private.
 
-    `strength` is the epsilon of the data player's mechanism (default 8 ln N): more of it answers the draws better and
-    needs a larger cap, which is chosen as the smallest that keeps `analyst_epsilon`.
+    `strength` is the epsilon of the data player's mechanism (default 8 ln N). A larger one answers the draws better but
+    needs a larger cap; the cap is the smallest that keeps `analyst_epsilon`.
 
-    Privacy of rows: rounds of capped draws from a lottery, whose cap does not change their price: as `dual_query`.
+    Privacy of rows: rounds of capped draws from a lottery; the cap does not change their price: as `dual_query`.
     Privacy of queries (replace one query by another, all else equal): every round reveals
     `theory.game.analyst_round_epsilon`, and 2 s / scale more because the cap's level is a whole number; rounds add up.
-    It rests on draws that nobody knows, so all of them, the first round's too, come from the curator's own randomness:
-    there is no generator to pass.
-    Replacing q queries costs q times as much. Only the records are public; the certificate leaves out what its
-    charges say of the questions. Accuracy: `theory.game.capped_error`, on all but fewer than `cap` signed queries.
+    It requires secret draws, so all of them, even in the first round, come from the curator's own randomness: there is
+    no generator to pass. Replacing q queries costs q times as much. Only the records are public; the certificate omits
+    what its charges say about the questions. Accuracy: `theory.game.capped_error`, on all but fewer than `cap` signed
+    queries.
     """
     family = list(asked) if isinstance(asked, Workload) else [where(curator.schema, question) for question in asked]
     size = curator.schema.size
     if not family or size > MAX_UNIVERSE:
         raise QueryError(
-            f"got {len(family)} queries over {size:.3g} records", expected=f"some, over {MAX_UNIVERSE:,} at most"
+            f"got {len(family)} queries over {size:.3g} records",
+            expected=f"at least one, over at most {MAX_UNIVERSE:,}",
         )
     for word, value in (("rounds", rounds), ("draws", draws)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
@@ -127,12 +128,12 @@ def analyst_private(
 
 
 class Repair:
-    """Mends the queries that capped play answers badly, for `epsilon` or `rho` (default: what remains) in all.
+    """Mends the queries that capped play answers badly, for `epsilon` or `rho` (default: what remains) in total.
 
     Privacy of rows: one sparse-vector guard of `hits` hits, charged when it opens. Privacy of queries: an answer goes
-    to its analyst alone; others learn when the hits are used up, with probability at most beta when `hits`
-    is the cap and the release kept its promise. Under zCDP each hit also draws a fresh threshold, so that another's hit
-    changes whether two of one's own tests share the threshold's noise. Mechanisms §7.4.
+    to its analyst only. Others notice when the hits are used up, which has probability at most beta if `hits` is the
+    cap and the release keeps its promise. Under zCDP each hit also draws a fresh threshold, so that another analyst's
+    hit changes whether two of one's own tests share the threshold's noise. Mechanisms §7.4.
     """
 
     def __init__(
@@ -170,7 +171,7 @@ class _Universe:
         self._known: dict[int, NDArray[np.int64]] = {}
 
     def respond(self, moves: Sequence[tuple[int, int]], strength: float) -> NDArray[np.int32]:
-        """A record of probability proportional to exp(strength / 2 times the share of signed queries that hold)."""
+        """A record drawn in proportion to exp(strength / 2 times the share of signed queries that hold on it)."""
         scores = np.zeros(len(self._points), dtype=np.int64)
         for index, sign in moves:
             scores += self._values(index) if sign > 0 else GRID - self._values(index)
@@ -179,11 +180,11 @@ class _Universe:
         return np.array(np.unravel_index(int(point), self._shape), dtype=np.int32)
 
     def answers(self, record: NDArray[np.int32]) -> NDArray[np.float64]:
-        """What every query says of one record."""
+        """The value of every query on one record."""
         return np.array([float(query.evaluate(record[None, :])[0]) for query in self._family])
 
     def _values(self, index: int) -> NDArray[np.int64]:
-        """A query on every point, in whole numbers of 1/GRID from 0 to GRID."""
+        """A query on every point, in multiples of 1/GRID from 0 to GRID."""
         if index not in self._known:
             codes = np.stack(np.unravel_index(self._points, self._shape), axis=1)
             values = np.rint(self._family[index].evaluate(codes) * GRID).astype(np.int64)
@@ -194,7 +195,7 @@ class _Universe:
 
 
 def _cap(each: float, draws: int, strength: float) -> int:
-    """The least cap at which a round reveals at most `each` of a query."""
+    """The least cap at which a round reveals at most `each` about a query."""
     if each >= strength:
         return 1
     kappa = math.expm1(each / draws) / math.expm1(strength / draws) if strength / draws < 700 else 0.0
@@ -216,5 +217,5 @@ def _statement(said: Discretion, beta: float) -> str:
 
 
 def _discreet(certificate: Certificate) -> Certificate:
-    """A certificate whose charges tell what was spent and nothing of what was asked."""
+    """A certificate whose charges show what was spent and nothing about the questions."""
     return replace(certificate, charges=tuple(described.discreet.text for described in certificate.described))

@@ -1,7 +1,7 @@
-"""Boosting for queries: many weak structures, each good on most of the queries that earlier ones got wrong.
+"""Boosting for queries: many weak structures, each good on most of the queries that earlier ones answered badly.
 
-Queries are drawn by weights that grow where the structures so far are off, a base sanitizer is run on the draws, and
-the answer to any query is the median of all structures. Dwork, Rothblum and Vadhan 2010; Mechanisms §7.3.
+Queries are drawn by weights that grow where earlier structures are off, a base sanitizer is run on the draws, and the
+answer to any query is the median of all structures. Dwork, Rothblum and Vadhan 2010; Mechanisms §7.3.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from maquette.releases.kinds import restore_model, savable
 from maquette.schema import Schema
 from maquette.theory import game as theory
 
-DRAWN = 0.5  # of the budget buys draws, the rest base structures
-PASSES = 5  # over the measured queries of one structure
+DRAWN = 0.5  # share of the budget for draws; the rest is for base structures
+PASSES = 5  # passes over the measured queries of one structure
 
 
 class Base(Protocol):
-    """A base sanitizer: a model that answers most of the given queries well, for so many ledger units."""
+    """A base sanitizer: a model that answers most of the given queries well, for `units` of the ledger."""
 
     def __call__(self, curator: Curator, queries: Sequence[LinearQuery], rows: float, units: int) -> Model:
         """The model."""
 
 
 def synopsis(curator: Curator, queries: Sequence[LinearQuery], rows: float, units: int) -> Model:
-    """The default base: every query measured once, and dense weights brought to agree with the measurements.
+    """The default base: every query measured once, and dense weights fitted to the measurements.
 
-    Privacy: one `measure_many`. Accuracy: that of the noise on the given queries; on others, as far as weights that
+    Privacy: one `measure_many`. Accuracy: that of the noise on the given queries; on others, as well as weights that
     start at uniform generalise.
     """
     different = list(dict.fromkeys(queries))
@@ -71,7 +71,7 @@ class MedianModel:
         return np.asarray(np.median([model.marginal(columns) for model in self.models], axis=0))
 
     def sample(self, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
-        """Encoded records, as many from each model as rounding allows."""
+        """Encoded records, the same number from each model up to rounding."""
         cuts = np.linspace(0, rows, len(self.models) + 1).astype(int)
         parts = [m.sample(int(size), rng) for m, size in zip(self.models, np.diff(cuts), strict=True) if size]
         return np.concatenate(parts)
@@ -87,10 +87,10 @@ class MedianModel:
 
     @classmethod
     def restore(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
-        """The models that `facts` and `arrays` were of."""
+        """The models that `facts` and `arrays` describe."""
         listed = list(facts["models"])
         if not listed or any(inner["kind"] == cls.kind for inner in listed):
-            raise saving.unfit("models are none, or medians of medians")
+            raise saving.unfit("list of models is empty, or has medians of medians")
         models = [
             restore_model({**inner, "cost": facts["cost"]}, schema, saving.inside(str(i), arrays))
             for i, inner in enumerate(listed)
@@ -121,10 +121,11 @@ def boosted(
 
     Privacy: in round t every draw is an exponential mechanism on the sum over t - 1 structures of the error clipped to
     [good, bad], of sensitivity t - 1 rows (times the rows of a unit), through `Curator.lottery`; the first round draws
-    uniformly. Then the base sanitizer's own doors. Half of the budget goes to each. With `cap` no query is likelier
-    than 1/cap, which keeps the draws' price. Accuracy: if every structure is good on a share 1/2 + g of its round's
-    weights, and 2 g > ln|Q| / (a T) + a / 2 for the rate a that the budget allows, every cell is within `bad`; the
-    certificate says what g that takes. Whether a structure is that good is not tested: it would cost. The model is not
+    uniformly. Then the base sanitizer's own doors. Half of the budget goes to each. With `cap` no query has probability
+    above 1/cap, at the same price. Accuracy: if every structure is good on a share 1/2 + g of its round's weights, and
+    2 g > ln|Q| / (a T) + a / 2 for the rate a that the budget allows, every cell is within `bad`; the certificate
+    states the g that this needs. Whether a structure is that good is not tested: a test would cost budget. The model is
+    not
     a distribution: its cells need not sum to one.
     """
     if not 0 < good < bad < 1 or rounds < 1 or draws < 1:

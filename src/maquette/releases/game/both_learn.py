@@ -1,7 +1,8 @@
 """Both players learn: multiplicative weights over the universe against multiplicative weights over signed queries.
 
 Each plays before it sees the other's move, so the errors of the query player's draws average out over the rounds and
-one draw a round is enough. The average model is the data player's half of an equilibrium. Mechanisms §7.1, solver (3).
+one draw per round is enough. The average model is the data player's half of an equilibrium. Mechanisms §7.1, solver
+(3).
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ from maquette.schema import Schema, impossible_cells
 from maquette.theory import game as theory
 
 MAX_CELLS = 2**22
-ROUNDS = 300  # in practice; the theorem's best are many thousands
-DRAWS = 20  # in practice
+ROUNDS = 300  # practical number of rounds; the theorem's best number is many thousands
+DRAWS = 20  # practical number of draws per round
 
 
 class DataPlayer:
-    """Multiplicative weights over the universe at rate eta; it gains the share of drawn signed queries that hold.
+    """Multiplicative weights over the universe at rate eta; its gain is the share of drawn signed queries that hold.
 
     Average regret over T rounds: ln N / (eta T) + eta / 8, at the best eta sqrt(ln N / (2T)). Public.
     """
@@ -55,7 +56,7 @@ class DataPlayer:
         return np.asarray(weights / weights.sum())
 
     def learn(self, clauses: list[Clause]) -> None:
-        """Take in the query player's move: signed conjunctions, all of one weight."""
+        """Learn from the query player's move: signed conjunctions of equal weight."""
         for clause in clauses:
             cells: list[int | slice] = [slice(None)] * self._logs.ndim
             for column, level in clause.literals:
@@ -83,7 +84,7 @@ def both_learn(
     Privacy: as `dual_query`, rho = s eta^2 (T - 1) T (2T - 1) / (12 n^2) or epsilon = eta s T (T - 1) / n. Accuracy:
     with calibration="theory" every cell is within sqrt(ln N / (2T)) + R_B + sqrt(2 ln(1/beta) / (sT)) with probability
     1 - beta, R_B the regret of the queries' weights at rate eta, plus twice the error of the row estimate. "practical"
-    plays a few hundred rounds of several draws and promises nothing. Interrupting it releases the average so far.
+    plays a few hundred rounds of several draws and promises nothing. Interrupting it releases the average up to then.
     """
     if calibration not in ("practical", "theory"):
         raise QueryError(f"calibration is {calibration!r}", expected='"practical" or "theory"')

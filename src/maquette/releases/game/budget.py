@@ -1,4 +1,4 @@
-"""What a game is played for: the budget of the query player's draws, and the number of rows errors are divided by."""
+"""The budget of a game: units for the query player's draws, and the number of rows that errors are divided by."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from maquette.query import Marginal
 from maquette.releases.game.cells import CellIndex, Values
 from maquette.theory import game as theory
 
-ROWS = 0.01  # of the budget buys a row estimate where the number of rows is private
-ROWS_DOUBT = 0.1  # of beta is the chance that this estimate is off by more than `slack`
-MARGIN = 1e-9  # of the budget stays unspent, against the rounding of charges
+ROWS = 0.01  # share of the budget that buys a row estimate where the number of rows is private
+ROWS_DOUBT = 0.1  # share of beta for an error of this estimate of more than `slack`
+MARGIN = 1e-9  # share of the budget left unspent, against rounding of charges
 
 Calibration = Literal["practical", "theory"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class GameBudget:
-    """Units for the draws, the (estimated) number of rows, how far off that may be, and the chance that is left.
+    """Units for the draws, the (estimated) number of rows, its possible error, and the failure probability left.
 
-    `moves` is how far one unit moves a count: n / moves is what theorems call the number of rows.
+    `moves` is the most by which one unit moves a count: n / moves is what theorems call the number of rows.
     """
 
     units: int
@@ -39,17 +39,17 @@ class GameBudget:
 
     @property
     def amount(self) -> float:
-        """The units as epsilon of a pure budget, else as rho."""
+        """The units as epsilon under a pure budget, otherwise as rho."""
         return self.units / UNITS_PER_ONE
 
     @property
     def stretch(self) -> float:
-        """How much wider gains are than [-1, 1] if the rows are overestimated as far as they may be."""
+        """Factor by which gains exceed [-1, 1] if the number of rows is overestimated by `slack`."""
         return 1 + self.slack / self.rows
 
 
 def fund(curator: Curator, index: CellIndex, units: int, rows: int | None, beta: float) -> GameBudget:
-    """Check what is public, and buy the row estimate where there is need of one."""
+    """Check the public arguments, and buy the row estimate if one is needed."""
     if not 0 < beta < 1 or (rows is not None and rows < 1):
         raise QueryError(f"got beta={beta} and rows={rows}", expected="0 < beta < 1 and at least one row")
     currency = curator.budget.accountant.currency
@@ -81,13 +81,13 @@ def affordable(funds: GameBudget, rounds: int, draws: int) -> float:
 
 
 class QueryPlayer:
-    """Multiplicative weights over signed cells, of which only draws are ever seen.
+    """Multiplicative weights over signed cells; only draws from them are ever seen.
 
     Privacy: in round t a draw is an exponential mechanism with epsilon_t = 2 eta (t - 1) m / n, where one unit moves a
     count by at most m (`Relation.one_cell`, both relations) and n is the public number that eta is relative to; all
     draws together cost `theory.game.draws_rho` or `draws_epsilon` at n / m rows. The first round is uniform and free:
     by public coins, or, where the draws must hide the queries as well, by the curator's secret randomness. `answers`
-    must owe nothing to the rows but earlier draws.
+    may depend on the rows only through earlier draws.
     """
 
     def __init__(self, curator: Curator, lottery: Lottery, funds: GameBudget, *, eta: float, draws: int) -> None:
@@ -101,7 +101,7 @@ class QueryPlayer:
     def play(
         self, answers: Values | None, rng: np.random.Generator | None, *, cap: int | None = None
     ) -> list[tuple[int, int]]:
-        """Draw cells with signs against the data player's average answers (fractions); secretly without `rng`."""
+        """Draw cells with signs against the data player's average answers (fractions); secretly if `rng` is None."""
         self.round += 1
         if self.round == 1 or answers is None:
             first = self._secretly() if rng is None else rng.integers(self._lottery.candidates, size=self.draws)
@@ -125,13 +125,13 @@ def refuse_promise(alpha: float, funds: GameBudget) -> None:
     """Refuse to play by a theorem that promises nothing."""
     if alpha >= 1:
         raise QueryError(
-            f"with about {funds.rows:.3g} rows the theorem promises an error of {alpha:.3g}, which is nothing",
+            f"with about {funds.rows:.3g} rows the theorem promises an error of {alpha:.3g}, which is vacuous",
             advice='give more rows or budget, or calibration="practical", which is as private and promises no error',
         )
 
 
 def in_words(alpha: float, beta: float) -> str | None:
-    """A promise of the game as a certificate states it; None where it says nothing."""
+    """The promise of a game as a certificate states it; None if it is vacuous."""
     if alpha >= 1:
         return None
     return f"every cell of the workload within {alpha:.4g} of the rows with probability {1 - beta:.3g}"

@@ -1,4 +1,4 @@
-"""What the two players of a query-release game move on: the cells of a workload's tables, numbered once and for all."""
+"""The moves of the players of a query-release game: the cells of a workload's tables, numbered."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Records = NDArray[np.integer[Any]]
 
 
 class CellIndex:
-    """All cells of some tables in one row: cell i is a conjunction, (i, +1) and (i, -1) are the query player's moves.
+    """All cells of some tables in one list: cell i is a conjunction; (i, +1) and (i, -1) are the query player's moves.
 
     >>> import maquette as mq
     >>> schema = mq.Schema([mq.Boolean("a"), mq.Boolean("b")])
@@ -40,7 +40,7 @@ class CellIndex:
                 f"the workload has {self.cells:,} cells, more than {MAX_CELLS:,}", advice="ask for fewer tables"
             )
         width = max(1, *(len(table.names) for table in self.tables))
-        # A column of no stride fills the short rows.
+        # Short rows are padded with a column of stride zero.
         self._columns = np.zeros((len(self.tables), width), dtype=np.int64)
         self._strides = np.zeros((len(self.tables), width), dtype=np.int64)
         for i, table in enumerate(self.tables):

@@ -31,12 +31,12 @@ from maquette.releases.game.cells import CellIndex, index_for
 from maquette.releases.progress import Progress
 from maquette.theory import game as theory
 
-DRAWS = 50  # of a round, in practice
-RATE = 1.0  # eta in practice, if it can be paid for
-RESPONSES = 4  # records of a round, in practice
+DRAWS = 50  # practical number of draws per round
+RATE = 1.0  # practical eta, if the budget allows it
+RESPONSES = 4  # practical number of records per round
 MOST_ROUNDS = 200
 LEAST_ROUNDS = 10
-MAX_CLAUSES = 2**16  # draws of a theorem's round, at most
+MAX_CLAUSES = 2**16  # maximum draws per round that the theorem may ask for
 
 
 def dual_query(
@@ -59,18 +59,18 @@ def dual_query(
 ) -> Release:
     """Synthetic records for the cells of a workload's tables over any number of columns.
 
-    `rounds` and `draws` of a round replace the choice of `calibration`: "practical" from the budget and the number of
-    rows, or "theory", the settings that make the promised error least. Every round adds `responses` records that answer
+    `rounds` and `draws` (per round) override the choice of `calibration`: "practical", from the budget and the number
+    of rows, or "theory", the settings with the least promised error. Every round adds `responses` records that answer
     its draws, with ties broken by the public coins of `rng`. `solver` is "auto", "cp-sat", "highs" or any `Responder`,
     with `seconds` for each response.
 
     Privacy: T - 1 lotteries of s draws; in round t each is an exponential mechanism with epsilon_t = 2 eta (t - 1) / n,
     so rho = s eta^2 (T - 1) T (2T - 1) / (12 n^2), or eta s T (T - 1) / n under a pure budget. Under add-remove n is an
-    estimate, bought with a hundredth of the budget (or `rows`, if all know it): the price holds for whatever number it
-    is. Records are computed from what was drawn. Accuracy: with calibration="theory" every cell is within the
-    certificate's bound with probability 1 - beta: the regret of the weights, the error of representing them by s
-    draws, the average gap that the solver left open, and twice the error of the row estimate. Interrupting it releases
-    the records there are.
+    estimate, bought with a hundredth of the budget (or `rows`, if that is public): the price holds for any n. Records
+    are computed from what was drawn. Accuracy: with calibration="theory" every cell is within the certificate's bound
+    with probability 1 - beta: the regret of the weights, the error of representing them by s draws, the average gap
+    that the solver left open, and twice the error of the row estimate. Interrupting it releases the records made by
+    then.
     """
     if calibration not in ("practical", "theory"):
         raise QueryError(f"calibration is {calibration!r}", expected='"practical" or "theory"')
@@ -109,7 +109,7 @@ def dual_query(
 
 
 def promised(index: CellIndex, funds: GameBudget, chosen: theory.Play, gap: float, beta: float) -> str | None:
-    """What the theorem says of the settings that were played, in words; None where that is nothing."""
+    """What the theorem promises for the settings that were played, in words; None if that is vacuous."""
     alpha = (
         gap
         + 2 * funds.slack / funds.rows
@@ -159,7 +159,7 @@ def _chosen(
 
 
 def practical_rounds(funds: GameBudget, draws: int) -> int:
-    """As many rounds as can be played at the practical rate: more only make the weights, and the records, timid."""
+    """The most rounds that the budget allows at the practical rate: more would lower it and flatten the weights."""
     rounds = LEAST_ROUNDS
     while rounds < MOST_ROUNDS and affordable(funds, rounds + 1, draws) >= RATE:
         rounds += 1

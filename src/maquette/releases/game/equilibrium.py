@@ -1,4 +1,4 @@
-"""The query-release game itself, with both players in the open: gains, strategies, regrets and equilibria.
+"""The query-release game itself, on public data: gains, strategies, regrets and equilibria.
 
 The data player picks a record, the query player a signed query f (Q is closed under f -> 1 - f), which gains f(x) less
 f(record). The value is 0: the data player may play the table itself, the query player any query and its negation at
@@ -40,7 +40,7 @@ class Hedge:
         return np.asarray(weights / weights.sum())
 
     def learn(self, gains: Values) -> None:
-        """Take in what every action would have gained."""
+        """Learn what every action would have gained."""
         self._earned += float(self.strategy @ gains)
         self._totals += gains
         self.rounds += 1
@@ -62,7 +62,7 @@ class Played:
 
 
 class Game:
-    """A zero-sum game given by what the query player gains: one row for each of its moves, one column for the other's.
+    """A zero-sum game given by what the query player gains: one row per move of its own, one column per other move.
 
     >>> game = Game.of_queries(np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]), data=np.array([0.5, 0.25, 0.25]))
     >>> game.worst(np.array([0.5, 0.25, 0.25])), round(game.worst(np.array([1.0, 0.0, 0.0])), 3)
@@ -107,7 +107,7 @@ class Game:
         return float((self.gains @ data).max())
 
     def safest(self, queries: Values) -> float:
-        """The least a strategy over queries gains, whatever the data player does."""
+        """The least that a strategy over queries gains, against any move of the data player."""
         return float((queries @ self.gains).min())
 
     def distance(self, data: Values, queries: Values, value: float = 0.0) -> float:

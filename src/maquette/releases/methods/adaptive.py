@@ -30,9 +30,9 @@ from maquette.query import Marginal, Workload
 from maquette.releases.artifact import Release, certified
 from maquette.releases.progress import Progress
 
-START = 0.15  # of the budget goes to all one-way marginals
-SELECT = 0.1  # of a round goes to choosing
-ROUNDS = 8  # per column, before annealing
+START = 0.15  # share of the budget for all one-way marginals
+SELECT = 0.1  # share of a round for selection
+ROUNDS = 8  # rounds per column, before annealing
 STEPS = 60
 POLISH = 600
 
@@ -61,8 +61,8 @@ def adaptive(
                     shown.update(round(100 * run.share_spent), run.fitted.residual)
                 run.polish()
             except KeyboardInterrupt:
-                pass  # the model as it stands, with everything that was paid for
-    # By the account: an access that was charged and then interrupted taught nothing, but it was paid.
+                pass  # release the model as it stands, with everything that was paid for
+    # Cost from the account: an access that was charged and then interrupted gave nothing, but it was paid.
     certificate = certified(curator, "adaptive", account)
     model = DenseModel(curator.schema, run.fitted.probabilities)
     return Release(curator.schema, model, run.residuals, certificate, trace=run.trace)
@@ -92,7 +92,7 @@ class _Run:
 
     @property
     def share_spent(self) -> float:
-        """How much of the release's budget is gone."""
+        """The share of the release's budget that is spent."""
         return min(1.0, self.spent / self.units)
 
     def _measure_singles(self) -> None:
@@ -141,7 +141,7 @@ class _Run:
         return True
 
     def _deviation(self, units: float) -> float:
-        """The noise of one cell of a marginal that costs so many units."""
+        """The standard deviation of one cell of a marginal that costs `units`."""
         accountant, relation = self.curator.budget.accountant, self.curator.relation
         if accountant.currency == "pure":
             return math.sqrt(2) * float(accountant.laplace_scale(int(units), Fraction(relation.l1(self.candidates[0]))))

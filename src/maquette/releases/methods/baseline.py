@@ -36,7 +36,7 @@ def gaussian(
 ) -> Release:
     """Discrete Gaussian noise on every cell of every marginal; needs delta > 0.
 
-    Privacy: one `Curator.measure_many`. Accuracy: with m marginals under add-remove each cell has deviation
+    Privacy: one `Curator.measure_many`. Accuracy: with m marginals under add-remove each cell has standard deviation
     sqrt(m / (2 rho)). Mechanisms §1.2.
     """
     return _independent(curator, workload, "gaussian", units_for(curator, epsilon, rho, units))

@@ -13,7 +13,7 @@ from maquette.releases.artifact import Release, certified
 from maquette.releases.progress import Progress
 
 STEPS = 600
-NOISE_LEVEL = 0.5  # mean squared residual over variance at which descent stops: beyond it chases noise
+NOISE_LEVEL = 0.5  # mean squared residual over variance at which descent stops: below it the model would fit noise
 COARSE = 20
 
 

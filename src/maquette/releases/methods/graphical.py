@@ -41,17 +41,17 @@ from maquette.releases.artifact import Model, Release, certified
 from maquette.releases.methods.selection import Candidate, candidates_of, chosen, groups
 from maquette.releases.progress import Progress
 
-FIRST = 0.2  # of the budget goes to all columns by themselves
-SELECT = 0.02  # to the errors of a round
-LOOK = 0.2  # of a round at most goes to them, if there are many rounds
-SECOND = 0.4  # of the rest to a second round, if there is one
-MAX_CELLS = 100_000  # in one round; in several, noise is small and a larger model pays
+FIRST = 0.2  # share of the budget for all single columns
+SELECT = 0.02  # share of the budget for the errors of a round
+LOOK = 0.2  # maximum share of a round for its errors, if there are many rounds
+SECOND = 0.4  # share of the rest for a second round, if there is one
+MAX_CELLS = 100_000  # for one round; with several, noise is small and a larger model pays
 MORE_CELLS = 200_000
 TABLES = 2  # tables a column is expected to be measured in, before any is chosen
-EXACT = 1e-12  # the variance of a number of rows that is public
+EXACT = 1e-12  # variance of a public number of rows
 QUIET = 0.02  # expected noise of a pair (as a fraction of rows) below which a second round pays
-MANY = 20_000  # candidates of a round, at most
-LARGEST = 2**22  # cells of a candidate, before merging: the curator counts those at once
+MANY = 20_000  # maximum number of candidates of a round
+LARGEST = 2**22  # maximum cells of a candidate, before merging: the curator counts those at once
 
 
 def graphical(
@@ -92,7 +92,7 @@ def graphical(
                 if run.fitted is None:
                     interrupt.add_note(f"{account.loss} was charged; there is no model yet to release")
                     raise
-    # By the account: an access that was charged and then interrupted taught nothing, but it was paid.
+    # Cost from the account: an access that was charged and then interrupted gave nothing, but it was paid.
     certificate = certified(curator, "graphical", account)
     return Release(curator.schema, run.model, run.evidence, certificate, trace=run.trace)
 
@@ -135,7 +135,7 @@ class _Run:
 
     @property
     def left(self) -> int:
-        """What remains of the release's budget."""
+        """The units that remain of the release's budget."""
         return self.units - self.spent
 
     @property
@@ -143,12 +143,12 @@ class _Run:
         """The model as it stands, over all levels."""
         assert self.fitted is not None, "columns() comes first"
         model = self.fitted.model
-        model = model.grown(model.tree.nodes)  # as it is saved: what is loaded again computes the same bytes
+        model = model.grown(model.tree.nodes)  # as in a saved file, so that the loaded model computes the same bytes
         return MergedModel(self.merging, model, self.merging.within(self.fine)) if self.merging.changed else model
 
     @property
     def evidence(self) -> Evidence:
-        """All that was measured."""
+        """Everything that was measured."""
         return MergedEvidence(self.merging, self.fine, self.coarse) if self.merging.changed else self.coarse
 
     @property
@@ -157,9 +157,9 @@ class _Run:
         return any(self.schema.cells(table) > max(self.schema.shape(table), default=1) for table in self.tables)
 
     def columns(self) -> None:
-        """Measure every column by itself, and merge levels that later tables could not tell from noise."""
+        """Measure each column separately, and merge levels that later tables could not distinguish from noise."""
         questions = [Marginal(self.schema, [name]) for name in self.names] or [Marginal(self.schema)]
-        power = 1 / 2 if self.pure else 2 / 3  # makes the sum of the expected errors of all columns least
+        power = 1 / 2 if self.pure else 2 / 3  # minimises the sum of the expected errors of all columns
         shares = [question.cells**power for question in questions]
         amount = FIRST * self.units if self._has_pairs else self.units
         measured = self.curator.measure_many(questions, units=int(amount), shares=shares)
@@ -192,7 +192,7 @@ class _Run:
             residuals.combine((), np.array(self.curator.count_rows()), np.array(EXACT))
 
     def _count(self, name: str, measurement: Measurement) -> None:
-        """A merged column as counts of groups: as many noise values in each as it has levels."""
+        """A merged column as counts of groups; the noise of a group is the sum of one noise value per level."""
         groups_of = self.merging.groups[name]
         sizes = np.bincount(groups_of).astype(np.float64)
         values = np.bincount(groups_of, weights=measurement.values).astype(np.float64)
@@ -213,7 +213,7 @@ class _Run:
         return [*[1 - SECOND] * (rounds - 1), 1.0]
 
     def round(self, share: float, shown: Progress) -> None:
-        """Find out where the model is wrong, measure there what is worth it, and fit."""
+        """Find the tables on which the model is wrong, measure those worth their price, and fit."""
         assert self.fitted is not None, "columns() comes first"
         budget = share * self.left
         before = self.spent
@@ -260,7 +260,7 @@ class _Run:
         return [(s, float(error) / 2, weights[s]) for s, error in zip(sets, errors.values, strict=True)]
 
     def _measure(self, tables: list[Columns], units: float) -> None:
-        """Measure tables for one charge: as residuals, split so that their expected errors are least together."""
+        """Measure tables for one charge: as residuals, split to minimise the sum of their expected errors."""
         questions: list[Contrasts | Marginal]
         if self.pure:  # contrasts move further in L1 than tables do
             sets, shares = tables, [math.sqrt(self.merging.merged.cells(table)) for table in tables]
@@ -284,7 +284,7 @@ class _Run:
             self.fitted = fitted
 
     def _deviation(self, units: float) -> float:
-        """The noise of one cell of a table that costs so many units."""
+        """The standard deviation of one cell of a table that costs `units`."""
         accountant, relation = self.curator.budget.accountant, self.curator.relation
         table = Marginal(self.schema, self.names[:1])
         if self.pure:

@@ -33,13 +33,13 @@ from maquette.query import Marginal, Workload
 from maquette.releases.artifact import Model, Release, certified
 from maquette.theory import offline as theory
 
-ROWS = 0.01  # of the budget buys a row estimate where the number of rows is private
-ROWS_DOUBT = 0.1  # of beta is the chance that this estimate is off by more than its share of the promise
+ROWS = 0.01  # share of the budget that buys a row estimate where the number of rows is private
+ROWS_DOUBT = 0.1  # share of beta for an error of this estimate beyond its part of the promise
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What a construction starts from: its queries (all cells of `tables`), units, rows, and what is left of beta.
+    """The setting of a construction: its queries (all cells of `tables`), units, rows, and the remaining beta.
 
     `slack` bounds the error of the row estimate, `moves` how far one unit moves a count, both in rows.
     """
@@ -87,7 +87,7 @@ def iterative_construction(
     Privacy: at most T rounds of one `select_worst` and one `measure`, charged as they happen. Accuracy: with
     probability 1 - beta every cell of the workload's marginals is within `alpha` of the table (certificate.accuracy),
     alpha = a' + 2 Nb + F with tight constants. The stopping test reads released numbers only. Where the number of rows
-    is private, an estimate is bought and its error is part of Nb; `rows` says it where it is known to all. Mechanisms
+    is private, an estimate is bought and its error is part of Nb; `rows` gives the number if it is public. Mechanisms
     §5.1-5.2.
 
     `hypothesis` is an update rule, by its name, its class or as a `Rule`; or a fresh model with a bound on its updates,
@@ -122,7 +122,7 @@ def iterative_construction(
 def parameters(
     curator: Curator, rule: Rule, setting: Setting, *, distinguisher: Distinguisher, constants: str
 ) -> Parameters:
-    """The theorem's parameters for this budget, refused where they promise nothing.
+    """The theorem's parameters for this budget; refused if they promise nothing.
 
     The promise is computed from the noise that the doors will really add: an update needs |v - f(D)| >= threshold, so
     its error is at least threshold - Nb >= a'; a stop leaves at most threshold + Nb + F.
@@ -132,7 +132,7 @@ def parameters(
     size = max(1, int(setting.rows / setting.moves))
 
     def updates(alpha: float) -> float:
-        # A model that is given is for its own resolution: it learns from larger errors too, not from smaller ones.
+        # A given model has its own resolution: it learns from larger errors too, not from smaller ones.
         fits = len(rule.resolutions) > 1 or alpha >= rule.resolutions[0]
         return rule.updates(alpha) if fits else NEVER
 
@@ -221,7 +221,7 @@ def _best_rounds(curator: Curator, setting: Setting) -> int:
 
 
 def _prepare(curator: Curator, workload: Workload, rows: int | None, beta: float, units: int) -> Setting:
-    """Check what is public, and buy the row estimate where there is need of one."""
+    """Check the public arguments, and buy the row estimate if one is needed."""
     check_dense(curator.schema)
     if not 0 < beta < 1 or (rows is not None and rows < 1):
         raise QueryError(f"got beta={beta} and rows={rows}", expected="0 < beta < 1 and at least one row")
@@ -242,24 +242,24 @@ def _answers(model: Hypothesis, setting: Setting) -> list[NDArray[np.float64]]:
 
 
 def _noise_bound(curator: Curator, setting: Setting, units: float, rounds: int) -> float:
-    """How far all measured fractions stay from those of the table, with probability 1 - beta / 2.
+    """A bound on the noise of all measured fractions together, with probability 1 - beta / 2.
 
-    Laplace: a whole number exceeds scale * ln(1 / doubt) by more than one row no more often than the continuous law
-    exceeds it. Gaussian: the discrete law is sub-Gaussian at its own variance.
+    Laplace: the discrete law exceeds t + 1 rows no more often than the continuous law exceeds t. Gaussian: the discrete
+    law is sub-Gaussian at its own variance.
     """
-    accountant, doubt = curator.budget.accountant, setting.beta / (2 * rounds)
+    accountant, failure = curator.budget.accountant, setting.beta / (2 * rounds)
     if accountant.currency == "pure":
-        width = float(accountant.laplace_scale(int(units), Fraction(setting.moves))) * math.log(1 / doubt) + 1
+        width = float(accountant.laplace_scale(int(units), Fraction(setting.moves))) * math.log(1 / failure) + 1
     else:
         variance = accountant.gaussian_variance(int(units), Fraction(setting.moves**2))
-        width = math.sqrt(2 * variance * math.log(2 / doubt))
+        width = math.sqrt(2 * variance * math.log(2 / failure))
     return (width + setting.slack) / setting.rows
 
 
 def _selection_error(
     curator: Curator, setting: Setting, distinguisher: Distinguisher, units: float, parts: int
 ) -> float:
-    """F: how far below the largest error any selection falls, each failing with probability beta / parts."""
+    """F: every selection is within F of the largest error; each fails with probability beta / parts."""
     accountant, gamma = curator.budget.accountant, setting.beta / parts
     cells = distinguisher.error(accountant, units=int(units), queries=setting.queries, moves=setting.moves, gamma=gamma)
     return cells / setting.rows
@@ -269,7 +269,7 @@ def _check_promise(alpha: float, size: float, epsilon: float) -> None:
     if alpha >= 1:
         raise QueryError(
             f"with about {size:.3g} rows and epsilon {epsilon:.3g} the theorem promises an error of {alpha:.3g}, which "
-            "is nothing",
+            "is vacuous",
             advice="the smallest alpha it can promise shrinks with more rows or budget (see plan), and "
             'method="everything" answers well without it',
         )

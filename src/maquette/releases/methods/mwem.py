@@ -21,8 +21,8 @@ from maquette.query import LinearQuery, Marginal, Workload
 from maquette.releases.artifact import Release, certified
 from maquette.releases.progress import Progress
 
-ROWS = 0.02  # of the budget buys a row estimate where the number of rows is private
-FINEST = 1e-6  # the resolution of a rule, where there is next to no noise
+ROWS = 0.02  # share of the budget that buys a row estimate where the number of rows is private
+FINEST = 1e-6  # resolution of a rule if there is almost no noise
 
 
 def mwem(
@@ -38,12 +38,12 @@ def mwem(
     units: int | None = None,
     progress: bool | None = None,
 ) -> Release:
-    """Improve `model` (default: dense multiplicative weights with exact steps) for a number of rounds.
+    """Improve `model` (default: dense multiplicative weights with exact steps) for `rounds` rounds.
 
-    Privacy: each round is one selection and one measurement at equal shares of the charge; rounds are fixed
-    beforehand and replays are post-processing. A model given must owe nothing to the rows beyond earlier releases. It
-    is updated in place. An update rule (by its name, its class or as a `Rule`) starts a fresh one: with its own steps
-    for practical use where it has them, else with steps for errors as large as the noise of one measurement. Accuracy:
+    Privacy: each round is one selection and one measurement at equal shares of the charge; rounds are fixed beforehand
+    and replays are post-processing. A given model may depend on the rows only through earlier releases; it is updated
+    in place. An update rule (by its name, its class or as a `Rule`) starts a fresh one: with its own steps for
+    practical use if it has them, else with steps for errors as large as the noise of one measurement. Accuracy:
     practical, no theorem beyond that of the hypothesis. Mechanisms §5.4.
     """
     if rounds < 1 or replays < 0:
@@ -83,7 +83,7 @@ def mwem(
 
 
 def _beginning(curator: Curator, model: AnyRule | None) -> Callable[[float, float], Hypothesis]:
-    """What makes the first model, given the rows and the units of a measurement; what cannot be is refused here."""
+    """The function that makes the first model from rows and units of a measurement; invalid models are refused here."""
     schema = curator.schema
     if model is None:
         check_dense(schema)
@@ -97,7 +97,7 @@ def _beginning(curator: Curator, model: AnyRule | None) -> Callable[[float, floa
 
 
 def _noise(curator: Curator, rows: float, units: float) -> float:
-    """The deviation of one measurement, as a fraction of rows: a resolution that its values can tell apart."""
+    """The standard deviation of one measurement, as a fraction of rows: the resolution of its values."""
     accountant, moves = curator.budget.accountant, curator.relation.max_contributions
     if accountant.currency == "pure":
         deviation = math.sqrt(2) * float(accountant.laplace_scale(int(units), Fraction(moves)))

@@ -1,10 +1,10 @@
 """The methods of `release` by name, and what a method is: a callable that measures a workload through the doors.
 
 `method(curator, workload, *, units, ...)` answers the workload with what it measures at the curator's doors, for at
-most these units of the ledger. In place of `units` it may have both `epsilon` and `rho`, and gets the one that the
-budget counts in. Its other keywords are settings. It is not trusted: the doors charge whatever it asks for, and
-`release` writes the certificate of what it returns from these charges. A method of another package has an entry point
-under `maquette.methods`; one of your own is given as it is.
+most `units` of the ledger. Instead of `units` it may take both `epsilon` and `rho`, and gets the one in which the
+budget is counted. Its other keywords are settings. It is not trusted: the doors charge everything it measures, and
+`release` writes the certificate from these charges. A method of another package has an entry point under
+`maquette.methods`; your own can be given as a function.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ AMOUNTS = ("units", "epsilon", "rho")
 
 @dataclass(frozen=True, kw_only=True)
 class Draft:
-    """What a method made, before `release` certifies it: a model, and what was measured beside it.
+    """What a method made, before `release` certifies it: a model, and what was measured.
 
-    `evidence` gives answers their intervals; where there is none, say the number of rows by `NoEvidence(rows)`.
+    `evidence` gives answers their intervals; if there is none, `NoEvidence(rows)` holds the number of rows.
     `accuracy` states a theorem, for the certificate.
     """
 
@@ -66,7 +66,7 @@ Method = Callable[..., Release | Draft]
 
 @dataclass(frozen=True)
 class Chosen:
-    """A method by its name, or as it was given; `trusted` is one of ours, which certifies what it made itself."""
+    """A method by its name, or as it was given; a `trusted` one is built in and certifies what it made itself."""
 
     name: str
     call: Method
@@ -88,7 +88,7 @@ class Chosen:
             raise QueryError(f"method {self.name!r} has no setting {', '.join(unknown)}", advice=f"it has {has}")
 
     def amount(self, curator: Curator, units: int) -> dict[str, Any]:
-        """What it may spend, in the word that it understands."""
+        """What it may spend, under the keyword that it takes."""
         own = "units" in self._parameters()
         return {"units": units} if own else dict(recorded_price(curator.budget, units))
 
@@ -97,12 +97,12 @@ class Chosen:
             return inspect.signature(self.call).parameters
         except (TypeError, ValueError):
             raise QueryError(
-                f"{self.call!r} is no method", expected="a function of a curator, a workload and keywords"
+                f"{self.call!r} is not a method", expected="a function of a curator, a workload and keywords"
             ) from None
 
 
 def method_of(given: str | Method) -> Chosen:
-    """The method of a name, one of ours or of an installed package; or the callable that is given."""
+    """The method of a name, built-in or of an installed package; or the callable that is given."""
     if not isinstance(given, str):
         if not callable(given):
             raise QueryError(f"method is {given!r}", expected="a name, or a function of a curator and a workload")

@@ -1,4 +1,4 @@
-"""Selection: which tables a model should hold, from noisy errors, expected noise and room; all of it public."""
+"""Selection: which tables a model should hold, from noisy errors, expected noise and the size allowed; all public."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from maquette.estimates import Columns
 from maquette.hypothesis import JunctionTree
 from maquette.schema import Ordered, Schema
 
-SHRUNK = 1 / 3  # of the noise of a table is left in a model that shrinks what noise alone could explain
-WORTH = 0.5  # of that must be gained by measuring
-FEWEST = 16  # groups are never fewer, however rare the levels
-RISE = 100.0  # deviations of a cell that neighbouring groups must hold to stay apart
+SHRUNK = 1 / 3  # share of a table's noise left in a model that shrinks what noise alone could explain
+WORTH = 0.5  # share of that noise that a measurement must gain
+FEWEST = 16  # minimum number of groups, however rare the levels
+RISE = 100.0  # standard deviations of a cell that two groups must hold to stay separate
 
 Values = NDArray[np.float64]
 
@@ -33,7 +33,7 @@ class Candidate:
 
 
 def candidates_of(tables: Iterable[Columns], size: int) -> dict[Columns, float]:
-    """Every set of so many columns inside a table of the workload, and how many tables hold it."""
+    """Every set of `size` columns inside a table of the workload, and how many tables contain it."""
     found: dict[Columns, float] = {}
     for table in tables:
         for part in itertools.combinations(table, size):
@@ -51,9 +51,9 @@ def chosen(
 ) -> list[Columns]:
     """The tables worth measuring that fit in a tree of `max_cells` cells, the most useful first.
 
-    `doubt` is the deviation of an error, `deviation` that of a cell if the tables are measured. A table of error v
-    (less the doubt) whose noise would leave u in the model is worth v^2 / (v + u): as much as its error where noise is
-    small, next to nothing where it is large.
+    `doubt` is the standard deviation of an error, `deviation` that of a cell if the tables are measured. A table of
+    error v (minus `doubt`) whose noise would leave an error u in the model is worth v^2 / (v + u): about its error if
+    noise is small, almost nothing if noise is large.
     """
 
     def worth(candidate: Candidate) -> float:
@@ -74,10 +74,10 @@ def chosen(
 
 
 def groups(schema: Schema, name: str, counts: Values, deviation: float) -> NDArray[np.int64]:
-    """Which levels of a column to merge, given its noisy counts and the deviation of a cell of the tables to come.
+    """Which levels of a column to merge, from its noisy counts and the standard deviation of a cell in later tables.
 
-    Two groups are merged while the harmonic sum of their counts is below RISE deviations: of an ordered column the
-    two neighbours, of any other the two smallest. Small columns keep all their levels.
+    Two groups are merged while the harmonic sum of their counts is below RISE standard deviations: in an ordered column
+    two neighbours, in any other the two smallest. Small columns keep all their levels.
     """
     masses = np.maximum(counts, 0.0) + 1e-9
     merge = _merge_neighbours if isinstance(schema[name], Ordered) else _merge_smallest

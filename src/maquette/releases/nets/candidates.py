@@ -17,7 +17,7 @@ from maquette.query import LinearQuery
 from maquette.schema import Schema
 
 MAX_CANDIDATES = 10**6
-MAX_ENTRIES = 2**26  # rows of all candidates together, and answers of all candidates together
+MAX_ENTRIES = 2**26  # maximum rows of all candidates together, and maximum answers of all candidates together
 
 Records = NDArray[np.int32]
 Values = NDArray[np.float64]
@@ -25,7 +25,7 @@ Values = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Net:
-    """Public candidate datasets: row i of `weights` says which share of candidate i each of `points` has.
+    """Public candidate datasets: row i of `weights` holds the share of each of `points` in candidate i.
 
     `covers` is m when every multiset of m rows is a candidate, which bounds OPT, the error of the best candidate; None
     when OPT is unknown.
@@ -44,7 +44,7 @@ class Net:
 
     @classmethod
     def small_databases(cls, schema: Schema, rows: int) -> Net:
-        """Every multiset of `rows` points of the universe; refused, with their number, beyond a million."""
+        """Every multiset of `rows` points of the universe; more than a million are refused, with their number."""
         refuse_large(schema, rows)
         size = multisets(schema, rows)
         members = itertools.combinations_with_replacement(range(schema.size), rows)
@@ -54,7 +54,7 @@ class Net:
 
     @classmethod
     def random(cls, schema: Schema, rows: int, size: int, rng: np.random.Generator) -> Net:
-        """`size` candidates of `rows` uniform points each, by public coins: `rng` must owe nothing to the data."""
+        """`size` candidates of `rows` uniform points each, by public coins: `rng` must not depend on the data."""
         check_counts(rows=rows, size=size)
         refuse_entries(size, rows, "rows")
         members = np.arange(size * rows, dtype=np.int32).reshape(size, rows)
@@ -93,7 +93,7 @@ class Net:
         return int(self.weights.shape[0])
 
     def opt(self, queries: int) -> float | None:
-        """A bound on OPT for any table and any so many linear queries; None when the net promises none.
+        """A bound on OPT for any table and any `queries` linear queries; None if the net has no bound.
 
         m rows drawn from the table miss one query by a or more with probability at most 2 exp(-2 m a^2), so some
         multiset of m rows is within sqrt(ln(2 queries) / (2 m)) on all of them. Mechanisms §3.2.
@@ -128,18 +128,18 @@ def random_records(schema: Schema, count: int, rng: np.random.Generator) -> Reco
 
 
 def multisets(schema: Schema, rows: int) -> int:
-    """How many multisets of so many points there are; of numbers beyond 10^600 only a lower bound."""
+    """The number of multisets of `rows` points; beyond 10^600 only a lower bound."""
     return math.comb(schema.size + rows - 1, min(rows, schema.size - 1, 1000))
 
 
 def enumerable(schema: Schema, rows: int, queries: int = 1) -> bool:
-    """Whether all multisets of so many rows, and their answers to so many queries, can be listed."""
+    """Whether all multisets of `rows` rows, and their answers to `queries` queries, can be listed."""
     size = multisets(schema, rows)
     return size <= MAX_CANDIDATES and size * max(rows, queries) <= MAX_ENTRIES
 
 
 def refuse_large(schema: Schema, rows: int, queries: int = 1) -> None:
-    """Refuse what is not `enumerable`, saying how many multisets there are."""
+    """Refuse what is not `enumerable`, and say how many multisets there are."""
     check_counts(rows=rows)
     if not enumerable(schema, rows, queries):
         size = multisets(schema, rows)
@@ -162,14 +162,14 @@ def refuse_entries(size: int, each: int, what: str) -> None:
 
 
 def check_counts(**counts: int) -> None:
-    """Refuse anything but whole numbers from 1 on."""
+    """Refuse anything but whole numbers of at least 1."""
     for name, count in counts.items():
         if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
             raise QueryError(f"{name} is {count!r}", expected="a whole number, at least 1")
 
 
 def check_records(schema: Schema, records: NDArray[np.integer[Any]]) -> Records:
-    """Encoded records, refused when they are none of this schema's."""
+    """Encoded records; refused if they do not fit this schema."""
     array = np.asarray(records)
     if array.ndim != 2 or not len(array) or array.shape[1] != len(schema) or array.dtype.kind not in "iu":
         raise QueryError(
@@ -182,7 +182,7 @@ def check_records(schema: Schema, records: NDArray[np.integer[Any]]) -> Records:
 
 
 def _even(members: NDArray[np.int32], points: int) -> sparse.csr_array[np.float64]:
-    """Candidates whose listed points all have the same share."""
+    """Candidates in which each listed point has the same share."""
     size, rows = members.shape
     shares = np.full(size * rows, 1 / rows)
     return sparse.csr_array((shares, members.reshape(-1), np.arange(size + 1) * rows), shape=(size, points))

@@ -2,7 +2,7 @@
 
 Functions are `LowSensitivityQuery`s, candidates a public `Net`. The doors see each function as a `Statistic`, a number
 that one row moves by at most one; everything else here is public. Small universes and small nets only: functions are
-evaluated on every candidate, and a net that is fine enough for all functions is as large as all tables are many.
+evaluated on every candidate, and a net fine enough for all functions is about as large as the set of all tables.
 Reference: Dwork and Roth 2014, algorithms 7 to 9; Mechanisms §3.1, §4.4, §5.1, §9.1.
 """
 
@@ -27,16 +27,16 @@ from maquette.query import FINE, LowSensitivityQuery, Marginal, Statistic
 from maquette.releases.artifact import Certificate, Release, certified
 from maquette.releases.nets.candidates import Net, refuse_entries
 
-ROWS_SHARE = 0.05  # of the price estimates the number of rows where it is private
-SHARES = [i / 20 for i in range(1, 20)]  # of a round that its selection may have
-FINER = 1 + 1e-3  # the resolution of updates is so much coarser than the noise and the net
+ROWS_SHARE = 0.05  # share of the price for an estimate of the number of rows where it is private
+SHARES = [i / 20 for i in range(1, 20)]  # shares of a round that are tried for its selection
+FINER = 1 + 1e-3  # factor by which the resolution of updates is coarser than the noise and the net
 
 Values = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
 class FunctionRelease:
-    """Answers to functions by name, the model behind them, and the theorem: all within `alpha` but for `beta`."""
+    """Answers to functions by name, their model, and the theorem: all within `alpha` with probability 1 - `beta`."""
 
     answers: dict[str, Answer]
     model: Median
@@ -94,7 +94,7 @@ def construct_functions(
     where the number of rows is private a twentieth of the price for an estimate of it. Accuracy: if for every table
     some candidate is within `tolerance` of it on all functions, then with probability 1 - beta every answer is within
     alpha = a' + 2 Nb + F of the function of the table's counts / rows, the resolution a' just above both tolerance and
-    the noise Nb of measurements, F the error of selections. A promise of the whole range is refused before the rounds.
+    the noise Nb of measurements, F the error of selections. A promise as wide as the range is refused beforehand.
     """
     if not 0 < beta < 1 or not 0 <= tolerance < math.inf:
         raise QueryError(
@@ -104,7 +104,7 @@ def construct_functions(
     ranges = max(f.high - f.low for f in functions)
     for function in functions:
         for histogram in setting.histograms:
-            function(histogram)  # what a candidate cannot answer shows here, before anything is charged
+            function(histogram)  # a function that fails on a candidate fails here, before anything is charged
     with curator.account("functions by the median of a net") as account:
         statistics = setting.bought()
         unit, rounds = statistics[0].unit, max(1, len(net).bit_length() - 1)
@@ -113,7 +113,7 @@ def construct_functions(
             left = curator.budget.accountant.loss(int(setting.left), curator.budget.delta)
             raise QueryError(
                 f"with epsilon {left.epsilon:.3g} and sensitivity {setting.sensitivity:.3g} the theorem promises an "
-                f"error of {plan.alpha:.3g} on a range of {ranges:.3g}, which is nothing",
+                f"error of {plan.alpha:.3g} on a range of {ranges:.3g}, which is vacuous",
                 advice="it takes a smaller sensitivity (more rows), more budget or a smaller net",
             )
         model = median_of(curator, setting.histograms, plan.resolution, tolerance)
@@ -154,25 +154,25 @@ def _plan(  # noqa: PLR0917 -- the letters of the theorem
     An update needs |v - f(D)| >= a' + Nb, so the error is at least a'; a stop leaves at most a' + 2 Nb + F.
     """
     accountant, moves = curator.budget.accountant, curator.relation.max_contributions * FINE
-    doubt, found = beta / (2 * rounds), list[_Plan]()
+    failure, found = beta / (2 * rounds), list[_Plan]()
     for share in SHARES:
         select, measure = (int(part * setting.left / rounds) for part in (share, 1 - share))
         if accountant.currency == "pure":
-            noise = float(accountant.laplace_scale(measure, Fraction(moves))) * math.log(1 / doubt) + 1
+            noise = float(accountant.laplace_scale(measure, Fraction(moves))) * math.log(1 / failure) + 1
             strength = accountant.pure_epsilon(select)
         else:
-            noise = math.sqrt(2 * accountant.gaussian_variance(measure, Fraction(moves) ** 2) * math.log(2 / doubt))
+            noise = math.sqrt(2 * accountant.gaussian_variance(measure, Fraction(moves) ** 2) * math.log(2 / failure))
             strength = accountant.selection_epsilon(select)
         # On the grid of 1/FINE, rounding moves a value and a public answer by half a step each.
         width = (noise + 1) * unit / FINE
-        choice = (2 * moves / strength * math.log(len(setting.functions) / doubt) + 2) * unit / FINE
+        choice = (2 * moves / strength * math.log(len(setting.functions) / failure) + 2) * unit / FINE
         resolution = FINER * max(width, tolerance) + 1e-8
         found.append(_Plan(resolution + 2 * width + choice, resolution, resolution + width, select, measure))
     return min(found, key=lambda plan: plan.alpha)
 
 
 def median_of(curator: Curator, histograms: Values, resolution: float, tolerance: float) -> Median:
-    """The whole net, alive. A median takes fractions; its steps do not depend on these two numbers."""
+    """The whole net, nothing removed. A median takes fractions; its steps do not depend on the last two arguments."""
     alpha = min(1.0, resolution)
     return Median(
         curator.schema, histograms.reshape(len(histograms), -1), alpha=alpha, tolerance=min(tolerance, alpha / 2)
@@ -203,7 +203,7 @@ def within(
 
 
 class _Setting:
-    """What both mechanisms start from; `bought` counts the rows, where that costs, and makes the questions."""
+    """The start of both mechanisms; `bought` buys the row count where it is private, and makes the questions."""
 
     def __init__(
         self, curator: Curator, functions: Sequence[LowSensitivityQuery], histograms: Values, units: int
@@ -214,7 +214,7 @@ class _Setting:
         self.sensitivity = max(f.sensitivity for f in functions)
         self.left = units
         self.rows = 1.0
-        for f in functions:  # what cannot be asked shows here, before the rows are counted
+        for f in functions:  # a function that cannot be asked is refused here, before the rows are counted
             Statistic(curator.schema, f, rows=1.0, sensitivity=self.sensitivity)
 
     def bought(self) -> list[Statistic]:
@@ -234,7 +234,7 @@ def _prepare(
     epsilon: float | None,
     rho: float | None,
 ) -> _Setting:
-    """Check what is public."""
+    """Check the public arguments."""
     names = [f.name for f in functions if isinstance(f, LowSensitivityQuery)]
     if not len(functions) or len(set(names)) < len(functions):
         raise QueryError(

@@ -9,9 +9,9 @@ probability 1 - beta the largest error, as a fraction of n rows, is at most
 
     OPT + 2 D (ln |net| + ln 1/beta) / (epsilon n)
 
-where OPT is the error of the best candidate and D the most rows of one unit, plus one row for rounding at the wall and
-the error of the row count where that is private. Reference: Blum, Ligett and Roth 2008; Dwork and Roth 2014, algorithm
-7 and proposition 5.2; Mechanisms §3.
+where OPT is the error of the best candidate and D the maximum rows of one unit, plus one row for rounding at the wall
+and the error of the row count where that is private. Reference: Blum, Ligett and Roth 2008; Dwork and Roth 2014,
+algorithm 7 and proposition 5.2; Mechanisms §3.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from maquette.schema import Schema
 
 __all__ = ["Net", "error_bound", "local_search", "net_mechanism", "rows_for", "small_db"]
 
-ROWS_SHARE = Fraction(1, 10)  # of the price, for the number of rows where it is private
+ROWS_SHARE = Fraction(1, 10)  # share of the price for the number of rows where it is private
 
 Asked = Workload | Sequence[LinearQuery | Expression | str]
 
@@ -58,7 +58,7 @@ def net_mechanism(
 ) -> Release:
     """The candidate of a public net that errs least on the workload, for `epsilon` or `rho` (default: what remains).
 
-    Privacy and accuracy: as the module says, with one selection whatever the number of queries.
+    Privacy and accuracy: see the module; one selection for any number of queries.
     """
     if net.schema != curator.schema:
         raise QueryError("the net was built for another schema", advice="build it from curator.schema")
@@ -83,9 +83,9 @@ def small_db(
     """The Net mechanism over all small databases: multisets of m rows.
 
     m is `rows`, or the fewest rows that come within `alpha` of any table on the workload, or (default) the number that
-    makes the error bound at confidence 1 - beta smallest among those that can be listed.
+    minimises the error bound at confidence 1 - beta among those that can be listed.
 
-    Privacy and accuracy: as the module says, with OPT bounded by `Net.opt`. Reference: Mechanisms §3.2-3.3.
+    Privacy and accuracy: see the module, with OPT bounded by `Net.opt`. Reference: Mechanisms §3.2-3.3.
     """
     asked = _listed(curator, workload)
     if rows is not None and alpha is not None:
@@ -118,7 +118,7 @@ def local_search(
     the public coins of `rng`. The price is annealed: step t of S gets a share proportional to t.
 
     Privacy: `steps` selections whose candidates depend on public coins and earlier choices only; the ledger adds them
-    up. `start` and `rng` must owe nothing to the rows. Accuracy: heuristic, no bound. Mechanisms §3.4.3.
+    up. `start` and `rng` must not depend on the rows. Accuracy: heuristic, no bound. Mechanisms §3.4.3.
 
     There is no Markov chain here, on purpose. The state of a chain that converges to the exponential mechanism is not
     epsilon-DP before it has converged, and no usable bound says when that is: started at the rows themselves, a
@@ -139,7 +139,7 @@ def local_search(
 
 
 def rows_for(queries: int, alpha: float) -> int:
-    """The fewest rows m of which some multiset comes within `alpha` of any table: 2 queries exp(-2 m alpha^2) < 1."""
+    """The least m such that some multiset of m rows is within `alpha` of any table: 2 queries exp(-2 m alpha^2) < 1."""
     if not 0 < alpha < 1:
         raise QueryError(f"alpha is {alpha}", expected="a fraction of rows between 0 and 1")
     return math.floor(math.log(2 * queries) / (2 * alpha**2)) + 1
@@ -148,7 +148,7 @@ def rows_for(queries: int, alpha: float) -> int:
 def error_bound(
     points: int, queries: int, rows: ArrayLike, *, table_rows: float, epsilon: float, beta: float
 ) -> Values:
-    """The error that SmallDB with so many `rows` exceeds with probability at most beta, where one unit is one row.
+    """The error that SmallDB with databases of `rows` rows exceeds with probability at most beta; one unit is one row.
 
     Reference: Mechanisms §3.3, with C(points + rows - 1, rows) multisets.
     """
@@ -160,7 +160,7 @@ def error_bound(
 
 
 class _Search:
-    """A row count and one or more selections, priced beforehand; it counts the rows at once, as all else is checked.
+    """A row count and one or more selections, priced beforehand; the constructor buys the count, after all checks.
 
     The price is split in the budget's own currency, in which charges add up.
     """
@@ -200,12 +200,12 @@ class _Search:
         return self.curator.select_best(self.asked, answers * self.rows, units=self._units.pop(0)).index
 
     def release(self, records: Records, probabilities: Values, method: str, account: ScopedAccount) -> Release:
-        """What is published: the chosen candidate as a model, whose accuracy is a theorem, so without evidence."""
+        """What is published: the chosen candidate as a model; its accuracy is a theorem, so there is no evidence."""
         model = WeightedRecords(self.curator.schema, records, weights=probabilities, step="exact")
         return Release(self.curator.schema, model, NoEvidence(self.rows), certified(self.curator, method, account))
 
     def _affordable(self, epsilon: float | None, rho: float | None) -> int:
-        """The whole price in units, refused here rather than half-way."""
+        """The whole price in units; too much is refused here rather than half-way."""
         left, total = self.curator.remaining, units_for(self.curator, epsilon, rho)
         if total > left.units:
             whole = self._accountant.loss(total, self._delta)

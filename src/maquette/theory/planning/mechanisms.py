@@ -20,7 +20,7 @@ MAX_AVERAGED_CELLS, MAX_AVERAGED_ROUNDS = 2**20, 10**5
 MAX_PERCEPTRON_CELLS = 10**7
 MAX_NET, MAX_MEDIAN_NET = 10**7, 10**6
 
-COUNT_SHARE = 0.05  # of epsilon and of beta, for the private row count under add-remove
+COUNT_SHARE = 0.05  # share of epsilon and of beta for the private row count under add-remove
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ class Question:
 
 
 class Bound(NamedTuple):
-    """A promised error, with the rounds of a loop and ln of the size of a net where there are any."""
+    """A promised error, with the rounds of a loop and ln of the size of a net where they apply."""
 
     error: float
     rounds: int = 1
@@ -67,11 +67,11 @@ class Mechanism:
     reference: str
 
     def promise(self, question: Question) -> tuple[Bound, str]:
-        """The better bound this budget allows, and its accounting; an infinite error when there is none.
+        """The better bound that this budget allows, and its accounting; an infinite error if there is none.
 
         Under add-remove a model of fractions is scaled by a row count m bought first, with Laplace noise at a share of
-        epsilon. Its error adds once: |n f(x) - m f(D)| <= n |f(x) - f(D)| + |n - m|, in the answers and, thresholds
-        being raised by as much, in the proof that every update is due. Mechanisms §0.1.
+        epsilon. Its error adds once: |n f(x) - m f(D)| <= n |f(x) - f(D)| + |n - m|, in the answers and, since
+        thresholds are raised by as much, in the proof that every update is justified. Mechanisms §0.1.
         """
         extra = 0.0
         if question.relation == "add-remove" and self.needs_row_count:
@@ -126,7 +126,7 @@ def loop(
     rule: Callable[[Question], updates.Updates],
     pure: bool,
 ) -> Bound:
-    """What a construction promises with an update rule."""
+    """The bound of a construction with an update rule."""
     best = solver(
         updates=rule(q),
         queries=q.queries,
@@ -151,7 +151,7 @@ def _perceptron(q: Question) -> updates.Updates:
 
 
 def _median(q: Question) -> updates.Updates:
-    """Small databases or, when the row count is public, all databases of that size, whichever halves sooner."""
+    """Small databases or, if the row count is public, all databases of that size, whichever needs fewer updates."""
     small = partial(updates.median_small_databases, q.universe, q.queries)
     if q.relation == "add-remove":
         return small
@@ -172,7 +172,7 @@ def _dense(q: Question, bound: Bound) -> str | None:
 
 
 def selected(q: Question, bound: Bound) -> str | None:
-    """Why every query cannot be scored in every round."""
+    """Why the queries cannot all be scored in every round; None if they can."""
     return _dense(q, bound) or _too_many("queries", q.queries, MAX_SELECTED)
 
 

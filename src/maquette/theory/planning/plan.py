@@ -32,7 +32,7 @@ class Promise:
     """What one mechanism promises: every answer within `error` (a fraction of rows) with probability 1 - beta.
 
     `error` is infinite when no parameters fit this budget and size; `obstacle` says why it cannot run here, None if
-    it can. `rows_needed` is for the target alpha, rounded up to three digits; None without a target or out of reach.
+    it can. `rows_needed` is for the target alpha, rounded up to three digits; None without a target or if unreachable.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Plan:
 
     @property
     def best(self) -> Promise | None:
-        """The least error among what can run, is proven in the literature or here, and is not vacuous."""
+        """The least error among promises that can run, are proven in the literature or here, and are not vacuous."""
         useful = [p for p in self.promises if p.runnable and not p.vacuous and not p.experimental]
         return min(useful, key=lambda promise: promise.error, default=None)
 
@@ -149,11 +149,12 @@ def plan(
     relation: Kind = "add-remove",
     rules: Iterable[AnyRule] = (),
 ) -> Plan:
-    """What each mechanism promises for a number of linear queries, from public numbers alone; nothing is charged.
+    """What each mechanism promises for `queries` linear queries, from public numbers alone; nothing is charged.
 
-    The universe is the schema's, or a number of points. Under "add-remove" `rows` is the expected scale, errors are
-    counts divided by it, and mechanisms that model fractions first buy a row count. With a target `alpha`, each
-    promise says the rows it needs, as far as delta stays below 1 / rows. With a schema, update rules of installed
+    The universe is the schema's, or a number of points. Under "add-remove" `rows` is the expected number of rows,
+    errors are counts divided by it, and mechanisms that model fractions first buy a row count. With a target `alpha`,
+    each promise gives the rows it needs, as long as delta stays below 1 / rows. With a schema, update rules of
+    installed
     packages are listed too, and `rules` of your own (names, classes or a `Rule`). Mechanisms §14 and §15.
 
     >>> plan(rows=100_000, universe=2**20, queries=10**6, epsilon=1.0, delta=1e-9).best.name
@@ -196,7 +197,7 @@ def _promise(mechanism: Mechanism, question: Question, alpha: float | None) -> P
 
 
 def _rows_needed(mechanism: Mechanism, question: Question, alpha: float) -> int | None:
-    """The least number of rows whose promise is alpha, to three digits and rounded up: promises fall with rows."""
+    """The least number of rows that promises alpha, to three digits and rounded up: promised errors fall with rows."""
 
     def enough(rows: int) -> bool:
         return mechanism.promise(replace(question, rows=rows))[0].error <= alpha
@@ -205,7 +206,7 @@ def _rows_needed(mechanism: Mechanism, question: Question, alpha: float) -> int 
 
 
 def _most_rows(question: Question) -> int:
-    """The largest table a plan looks at: delta must stay below 1 / rows."""
+    """The largest number of rows that a plan considers: delta must stay below 1 / rows."""
     if question.delta == 0:
         return max(MAX_ROWS, question.rows)
     return min(MAX_ROWS, math.ceil(1 / Fraction(question.delta)) - 1)

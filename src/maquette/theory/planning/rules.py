@@ -1,4 +1,4 @@
-"""Update rules of others in a plan: what the iterative construction promises with each, from its own bound T(alpha)."""
+"""Third-party update rules in a plan: what the iterative construction promises with the bound T(alpha) of each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from maquette.theory.updates import Updates
 def rule_mechanisms(schema: Schema | None, rules: Iterable[AnyRule]) -> tuple[Mechanism, ...]:
     """Two lines, offline and online, for each of `rules` and for each rule that an installed package offers.
 
-    T(alpha) is of a schema: a plan for a universe of which only the size is known has no such lines.
+    T(alpha) depends on the schema: a plan that knows only the size of the universe has no such lines.
     """
     given = tuple(rules)
     if schema is None:
@@ -43,7 +43,7 @@ def _lines(name: str, bound: Callable[[], Updates]) -> tuple[Mechanism, Mechanis
     """What the tight constructions promise with this bound on updates."""
     try:
         updates, broken = bound(), None
-    except QueryError as error:  # one package that cannot be loaded does not take away the plan
+    except QueryError as error:  # a package that cannot be loaded must not prevent the plan
         updates, broken = (lambda alpha: NEVER), error.happened
 
     def rule(question: Question) -> Updates:

@@ -1,4 +1,4 @@
-"""What every plan needs: a table as text and as HTML, counts as people write them, and the rows that a target takes."""
+"""Helpers of plans: a table as text and as HTML, counts as people write them, and the rows that a target needs."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def html_table(heading: str, lines: Lines) -> str:
 
 
 def least_rows(enough: Callable[[int], bool], most: int) -> int | None:
-    """The least number of rows that is enough, to three digits and rounded up; None if `most` is not.
+    """The least number of rows that is enough, to three digits and rounded up; None if `most` is not enough.
 
-    More rows must never be worse.
+    If some number of rows is enough, any larger one must be.
     """
     low, high = 0, most
     if not enough(high):
@@ -45,7 +45,7 @@ def least_rows(enough: Callable[[int], bool], most: int) -> int | None:
 
 
 def whole(name: str, value: object, least: int = 1) -> int:
-    """A count of at least so many; 1e6 is welcome, being a whole number."""
+    """A whole number of at least `least`; a float such as 1e6 is accepted."""
     number = int(value) if isinstance(value, float) and value.is_integer() else value
     if isinstance(number, bool) or not isinstance(number, SupportsIndex) or index(number) < least:
         raise QueryError(f"{name} is {value!r}", expected=f"a whole number of at least {least}.")
