@@ -223,7 +223,7 @@ def test_refusals(table: mq.PrivateTable) -> None:
             LazyConstruction(curator, epsilon=1.0, queries=10)
         with pytest.raises(QueryError, match="at least 1 query"):
             lazily(curator, queries=0)
-        with pytest.raises(QueryError, match="which is nothing"):
+        with pytest.raises(QueryError, match="which is vacuous"):
             lazily(curator, epsilon=0.01)
         assert curator.ledger.spent() == 0
         session = lazily(curator, epsilon=15.0)

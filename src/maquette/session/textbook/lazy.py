@@ -223,7 +223,7 @@ def _check_promise(chosen: Lazy, facts: Facts) -> None:
     if chosen.alpha >= 1:
         raise QueryError(
             f"with about {facts.rows:.3g} rows, epsilon {facts.epsilon:.3g} and delta {facts.delta:g} the theorem "
-            f"promises an error of {chosen.alpha:.3g}, which is nothing",
+            f"promises an error of {chosen.alpha:.3g}, which is vacuous",
             advice="it takes more rows or a larger epsilon (see "
             "plan), and measured marginals answer far better at this size",
         )
