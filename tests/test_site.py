@@ -79,6 +79,9 @@ class Page(HTMLParser):
             self.links.append(facts["href"])
 
 
+pytestmark = pytest.mark.thorough
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for needed in ("mkdocs", "material", "mkdocstrings", "mkdocstrings_handlers.python"):

@@ -21,6 +21,9 @@ from maquette.cli import main
 FEW = tuple(mutant for mutant in MUTANTS if mutant.killer in ("order of steps", "accounting", "minus zero"))[:4]
 
 
+pytestmark = pytest.mark.thorough
+
+
 @pytest.fixture(scope="module")
 def found() -> Audit:
     with pytest.MonkeyPatch.context() as patch:

@@ -116,6 +116,7 @@ def test_knowing_them_helps() -> None:
     assert told < 0.9 * untold
 
 
+@pytest.mark.thorough
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_any_zeros_and_any_noise_make_a_distribution(data: st.DataObject) -> None:
@@ -221,6 +222,7 @@ def test_a_saved_release_with_merged_levels_still_knows_them(tmp_path: Path) -> 
     assert (again.marginal(*MANY.names) == made.marginal(*MANY.names)).all()
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("method", ["mwem", "iterative-construction", "averaged-construction"])
 def test_multiplicative_weights_lose_nothing_that_was_learnt(method: str) -> None:
     """Ruled out at every step, not at the end: what the loop checked is what is released."""

@@ -37,6 +37,7 @@ def test_every_character_is_judged_alike() -> None:
     assert wrong == []
 
 
+@pytest.mark.thorough
 @given(st.lists(ODD, min_size=1, max_size=40))
 @settings(max_examples=60)
 def test_levels_missing_texts_and_units_agree_with_python(values: list[str]) -> None:

@@ -100,6 +100,7 @@ def test_a_prefetch_changes_no_count(engine: Engine) -> None:
         assert np.array_equal(engine.counts(names), counted(names))
 
 
+@pytest.mark.thorough(fast=1)
 def test_many_threads_count_the_same(engine: Engine) -> None:
     with ThreadPoolExecutor(8) as pool:
         for names, counts in zip(SETS * 4, pool.map(engine.counts, SETS * 4), strict=True):
