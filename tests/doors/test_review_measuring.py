@@ -6,15 +6,13 @@ import io
 import random
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
 from numpy.lib import format as npy
 
-import maquette as mq
 from gate_tools import Counts, tallied
-from maquette.curator import Curator, exact, noise
+from maquette.curator import exact, noise
 from maquette.curator.transaction import pack, unpack
 from maquette.errors import LedgerCorrupted
 from maquette.query import Contrasts, Marginal, linear, residual
@@ -64,20 +62,6 @@ def test_what_is_no_record_is_refused(recorded: bytes) -> None:
     for whole in (recorded, pack([np.arange(3)]) + recorded):
         with pytest.raises(LedgerCorrupted, match="whole numbers"):
             unpack(whole)
-
-
-class _Forgetful(dict[int, Any]):
-    """As if another thread had emptied it in between."""
-
-    def __setitem__(self, key: int, value: Any) -> None:
-        return None
-
-
-def test_a_loss_is_told_even_if_it_is_not_kept() -> None:
-    table = mq.open_table({"a": [True, False], "b": ["x", "z"]}, SCHEMA)
-    with Curator(table, mq.Budget(epsilon=1.0)) as curator:
-        curator._transaction._losses = _Forgetful()
-        assert curator.measure(["a"], epsilon=0.25).cost.epsilon == 0.25
 
 
 def test_contrasts_keep_the_matrices_their_sensitivity_was_worked_out_for() -> None:
