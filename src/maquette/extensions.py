@@ -15,9 +15,9 @@ from collections.abc import Collection, Iterable
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal
 
-from maquette.errors import QueryError
+from maquette.errors import MaquetteError, QueryError
 
-Group = Literal["maquette.hypotheses", "maquette.methods", "maquette.distinguishers"]
+Group = Literal["maquette.hypotheses", "maquette.methods", "maquette.distinguishers", "maquette.columns"]
 
 
 def offered(group: Group, known: Collection[str]) -> tuple[str, ...]:
@@ -25,23 +25,26 @@ def offered(group: Group, known: Collection[str]) -> tuple[str, ...]:
     return tuple(sorted({entry.name for entry in entry_points(group=group)} - set(known)))
 
 
-def find(group: Group, name: str, known: Collection[str]) -> Any:
-    """The object that an installed package offers under a name that is not in `known`; None if no package does."""
+def find(group: Group, name: str, known: Collection[str], error: type[MaquetteError] = QueryError) -> Any:
+    """The object that an installed package offers under a name that is not in `known`; None if no package does.
+
+    Two packages with the same name, or one that cannot be loaded, raise an `error`.
+    """
     entries = [] if name in known else list(dict.fromkeys(entry_points(group=group, name=name)))
     if not entries:
         return None
     if len(entries) > 1:
-        raise QueryError(
+        raise error(
             f"{name!r} is offered under {group!r} by {_packages(entries)}", advice="uninstall all of them but one"
         )
     try:
         return entries[0].load()
-    except Exception as error:  # importing another package may raise anything
-        raise QueryError(
+    except Exception as broken:  # importing another package may raise anything
+        raise error(
             f"{name!r} of {_packages(entries)} cannot be loaded from {entries[0].value!r} "
-            f"({type(error).__name__}: {error})",
+            f"({type(broken).__name__}: {broken})",
             advice="repair or uninstall that package",
-        ) from error
+        ) from broken
 
 
 def choices(group: Group, known: Iterable[str]) -> str:

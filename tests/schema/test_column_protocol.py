@@ -174,10 +174,15 @@ class Offered(mq.Category):
 
 @pytest.fixture
 def offered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two entry points of packages, one of which is mistaken."""
-    here = f"{__name__}:Offered"
-    points = [EntryPoint(name, here, kinds.GROUP) for name in ("offered", "mistaken")]
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda *, group: points if group == kinds.GROUP else [])
+    """Entry points of packages, of which one is mistaken, one cannot be loaded and two have the same name."""
+    here = dict.fromkeys(("offered", "mistaken"), f"{__name__}:Offered") | {"broken": "no_such_package:Kind"}
+    points = [EntryPoint(name, place, kinds.GROUP) for name, place in here.items()]
+    points += [EntryPoint("twice", f"{__name__}:{name}", kinds.GROUP) for name in ("Offered", "Other")]
+
+    def entry_points(*, group: str, name: str | None = None) -> list[EntryPoint]:
+        return [each for each in points if each.group == group and name in (None, each.name)]
+
+    monkeypatch.setattr("maquette.extensions.entry_points", entry_points)
     monkeypatch.setattr(kinds, "_KINDS", dict(kinds._KINDS))
 
 
@@ -195,6 +200,10 @@ def test_a_kind_that_nobody_offers_is_named_with_those_that_are() -> None:
         mq.Schema.loads('[[column]]\nname = "x"\nkind = "unheard"\n')
     with pytest.raises(SchemaError, match=r"'mistaken' of maquette\.columns is no column of that kind"):
         mq.Schema.loads('[[column]]\nname = "x"\nkind = "mistaken"\n')
+    with pytest.raises(SchemaError, match=r"'broken' of the package .* cannot be loaded"):
+        mq.Schema.loads('[[column]]\nname = "x"\nkind = "broken"\n')
+    with pytest.raises(SchemaError, match=r"'twice' is offered .* by the packages"):
+        mq.Schema.loads('[[column]]\nname = "x"\nkind = "twice"\n')
 
 
 def test_columns_are_values() -> None:

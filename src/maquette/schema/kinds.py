@@ -7,17 +7,14 @@ a schema first names that kind.
 from __future__ import annotations
 
 from dataclasses import is_dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import Literal, TypeVar
 
 from maquette.errors import SchemaError
 from maquette.schema.columns import Boolean, Category, Column
 from maquette.schema.dates import Date
 from maquette.schema.ordered import Integer, Number
 
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
-GROUP = "maquette.columns"
+GROUP: Literal["maquette.columns"] = "maquette.columns"
 BUILT_IN: tuple[type[Column], ...] = (Boolean, Category, Integer, Number, Date)
 
 _KINDS: dict[str, type[Column]] = {kind.kind: kind for kind in BUILT_IN}
@@ -50,20 +47,19 @@ def kind_named(name: object) -> type[Column] | None:
     """The column class of this kind; None if there is none."""
     if not isinstance(name, str):
         return None
-    if name not in _KINDS and (offered := _offered().get(name)) is not None:
-        loaded = offered.load()
-        if getattr(loaded, "kind", None) != name:
-            raise SchemaError(f"the entry point {name!r} of {GROUP} is no column of that kind: {offered.value}")
-        column_kind(loaded)
+    if name not in _KINDS:
+        from maquette.extensions import find  # needed only for third-party kinds
+
+        found = find(GROUP, name, _KINDS, SchemaError)
+        if found is not None and getattr(found, "kind", None) != name:
+            raise SchemaError(f"the entry point {name!r} of {GROUP} is no column of that kind: {found!r}")
+        if found is not None:
+            column_kind(found)
     return _KINDS.get(name)
 
 
 def kind_names() -> list[str]:
     """Every kind that a schema can name."""
-    return list(dict.fromkeys([*_KINDS, *_offered()]))
+    from maquette.extensions import offered
 
-
-def _offered() -> dict[str, EntryPoint]:
-    from importlib.metadata import entry_points  # needed only for third-party kinds
-
-    return {point.name: point for point in entry_points(group=GROUP)}
+    return [*_KINDS, *offered(GROUP, _KINDS)]

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
 from maquette.curator import Curator, ScopedAccount
-from maquette.errors import BudgetError, BudgetExceeded, QueryError
+from maquette.errors import BudgetError, QueryError
 from maquette.estimates import NoEvidence, units_for
 from maquette.hypothesis import WeightedRecords
 from maquette.query import Expression, LinearQuery, Marginal, Workload, queries
@@ -175,8 +175,8 @@ class _Search:
     ) -> None:
         self.curator = curator
         self.asked = asked
-        self._accountant, self._delta = curator.budget.accountant, curator.budget.delta
-        total = self._affordable(epsilon, rho)
+        self._accountant = curator.budget.accountant
+        total = units_for(curator, epsilon, rho)
         public = curator.relation.rows_are_public
         for_rows = 0 if public else int(total * ROWS_SHARE)
         self._units = [(total - for_rows) * share // sum(shares) for share in shares]
@@ -203,19 +203,6 @@ class _Search:
         """What is published: the chosen candidate as a model; its accuracy is a theorem, so there is no evidence."""
         model = WeightedRecords(self.curator.schema, records, weights=probabilities, step="exact")
         return Release(self.curator.schema, model, NoEvidence(self.rows), certified(self.curator, method, account))
-
-    def _affordable(self, epsilon: float | None, rho: float | None) -> int:
-        """The whole price in units; too much is refused here rather than half-way."""
-        left, total = self.curator.remaining, units_for(self.curator, epsilon, rho)
-        if total > left.units:
-            whole = self._accountant.loss(total, self._delta)
-            raise BudgetExceeded(
-                f"this asks for {whole} in all but only {left} remains",
-                advice="Nothing was charged. Ask for less",
-                requested=whole.epsilon,
-                remaining=left.epsilon,
-            )
-        return total
 
 
 class _Swaps:
