@@ -1,4 +1,12 @@
 from .api import Answered as Answered
 from .assembly import OutputColumn as OutputColumn, assemble as assemble, tabulate as tabulate
 from .direct import answer as answer
-from .result import NOISE_ONLY as NOISE_ONLY, Answer as Answer, AnswerTable as AnswerTable, Row as Row, Source as Source
+from .result import (
+    NOISE_ONLY as NOISE_ONLY,
+    Answer as Answer,
+    AnswerTable as AnswerTable,
+    Kind as Kind,
+    Row as Row,
+    Source as Source,
+    promise_of as promise_of,
+)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from maquette.answers.result import Answer, Row, Source
+    from maquette.answers.result import Answer, Kind, Row, Source
 
 
 class Answered(Protocol):
@@ -70,6 +70,10 @@ class Answered(Protocol):
         """What is promised for every number; None if at least one of them has no promise."""
 
     @property
+    def bound(self) -> Kind:
+        """Where the intervals come from: measured, certified or logical; of a table, the weakest of its numbers."""
+
+    @property
     def remaining(self) -> Loss | None:
         """In a session, the budget left after the charge."""
 
@@ -83,7 +87,7 @@ class Answered(Protocol):
         """The answer as plain data, without its cost."""
 
     def to_arrow(self) -> pa.Table:
-        """Group labels, and value, low and high of every number."""
+        """Group labels, and value, low, high and kind of interval of every number."""
 
     def to_pandas(self) -> pd.DataFrame:
         """The same as a pandas data frame."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.answers.api import Answered
-from maquette.answers.result import NOISE_ONLY, Answer, AnswerTable, Row, Source
+from maquette.answers.result import NOISE_ONLY, Answer, AnswerTable, Kind, Row, Source, promise_of
 from maquette.privacy import Loss
 from maquette.query import Marginal, Measure, Output, Statement
 
@@ -85,11 +85,14 @@ class OutputColumn:
     low: Values
     high: Values
     guarantee: str | None = NOISE_ONLY
+    kinds: NDArray[np.object_] | None = None
+    """The kind of each interval; without them all are measured, and promise `guarantee`."""
 
     def answer(self, cell: tuple[int, ...], kind: str, confidence: float, cost: Loss, source: Source) -> Answer:
         """The answer for one group."""
         raw, low, high = (float(part[cell]) for part in (self.value, self.low, self.high))
         value = min(max(raw, low), high)
+        bound: Kind = "measured" if self.kinds is None else self.kinds[cell]
         return Answer(
             value=value,
             low=low,
@@ -99,7 +102,8 @@ class OutputColumn:
             count=value if kind == "count" else None,
             source=source,
             cost=cost,
-            guarantee=self.guarantee,
+            guarantee=self.guarantee if self.kinds is None else promise_of(bound),
+            bound=bound,
         )
 
 

@@ -15,10 +15,21 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Source = Literal["cache", "derived", "hypothesis", "measured"]
+Kind = Literal["measured", "certified", "logical"]
 
 SHOWN = 50  # rows shown in a notebook
 TITLE = "value"  # title of the only column of a single number
 NOISE_ONLY = "noise interval: the noise that was added to the binned, clamped table; no sampling or binning error"
+CERTIFIED = (
+    "certified interval: how far the finished model is from the binned, clamped table, measured with noise; all "
+    "certified intervals of the release hold together"
+)
+LOGICAL = "logical interval: only what cannot be otherwise, such as 0 to all rows or the declared range"
+
+
+def promise_of(kind: Kind) -> str:
+    """What an interval of this kind promises, in words."""
+    return {"measured": NOISE_ONLY, "certified": CERTIFIED, "logical": LOGICAL}[kind]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +40,9 @@ class Answer:
     `confidence` over the noise. `value` lies between them; `unbiased` is the noisy number before it was moved there,
     for further sums. `count` is the number of rows where the question counts rows. `cost` is the loss charged for this
     answer, all its numbers together; `remaining`, in a session, is the budget left after it.
+
+    `bound` says where the interval comes from: "measured" (the noise of measurements), "certified" (the measured
+    distance of the finished model from the rows) or "logical" (only what cannot be otherwise).
     """
 
     value: float
@@ -41,6 +55,7 @@ class Answer:
     unbiased: float | None = None
     guarantee: str | None = NOISE_ONLY
     remaining: Loss | None = None
+    bound: Kind = "measured"
 
     @property
     def numbers(self) -> tuple[Answer, ...]:
@@ -75,7 +90,7 @@ class Answer:
         return {**_interval(self), **facts, "confidence": self.confidence}
 
     def to_arrow(self) -> pa.Table:
-        """One row of value, low and high."""
+        """One row of value, low, high and the kind of the interval."""
         return _arrow(self.rows, (), self.columns)
 
     def to_pandas(self) -> pd.DataFrame:
@@ -93,11 +108,12 @@ class Answer:
         return f"{_show(self.value)} [{_show(self.low)}, {_show(self.high)}]"
 
     def __repr__(self) -> str:
-        return f"Answer({self} at {self.confidence:.0%}, {self.source}, cost {self.cost})"
+        kind = "" if self.bound == "measured" else f" ({self.bound})"
+        return f"Answer({self} at {self.confidence:.0%}{kind}, {self.source}, cost {self.cost})"
 
     def _repr_html_(self) -> str:
         return (
-            f"<b>{_show(self.value)}</b> [{_show(self.low)}, {_show(self.high)}] at {self.confidence:.0%} "
+            f"<b>{_show(self.value)}</b> [{_show(self.low)}, {_show(self.high)}] {self.bound} at {self.confidence:.0%} "
             f"<small>{self.source}{'' if self.guarantee else ', without a promise'}, {_price(self.cost)}</small>"
         )
 
@@ -182,7 +198,14 @@ class AnswerTable:
     def guarantee(self) -> str | None:
         """What is promised for every number; None if at least one of them has no promise."""
         given = [one.guarantee for one in self.numbers]
-        return None if None in given else given[0]
+        weakest = next((one.guarantee for one in self.numbers if one.bound == self.bound), None)
+        return None if None in given else weakest
+
+    @property
+    def bound(self) -> Kind:
+        """The weakest kind of interval in the table: logical, then measured, then certified."""
+        kinds = {one.bound for one in self.numbers}
+        return "logical" if "logical" in kinds else "measured" if "measured" in kinds else "certified"
 
     @property
     def remaining(self) -> Loss | None:
@@ -204,10 +227,10 @@ class AnswerTable:
             dict(zip(self.group_titles, row.groups, strict=True)) | {t: _interval(row[t]) for t in self.titles}
             for row in self.rows
         ]
-        return {"rows": rows}
+        return {"rows": rows, "confidence": self.confidence}
 
     def to_arrow(self) -> pa.Table:
-        """Group labels, and value, low and high of every aggregate."""
+        """Group labels, and value, low, high and kind of interval of every aggregate."""
         return _arrow(self.rows, self.group_titles, self.titles)
 
     def to_pandas(self) -> pd.DataFrame:
@@ -255,7 +278,7 @@ def _found(rows: Sequence[Row], titles: Sequence[str], groups: tuple[str, ...]) 
 
 
 def _interval(answer: Answer) -> dict[str, Any]:
-    return {"value": answer.value, "low": answer.low, "high": answer.high}
+    return {"value": answer.value, "low": answer.low, "high": answer.high, "bound": answer.bound}
 
 
 def _arrow(rows: Sequence[Row], group_titles: Sequence[str], titles: Sequence[str]) -> pa.Table:
@@ -267,6 +290,7 @@ def _arrow(rows: Sequence[Row], group_titles: Sequence[str], titles: Sequence[st
         columns[title] = [answer.value for answer in answers]
         columns[f"{title}_low"] = [answer.low for answer in answers]
         columns[f"{title}_high"] = [answer.high for answer in answers]
+        columns[f"{title}_bound"] = [answer.bound for answer in answers]
     return pa.table(columns)
 
 

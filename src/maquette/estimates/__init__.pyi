@@ -1,3 +1,11 @@
+from .check import (
+    Check as Check,
+    Reach as Reach,
+    Typical as Typical,
+    rounded as rounded,
+    spread_of as spread_of,
+    ties as ties,
+)
 from .dense import MAX_CELLS as MAX_CELLS, DenseModel as DenseModel, check_dense as check_dense, rule_out as rule_out
 from .dense_fit import Fitted as Fitted, fit as fit
 from .evidence import Estimate as Estimate, Evidence as Evidence, NoEvidence as NoEvidence, spread as spread

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.answers import NOISE_ONLY, Answer, Answered, assemble
+from maquette.answers import Answer, Answered, promise_of, tabulate
 from maquette.curator import Curator, ScopedAccount
-from maquette.estimates import DenseModel, Evidence, Step, estimate_sum
+from maquette.estimates import Check, DenseModel, Evidence, Step
 from maquette.hypothesis import MultiplicativeWeights, Savable
 from maquette.privacy import ACCOUNTANTS, Loss, check_confidence
 from maquette.privacy.ledger import Description
-from maquette.query import Expression, LinearQuery, Marginal, Statement, question
+from maquette.query import Expression, LinearQuery, Statement, question
+from maquette.releases.asking import column_of, fraction_of
+from maquette.releases.bounds import Bounds
 from maquette.schema import Schema
 
 if TYPE_CHECKING:
@@ -113,9 +115,9 @@ def certified(curator: Curator, method: str, account: ScopedAccount, *, accuracy
 class Release:
     """A model of the table, the evidence behind it, and a certificate. Asking it costs nothing.
 
-    Values come from the model. Intervals come from the evidence: an unbiased estimate and the exact law of its noise,
-    widened to hold the model's value. A query that the evidence does not cover is answered by the model alone, with
-    the trivial interval and `guarantee=None`. Methods that work in rounds leave a public `trace` of them.
+    Values come from the model. Intervals come from the evidence (an unbiased estimate and the exact law of its noise,
+    widened to hold the model's value), from the `check` of the finished model, or from both; what neither covers gets
+    the interval that logic allows. `Answer.bound` says which. Methods that work in rounds leave a public `trace`.
     """
 
     def __init__(
@@ -126,6 +128,7 @@ class Release:
         certificate: Certificate,
         *,
         trace: Sequence[Step] = (),
+        check: Check | None = None,
     ) -> None:
         self.schema = schema
         # A copy: weights may be updated later, and that must not change what was published.
@@ -134,6 +137,8 @@ class Release:
         self.evidence = evidence
         self.certificate = certificate
         self.trace = tuple(trace)
+        self.check = check
+        self.bounds = Bounds(self.model, evidence, check)
 
     @property
     def cost(self) -> Loss:
@@ -159,36 +164,23 @@ class Release:
             epsilon=0.0, delta=0.0, rho=None if self.cost.rho is None else 0.0, units=0, currency=self.cost.currency
         )
         if isinstance(parsed, Statement):
-            estimates = {m.key: _Cells(self, m) for m in parsed.marginals}
-            unknown = [key for key, cells in estimates.items() if not cells.covered]
-            return assemble(parsed, estimates, confidence, free, "hypothesis", unknown=unknown)
+            columns = {
+                output.title: column_of(self, output, confidence) for output in parsed.outputs if output.kind != "group"
+            }
+            return tabulate(parsed, columns, confidence, free, "hypothesis")
         value = min(1.0, max(0.0, self.model.answer(parsed)))
-        low, high, guarantee = self._interval(parsed, value, confidence)
+        bound = fraction_of(self, parsed, value, confidence)
         return Answer(
             value=value,
-            low=low,
-            high=high,
+            low=bound.low,
+            high=bound.high,
             confidence=confidence,
             count=value * self.rows,
             source="hypothesis",
             cost=free,
-            guarantee=guarantee,
+            guarantee=promise_of(bound.kind),
+            bound=bound.kind,
         )
-
-    def _interval(self, query: LinearQuery, value: float, confidence: float) -> tuple[float, float, str | None]:
-        """Bounds on a fraction: count and rows each within their own interval, with half the failure probability."""
-        estimate = estimate_sum(self.evidence, query.sum)
-        if estimate is None and not self.evidence.covers(query.columns):
-            return 0.0, 1.0, None
-        each = (1.0 + confidence) / 2.0
-        columns = query.columns
-        estimate = estimate or self.evidence.estimate(query.weights(columns), columns)
-        width = estimate.half_width(each)
-        rows = self.evidence.estimate(np.ones(()), ())
-        slack = rows.half_width(each)
-        most, fewest = self.rows + slack, max(1.0, self.rows - slack)
-        low, high = (estimate.total - width) / most, (estimate.total + width) / fewest
-        return max(0.0, min(value, low)), min(1.0, max(value, high)), NOISE_ONLY
 
     def sample(self, rows: int, *, rng: np.random.Generator | None = None) -> pa.Table:
         """Synthetic rows (an Arrow table); small samples keep the model's marginals."""
@@ -233,27 +225,3 @@ class Release:
         }
         rows = "".join(f"<tr><th>{k}</th><td>{html.escape(v)}</td></tr>" for k, v in facts.items())
         return f"<table><caption>Release</caption>{rows}</table>"
-
-
-class _Cells:
-    """Every cell of a marginal: the model's value, and how far the true value can be from it."""
-
-    def __init__(self, release: Release, marginal: Marginal) -> None:
-        self._release = release
-        self._marginal = marginal
-        self._queries = list(marginal.queries())
-        self.values = np.zeros(marginal.shape)
-        for cell, query in self._queries:
-            self.values[cell] = release.model.answer(query) * release.rows
-        self.covered = all(release.evidence.covers(query.columns) for _, query in self._queries)
-
-    def half_width(self, confidence: float) -> Values:
-        widths = np.zeros(self._marginal.shape)
-        evidence = self._release.evidence
-        for cell, query in self._queries:
-            if not evidence.covers(query.columns):
-                widths[cell] = self._release.rows
-                continue
-            estimate = evidence.estimate(query.weights(query.columns), query.columns)
-            widths[cell] = estimate.half_width(confidence) + abs(estimate.total - self.values[cell])
-        return widths

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
 from maquette.errors import DataError, QueryError
-from maquette.estimates import DenseModel, Evidence, MergedEvidence, MergedModel, NoEvidence, Residuals, Tables
+from maquette.estimates import Check, DenseModel, Evidence, MergedEvidence, MergedModel, NoEvidence, Residuals, Tables
 from maquette.extensions import find
 from maquette.hypothesis import HYPOTHESES, Arrays, BlockPolynomial, Savable
 from maquette.releases.artifact import Model
@@ -41,7 +41,11 @@ def _evidence() -> dict[str, type[Savable]]:
     return {each.kind: each for each in (NoEvidence, Residuals, MergedEvidence, Tables, ParityAnswers)}
 
 
-ROLES: dict[str, Callable[[], dict[str, type[Savable]]]] = {"model": _models, "evidence": _evidence}
+def _checks() -> dict[str, type[Savable]]:
+    return {Check.kind: Check}
+
+
+ROLES: dict[str, Callable[[], dict[str, type[Savable]]]] = {"model": _models, "evidence": _evidence, "check": _checks}
 
 
 def savable(thing: object, role: str = "model") -> Savable:

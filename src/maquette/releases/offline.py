@@ -7,10 +7,11 @@ from typing import Any
 
 from maquette.curator import Curator, ScopedAccount
 from maquette.errors import QueryError
-from maquette.estimates import MAX_CELLS, Allocation, tables_of, units_for
+from maquette.estimates import MAX_CELLS, Allocation, Check, tables_of, units_for
 from maquette.privacy import UNITS_PER_ONE
 from maquette.query import Workload, residual
 from maquette.releases.artifact import Release, certified
+from maquette.releases.checking import check_of, reserved
 from maquette.releases.methods.registry import Chosen, Draft, Method, method_of
 
 ROWS = 0.01  # share of the budget for the row estimate that the choice of method needs
@@ -25,9 +26,13 @@ def release(
     method: str | Method = "auto",
     epsilon: float | None = None,
     rho: float | None = None,
+    check: bool = True,
     **settings: Any,
 ) -> Release:
     """Answer a whole workload at once, for `epsilon` or `rho` (default: all that remains).
+
+    With `check`, 4% of the price is kept to measure, at the end, how far the finished model is from the rows: every
+    question of the workload then has a certified interval. Where that would say nothing it is not bought.
 
     method="auto" takes "everything" where the universe can be enumerated and its expected error, computed from
     public and paid-for quantities, is small; where it is large, "adaptive" in a small universe and "graphical" in any
@@ -51,13 +56,15 @@ def release(
     _check(chosen, settings)
     with curator.account("release") as account:
         units = units_for(curator, epsilon, rho)
-        if chosen is not None and chosen.trusted:
-            return _made(curator, workload, chosen, units, settings)
+        kept = reserved(curator, workload, units) if check else 0
+        units -= kept + account.units
         if chosen is None:
             chosen, units = _choose(curator, workload, units)
             settings = {name: value for name, value in settings.items() if name in (chosen.settings() or ())}
         made = chosen.call(curator, workload, **chosen.amount(curator, units), **settings)
-    return _certified(curator, made, chosen, account)
+        _check_made(curator, made, chosen)
+        found = check_of(curator, made.model, workload, kept, rows=made.evidence.rows) if kept else None
+    return _certified(curator, made, chosen, account, found)
 
 
 def _check(chosen: Chosen | None, settings: dict[str, Any]) -> None:
@@ -68,14 +75,8 @@ def _check(chosen: Chosen | None, settings: dict[str, Any]) -> None:
         raise QueryError(f"method 'auto' has no setting {', '.join(unknown)}", advice="it has progress")
 
 
-def _made(curator: Curator, workload: Workload, chosen: Chosen, units: int, settings: dict[str, Any]) -> Release:
-    made = chosen.call(curator, workload, **chosen.amount(curator, units), **settings)
-    assert isinstance(made, Release), "a built-in method certifies what it made"
-    return made
-
-
-def _certified(curator: Curator, made: object, chosen: Chosen, account: ScopedAccount) -> Release:
-    """What a method made, with a certificate of everything that was charged for it."""
+def _check_made(curator: Curator, made: object, chosen: Chosen) -> None:
+    """Refuse what is no release of this table."""
     if not isinstance(made, Release | Draft):
         raise QueryError(
             f"method {chosen.name!r} returned a {type(made).__name__}",
@@ -84,9 +85,16 @@ def _certified(curator: Curator, made: object, chosen: Chosen, account: ScopedAc
         )
     if isinstance(made, Release) and made.schema != curator.schema:
         raise QueryError(f"method {chosen.name!r} made a release of another schema")
-    accuracy = made.accuracy if isinstance(made, Draft) else made.certificate.accuracy
-    certificate = certified(curator, chosen.name, account, accuracy=accuracy)
-    return Release(curator.schema, made.model, made.evidence, certificate, trace=made.trace)
+
+
+def _certified(
+    curator: Curator, made: Release | Draft, chosen: Chosen, account: ScopedAccount, found: Check | None
+) -> Release:
+    """What a method made, with a certificate of everything that was charged for it, and its check."""
+    own = made.accuracy if isinstance(made, Draft) else made.certificate.accuracy
+    parts = [text for text in (None if found is None else found.statement(), own) if text is not None]
+    certificate = certified(curator, chosen.name, account, accuracy="; ".join(parts) or None)
+    return Release(curator.schema, made.model, made.evidence, certificate, trace=made.trace, check=found)
 
 
 def _choose(curator: Curator, workload: Workload, units: int) -> tuple[Chosen, int]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import DataError, SchemaError, UnreadableSource
-from maquette.estimates import Step
+from maquette.estimates import Check, Step
 from maquette.hypothesis import Arrays
 from maquette.hypothesis.saving import described, inside, prefixed
 from maquette.releases.archive import LIMIT, digest_of, pack, unpack
@@ -38,6 +38,8 @@ def save(release: Release, path: Path) -> str:
         "evidence": evidence,
         "trace": [asdict(step) for step in release.trace],
     }
+    if release.check is not None:  # files without one keep the bytes of version 0.1
+        manifest["check"] = _describe("check", release.check, arrays)
     try:
         sealed = pack(manifest, arrays)
     except (TypeError, ValueError) as error:  # facts of a model that JSON cannot represent
@@ -87,4 +89,5 @@ def _rebuild(manifest: Mapping[str, Any], arrays: Arrays, models: Iterable[type[
     model = restore_model(roles["model"], schema, inside("model", arrays), models)
     evidence = restore_evidence(roles["evidence"], schema, inside("evidence", arrays))
     trace = [Step(**{**step, "columns": tuple(step["columns"])}) for step in manifest.get("trace", [])]
-    return Release(schema, model, evidence, certificate, trace=trace)
+    check = Check.restore(schema, manifest["check"], inside("check", arrays)) if "check" in manifest else None
+    return Release(schema, model, evidence, certificate, trace=trace, check=check)

@@ -1,0 +1,273 @@
+"""Bounds: the interval of an answer of a release, and of which kind it is.
+
+*measured*: from unbiased estimates with known noise, at the confidence asked for, widened to hold the model's value.
+*certified*: from the check of the frozen model; all certified intervals of a release hold together. *logical*: what
+cannot be otherwise: no count is below 0 or above the number of rows, no average leaves the declared range.
+
+Where a question is measured and checked, the interval is the part that both allow. Of the failure probability the check
+then gets a tenth and the measurements nine tenths, so that both hold at the confidence asked for; the check holds for
+all tables together, so a tenth costs it little. A question over columns that were not measured together lies between
+two that were: for every set A of measured columns, between the questions that weigh each cell of A by the least and by
+the largest weight inside it; a conjunction is also at least P(A) + P(B) - P(what A and B share) (Frechet). Each of
+these candidates gets an equal part of the failure probability. All of it is post-processing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.answers import Kind
+from maquette.estimates import Check, Columns, Estimate, Evidence, Reach, estimate_sum, rounded, ties
+from maquette.privacy import sum_half_width
+from maquette.query import LinearQuery
+
+if TYPE_CHECKING:
+    from maquette.releases.artifact import Model
+
+Values = NDArray[np.float64]
+Interval = tuple[float, float]
+
+CERTAIN = 1e-9  # failure probability of the number of rows in a logical interval
+CHECKED = 0.1  # share of the failure probability for the check, where a question is also measured
+ROWS = 0.1  # share for the number of rows, where an estimate needs it by itself
+STEPS = 50  # halvings of an interval
+PARTS = 4  # maximum number of smaller tables that bound a larger one
+KEPT = 2**22  # maximum cells of the cached tables
+EVERYTHING = (-math.inf, math.inf)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """An interval and its kind."""
+
+    low: float
+    high: float
+    kind: Kind
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A total of `weights` over the rows, divided by the total of `per` if there is one; over cells of `columns`.
+
+    Each weight is its `per` (1 without one) times a number in `between`.
+    """
+
+    columns: Columns
+    weights: Values
+    per: Values | None = None
+    between: Interval = (0.0, 1.0)
+
+
+class Bounds:
+    """The intervals of one release."""
+
+    def __init__(self, model: Model, evidence: Evidence, check: Check | None) -> None:
+        self._model, self._evidence, self._check = model, evidence, check
+        self._tables: dict[tuple[Columns, Columns], tuple[Values, int]] = {}
+
+    def of(self, asked: Asked, confidence: float, value: float) -> Bound:
+        """The interval of a question whose answer is `value`."""
+        table = None if self._check is None else self._check.table(asked.columns)
+        doubt = 1.0 - confidence
+        share = 0.0 if table is None else CHECKED
+        measured = self._measured(asked, 1.0 - (1.0 - share) * doubt)
+        if table is None:
+            return self._joined(asked, measured, EVERYTHING, value)
+        share = 1.0 if measured == EVERYTHING else CHECKED
+        return self._joined(asked, measured, self._certified(asked, table, 1.0 - share * doubt), value)
+
+    def of_sum(self, query: LinearQuery, confidence: float, value: float) -> Bound | None:
+        """The interval of the fraction of an additive question, from its single columns; None if it has none."""
+        total = estimate_sum(self._evidence, query.sum)
+        if total is None:
+            return None
+        low, high = self._corners(total, self._evidence.estimate(np.ones(()), ()), confidence)
+        return Bound(max(0.0, min(low, value)), min(1.0, max(high, value)), "measured")
+
+    def rows(self, confidence: float) -> Interval:
+        """Bounds on the number of rows, from the measurement with the least noise."""
+        found = []
+        if self._evidence.covers(()):
+            estimate = self._evidence.estimate(np.ones(()), ())
+            found.append((estimate.total, estimate.half_width(confidence)))
+        if self._check is not None:
+            found.append((self._check.counted, self._check.rows_width(confidence)))
+        if not found:
+            return 0.0, math.inf
+        total, width = min(found, key=lambda each: each[1])
+        return max(0.0, total - width), total + width
+
+    def _joined(self, asked: Asked, measured: Interval, checked: Interval, value: float) -> Bound:
+        """What both allow, with the model's value, within what is possible."""
+        low, high = max(measured[0], checked[0]), min(measured[1], checked[1])
+        if low > high:  # one of the two has failed
+            low, high = min(measured, checked, key=lambda ends: ends[1] - ends[0])
+        least, most = self._possible(asked)
+        ends = [(low, measured[0], low > least), (high, measured[1], high < most)]
+        kinds = {"measured" if end == own else "certified" for end, own, says in ends if says}
+        kind: Kind = "measured" if "measured" in kinds else "certified" if kinds else "logical"
+        return Bound(max(least, min(low, value)), min(most, max(high, value)), kind)
+
+    def _possible(self, asked: Asked) -> Interval:
+        """What cannot be otherwise."""
+        if asked.per is not None:
+            return asked.between
+        rows = self.rows(1.0 - CERTAIN)[1]
+        least, most = min(0.0, float(asked.weights.min())), max(0.0, float(asked.weights.max()))
+        return least * rows if least else 0.0, most * rows if most else 0.0
+
+    def _certified(self, asked: Asked, table: Columns, confidence: float) -> Interval:
+        """The check of the table seen through the question's columns: the distance holds for them too."""
+        assert self._check is not None, "there is a table"
+        cells, ties = self._checked_cells(table, asked.columns)
+        rows = self.rows(1.0 - 2.0 * self._check.doubt(confidence))
+        reach = Reach(cells, self._check.farthest(table, confidence) + ties, rows)
+        if asked.per is None:
+            return reach.total(asked.weights)
+        return reach.ratio(asked.weights, asked.per, asked.between)
+
+    def _checked_cells(self, table: Columns, columns: Columns) -> tuple[Values, int]:
+        assert self._check is not None, "there is a table"
+        known = self._tables.get((table, columns))
+        if known is None:
+            probabilities = self._model.marginal(table)
+            axes = tuple(axis for axis, name in enumerate(table) if name not in columns)
+            cells = np.asarray(rounded(probabilities, self._check.rows).sum(axis=axes))
+            known = cells, ties(probabilities, self._check.rows)
+            if sum(each.size for each, _ in self._tables.values()) + cells.size > KEPT:
+                self._tables.clear()
+            self._tables[table, columns] = known
+        return known
+
+    def _measured(self, asked: Asked, confidence: float) -> Interval:
+        """What the evidence says; everything if it says nothing."""
+        if self._evidence.covers(asked.columns):
+            return self._covered(asked, confidence)
+        parts = self._parts(asked.columns)
+        simple = asked.per is None or bool((asked.per == 1.0).all())
+        if not parts or not simple:
+            return EVERYTHING
+        return self._between(asked, parts, confidence)
+
+    def _covered(self, asked: Asked, confidence: float) -> Interval:
+        """From one estimate, or from the ratio of two."""
+        total = self._evidence.estimate(asked.weights, asked.columns)
+        if asked.per is None:
+            width = total.half_width(confidence)
+            return total.total - width, total.total + width
+        per = self._evidence.estimate(asked.per, asked.columns)
+        if type(total) is not Estimate or type(per) is not Estimate:
+            return self._corners(total, per, confidence)
+        difference = self._evidence.estimate(asked.weights - asked.per, asked.columns)
+        return Fieller.of(total, per, difference, asked.between).interval(confidence)
+
+    @staticmethod
+    def _corners(total: Estimate, per: Estimate, confidence: float) -> Interval:
+        """The range of a ratio while both totals stay within their own intervals."""
+        doubt = 1.0 - confidence
+        width, slack = total.half_width(1.0 - (1.0 - ROWS) * doubt), per.half_width(1.0 - ROWS * doubt)
+        if per.total - slack <= 0:
+            return EVERYTHING
+        ends = [(total.total + side) / (per.total + other) for side in (-width, width) for other in (-slack, slack)]
+        return min(ends), max(ends)
+
+    def _parts(self, columns: Columns) -> list[Columns]:
+        """The largest measured sets of these columns, at most PARTS."""
+        found: list[Columns] = []
+        for size in range(len(columns) - 1, 0, -1):
+            for part in itertools.combinations(columns, size):
+                if not any(set(part) <= set(other) for other in found) and self._evidence.covers(part):
+                    found.append(part)
+        return found[:PARTS]
+
+    def _between(self, asked: Asked, parts: list[Columns], confidence: float) -> Interval:
+        """Between the questions about the parts that weigh no less and no more."""
+        pairs = list(_overlaps(asked, parts))
+        doubt = (1.0 - confidence) / (len(parts) + max(1, len(pairs)))
+        above = [self._covered(_seen(asked, part, np.maximum), 1.0 - 2.0 * doubt)[1] for part in parts]
+        below = [sum(self._signed(asked, pair, 1.0 - 2.0 * doubt / 3.0)) for pair in pairs]
+        return max(below, default=-math.inf), min(above)
+
+    def _signed(self, asked: Asked, pair: tuple[Columns, Columns, Columns], confidence: float) -> Iterator[float]:
+        """The lower ends of two parts, and minus the upper end of what they share."""
+        one, other, shared = pair
+        yield self._covered(_seen(asked, one, np.maximum), confidence)[0]
+        yield self._covered(_seen(asked, other, np.maximum), confidence)[0]
+        yield -self._covered(_seen(asked, shared, np.maximum), confidence)[1]
+
+
+def _seen(asked: Asked, columns: Columns, ufunc: np.ufunc) -> Asked:
+    """The question that weighs each cell of `columns` by the least or the largest weight inside it."""
+    axes = tuple(axis for axis, name in enumerate(asked.columns) if name not in columns)
+    weights = np.asarray(ufunc.reduce(asked.weights, axis=axes))
+    return replace(asked, columns=columns, weights=weights, per=None if asked.per is None else np.ones(weights.shape))
+
+
+def _overlaps(asked: Asked, parts: list[Columns]) -> Iterator[tuple[Columns, Columns, Columns]]:
+    """Pairs of parts with w >= w_one + w_other - w_shared in every cell, as it is for conjunctions (Frechet)."""
+    for one, other in itertools.combinations(parts, 2):
+        if set(one) | set(other) == set(asked.columns):
+            shared = tuple(name for name in one if name in other)
+            first, second, both = (_spread(asked, part) for part in (one, other, shared))
+            if (asked.weights >= first + second - both - 1e-12).all():
+                yield one, other, shared
+
+
+def _spread(asked: Asked, columns: Columns) -> Values:
+    axes = tuple(axis for axis, name in enumerate(asked.columns) if name not in columns)
+    return np.asarray(np.maximum.reduce(asked.weights, axis=axes, keepdims=True)) if axes else asked.weights
+
+
+@dataclass(frozen=True)
+class Fieller:
+    """The ratio of two estimates with correlated noise: t is possible if the noise can explain total - t per.
+
+    The total of weights - t per is one estimate, with variance V - 2 t C + t^2 P. Its interval holds zero at the true
+    ratio with the confidence asked for, so the values of t for which it does are a confidence set (Fieller 1954), an
+    interval where `per` is surely positive.
+    """
+
+    total: Estimate
+    per: Estimate
+    covariance: float
+    between: Interval
+
+    @classmethod
+    def of(cls, total: Estimate, per: Estimate, difference: Estimate, between: Interval) -> Fieller:
+        """The covariance from the variance of the difference."""
+        return cls(total, per, (total.deviation**2 + per.deviation**2 - difference.deviation**2) / 2, between)
+
+    def interval(self, confidence: float) -> Interval:
+        """The values that noise can explain."""
+        if self.per.total - self.per.half_width(confidence) <= 0:
+            return EVERYTHING
+        least, most = self.between
+        middle = min(max(self.total.total / self.per.total, least), most)
+        return self._end(middle, least, confidence), self._end(middle, most, confidence)
+
+    def _end(self, inside: float, outside: float, confidence: float) -> float:
+        if self._explained(outside, confidence):
+            return outside
+        for _ in range(STEPS):
+            middle = (inside + outside) / 2
+            if self._explained(middle, confidence):
+                inside = middle
+            else:
+                outside = middle
+        return outside
+
+    def _explained(self, ratio: float, confidence: float) -> bool:
+        square = self.total.deviation**2 - 2 * ratio * self.covariance + (ratio * self.per.deviation) ** 2
+        deviation = math.sqrt(max(0.0, square))
+        largest = min(deviation, self.total.largest + abs(ratio) * self.per.largest)
+        gaussian = self.total.gaussian and self.per.gaussian
+        width = sum_half_width(deviation, largest, confidence, gaussian=gaussian)
+        step = (self.between[1] - self.between[0]) / 2 if gaussian and width else 0.0
+        return abs(self.total.total - ratio * self.per.total) <= width + step
