@@ -150,8 +150,14 @@ class Seen:
 CURATOR: list[Curator] = []  # for mutants: what only the doors may see
 
 
-def run(setting: Setting, rows: Rows, transcript: Sequence[list[Integers]] | None = None, seed: int = 0) -> Seen:
-    """One release, of seeded noise or steered to a transcript."""
+def run(
+    setting: Setting,
+    rows: Rows,
+    transcript: Sequence[list[Integers]] | None = None,
+    seed: int = 0,
+    check: bool = True,
+) -> Seen:
+    """One release, of seeded noise or steered to a transcript; with the check of its model unless told otherwise."""
     noise = Steered(seed, transcript)
     runs: list[Any] = []
     asked: list[list[Marginal | Contrasts]] = []
@@ -182,7 +188,7 @@ def run(setting: Setting, rows: Rows, transcript: Sequence[list[Integers]] | Non
             allowed = curator.budget.accountant.share(epsilon=None, rho=dict(setting.asked)["rho"], delta=1e-9)
         settings = {**dict(setting.asked), **({} if setting.rounds is None else {"rounds": setting.rounds})}
         try:
-            made = mq.release(curator, WORKLOAD, method="graphical", **settings)
+            made = mq.release(curator, WORKLOAD, method="graphical", check=check, **settings)
             decisions = _decisions(runs[0], made)
         except MaquetteError as refused:
             decisions = {"refused": str(refused)}
@@ -206,6 +212,7 @@ def _decisions(state: Any, made: mq.Release) -> dict[str, Any]:
         "evidence": [_evidence(each) for each in (state.fine, state.coarse)],
         "rows": made.rows,
         "certificate": made.certificate,
+        "check": None if made.check is None else (made.check.facts(), made.check.distances.tobytes()),
         "answers": [repr(made.answer(text)) for text in ("smoker", "age < 7 AND smoker", "region = 'n'")],
         "records": made.model.sample(50, np.random.default_rng(0)).tobytes(),
         "text": [repr(made), made._repr_html_()],
@@ -268,9 +275,12 @@ def _loss(currency: str, shift: Integers, call: Call) -> float:
 
 
 def gate_charges(name: str) -> None:
-    """The ledger against a short reference: what each door's noise costs, how it is split, and the sum."""
+    """The ledger against a short reference: what each door's noise costs, how it is split, and the sum.
+
+    Of the method alone; the charges of the check have a reference of their own in `test_checking`.
+    """
     setting = SETTINGS[name]
-    seen = run(setting, BASE)
+    seen = run(setting, BASE, check=False)
     ends = 2 if setting.relation == "replace" else 1
     calls = iter(seen.calls)
     for questions, (description, charged) in zip(seen.asked, seen.charges, strict=True):
@@ -349,7 +359,10 @@ def interrupted(ledger: Any, access: int, moment: str) -> Iterator[None]:
 
 
 def gate_order() -> None:
-    """At every door of a release: charge, then draw, then record."""
+    """At every door of a release: charge, then draw, then record.
+
+    Columns, errors and tables twice, and the two charges of the check.
+    """
     steps: list[str] = []
 
     class Watched(Seeded):
@@ -372,7 +385,7 @@ def gate_order() -> None:
         with mock.patch.object(ledger, "reserve", spy("reserve")), mock.patch.object(ledger, "commit", spy("commit")):
             mq.release(curator, WORKLOAD, method="graphical", rounds=2)
     once = [step for step, before in zip(steps, ["", *steps], strict=False) if step != before]
-    assert once == ["reserve", "draw", "commit"] * 5, once
+    assert once == ["reserve", "draw", "commit"] * 7, once
 
 
 PAID = [name for name in SETTINGS if name != "too little"]

@@ -29,7 +29,6 @@ from maquette.schema import Column, Ordered, Schema
 
 CHECK = 0.035  # share of a release's units for the distances of all tables
 TYPICAL = 0.005  # share for the mean error of a family of questions
-LOOK = 0.001  # share for a number of rows, where the decision needs one and it is private
 SILENT = 0.25  # a check whose noise is this part of the rows says nothing
 MANY = 20_000  # maximum number of tables
 LARGEST = 2**22  # maximum cells of one table: the curator counts those at once
@@ -44,13 +43,13 @@ Values = NDArray[np.float64]
 def reserved(curator: Curator, workload: Workload, units: int, rows: float | None = None) -> int:
     """The units to keep for the check of a release of `units`; 0 if it would say nothing.
 
-    `rows` is a released number of rows. Privacy: if there is none and the number is private, one `count_rows` for a
-    thousandth of the units.
+    `rows` is a released number of rows. Without one, and if it is not public, the units are kept, and `check_of` decides
+    when the release has estimated it: what is then not bought is not charged. Nothing is charged here.
     """
-    if int(LOOK * units) < 1 or not _whole(curator.schema, workload):
-        return 0
-    found = curator.count_rows(units=int(LOOK * units)) if rows is None else rows
-    return int((CHECK + TYPICAL) * units) if tables_to_check(curator, workload, int(CHECK * units), found) else 0
+    if rows is None and curator.relation.rows_are_public:
+        rows = curator.count_rows()
+    tables = tables_to_check(curator, workload, int(CHECK * units), math.inf if rows is None else rows)
+    return int((CHECK + TYPICAL) * units) if tables else 0
 
 
 def tables_to_check(curator: Curator, workload: Workload, units: int, rows: float) -> tuple[Columns, ...]:

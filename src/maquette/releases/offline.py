@@ -32,7 +32,7 @@ def release(
     """Answer a whole workload at once, for `epsilon` or `rho` (default: all that remains).
 
     With `check`, 4% of the price is kept to measure, at the end, how far the finished model is from the rows: every
-    question of the workload then has a certified interval. Where that would say nothing it is not bought.
+    question of the workload then has a certified interval. Where that would say nothing it is not bought or charged.
 
     method="auto" takes "everything" where the universe can be enumerated and its expected error, computed from
     public and paid-for quantities, is small; where it is large, "adaptive" in a small universe and "graphical" in any
@@ -57,7 +57,7 @@ def release(
     with curator.account("release") as account:
         units = units_for(curator, epsilon, rho)
         kept = reserved(curator, workload, units) if check else 0
-        units -= kept + account.units
+        units -= kept
         if chosen is None:
             chosen, units = _choose(curator, workload, units)
             settings = {name: value for name, value in settings.items() if name in (chosen.settings() or ())}
