@@ -87,16 +87,21 @@ def test_sql_answers_every_declared_group() -> None:
     assert one.value == pytest.approx(made("everything").rows)
 
 
-def test_what_was_not_measured_carries_no_guarantee() -> None:
-    predicate = partial().answer("smoker AND age >= 20")
-    assert isinstance(predicate, mq.Answer)
-    assert (predicate.low, predicate.high, predicate.guarantee) == (0.0, 1.0, None)
+def test_what_was_not_measured_together_has_the_bounds_of_its_parts_or_of_logic() -> None:
+    """Smokers of 20 or more are at most the smokers, at most those of 20 or more, and at least what both leave."""
+    predicate, smokers, old = (partial().answer(text) for text in ("smoker AND age >= 20", "smoker", "age >= 20"))
+    assert predicate.bound == "measured"
+    assert min(smokers.value, old.value) < predicate.high < min(smokers.high, old.high) + 0.01
+    assert smokers.value + old.value - 1 - 0.01 < max(predicate.low, smokers.value + old.value - 1)
     covered = partial().answer("smoker AND region = 'n'")
-    assert isinstance(covered, mq.Answer)
-    assert covered.guarantee is not None
+    assert covered.bound == "measured"
+    assert covered.high - covered.low < (predicate.high - predicate.low) / 2
     mixed = partial().answer("SELECT smoker, count(*) AS n, avg(age) AS mean FROM t GROUP BY smoker")
     assert isinstance(mixed, mq.AnswerTable)
-    assert [(row["n"].guarantee is None, row["mean"].guarantee is None) for row in mixed] == [(False, True)] * 2
+    assert [(row["n"].bound, row["mean"].bound) for row in mixed] == [("measured", "logical")] * 2
+    assert [(row["mean"].low, row["mean"].high) for row in mixed] == [(4.5, 34.5)] * 2, "the midpoints of the bins"
+    assert mixed.bound == "logical"
+    assert "cannot be otherwise" in str(mixed.guarantee)
 
 
 def test_independent_tables_answer_from_the_smallest_that_covers_and_refuse_the_rest() -> None:

@@ -57,7 +57,9 @@ def test_a_certificate_lists_its_own_charges_only(method: str) -> None:
 def test_a_published_file_and_page_say_nothing_of_the_questions_of_others(tmp_path: Path) -> None:
     with _curator() as curator:
         told = [charge.description for charge in curator.ledger.charges()]
-        made = mq.release(curator, mq.marginals(SCHEMA, columns=[("smoker",)]), method="gaussian", epsilon=2.0)
+        made = mq.release(
+            curator, mq.marginals(SCHEMA, columns=[("smoker",)]), method="gaussian", epsilon=2.0, check=False
+        )
     made.save(tmp_path / "people.maq")
     again = mq.Release.load(tmp_path / "people.maq")
     assert again.certificate == made.certificate

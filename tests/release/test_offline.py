@@ -189,7 +189,7 @@ class Interrupting(Seeded):
 def test_an_interrupt_in_the_third_round_releases_what_was_paid(at: int) -> None:
     """Three one-way marginals, then rounds of a selection and a measurement."""
     with mq.Curator(table_of(SCHEMA, 300), BUDGETS["zcdp"], noise=Interrupting(5, at)) as curator:
-        made = mq.release(curator, mq.marginals(SCHEMA, k=2), method="adaptive", rounds=40)
+        made = mq.release(curator, mq.marginals(SCHEMA, k=2), method="adaptive", rounds=40, check=False)
         curator.ledger.verify()
         charges = list(curator.ledger.charges())
         assert [charge.state for charge in charges] == ["answered"] * (len(charges) - 1) + ["reserved"]

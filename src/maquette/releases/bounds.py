@@ -109,19 +109,20 @@ class Bounds:
         low, high = max(measured[0], checked[0]), min(measured[1], checked[1])
         if low > high:  # one of the two has failed
             low, high = min(measured, checked, key=lambda ends: ends[1] - ends[0])
-        least, most = self._possible(asked)
+        least, most = self._possible(asked, value)
         ends = [(low, measured[0], low > least), (high, measured[1], high < most)]
         kinds = {"measured" if end == own else "certified" for end, own, says in ends if says}
         kind: Kind = "measured" if "measured" in kinds else "certified" if kinds else "logical"
         return Bound(max(least, min(low, value)), min(most, max(high, value)), kind)
 
-    def _possible(self, asked: Asked) -> Interval:
-        """What cannot be otherwise."""
+    def _possible(self, asked: Asked, value: float) -> Interval:
+        """What cannot be otherwise; where the noise of the number of rows is not known, about so."""
         if asked.per is not None:
             return asked.between
         rows = self.rows(1.0 - CERTAIN)[1]
+        rows = self._evidence.rows + abs(value) if math.isinf(rows) else rows
         least, most = min(0.0, float(asked.weights.min())), max(0.0, float(asked.weights.max()))
-        return least * rows if least else 0.0, most * rows if most else 0.0
+        return least * rows, most * rows
 
     def _certified(self, asked: Asked, table: Columns, confidence: float) -> Interval:
         """The check of the table seen through the question's columns: the distance holds for them too."""

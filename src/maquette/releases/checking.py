@@ -43,8 +43,8 @@ Values = NDArray[np.float64]
 def reserved(curator: Curator, workload: Workload, units: int, rows: float | None = None) -> int:
     """The units to keep for the check of a release of `units`; 0 if it would say nothing.
 
-    `rows` is a released number of rows. Without one, and if it is not public, the units are kept, and `check_of` decides
-    when the release has estimated it: what is then not bought is not charged. Nothing is charged here.
+    `rows` is a released number of rows. Without one, and if it is not public, the units are kept, and
+    `check_of` decides when the release has estimated it: what is not bought is not charged. Nothing is charged here.
     """
     if rows is None and curator.relation.rows_are_public:
         rows = curator.count_rows()
