@@ -59,8 +59,9 @@ def test_a_table_of_several_numbers_says_how_to_read_it() -> None:
     with pytest.raises(KeyError, match="no group"):
         answer.row("nothing")
     assert answer.as_dict() == {
-        "rows": [{"g": "g0", "n": {"value": 1.0, "low": 0.0, "high": 2.0}},
-                 {"g": "g1", "n": {"value": 2.0, "low": 1.0, "high": 3.0}}]
+        "rows": [{"g": "g0", "n": {"value": 1.0, "low": 0.0, "high": 2.0, "bound": "measured"}},
+                 {"g": "g1", "n": {"value": 2.0, "low": 1.0, "high": 3.0, "bound": "measured"}}],
+        "confidence": 0.9,
     }  # fmt: skip
 
 

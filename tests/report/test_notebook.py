@@ -9,6 +9,7 @@ import pytest
 from report_checks import HOSTILE
 
 import maquette as mq
+from maquette.estimates import NoEvidence
 from maquette.holdout import plan as holdout_plan
 from maquette.releases import Release
 from maquette.session import Session, online
@@ -110,10 +111,11 @@ def test_a_long_table_says_that_there_is_more() -> None:
     assert "<small>free</small>" in text
 
 
-def test_an_answer_without_a_promise_says_so() -> None:
+def test_an_answer_says_where_its_interval_comes_from() -> None:
     schema = mq.Schema([mq.Boolean("a"), mq.Boolean("b")])
     rows = {"a": [True, False] * 500, "b": [True, True, False, True] * 250}
     curator = mq.Curator(mq.open_table(rows, schema), mq.Budget(epsilon=1.0))
     release = mq.release(curator, mq.marginals(schema, k=1), method="everything")
-    assert "without a promise" in shown(release.answer("a AND b"))
-    assert "without a promise" not in shown(release.answer("a"))
+    assert "measured at 95%" in shown(release.answer("a"))
+    alone = mq.Release(schema, release.model, NoEvidence(1_000.0), release.certificate)
+    assert "[0, 1] logical at 95%" in shown(alone.answer("a AND b"))

@@ -5,7 +5,7 @@ from .result import (
     NOISE_ONLY as NOISE_ONLY,
     Answer as Answer,
     AnswerTable as AnswerTable,
-    Kind as Kind,
+    BoundKind as BoundKind,
     Row as Row,
     Source as Source,
     promise_of as promise_of,

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from maquette.answers.result import Answer, Kind, Row, Source
+    from maquette.answers.result import Answer, BoundKind, Row, Source
 
 
 class Answered(Protocol):
@@ -70,7 +70,7 @@ class Answered(Protocol):
         """What is promised for every number; None if at least one of them has no promise."""
 
     @property
-    def bound(self) -> Kind:
+    def bound(self) -> BoundKind:
         """Where the intervals come from: measured, certified or logical; of a table, the weakest of its numbers."""
 
     @property

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.answers.api import Answered
-from maquette.answers.result import NOISE_ONLY, Answer, AnswerTable, Kind, Row, Source, promise_of
+from maquette.answers.result import NOISE_ONLY, Answer, AnswerTable, BoundKind, Row, Source, promise_of
 from maquette.privacy import Loss
 from maquette.query import Marginal, Measure, Output, Statement
 
@@ -92,7 +92,7 @@ class OutputColumn:
         """The answer for one group."""
         raw, low, high = (float(part[cell]) for part in (self.value, self.low, self.high))
         value = min(max(raw, low), high)
-        bound: Kind = "measured" if self.kinds is None else self.kinds[cell]
+        bound: BoundKind = "measured" if self.kinds is None else self.kinds[cell]
         return Answer(
             value=value,
             low=low,

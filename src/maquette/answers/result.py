@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Source = Literal["cache", "derived", "hypothesis", "measured"]
-Kind = Literal["measured", "certified", "logical"]
+BoundKind = Literal["measured", "certified", "logical"]
 
 SHOWN = 50  # rows shown in a notebook
 TITLE = "value"  # title of the only column of a single number
@@ -27,7 +27,7 @@ CERTIFIED = (
 LOGICAL = "logical interval: only what cannot be otherwise, such as 0 to all rows or the declared range"
 
 
-def promise_of(kind: Kind) -> str:
+def promise_of(kind: BoundKind) -> str:
     """What an interval of this kind promises, in words."""
     return {"measured": NOISE_ONLY, "certified": CERTIFIED, "logical": LOGICAL}[kind]
 
@@ -55,7 +55,7 @@ class Answer:
     unbiased: float | None = None
     guarantee: str | None = NOISE_ONLY
     remaining: Loss | None = None
-    bound: Kind = "measured"
+    bound: BoundKind = "measured"
 
     @property
     def numbers(self) -> tuple[Answer, ...]:
@@ -202,7 +202,7 @@ class AnswerTable:
         return None if None in given else weakest
 
     @property
-    def bound(self) -> Kind:
+    def bound(self) -> BoundKind:
         """The weakest kind of interval in the table: logical, then measured, then certified."""
         kinds = {one.bound for one in self.numbers}
         return "logical" if "logical" in kinds else "measured" if "measured" in kinds else "certified"

@@ -67,12 +67,15 @@ def release(
         remaining = curator.remaining
     if json:
         facts: dict[str, Any] = {"file": str(out), "digest": digest, "method": made.certificate.method}
+        facts["checked"] = made.certificate.checked
         facts["interrupted"] = interrupt.happened
         print_json({**facts, "cost": loss_facts(made.cost), "remaining": loss_facts(remaining)})
         raise typer.Exit(INTERRUPTED if interrupt.happened else 0)
     if interrupt.happened:
         typer.echo(f"interrupted: {out} holds a model of what had been measured by then; it is valid, and paid for")
     typer.echo(f"{out}: {made.certificate.method}, {made.certificate.relation}, cost {made.cost}")
+    if made.certificate.checked is not None:
+        typer.echo(made.certificate.checked)
     typer.echo(f"remaining {remaining}")
     typer.echo(f"digest {digest}   (publish it beside the file; `maquette verify` checks it)")
     typer.echo(f'next: maquette ask {out} "SELECT count(*) FROM {Path(source).stem}"')
@@ -96,6 +99,7 @@ def ask(
         print_json(answer_facts(answer))
     else:
         typer.echo(str(answer))
+        typer.echo(f"   {answer.bound} interval{'s' * (len(answer.numbers) > 1)} at {answer.confidence:.0%}", err=True)
 
 
 def sample(

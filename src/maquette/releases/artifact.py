@@ -49,7 +49,8 @@ class Certificate:
     `unit` is the column that identifies privacy units; None if each row is a unit (or in a file older than that field,
     in which the relation gives the rows per unit). `charges` are those of this release, as the ledger describes them.
     `ledger_units` is the total of the whole ledger at that time, the only thing that a certificate says about other
-    charges (None in a file of version 0.1, whose `charges` are those of the whole ledger).
+    charges (None in a file of version 0.1, whose `charges` are those of the whole ledger). `checked` states the typical
+    error that the check of the finished model certifies, where one was bought.
     """
 
     epsilon: float
@@ -65,6 +66,7 @@ class Certificate:
     accuracy: str | None = None
     unit: str | None = None
     ledger_units: int | None = None
+    checked: str | None = None
 
     @property
     def protects(self) -> str:
@@ -89,8 +91,15 @@ class Certificate:
         return ACCOUNTANTS[self.currency.partition(" ")[0]].loss(self.ledger_units, self.delta)
 
 
-def certified(curator: Curator, method: str, account: ScopedAccount, *, accuracy: str | None = None) -> Certificate:
-    """The certificate of a release made within `account`; `accuracy` states a theorem, where one holds.
+def certified(
+    curator: Curator,
+    method: str,
+    account: ScopedAccount,
+    *,
+    accuracy: str | None = None,
+    checked: str | None = None,
+) -> Certificate:
+    """The certificate of a release made within `account`; `accuracy` states a theorem, `checked` the check, if any.
 
     It counts and lists everything that the release used, recorded answers too, and nothing that others asked.
     """
@@ -109,6 +118,7 @@ def certified(curator: Curator, method: str, account: ScopedAccount, *, accuracy
         accuracy=accuracy,
         unit=curator.ledger.terms.unit,
         ledger_units=curator.ledger.spent(),
+        checked=checked,
     )
 
 
@@ -222,6 +232,7 @@ class Release:
             "columns": str(len(self.schema)),
             "protects": self.certificate.protects,
             "cost": str(self.cost),
+            **({} if self.certificate.checked is None else {"checked": self.certificate.checked}),
         }
         rows = "".join(f"<tr><th>{k}</th><td>{html.escape(v)}</td></tr>" for k, v in facts.items())
         return f"<table><caption>Release</caption>{rows}</table>"

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.answers import Kind
+from maquette.answers import BoundKind
 from maquette.estimates import Check, Columns, Estimate, Evidence, Reach, estimate_sum, rounded, ties
 from maquette.privacy import sum_half_width
 from maquette.query import LinearQuery
@@ -49,7 +49,7 @@ class Bound:
 
     low: float
     high: float
-    kind: Kind
+    kind: BoundKind
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Bounds:
         least, most = self._possible(asked, value)
         ends = [(low, measured[0], low > least), (high, measured[1], high < most)]
         kinds = {"measured" if end == own else "certified" for end, own, says in ends if says}
-        kind: Kind = "measured" if "measured" in kinds else "certified" if kinds else "logical"
+        kind: BoundKind = "measured" if "measured" in kinds else "certified" if kinds else "logical"
         return Bound(max(least, min(low, value)), min(most, max(high, value)), kind)
 
     def _possible(self, asked: Asked, value: float) -> Interval:

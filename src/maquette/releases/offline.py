@@ -91,9 +91,9 @@ def _certified(
     curator: Curator, made: Release | Draft, chosen: Chosen, account: ScopedAccount, found: Check | None
 ) -> Release:
     """What a method made, with a certificate of everything that was charged for it, and its check."""
-    own = made.accuracy if isinstance(made, Draft) else made.certificate.accuracy
-    parts = [text for text in (None if found is None else found.statement(), own) if text is not None]
-    certificate = certified(curator, chosen.name, account, accuracy="; ".join(parts) or None)
+    accuracy = made.accuracy if isinstance(made, Draft) else made.certificate.accuracy
+    checked = None if found is None else found.statement()
+    certificate = certified(curator, chosen.name, account, accuracy=accuracy, checked=checked)
     return Release(curator.schema, made.model, made.evidence, certificate, trace=made.trace, check=found)
 
 

@@ -14,7 +14,7 @@ from maquette.releases.artifact import Certificate, Release
 
 LARGEST = 2**63  # ledger units are smaller
 _TEXTS = ("currency", "relation", "method", "schema", "version")
-_OPTIONAL = ("accuracy", "unit")
+_OPTIONAL = ("accuracy", "unit", "checked")
 
 
 def sound(release: Release) -> Release:

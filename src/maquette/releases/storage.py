@@ -33,7 +33,7 @@ def save(release: Release, path: Path) -> str:
     manifest = {
         "format": FORMAT,
         "schema": release.schema.dumps(),
-        "certificate": asdict(release.certificate),
+        "certificate": _certificate(release.certificate),
         "model": model,
         "evidence": evidence,
         "trace": [asdict(step) for step in release.trace],
@@ -69,6 +69,12 @@ def load(path: Path, digest: str | None, limit: int = LIMIT, models: Iterable[ty
         raise
     except Exception as error:  # a crafted file can fail anywhere in zip, JSON or array parsing
         raise UnreadableSource(f"{str(path)!r} is not a saved release ({type(error).__name__})") from None
+
+
+def _certificate(certificate: Certificate) -> dict[str, Any]:
+    """The fields; without a check the same as in version 0.1, so that its files keep their bytes."""
+    facts = asdict(certificate)
+    return facts if certificate.checked is not None else {k: v for k, v in facts.items() if k != "checked"}
 
 
 def _describe(role: str, thing: object, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:

@@ -126,6 +126,10 @@ def _algorithms(subject: Subject) -> Hazard:
 def _utility(subject: Subject) -> Hazard:
     if subject.promise:
         return Hazard("The software", "Utility and bias", "met", f"Stated accuracy: {subject.promise}.")
+    if subject.release is not None and subject.release.check is not None:
+        stated = subject.release.check.statement(subject.confidence)
+        answer = f"Every question of the workload has an interval; {stated}. Clamping and binning are not included."
+        return Hazard("The software", "Utility and bias", "met", answer)
     if without_evidence(subject):
         answer = "This method keeps no measurements besides its model: answers have no interval."
         return Hazard("The software", "Utility and bias", "partly", answer)
@@ -133,8 +137,9 @@ def _utility(subject: Subject) -> Hazard:
         "The software",
         "Utility and bias",
         "partly",
-        "Answers covered by measurements have noise intervals; others come from the model and have none. Clamping and "
-        "binning by the schema, and rare groups hidden by noise, cause biases that the intervals do not include.",
+        "Answers covered by measurements have noise intervals; others have what logic and measurements of fewer columns "
+        "allow. Clamping and binning by the schema, and rare groups hidden by noise, cause biases that the intervals do "
+        "not include.",
     )
 
 

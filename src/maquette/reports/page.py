@@ -45,10 +45,11 @@ FACTS = {
     "schema": "fingerprint (SHA-256) of the schema",
     "version": "of maquette",
     "accuracy": "the guarantee of a theorem",
+    "checked": "typical error, certified by the check of the finished model",
     "ledger_units": "everything charged to the table by then, in units of 1e-15",
 }
 ABSENT = {"unit": "none: each row is one unit", "rho": "not used"} | dict.fromkeys(
-    ("accuracy", "ledger_units"), "none stated"
+    ("accuracy", "ledger_units", "checked"), "none stated"
 )
 POLICY = "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data:"
 
@@ -133,9 +134,12 @@ class _Page:
 
     def summary(self) -> str:
         subject = self.subject
+        check = None if subject.release is None else subject.release.check
+        checked = "" if check is None else f"<p>{_text(_sentence(check.statement(subject.confidence)))}</p>"
         return (
             f'<p class="soft">{escape(subject.method)} &middot; {len(subject.schema)} columns &middot; about '
             f"{subject.rows:,.0f} rows (estimated) &middot; maquette {escape(str(subject.facts['version']))}</p>"
+            f"{checked}"
         )
 
     def banners(self) -> str:
@@ -257,7 +261,7 @@ class _Page:
     def doubt(self) -> str:
         subject, parts = self.subject, []
         if without_evidence(subject):
-            text = "This method keeps no measurements besides its model, so no answer has an interval."
+            text = "This method keeps no measurements besides its model, so no answer has a measured interval."
             theorem = f" The guarantee is a theorem: {subject.promise}." if subject.promise else ""
             return f"<p>{_text(text + theorem)}</p>"
         named = list(widest(self.cells))
@@ -288,8 +292,15 @@ class _Page:
         )
         return (
             f"<p>Of {sets} of {size} columns, {lack} <b>{len(missing):,}</b>; answers there are "
-            f"the model's, without an interval: {_text(names)}{more}.</p>"
+            f"the model's, {self._instead()}: {_text(names)}{more}.</p>"
         )
+
+    def _instead(self) -> str:
+        """What bounds an answer that no measurement covers."""
+        if self.subject.release is None:
+            return "without an interval"
+        bounds = "bounded by measurements of fewer columns"
+        return bounds if self.subject.release.check is None else f"{bounds} and by the check of the model"
 
     def rounds(self) -> str:
         steps = self.subject.trace
@@ -431,6 +442,10 @@ def _stacked(columns: Sequence[str], first: str = "") -> str:
     """The name of a table: on one line, or one column per line if names are long."""
     line = first + " x ".join(columns)
     return line if len(line) <= LONG or len(columns) == 1 else first + " x\n".join(columns)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def _spread(cells: Sequence[Cell]) -> str:

@@ -109,7 +109,7 @@ def _release(release: Release, confidence: float) -> Subject:
 
     def look(factors: Factors) -> Seen:
         given = release.answer(LinearQuery.product(release.schema, factors), confidence=confidence)
-        return Seen(given.value, given.low, given.high, given.guarantee is not None)
+        return Seen(given.value, given.low, given.high, given.bound != "logical")
 
     facts = {name: getattr(certificate, name) for name in certificate.__dataclass_fields__ if name != "charges"}
     return Subject(
