@@ -20,6 +20,8 @@ from maquette.audit.reference.laws import exponential_law, permute_and_flip_law
 from maquette.audit.tiny import (
     ANSWERS,
     BASE,
+    FAMILY,
+    FAMILY_ANSWERS,
     PURE,
     QUESTIONS,
     SCHEMA,
@@ -58,6 +60,7 @@ def noisy_losses(*, questions: tuple[Any, ...] = QUESTIONS, stop: bool = False) 
         "measure_error": [
             lambda c, price: [c.measure_error(SEVERAL, ANSWERS, **price)],
             lambda c, price: [c.measure_error(SEVERAL[:1], [far], **price)],
+            lambda c, price: [c.measure_error(FAMILY, FAMILY_ANSWERS, **price)],
         ],
         "count_rows": [lambda c, price: c.count_rows(**price)],
     }

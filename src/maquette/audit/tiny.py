@@ -51,6 +51,12 @@ QUESTIONS: tuple[Any, ...] = (
 )
 SEVERAL = (QUESTIONS[2], QUESTIONS[1], QUESTIONS[3])
 ANSWERS = (np.full((3, 2), 0.4), np.array(1.0), np.array([0.3, 0.6]))
+# As in the check of a release: sets of levels that overlap, so that one row is in several questions of a table.
+FAMILY = (
+    Contrasts(Marginal(SCHEMA, ["a", "b"]), [np.array([[1, 1], [0, 1]]), np.array([[1, 1, 0], [0, 1, 1], [0, 1, 0]])]),
+    Contrasts(Marginal(SCHEMA, ["b"]), [np.array([[1, 1, 0], [1, 0, 0]])]),
+)
+FAMILY_ANSWERS = (np.full((2, 3), 9.0), np.array([0.0, 0.0]))
 
 
 @functools.cache

@@ -180,6 +180,7 @@ class Release:
             return tabulate(parsed, columns, confidence, free, "hypothesis")
         value = min(1.0, max(0.0, self.model.answer(parsed)))
         bound = fraction_of(self, parsed, value, confidence)
+        value = min(max(value, bound.low), bound.high)
         return Answer(
             value=value,
             low=bound.low,

@@ -29,7 +29,8 @@ def fraction_of(release: Release, query: LinearQuery, value: float, confidence: 
     if release.schema.cells(columns) > LARGEST:
         return summed or Bound(0.0, 1.0, "logical")
     weights = query.weights(columns)
-    return release.bounds.of(Asked(columns, weights, np.ones(weights.shape)), confidence, value)
+    between = float(weights.min()), float(weights.max())
+    return release.bounds.of(Asked(columns, weights, np.ones(weights.shape), between), confidence, value)
 
 
 def column_of(release: Release, output: Output, confidence: float) -> OutputColumn:
