@@ -17,6 +17,7 @@ PAGES = (
     "concurrent-composition.md",
     "gaussian-accounting.md",
     "lottery-cap.md",
+    "certified-check.md",
     "lazy-rounds.md",
     "survivors.md",
 )
