@@ -10,6 +10,7 @@ from .mixture import Mixture as Mixture
 from .multiplicative_weights import MultiplicativeWeights as MultiplicativeWeights
 from .perceptron import Perceptron as Perceptron
 from .polynomial import BlockPolynomial as BlockPolynomial
+from .refining import refined as refined
 from .registry import (
     HYPOTHESES as HYPOTHESES,
     RULES as RULES,

@@ -22,6 +22,7 @@ from maquette.hypothesis.kernels import Values, check_schema, positions_of
 from maquette.hypothesis.mixture_sampling import sample_mixture
 from maquette.hypothesis.mixture_step import Tilt
 from maquette.hypothesis.multiplicative_weights import StepRule, gap
+from maquette.hypothesis.refining import refined
 from maquette.query import MAX_OUTPUT, LinearQuery
 from maquette.schema import Schema
 
@@ -186,6 +187,10 @@ class Mixture:
         return [(block, self._tables[:, block.place]) for block in self.blocks]
 
     def sample(self, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
+        """Encoded records, drawn and then refined: tables of two and three columns are close to the model's."""
+        return refined(self, self.draw(rows, rng))
+
+    def draw(self, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
         """Encoded records: each component and each cell of its blocks has its share of `rows`, rounded.
 
         In a small universe so does each cell of the universe.

@@ -30,11 +30,16 @@ class Tilt:
 
     def __init__(self, weights: Values, parts: Sequence[tuple[Block, Values]], query: LinearQuery) -> None:
         self._weights = weights
-        self._terms = query.terms
         self._coefficients = np.array([term.coefficient for term in query.terms])
-        touched = {position for term in query.terms for position in term.factors}
-        self._parts = {i: part for i, part in enumerate(parts) if touched.intersection(part[0].positions)}
-        self._means = {i: _expected(block, table, self._terms) for i, (block, table) in self._parts.items()}
+        owners = {position: i for i, (block, _) in enumerate(parts) for position in block.positions}
+        touching: dict[int, list[int]] = {}
+        for t, term in enumerate(query.terms):
+            for i in {owners[position] for position in term.factors}:
+                touching.setdefault(i, []).append(t)
+        self._parts = {i: parts[i] for i in touching}
+        self._places = {i: np.array(places) for i, places in touching.items()}  # of the terms about each block
+        self._terms = {i: [query.terms[t] for t in places] for i, places in touching.items()}
+        self._means = {i: _expected(*parts[i], self._terms[i]) for i in touching}
 
     def answer(self, strength: float) -> float:
         """The mixture's answer after a step of this strength; before it, at zero."""
@@ -44,7 +49,7 @@ class Tilt:
         scale = 1.0 + c * self._answers
         products = np.repeat(self._coefficients[None, :], len(scale), axis=0)
         for i, means in self._means.items():
-            products *= (means + c * self._moments[i]) / scale[:, None]
+            products[:, self._places[i]] *= (means + c * self._moments[i]) / scale[:, None]
         weights = self._weights * scale
         return float(weights @ products.sum(axis=1) / weights.sum())
 
@@ -78,30 +83,41 @@ class Tilt:
     @cached_property
     def _answers(self) -> Values:
         """E_k[q] for every component."""
+        return np.asarray(np.clip(self._products.sum(axis=1), 0.0, 1.0))
+
+    @cached_property
+    def _products(self) -> Values:
+        """The mean of every term in every component."""
         products = np.repeat(self._coefficients[None, :], len(self._weights), axis=0)
-        for means in self._means.values():
-            products *= means
-        return np.asarray(np.clip(products.sum(axis=1), 0.0, 1.0))
+        for i, means in self._means.items():
+            products[:, self._places[i]] *= means
+        return products
 
     @cached_property
     def _given(self) -> dict[int, Values]:
         """E_k[q | x_B] for every component and every cell of each block that the query is about."""
+        given = {}
+        for i, others in self._others.items():
+            still = self._products.sum(axis=1) - self._products[:, self._places[i]].sum(axis=1)
+            total = np.repeat(still[:, None], self._parts[i][0].cells, axis=1)
+            for some, factors in _spread(self._parts[i][0], self._terms[i]):
+                total += others[:, some] @ factors
+            given[i] = np.clip(total, 0.0, 1.0)
+        return given
+
+    @property
+    def _others(self) -> dict[int, Values]:
+        """For each block, the means of the terms about it, without their factors in the block."""
         before = np.repeat(self._coefficients[None, :], len(self._weights), axis=0)
         others: dict[int, Values] = {}
         for i, means in self._means.items():
-            others[i] = before.copy()
-            before *= means
+            others[i] = before[:, self._places[i]]
+            before[:, self._places[i]] *= means
         after = np.ones_like(before)
         for i in reversed(self._means):
-            others[i] *= after
-            after *= self._means[i]
-        given = {}
-        for i, (block, _) in self._parts.items():
-            total = np.zeros((len(before), block.cells))
-            for some, factors in _spread(block, self._terms):
-                total += others[i][:, some] @ factors
-            given[i] = np.clip(total, 0.0, 1.0)
-        return given
+            others[i] *= after[:, self._places[i]]
+            after[:, self._places[i]] *= self._means[i]
+        return others
 
     @cached_property
     def _moments(self) -> dict[int, Values]:
@@ -109,7 +125,7 @@ class Tilt:
         found = {}
         for i, (block, table) in self._parts.items():
             tilted = table * self._given[i]
-            found[i] = np.concatenate([tilted @ factors.T for _, factors in _spread(block, self._terms)], axis=1)
+            found[i] = np.concatenate([tilted @ factors.T for _, factors in _spread(block, self._terms[i])], axis=1)
         return found
 
 
