@@ -17,6 +17,7 @@ from maquette.hypothesis import (
     Hypothesis,
     Median,
     MirrorDescent,
+    Mixture,
     MultiplicativeWeights,
     Perceptron,
     Separable,
@@ -59,6 +60,12 @@ def random_net(schema: Schema, size: int) -> Vector:
     return np.random.default_rng(5).dirichlet(np.full(schema.size, 0.5), size)
 
 
+def random_mixture(schema: Schema, blocks: list[tuple[str, ...]], components: int = 5, seed: int = 5) -> Mixture:
+    rng = np.random.default_rng(seed)
+    tables = [(columns, rng.dirichlet(np.full(schema.cells(columns), 0.7), components)) for columns in blocks]
+    return Mixture(schema, rng.dirichlet(np.ones(components)), tables)
+
+
 VARIANTS: dict[str, list[Variant]] = {
     "cut-decomposition": [
         Variant("theory", lambda: CutDecomposition(SMALL, alpha=ALPHA), distribution=False),
@@ -69,6 +76,10 @@ VARIANTS: dict[str, list[Variant]] = {
         Variant("theory", lambda: GraphicalModel(SMALL, alpha=ALPHA)),
         Variant("book", lambda: GraphicalModel(SMALL, alpha=ALPHA, step="book")),
         Variant("exact", lambda: GraphicalModel(SMALL, step="exact"), signs_only=False),
+    ],
+    "mixture": [
+        Variant("columns", lambda: random_mixture(SMALL, [("a",), ("b",), ("c",)]), signs_only=False),
+        Variant("blocks", lambda: random_mixture(SMALL, [("b",), ("a", "c")]), signs_only=False),
     ],
     "multiplicative-weights": [
         Variant("theory", lambda: MultiplicativeWeights(SMALL, alpha=ALPHA)),

@@ -92,14 +92,15 @@ def test_a_model_comes_back_from_its_state(model: GraphicalModel) -> None:
 
 @given(MODELS, SEEDS, st.integers(0, 3000))
 @settings(max_examples=80, deadline=None)
-def test_samples_are_rounded_shares_in_every_node_and_never_impossible(
+def test_draws_are_rounded_shares_in_every_node_and_never_impossible(
     model: GraphicalModel, seed: int, rows: int
 ) -> None:
-    records = model.sample(rows, np.random.default_rng(seed))
-    assert records.shape == (rows, len(model.schema))
-    assert records.dtype == np.int32
-    for columns, mask in model.zeros:
-        assert not (counted(model.schema, records, columns)[mask] > 0).any()
+    records = model.draw(rows, np.random.default_rng(seed))
+    for made in (records, model.sample(rows, np.random.default_rng(seed))):
+        assert made.shape == (rows, len(model.schema))
+        assert made.dtype == np.int32
+        for columns, mask in model.zeros:
+            assert not (counted(model.schema, made, columns)[mask] > 0).any()
     root = model.tree.nodes[0]
     assert np.abs(counted(model.schema, records, root) - rows * model.marginal(root)).max() < 1 + 1e-6
     for node, separator in zip(model.tree.nodes, model.tree.separators, strict=True):

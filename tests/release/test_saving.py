@@ -23,6 +23,7 @@ from maquette.hypothesis import (
     Hypothesis,
     Median,
     MirrorDescent,
+    Mixture,
     MultiplicativeWeights,
     Perceptron,
     Separable,
@@ -38,6 +39,13 @@ from maquette.releases.artifact import Release, certified
 GENEROUS = mq.Budget(epsilon=40.0, delta=1e-9)
 NET = np.random.default_rng(5).dirichlet(np.full(SCHEMA.size, 0.5), 40)
 RECORDS = np.indices(SCHEMA.shape(SCHEMA.names)).reshape(3, -1).T.astype(np.int32)
+
+
+def tables_of(blocks: list[tuple[str, ...]]) -> list[tuple[tuple[str, ...], np.ndarray]]:
+    rng = np.random.default_rng(6)
+    return [(columns, rng.dirichlet(np.full(SCHEMA.cells(columns), 0.7), 4)) for columns in blocks]
+
+
 MODELS: dict[str, Callable[[], Hypothesis]] = {
     "cut-decomposition": lambda: CutDecomposition(SCHEMA, alpha=0.1),
     "cut-decomposition, centred": lambda: CutDecomposition(SCHEMA, alpha=0.1, step="centred", norm=0.5, area=12.0),
@@ -46,6 +54,13 @@ MODELS: dict[str, Callable[[], Hypothesis]] = {
     "median": lambda: Median(SCHEMA, NET, alpha=0.1, tolerance=0.05),
     "mirror-descent": lambda: MirrorDescent(SCHEMA, alpha=0.1),
     "mirror-descent, entropy": lambda: MirrorDescent(SCHEMA, alpha=0.1, psi="entropy"),
+    "mixture": lambda: Mixture(SCHEMA, np.full(4, 0.25), tables_of([(name,) for name in SCHEMA.names])),
+    "mixture, blocks": lambda: Mixture(SCHEMA, np.full(4, 0.25), tables_of([SCHEMA.names]), floor=0.01),
+    "mixture, short": lambda: Mixture(
+        SCHEMA,
+        np.full(4, 0.25, np.float32),
+        [(columns, table.astype(np.float32)) for columns, table in tables_of([(name,) for name in SCHEMA.names])],
+    ),
     "multiplicative-weights": lambda: MultiplicativeWeights(SCHEMA, alpha=0.1),
     "multiplicative-weights, exact": lambda: MultiplicativeWeights(SCHEMA, step="exact", floor=0.01),
     "perceptron": lambda: Perceptron(SCHEMA, alpha=0.1, norm=0.5),

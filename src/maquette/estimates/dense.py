@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import QueryError
-from maquette.hypothesis import Arrays, MultiplicativeWeights, decode, saving, systematic
+from maquette.hypothesis import Arrays, MultiplicativeWeights, decode, refined, saving, systematic
 from maquette.query import LinearQuery
 from maquette.schema import Schema, impossible_cells
 
@@ -64,6 +64,10 @@ class DenseModel:
         return cells if self._closed is None else np.where(cells < NOTHING, 0.0, cells)
 
     def sample(self, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
+        """Encoded records, drawn and then refined: tables of two and three columns are close to the model's."""
+        return refined(self, self.draw(rows, rng))
+
+    def draw(self, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
         """Encoded records; each cell appears its share of `rows` times, rounded down or up."""
         records = self._weights.sample(rows, rng)
         if self._closed is not None:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from maquette.curator import Measurement
 from maquette.estimates.evidence import Estimate, spread
 from maquette.estimates.residuals import Columns, Residuals, forward, subsets
-from maquette.hypothesis import Arrays, GraphicalModel, saving, systematic
+from maquette.hypothesis import Arrays, GraphicalModel, refined, saving, systematic
 from maquette.privacy import DiscreteGaussian
 from maquette.query import Contrasts, LinearQuery, Marginal, Term, helmert
 from maquette.schema import Column, Integer, Schema
@@ -154,8 +154,12 @@ class MergedModel:
         return cells
 
     def sample(self, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
+        """Encoded records, drawn and then refined: tables of two and three columns are close to the model's."""
+        return refined(self, self.draw(rows, rng))
+
+    def draw(self, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
         """Encoded records: groups from the model, then each level appears its share of the group's rows, rounded."""
-        records = self.model.sample(rows, rng)
+        records = self.model.draw(rows, rng)
         for name, shares in self.shares.items():
             place, groups = self.schema.position(name), self.merging.groups[name]
             drawn = records[:, place].copy()

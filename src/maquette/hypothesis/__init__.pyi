@@ -1,13 +1,16 @@
 from . import saving as saving
 from .api import Arrays as Arrays, Hypothesis as Hypothesis, Savable as Savable
+from .blocks import Block as Block, blocks_of as blocks_of
 from .cut_decomposition import CutDecomposition as CutDecomposition
 from .graphical import GraphicalModel as GraphicalModel
 from .junction_tree import JunctionTree as JunctionTree
 from .median import Median as Median
 from .mirror_descent import MirrorDescent as MirrorDescent, on_simplex as on_simplex
+from .mixture import Mixture as Mixture
 from .multiplicative_weights import MultiplicativeWeights as MultiplicativeWeights
 from .perceptron import Perceptron as Perceptron
 from .polynomial import BlockPolynomial as BlockPolynomial
+from .refining import refined as refined
 from .registry import (
     HYPOTHESES as HYPOTHESES,
     RULES as RULES,

@@ -22,6 +22,7 @@ from maquette.hypothesis.junction_tree import JunctionTree
 from maquette.hypothesis.kernels import check_schema, positions_of
 from maquette.hypothesis.multiplicative_weights import Step, StepRule, check_masses
 from maquette.hypothesis.propagation import Calibration, Plan
+from maquette.hypothesis.refining import refined
 from maquette.hypothesis.tree_sampling import sample_tree
 from maquette.query import MAX_OUTPUT, LinearQuery
 from maquette.schema import Schema
@@ -232,6 +233,10 @@ class GraphicalModel:
         self._set({**self._potentials, clique: self._potentials[clique] + spread})
 
     def sample(self, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
+        """Encoded records, drawn and then refined: tables of two and three columns are close to the model's."""
+        return refined(self, self.draw(rows, rng))
+
+    def draw(self, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
         """Encoded records, drawn node by node: given earlier columns, each combination has its share, rounded."""
         return sample_tree(self._calibration, rows, rng)
 

@@ -190,7 +190,7 @@ class Cells:
         busy = np.flatnonzero(factors.varies[factors.rows] | asked.varies[asked.rows])
         arrays = (self.weights, self.scale, self.sums, dots, busy)
         patterns = [a for p in (factors, asked) for a in (p.rows, p.index, p.written, p.varies)]
-        _shared(len(busy) * self.weights.shape[1], len(busy), partial(_compiled(_sweep), *arrays, *patterns))
+        _shared(len(busy) * self.weights.shape[1], len(busy), partial(compiled_kernel(_sweep), *arrays, *patterns))
 
     def tally(self, pattern: Pattern) -> Values:
         """The mass of every entry of a pattern's table."""
@@ -220,7 +220,7 @@ class Cells:
         def work(first: int, last: int) -> None:
             for block in range(first, last):
                 bounds = cuts[block], cuts[block + 1]
-                _compiled(_tally)(self.weights, self.scale, parts[block], pattern.rows, pattern.index, *bounds)
+                compiled_kernel(_tally)(self.weights, self.scale, parts[block], pattern.rows, pattern.index, *bounds)
 
         _shared(self.weights.size, blocks, work)
         return np.asarray(parts.sum(axis=0))
@@ -277,7 +277,7 @@ def _shared(cells: int, items: int, work: Callable[[int, int], None]) -> None:
 
 
 @cache
-def _compiled(function: Callable[..., None]) -> Callable[..., None]:
+def compiled_kernel(function: Callable[..., None]) -> Callable[..., None]:
     """A kernel compiled on first use, kept in numba's disk cache if that is writable.
 
     Additions may be reordered to fit vector registers: results have the same bits on machines of the same kind.

@@ -17,6 +17,7 @@ from maquette.hypothesis.cut_decomposition import CutDecomposition
 from maquette.hypothesis.graphical import GraphicalModel
 from maquette.hypothesis.median import Median
 from maquette.hypothesis.mirror_descent import MirrorDescent
+from maquette.hypothesis.mixture import Mixture
 from maquette.hypothesis.multiplicative_weights import MultiplicativeWeights
 from maquette.hypothesis.perceptron import Perceptron
 from maquette.hypothesis.rule import NEVER, Rule
@@ -33,6 +34,7 @@ HYPOTHESES: dict[str, type[Hypothesis]] = {
     "graphical": GraphicalModel,
     "median": Median,
     "mirror-descent": MirrorDescent,
+    "mixture": Mixture,
     "multiplicative-weights": MultiplicativeWeights,
     "perceptron": Perceptron,
     "separable": Separable,

@@ -75,6 +75,17 @@ def _locate_rows(lengths: NDArray[np.float64], row: Indices, steps: NDArray[np.f
     return np.asarray(np.clip(places, 0, lengths.shape[1] - 1))
 
 
+def located(lengths: NDArray[np.float64], group: Indices, steps: NDArray[np.float64]) -> Indices:
+    """The stretch of row `group` in which each step (between 0 and 1) lands; never a stretch of length zero."""
+    ends = np.cumsum(lengths, axis=1)
+    ends /= ends[:, -1:]
+    # The last stretch with a length ends at exactly one; a step is kept below that, despite rounding.
+    flat = (ends + np.arange(len(ends))[:, None]).reshape(-1)
+    landed = np.minimum(group + steps, np.nextafter(group + 1.0, 0.0))
+    found = np.searchsorted(flat, landed, side="right") - group * lengths.shape[1]
+    return np.asarray(np.clip(found, 0, lengths.shape[1] - 1))
+
+
 def decode(flat: Indices, sizes: Sequence[int]) -> NDArray[np.int32]:
     """The level of each column for flat cells of a universe of these sizes."""
     records = np.empty((len(flat), len(sizes)), dtype=np.int32)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from maquette.errors import QueryError
 from maquette.hypothesis.factors import Values
 from maquette.hypothesis.propagation import Calibration, Node
-from maquette.hypothesis.sampling import Indices, decode, snake
+from maquette.hypothesis.sampling import Indices, decode, located, snake
 
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 
@@ -62,7 +62,7 @@ def _draw(  # noqa: PLR0917 -- the state of a draw
     steps = (rank + np.repeat(rng.random(len(present)), counts)) / np.repeat(counts, counts)
     own = [sizes[column] for column in node.own]
     along = snake(decode(np.arange(math.prod(own)), own), own)
-    places = _located(np.take(table[present], along, axis=1), np.repeat(np.arange(len(present)), counts), steps)
+    places = located(np.take(table[present], along, axis=1), np.repeat(np.arange(len(present)), counts), steps)
     levels[np.array(node.own)[:, None], line] = decode(along, own).T[:, places]
     ahead = np.empty_like(line)
     ahead[rank + np.repeat(starts, counts)] = line
@@ -77,14 +77,3 @@ def _strides(counts: Indices) -> Indices:
         strides[shared] += 1
         shared = shared[np.gcd(strides[shared], counts[shared]) > 1]
     return np.asarray(strides)
-
-
-def _located(lengths: Values, group: Indices, steps: Values) -> Indices:
-    """The stretch of row `group` in which each step (between 0 and 1) lands; never a stretch of length zero."""
-    ends = np.cumsum(lengths, axis=1)
-    ends /= ends[:, -1:]
-    # The last stretch with a length ends at exactly one; a step is kept below that, despite rounding.
-    flat = (ends + np.arange(len(ends))[:, None]).reshape(-1)
-    landed = np.minimum(group + steps, np.nextafter(group + 1.0, 0.0))
-    found = np.searchsorted(flat, landed, side="right") - group * lengths.shape[1]
-    return np.asarray(np.clip(found, 0, lengths.shape[1] - 1))

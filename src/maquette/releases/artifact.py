@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -194,9 +194,34 @@ class Release:
         )
 
     def sample(self, rows: int, *, rng: np.random.Generator | None = None) -> pa.Table:
-        """Synthetic rows (an Arrow table); small samples keep the model's marginals."""
+        """Synthetic rows (an Arrow table) whose tables are close to the model's; for millions of rows, `write`."""
         records = self.model.sample(rows, rng or np.random.default_rng())
         return self.schema.decode(records)
+
+    def stream(
+        self, rows: int, *, rng: np.random.Generator | None = None, batch: int | None = None
+    ) -> Iterator[pa.Table]:
+        """Synthetic rows in batches (Arrow tables): any number of rows in bounded memory."""
+        from maquette.releases.writing import stream
+
+        return stream(self, rows, rng or np.random.default_rng(), batch)
+
+    def write(
+        self,
+        path: str | Path,
+        rows: int,
+        *,
+        rng: np.random.Generator | None = None,
+        batch: int | None = None,
+        progress: bool | None = None,
+    ) -> None:
+        """Write synthetic rows to a .parquet or .csv file, in batches; it appears when it is complete.
+
+        `progress=None` shows a bar only where standard error is a terminal.
+        """
+        from maquette.releases.writing import write
+
+        write(self, Path(path), rows, rng=rng or np.random.default_rng(), batch=batch, progress=progress)
 
     def save(self, path: str | Path) -> str:
         """Write one file that `Release.load` reads; returns the digest to publish beside it."""

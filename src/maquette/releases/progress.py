@@ -7,7 +7,7 @@ from types import TracebackType
 
 
 class Progress:
-    """A bar with the current residual; `show=None` shows it only where standard error is a terminal."""
+    """A bar, with the residual if there is one; `show=None` shows it only where standard error is a terminal."""
 
     def __init__(self, what: str, steps: int, show: bool | None = None) -> None:
         self._shown = sys.stderr.isatty() if show is None else show
@@ -25,10 +25,11 @@ class Progress:
             self._task = self._bar.add_task(self._what, total=self._steps)
         return self
 
-    def update(self, done: int, residual: float) -> None:
-        """Show how many steps are done and the present residual."""
+    def update(self, done: int, residual: float | None = None) -> None:
+        """Show how many steps are done, and the present residual if there is one."""
         if self._shown:
-            self._bar.update(self._task, completed=done, description=f"{self._what} (residual {residual:.3g})")
+            shown = self._what if residual is None else f"{self._what} (residual {residual:.3g})"
+            self._bar.update(self._task, completed=done, description=shown)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -1,0 +1,117 @@
+"""Synthetic rows in batches: any number of rows in bounded memory, to a Parquet or CSV file.
+
+Up to one batch the rows are those of `Release.sample`, refined. A longer stream is a sequence of low-variance draws:
+in each batch every part of the model has its share, rounded, so the error of the whole falls faster than that of
+independent draws, and is far below the model's own long before a second batch is needed. The next batch is drawn while
+the last one is written.
+
+Privacy: post-processing of the release.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.errors import DataError, QueryError
+from maquette.estimates import DenseModel
+from maquette.releases.progress import Progress
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from maquette.releases.artifact import Release
+
+FORMATS = (".parquet", ".csv")
+LEAST = 2**16  # rows of a batch, where that is little memory: larger ones leave the processor's cache
+MOST = 2**22  # values of a batch
+PER_CELL = 8  # cells of the model for each row of a batch, at most: drawing a batch reads them all
+
+
+def stream(release: Release, rows: int, rng: np.random.Generator, batch: int | None = None) -> Iterator[pa.Table]:
+    """Synthetic rows in batches (Arrow tables)."""
+    if rows < 0:
+        raise QueryError(f"cannot sample {rows} rows", expected="a whole number, 0 or more")
+    size = _batch(release) if batch is None else batch
+    if size < 1:
+        raise QueryError(f"batch is {size}", expected="at least one row")
+    if rows <= size:
+        yield release.sample(rows, rng=rng)
+        return
+    draw: Callable[[int, np.random.Generator], NDArray[np.int32]] = getattr(release.model, "draw", release.model.sample)
+    parts = math.ceil(rows / size)
+    sizes = (rows * (i + 1) // parts - rows * i // parts for i in range(parts))  # equal, up to one row
+
+    def made(count: int) -> pa.Table:
+        return release.schema.decode(draw(count, rng))
+
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(made, next(sizes))
+        for count in sizes:
+            ready, waiting = waiting.result(), pool.submit(made, count)
+            yield ready
+        yield waiting.result()
+
+
+def write(
+    release: Release,
+    path: Path,
+    rows: int,
+    *,
+    rng: np.random.Generator,
+    batch: int | None = None,
+    progress: bool | None = None,
+) -> None:
+    """Write synthetic rows to a .parquet or .csv file, which appears when it is complete."""
+    if path.suffix not in FORMATS:
+        raise QueryError(f"{path} ends in {path.suffix!r}", expected=" or ".join(FORMATS))
+    done = 0
+    with Progress("synthetic rows", rows, progress) as bar, _whole(path) as unfinished:
+        tables = stream(release, rows, rng, batch)
+        first = next(tables)
+        with _writer(path.suffix)(unfinished, first.schema) as writer:
+            for table in _chain(first, tables):
+                for part in table.to_batches():
+                    writer.write_batch(part)
+                done += len(table)
+                bar.update(done)
+
+
+def _batch(release: Release) -> int:
+    """The rows of a batch: few for many columns, more for a model of many cells."""
+    model: Any = getattr(release.model, "model", release.model)  # of groups, where levels are merged
+    cells = release.schema.size if isinstance(model, DenseModel) else int(getattr(model, "cells", 0))
+    return max(1, min(MOST // len(release.schema), max(LEAST, cells // PER_CELL)))
+
+
+def _chain(first: pa.Table, others: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    yield first
+    yield from others
+
+
+def _writer(suffix: str) -> Callable[..., Any]:
+    from pyarrow import csv, parquet
+
+    made: Callable[..., Any] = csv.CSVWriter if suffix == ".csv" else parquet.ParquetWriter
+    return made
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[Path]:
+    """A file beside `path` that takes its place when complete, and is removed if that fails."""
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        yield unfinished
+        unfinished.replace(path)
+    except OSError as error:
+        raise DataError(f"{str(path)!r} could not be written ({error.strerror or error})") from None
+    finally:
+        unfinished.unlink(missing_ok=True)
