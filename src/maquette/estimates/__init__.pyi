@@ -6,13 +6,22 @@ from .check import (
     spread_of as spread_of,
     ties as ties,
 )
+from .columns import smoothed as smoothed
 from .dense import MAX_CELLS as MAX_CELLS, DenseModel as DenseModel, check_dense as check_dense, rule_out as rule_out
 from .dense_fit import Fitted as Fitted, fit as fit
 from .evidence import Estimate as Estimate, Evidence as Evidence, NoEvidence as NoEvidence, spread as spread
 from .graphical_fit import STAGES as STAGES, Counted as Counted, Estimated as Estimated, estimates as estimates
 from .merged import MergedEvidence as MergedEvidence, MergedModel as MergedModel, Merging as Merging
+from .mixture_fit import Column as Column, Components as Components, components as components, mixture_holds as mixture_holds
 from .residuals import Columns as Columns, Residuals as Residuals, forward as forward, subsets as subsets
 from .shares import Allocation as Allocation, tables_of as tables_of, units_for as units_for
 from .sums import estimate_sum as estimate_sum
 from .tables import Tables as Tables
 from .trace import MEAN as MEAN, Step as Step, step_of as step_of
+from .worth import (
+    Wanted as Wanted,
+    noise_of as noise_of,
+    split as split,
+    wanted as wanted,
+    weights_of as weights_of,
+)

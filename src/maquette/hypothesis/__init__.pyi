@@ -1,6 +1,6 @@
 from . import saving as saving
 from .api import Arrays as Arrays, Hypothesis as Hypothesis, Savable as Savable
-from .blocks import Block as Block, blocks_of as blocks_of
+from .blocks import Block as Block, blocks_of as blocks_of, laid_out as laid_out
 from .cut_decomposition import CutDecomposition as CutDecomposition
 from .graphical import GraphicalModel as GraphicalModel
 from .junction_tree import JunctionTree as JunctionTree

@@ -21,7 +21,8 @@ from .methods.iterative import (
     iterative_construction as iterative_construction,
 )
 from .methods.mwem import mwem as mwem
-from .methods.registry import METHODS as METHODS, Draft as Draft, Method as Method, method_of as method_of
+from .methods.draft import Draft as Draft
+from .methods.registry import METHODS as METHODS, Method as Method, method_of as method_of
 from .nets.candidates import Net as Net
 from .nets.functions import (
     FINER as FINER,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from maquette.curator import Curator, ScopedAccount
@@ -10,9 +12,10 @@ from maquette.errors import QueryError
 from maquette.estimates import MAX_CELLS, Allocation, Check, tables_of, units_for
 from maquette.privacy import UNITS_PER_ONE
 from maquette.query import Workload, residual
-from maquette.releases.artifact import Release, certified
+from maquette.releases.artifact import Model, Release, certified
 from maquette.releases.checking import check_of, reserved
-from maquette.releases.methods.registry import Chosen, Draft, Method, method_of
+from maquette.releases.methods.draft import Draft
+from maquette.releases.methods.registry import Chosen, Method, method_of
 
 ROWS = 0.01  # share of the budget for the row estimate that the choice of method needs
 SMALL = 2**16  # cells above which rounds of dense fits take minutes and err no less than a graphical model
@@ -63,7 +66,7 @@ def release(
             settings = {name: value for name, value in settings.items() if name in (chosen.settings() or ())}
         made = chosen.call(curator, workload, **chosen.amount(curator, units), **settings)
         _check_made(curator, made, chosen)
-        found = check_of(curator, made.model, workload, kept, rows=made.evidence.rows) if kept else None
+        made, found = _checked(curator, made, workload, kept)
     return _certified(curator, made, chosen, account, found)
 
 
@@ -85,6 +88,24 @@ def _check_made(curator: Curator, made: object, chosen: Chosen) -> None:
         )
     if isinstance(made, Release) and made.schema != curator.schema:
         raise QueryError(f"method {chosen.name!r} made a release of another schema")
+
+
+def _checked(
+    curator: Curator, made: Release | Draft, workload: Workload, kept: int
+) -> tuple[Release | Draft, Check | None]:
+    """The model that the check found closest to the rows, and its check, if one was bought."""
+    models = (made.model, *made.alternatives) if isinstance(made, Draft) else (made.model,)
+    best, found = check_of(curator, models, workload, kept, rows=made.evidence.rows) if kept else (0, None)
+    if isinstance(made, Draft) and made.alternatives:
+        made = replace(made, model=models[best], explanation=(*made.explanation, _why(models, best, found)))
+    return made, found
+
+
+def _why(models: Sequence[Model], best: int, found: Check | None) -> str:
+    names = [type(getattr(model, "model", model)).__name__ for model in models]
+    if found is None:
+        return f"kept the {names[best]}: without a check, the first of {', '.join(names)}"
+    return f"kept the {names[best]}: of {', '.join(names)} the check found it closest to the rows"
 
 
 def _certified(

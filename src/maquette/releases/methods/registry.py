@@ -10,27 +10,29 @@ budget is counted. Its other keywords are settings. It is not trusted: the doors
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from maquette.curator import Curator
 from maquette.errors import QueryError
-from maquette.estimates import Evidence, Step
 from maquette.extensions import choices, find
 from maquette.privacy import recorded_price
-from maquette.releases.artifact import Model, Release
+from maquette.releases.artifact import Release
 from maquette.releases.game.both_learn import both_learn
 from maquette.releases.game.dual_query import dual_query
 from maquette.releases.methods.adaptive import adaptive
 from maquette.releases.methods.baseline import gaussian, laplace
+from maquette.releases.methods.combined import combined
+from maquette.releases.methods.draft import Draft
 from maquette.releases.methods.everything import everything
 from maquette.releases.methods.graphical import graphical
 from maquette.releases.methods.iterative import averaged_construction, iterative_construction
 from maquette.releases.methods.mwem import mwem
 from maquette.releases.nets.net import small_db
 
-METHODS: dict[str, Callable[..., Release]] = {
+METHODS: dict[str, Callable[..., Release | Draft]] = {
+    "combined": combined,
     "everything": everything,
     "adaptive": adaptive,
     "graphical": graphical,
@@ -45,20 +47,6 @@ METHODS: dict[str, Callable[..., Release]] = {
 }
 GROUP: Literal["maquette.methods"] = "maquette.methods"
 AMOUNTS = ("units", "epsilon", "rho")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Draft:
-    """What a method made, before `release` certifies it: a model, and what was measured.
-
-    `evidence` gives answers their intervals; if there is none, `NoEvidence(rows)` holds the number of rows.
-    `accuracy` states a theorem, for the certificate.
-    """
-
-    model: Model
-    evidence: Evidence
-    accuracy: str | None = None
-    trace: Sequence[Step] = ()
 
 
 Method = Callable[..., Release | Draft]

@@ -73,20 +73,31 @@ def chosen(
     return kept
 
 
-def groups(schema: Schema, name: str, counts: Values, deviation: float) -> NDArray[np.int64]:
+def groups(
+    schema: Schema,
+    name: str,
+    counts: Values,
+    deviation: float,
+    *,
+    rise: float = RISE,
+    fewest: int = FEWEST,
+    most: int | None = None,
+) -> NDArray[np.int64]:
     """Which levels of a column to merge, from its noisy counts and the standard deviation of a cell in later tables.
 
-    Two groups are merged while the harmonic sum of their counts is below RISE standard deviations: in an ordered column
-    two neighbours, in any other the two smallest. Small columns keep all their levels.
+    Two groups are merged while the harmonic sum of their counts is below `rise` standard deviations, or there are more
+    than `most`: in an ordered column two neighbours, in any other the two smallest. Columns of up to `fewest` levels
+    keep all of them.
     """
     masses = np.maximum(counts, 0.0) + 1e-9
     merge = _merge_neighbours if isinstance(schema[name], Ordered) else _merge_smallest
-    return merge(masses, RISE * deviation)
+    found = merge(masses.copy(), rise * deviation, fewest)
+    return found if most is None or found.max() < most else merge(masses, np.inf, most)
 
 
-def _merge_neighbours(masses: Values, least: float) -> NDArray[np.int64]:
+def _merge_neighbours(masses: Values, least: float, fewest: int) -> NDArray[np.int64]:
     levels, starts = len(masses), np.arange(len(masses))
-    while len(masses) > FEWEST:
+    while len(masses) > fewest:
         sums = _harmonic(masses[:-1], masses[1:])
         first = int(np.argmin(sums))
         if sums[first] > least:
@@ -96,10 +107,10 @@ def _merge_neighbours(masses: Values, least: float) -> NDArray[np.int64]:
     return np.asarray(np.searchsorted(starts, np.arange(levels), side="right") - 1, dtype=np.int64)
 
 
-def _merge_smallest(masses: Values, least: float) -> NDArray[np.int64]:
+def _merge_smallest(masses: Values, least: float, fewest: int) -> NDArray[np.int64]:
     heap = [(float(mass), level, [level]) for level, mass in enumerate(masses)]
     heapq.heapify(heap)
-    while len(heap) > FEWEST:
+    while len(heap) > fewest:
         mass, level, members = heapq.heappop(heap)
         if _harmonic(mass, heap[0][0]) > least:
             heapq.heappush(heap, (mass, level, members))

@@ -1,0 +1,85 @@
+"""Columns: the probabilities of one column from its noisy counts, smoothed as far as noise demands.
+
+Ordered columns of many levels are shrunk scale by scale (Haar contrasts of halves, quarters and so on, each scale by
+its James-Stein factor), so that levels keep their shape where they stand out of the noise and are spread evenly where
+they do not. Any other column gets, level by level, the mean of what could have given the noisy count if all tables
+were equally likely before (exponential prior, normal noise). Public computation: it sees released numbers only.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+MANY = 8  # levels of an ordered column from which neighbours are smoothed
+LEAST = 1e-4  # mass that is spread over all levels of a smoothed column
+
+Values = NDArray[np.float64]
+
+
+def smoothed(counts: Values, deviation: float, *, ordered: bool) -> Values:
+    """Probabilities of the levels, from counts with independent noise of this standard deviation."""
+    total = max(float(counts.sum()), 1.0)
+    if deviation <= 0.0:
+        found = np.maximum(counts, 0.0)
+        return found / found.sum() if found.sum() > 0 else np.full(len(counts), 1.0 / len(counts))
+    if ordered and len(counts) >= MANY:
+        shrunk = _shrunk(counts, deviation, total)
+        found = _nearest(shrunk / total) + LEAST / len(counts)
+    else:
+        found = _expected(counts, deviation, total)
+    return found / found.sum()
+
+
+def _shrunk(counts: Values, deviation: float, total: float) -> Values:
+    basis, scales = _haar(len(counts))
+    contrasts = basis @ counts
+    for scale in range(int(scales.max()) + 1):
+        here = scales == scale
+        power, size = float((contrasts[here] ** 2).sum()), int(here.sum())
+        contrasts[here] *= max(0.0, 1.0 - (size if size > 2 else 1) * deviation**2 / max(power, 1e-300))
+    spread: Values = total / len(counts) + basis.T @ contrasts
+    return spread
+
+
+@cache
+def _haar(size: int) -> tuple[Values, NDArray[np.int64]]:
+    """Orthonormal contrasts between the halves of every interval, and how often each interval was halved."""
+    rows: list[Values] = []
+    scales: list[int] = []
+    waiting = [(0, size, 0)]
+    while waiting:
+        start, stop, scale = waiting.pop()
+        if stop - start < 2:
+            continue
+        middle = (start + stop) // 2
+        left, right = middle - start, stop - middle
+        row = np.zeros(size)
+        row[start:middle], row[middle:stop] = math.sqrt(right / left), -math.sqrt(left / right)
+        rows.append(row / math.sqrt(left + right))
+        scales.append(scale)
+        waiting += [(start, middle, scale + 1), (middle, stop, scale + 1)]
+    return np.array(rows), np.array(scales, dtype=np.int64)
+
+
+def _nearest(values: Values) -> Values:
+    """The nearest probabilities, in Euclidean distance."""
+    ordered = np.sort(values)[::-1]
+    excess = (np.cumsum(ordered) - 1.0) / np.arange(1, ordered.size + 1)
+    kept = int(np.count_nonzero(ordered > excess))
+    found: Values = np.maximum(values - excess[kept - 1], 0.0)
+    return found
+
+
+def _expected(counts: Values, deviation: float, total: float) -> Values:
+    """The posterior mean of every count: exponential prior of the mean count, normal noise."""
+    from scipy.special import log_ndtr
+
+    centre = counts - deviation**2 * len(counts) / total
+    scaled = centre / deviation
+    hazard = np.exp(-(scaled**2) / 2 - math.log(math.sqrt(2 * math.pi)) - log_ndtr(scaled))
+    found: Values = np.maximum(centre + deviation * hazard, 1e-9 * total)
+    return found

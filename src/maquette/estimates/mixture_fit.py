@@ -1,0 +1,336 @@
+"""Fit of a mixture of products: the components that explain noisy coefficients of all measured sets at once.
+
+Minimises
+
+    1/2 sum of squared residuals over their variances + penalty * rows * sum_k w_k KL(p_k, independent columns)
+
+over weights and component tables (softmax of logits), by Adam. Penalties fall from large to small until the mean squared
+residual is at the level of the noise, so that the model stays near independence where the evidence says nothing. With F
+the components' tables, centred within each set of columns, the coefficients of all pairs are the blocks of
+F^T diag(w) F: one matrix product, and no tree decides which pairs can be held. Public computation: it sees released
+numbers only, and starts from a fixed seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.estimates.residuals import Columns, Residuals, backward
+from maquette.hypothesis import Block, blocks_of, laid_out
+from maquette.schema import Schema, impossible_cells
+
+COMPONENTS = 400
+FEWEST = 64
+WORK = 1.2e9  # multiplications of one step, above which there are fewer components
+START = 1.0  # the first penalty
+FALL = 0.8  # the penalty falls by this factor after each stage
+LEAST = 0.003  # the last penalty: below it the model would follow the noise of single cells
+STAGES = 27
+EACH = 20  # steps of a stage
+POLISH = 40  # steps at the last penalty, ever smaller
+TARGET = 1.0  # mean squared residual over variance at which penalties stop falling
+RATE, SLOWER, SLOWEST = 0.3, 0.97, 0.05
+SPREAD = 0.5  # of the first logits
+LARGEST_BLOCK = 4096  # cells of a block of several columns
+
+Table = NDArray[np.float32]
+Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Column:
+    """What is known about one column: counts, the variance of each, and smoothed probabilities."""
+
+    counts: Values
+    variances: Values
+    probabilities: Values
+
+
+@dataclass(frozen=True)
+class Components:
+    """A fitted mixture: the weights of its components, a table for each block, and the mean squared residual."""
+
+    weights: Table
+    tables: tuple[tuple[Columns, Table], ...]
+    residual: float
+    penalty: float
+
+
+def mixture_holds(schema: Schema) -> bool:
+    """Whether the blocks that impossible combinations need are small enough."""
+    return all(len(block) == 1 or schema.cells(block) <= LARGEST_BLOCK for block in blocks_of(schema))
+
+
+def components(
+    residuals: Residuals,
+    columns: Mapping[str, Column],
+    *,
+    count: int | None = None,
+    joined: Iterable[Sequence[str]] = (),
+    stages: int = STAGES,
+    progress: Callable[[int, float], None] | None = None,
+) -> Components:
+    """Fit a mixture to everything measured; `columns` has the single columns, `joined` sets that share a block.
+
+    `count` is the number of components (default: 400, fewer where a step would take too long).
+    """
+    problem = _Problem(residuals, columns, joined)
+    wide = problem.width**2
+    number = count or int(min(COMPONENTS, max(FEWEST, WORK / max(wide, 1))))
+    return _Descent(problem, number).run(stages, progress)
+
+
+@dataclass
+class _Part:
+    """The cells of some columns of one block, centred along each: their place among all features."""
+
+    columns: Columns
+    block: Block
+    matrix: Table | None  # from the cells of the block; None for a column that is a block of its own
+    place: slice = field(default_factory=lambda: slice(0))
+
+
+@dataclass(frozen=True)
+class _Triple:
+    places: tuple[slice, slice, slice]
+    target: Table
+    precision: float
+
+
+class _Problem:
+    """The evidence, arranged for matrix products."""
+
+    def __init__(
+        self, residuals: Residuals, columns: Mapping[str, Column], joined: Iterable[Sequence[str]] = ()
+    ) -> None:
+        self.schema, self.rows = residuals.schema, residuals.rows
+        self.blocks = laid_out(self.schema, blocks_of(self.schema, joined))
+        self._block_of = {name: block for block in self.blocks for name in block.columns}
+        self.known = columns
+        evidence = [(names, values, variances) for names, values, variances in residuals if len(names) > 1]
+        self._lay_features(names for names, _, _ in evidence)
+        self.first, self.first_precision = np.zeros(self.width, np.float32), np.zeros(self.width, np.float32)
+        self.target = np.zeros((self.width, self.width), np.float32)
+        self.precision = np.zeros((self.width, self.width), np.float32)
+        self.triples: list[_Triple] = []
+        self.numbers = self.column_numbers = 0
+        for name, column in columns.items():
+            self._add_column(name, column)
+        for names, values, variances in evidence:
+            self._add(names, values, variances)
+        self._lay_start()
+
+    def _parts_of(self, names: Columns) -> list[Columns]:
+        """The columns of a set, block by block."""
+        found: dict[Columns, list[str]] = {}
+        for name in names:
+            found.setdefault(self._block_of[name].columns, []).append(name)
+        return [tuple(part) for part in found.values()]
+
+    def _lay_features(self, sets: Iterable[Columns]) -> None:
+        wanted = dict.fromkeys((name,) for name in self.schema.names)
+        wanted.update(dict.fromkeys(part for names in sets for part in self._parts_of(names)))
+        self.parts: dict[Columns, _Part] = {}
+        start = 0
+        for columns in sorted(wanted, key=lambda each: self._block_of[each[0]].place.start):
+            block = self._block_of[columns[0]]
+            matrix = None if len(block.columns) == 1 else _centred_sums(block, columns)
+            place = slice(start, start + self.schema.cells(columns))
+            self.parts[columns] = _Part(columns, block, matrix, place)
+            start = place.stop
+        self.width = start
+
+    def _add_column(self, name: str, column: Column) -> None:
+        place = self.parts[(name,)].place
+        fractions = column.counts / self.rows
+        self.first[place] = fractions - fractions.mean()
+        self.first_precision[place] = self.rows**2 / np.maximum(column.variances, 1e-12)
+        self.column_numbers += len(fractions) - 1
+
+    def _add(self, names: Columns, values: Values, variances: Values) -> None:
+        cells = _padded(values) / self.rows
+        precision = float(self.rows**2 / variances.mean())
+        parts = self._parts_of(names)
+        order = [names.index(name) for part in parts for name in part]
+        shaped = np.transpose(cells, order).reshape([self.schema.cells(part) for part in parts]).astype(np.float32)
+        places = [self.parts[part].place for part in parts]
+        if len(parts) == 1:
+            self.first[places[0]], self.first_precision[places[0]] = shaped, precision
+        elif len(parts) == 2:
+            one, other = places
+            self.target[one, other], self.target[other, one] = shaped, shaped.T
+            self.precision[one, other] = self.precision[other, one] = precision
+        elif len(parts) == 3:
+            self.triples.append(_Triple((places[0], places[1], places[2]), shaped, precision))
+        else:
+            return  # tables of four and more blocks are not fitted
+        self.numbers += values.size
+
+    def _lay_start(self) -> None:
+        """Log-probabilities of independent columns in every block; impossible cells have none."""
+        logs = []
+        closed = []
+        for block in self.blocks:
+            table = np.ones(())
+            for name in block.columns:
+                size = self.schema[name].size
+                known = self.known.get(name)
+                table = np.multiply.outer(table, np.full(size, 1 / size) if known is None else known.probabilities)
+            gone = impossible_cells(Schema([self.schema[name] for name in block.columns], impossible=self._ruled(block)))
+            shut = np.zeros(block.cells, bool) if gone is None else gone.reshape(-1)
+            flat = np.where(shut, 0.0, table.reshape(-1))
+            logs.append(np.log(np.maximum(flat / flat.sum(), 1e-12)))
+            closed.append(shut)
+        self.logs = np.concatenate(logs).astype(np.float32)
+        self.closed = np.concatenate(closed)
+        self.starts = np.array([block.place.start for block in self.blocks])
+        self.lengths = np.array([block.cells for block in self.blocks])
+
+    def _ruled(self, block: Block) -> list[Mapping[str, object]]:
+        return [entry for entry in self.schema.impossible if set(entry) <= set(block.columns)]
+
+    def features(self, tables: Table) -> Table:
+        """The centred cells of all parts, component by component."""
+        made = np.empty((len(tables), self.width), np.float32)
+        for part in self.parts.values():
+            own = tables[:, part.block.place]
+            made[:, part.place] = own - 1 / own.shape[1] if part.matrix is None else own @ part.matrix
+        return made
+
+    def pull_back(self, gradient: Table) -> Table:
+        """The gradient with respect to tables, from that with respect to features: the transpose of `features`."""
+        pulled = np.zeros((len(gradient), len(self.logs)), np.float32)
+        for part in self.parts.values():
+            own = gradient[:, part.place]
+            pulled[:, part.block.place] += own if part.matrix is None else own @ part.matrix.T
+        return pulled
+
+
+def _padded(values: Values) -> Values:
+    """The centred cells of these coefficients: the constant along each axis is zero."""
+    whole = np.zeros([size + 1 for size in values.shape])
+    whole[tuple(slice(1, None) for _ in values.shape)] = values
+    return backward(whole)
+
+
+def _centred_sums(block: Block, columns: Columns) -> Table:
+    """The matrix that takes cells of a block to those of some of its columns, centred along each."""
+    kept = [block.columns.index(name) for name in columns]
+    places = np.indices(block.shape).reshape(len(block.shape), -1)
+    matrix = np.ones((block.cells, 1))
+    for axis in kept:
+        size = block.shape[axis]
+        centred = (places[axis][:, None] == np.arange(size)) - 1.0 / size
+        matrix = (matrix[:, :, None] * centred[:, None, :]).reshape(block.cells, -1)
+    return matrix.astype(np.float32)
+
+
+class _Descent:
+    """Adam over logits of tables and weights."""
+
+    def __init__(self, problem: _Problem, count: int) -> None:
+        rng = np.random.default_rng(0)
+        self._problem = problem
+        self._logits = problem.logs + SPREAD * rng.standard_normal((count, len(problem.logs)), dtype=np.float32)
+        self._scores = np.zeros(count, np.float32)
+        self._moments = [np.zeros_like(each) for each in (self._logits, self._logits, self._scores, self._scores)]
+        self._steps = 0
+
+    def run(self, stages: int, progress: Callable[[int, float], None] | None) -> Components:
+        """Lower the penalty stage by stage until residuals are at noise level; then polish."""
+        penalty, rate, residual = START, RATE, 0.0
+        for stage in range(1, stages + 1):
+            for _ in range(EACH):
+                residual = self._step(penalty, rate)
+            if progress is not None:
+                progress(stage, residual)
+            if residual <= TARGET or penalty * FALL < LEAST or not self._problem.numbers:
+                break
+            penalty, rate = penalty * FALL, max(SLOWEST, rate * SLOWER)
+        for step in range(POLISH):
+            residual = self._step(penalty, SLOWEST * (1 - step / POLISH))
+        tables, weights = self._tables(), _softmax(self._scores)
+        listed = tuple((block.columns, tables[:, block.place]) for block in self._problem.blocks)
+        return Components(weights, listed, residual, penalty)
+
+    def _tables(self) -> Table:
+        problem = self._problem
+        peaks = np.maximum.reduceat(self._logits, problem.starts, axis=1)
+        tables = np.exp(self._logits - np.repeat(peaks, problem.lengths, axis=1))
+        tables[:, problem.closed] = 0.0
+        sums = np.add.reduceat(tables, problem.starts, axis=1)
+        tables /= np.repeat(sums, problem.lengths, axis=1)
+        return tables
+
+    def _step(self, penalty: float, rate: float) -> float:
+        """One step of Adam; returns the mean squared residual over variance before it."""
+        problem = self._problem
+        tables, weights = self._tables(), _softmax(self._scores)
+        features = problem.features(tables)
+        pull, scores, squares = self._misfit(features, weights)
+        gradient = problem.pull_back(pull)
+        logs = np.log(np.maximum(tables, 1e-20)) - problem.logs
+        strength = np.float32(penalty * problem.rows)
+        gradient += strength * weights[:, None] * (logs + 1)
+        scores += strength * np.einsum("kd,kd->k", tables, logs)
+        inner = np.add.reduceat(tables * gradient, problem.starts, axis=1)
+        gradient = tables * (gradient - np.repeat(inner, problem.lengths, axis=1))
+        self._move(gradient, weights * (scores - weights @ scores), rate)
+        return squares / max(problem.numbers, 1)
+
+    def _misfit(self, features: Table, weights: Table) -> tuple[Table, Table, float]:
+        """The gradients of the squared residuals with respect to features and weights, and their sum beyond columns."""
+        problem = self._problem
+        weighted = weights[:, None] * features
+        apart = weighted.T @ features - problem.target
+        pulled = problem.precision * apart
+        squares = float(np.vdot(pulled, apart)) / 2
+        towards = features @ pulled
+        scores = np.einsum("kd,kd->k", features, towards) / 2
+        gradient = weights[:, None] * towards
+        single = weights @ features - problem.first
+        slope = problem.first_precision * single
+        gradient += weights[:, None] * slope
+        scores += features @ slope
+        for triple in problem.triples:
+            squares += self._triple(triple, features, weights, gradient, scores)
+        return gradient, scores, squares
+
+    @staticmethod
+    def _triple(triple: _Triple, features: Table, weights: Table, gradient: Table, scores: Table) -> float:
+        one, two, three = triple.places
+        first, second, third = features[:, one], features[:, two], features[:, three]
+        count, sizes = len(features), triple.target.shape
+        both = (first[:, :, None] * second[:, None, :]).reshape(count, -1)
+        weighted = weights[:, None] * third
+        apart = both.T @ weighted - triple.target.reshape(-1, sizes[2])
+        pulled = np.float32(triple.precision) * apart
+        towards = both @ pulled
+        scores += np.einsum("kc,kc->k", towards, third)
+        back = (weighted @ pulled.T).reshape(count, sizes[0], sizes[1])
+        gradient[:, three] += weights[:, None] * towards
+        gradient[:, one] += np.einsum("kab,kb->ka", back, second)
+        gradient[:, two] += np.einsum("kab,ka->kb", back, first)
+        return float(np.vdot(pulled, apart))
+
+    def _move(self, gradient: Table, scores: Table, rate: float) -> None:
+        self._steps += 1
+        for target, slope, mean, power in (
+            (self._logits, gradient, self._moments[0], self._moments[1]),
+            (self._scores, scores, self._moments[2], self._moments[3]),
+        ):
+            mean += np.float32(0.1) * (slope - mean)
+            power += np.float32(0.01) * (slope * slope - power)
+            scale = np.sqrt(power / np.float32(1 - 0.99**self._steps))
+            scale += np.float32(1e-8) * scale.max() + np.float32(1e-30)
+            target -= np.float32(rate / (1 - 0.9**self._steps)) * mean / scale
+
+
+def _softmax(scores: Table) -> Table:
+    found = np.exp(scores - scores.max())
+    shares: Table = found / found.sum()
+    return shares

@@ -1,0 +1,125 @@
+"""Worth: how to split a charge over tables, by what each is expected to gain; public inputs only.
+
+A table whose error without a measurement is e (rows, half an L1 distance) and whose noise, if the whole charge were
+spent on it, is u, has after a share s of the charge about the error of linear shrinkage,
+
+    e / sqrt(1 + (s + s0) t),   t = (e / u)^2,
+
+where s0 was spent on it before: e if the noise is large, u / sqrt(s) if it is small. The sum of these errors over all
+tables, each with its weight, is convex in the shares, and its least value has 1 + (s + s0) t = (weight e t / 2 nu)^(2/3)
+wherever s > 0, for one number nu: tables that are not worth their noise get nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.estimates.residuals import Columns
+from maquette.schema import Schema
+
+HALVINGS = 100
+COLUMN = 0.25  # noise that is left in a column after smoothing, as a share of what was added
+TABLE = 0.2  # noise that is left in a table after a model was fitted to it and its neighbours
+MEAN = 0.4  # half the mean of |noise|, in standard deviations
+GROUPS = 16  # levels of a column that later tables are expected to distinguish
+EXPECTED = {  # fractions of rows by which tables of a size err, and the share of such tables, before anything is known
+    1: ((0.3, 1.0),),
+    2: ((0.3, 0.04), (0.12, 0.16), (0.03, 0.8)),
+    3: ((0.05, 0.04), (0.02, 0.16), (0.005, 0.8)),
+}
+LISTED = 500  # sets of one size that a plan looks at, if there are more
+
+Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What may be measured: the expected error and noise of each table, its weight and what was spent on it."""
+
+    errors: Values
+    noises: Values
+    weights: Values
+    before: Values
+    copies: Values
+
+    def shares(self) -> Values:
+        """The best split of one charge: all zero if nothing has an error."""
+        errors = np.maximum(self.errors, 1e-9)
+        slopes = (errors / self.noises) ** 2
+        gains = self.weights * errors * slopes / 2
+
+        def bought(price: float) -> Values:
+            level = np.maximum(1.0, (gains / price) ** (2 / 3))
+            found: Values = self.copies * np.maximum(0.0, (level - 1.0) / slopes - self.before)
+            return found
+
+        low, high = 1e-60, max(float(gains.max(initial=0.0)), 1e-59)
+        for _ in range(HALVINGS):
+            middle = math.sqrt(low * high)
+            low, high = (middle, high) if bought(middle).sum() > 1.0 else (low, middle)
+        found = bought(high)
+        total = float(found.sum())
+        return found / total if total > 0 else found
+
+    def after(self, shares: Values) -> Values:
+        """The errors that are left when each of `shares` is spent."""
+        errors = np.maximum(self.errors, 1e-9)
+        slopes = (errors / self.noises) ** 2
+        left: Values = errors / np.sqrt(1.0 + (shares / self.copies + self.before) * slopes)
+        return left
+
+
+def wanted(
+    errors: Sequence[float], noises: Sequence[float], weights: Sequence[float], before: Sequence[float] | None = None
+) -> Wanted:
+    """Tables with these errors and noises, each once."""
+    spent = np.zeros(len(errors)) if before is None else np.asarray(before, dtype=np.float64)
+    given = (np.asarray(each, dtype=np.float64) for each in (errors, noises, weights))
+    return Wanted(*given, before=spent, copies=np.ones(len(errors)))
+
+
+def noise_of(cells: float, deviation: float, *, column: bool = False) -> float:
+    """The error that noise of this standard deviation in every cell leaves in a fitted table, in rows."""
+    return (COLUMN if column else TABLE) * MEAN * cells * deviation
+
+
+def weights_of(tables: Iterable[Columns], size: int) -> dict[Columns, float]:
+    """Every set of `size` columns inside a table of the workload, and how many tables contain it."""
+    found: dict[Columns, float] = {}
+    for table in tables:
+        for part in itertools.combinations(table, size):
+            found[part] = found.get(part, 0.0) + 1.0
+    return found
+
+
+def split(
+    schema: Schema, weights: dict[int, dict[Columns, float]], rows: float, deviation: float, spent: float
+) -> dict[int, float]:
+    """The shares of a charge for columns, pairs and triples, before anything but the number of rows is known.
+
+    `weights` has the sets of every size, `deviation` is that of a cell if the whole charge were spent on one table, and
+    `spent` is what was spent on the columns before, as a share of this charge.
+    """
+    errors, noises, worth, before, copies, sizes = [], [], [], [], [], []
+    for size, sets in weights.items():
+        listed = list(sets)
+        if len(listed) > LISTED:
+            listed = [listed[i] for i in np.random.default_rng(0).choice(len(listed), LISTED, replace=False)]
+        for columns in listed:
+            cells = math.prod(min(GROUPS, n) if size > 1 else n for n in schema.shape(columns))
+            for error, share in EXPECTED[size]:
+                errors.append(error * rows)
+                noises.append(noise_of(cells, deviation, column=size == 1))
+                worth.append(sets[columns])
+                before.append(spent / len(sets) if size == 1 else 0.0)
+                copies.append(share * len(sets) / len(listed))
+                sizes.append(size)
+    asked = Wanted(*(np.asarray(each, dtype=np.float64) for each in (errors, noises, worth, before, copies)))
+    shares, kinds = asked.shares(), np.asarray(sizes)
+    return {size: float(shares[kinds == size].sum()) for size in weights}
