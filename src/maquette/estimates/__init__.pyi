@@ -20,8 +20,10 @@ from .tables import Tables as Tables
 from .trace import MEAN as MEAN, Step as Step, step_of as step_of
 from .worth import (
     Wanted as Wanted,
+    believed as believed,
     noise_of as noise_of,
     split as split,
+    unexplained as unexplained,
     wanted as wanted,
     weights_of as weights_of,
 )

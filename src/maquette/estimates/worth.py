@@ -24,18 +24,45 @@ from maquette.estimates.residuals import Columns
 from maquette.schema import Schema
 
 HALVINGS = 100
-COLUMN = 0.25  # noise that is left in a column after smoothing, as a share of what was added
-TABLE = 0.2  # noise that is left in a table after a model was fitted to it and its neighbours
+COLUMN = 0.5  # noise that is left in a column after smoothing, as a share of what was added
+TABLE = 0.4  # noise that is left in a table after a model was fitted to it and its neighbours
+ECHO = 0.5  # part of a pair's error that stronger pairs between its columns leave
 MEAN = 0.4  # half the mean of |noise|, in standard deviations
 GROUPS = 16  # levels of a column that later tables are expected to distinguish
-EXPECTED = {  # fractions of rows by which tables of a size err, and the share of such tables, before anything is known
-    1: ((0.3, 1.0),),
-    2: ((0.3, 0.04), (0.12, 0.16), (0.03, 0.8)),
-    3: ((0.05, 0.04), (0.02, 0.16), (0.005, 0.8)),
-}
+MEDIAN = {1: 0.3, 2: 0.035, 3: 0.008}  # fractions of rows by which tables of a size err, before anything is known
+SPREAD = 1.0  # standard deviation of the logarithm of these errors
+POINTS = np.linspace(-2.0, 2.6, 47)  # of the normal law of the logarithm
 LISTED = 500  # sets of one size that a plan looks at, if there are more
 
 Values = NDArray[np.float64]
+
+
+def _expected(size: int) -> list[tuple[float, float]]:
+    """Errors of tables, as fractions of rows, and the share of each: a column always errs, few larger tables do."""
+    if size == 1:
+        return [(MEDIAN[1], 1.0)]
+    densities = np.exp(-(POINTS**2) / 2)
+    errors = MEDIAN[size] * np.exp(SPREAD * POINTS)
+    return list(zip(map(float, errors), map(float, densities / densities.sum()), strict=True))
+
+
+def believed(errors: Values, doubt: float, rows: float, size: int) -> Values:
+    """What to think of noisy errors, in rows: the mean of what could have given them, as tables usually err.
+
+    Without it the tables with the largest noise would be bought. `doubt` is the standard deviation of the noise; if it
+    is infinite, every table is expected to err as tables usually do.
+    """
+    usual, shares = (np.asarray(each) for each in zip(*_expected(size), strict=True))
+    usual = usual * rows
+    if np.isinf(doubt):
+        return np.full(len(errors), float(usual @ shares))
+    apart = (np.asarray(errors)[:, None] - usual) / max(doubt, 0.1 * float(usual.min()))
+    logs = np.log(shares) - apart**2 / 2
+    logs -= logs.max(axis=1, keepdims=True)
+    chances = np.exp(logs)
+    found: Values = (chances @ usual) / chances.sum(axis=1)
+    # Beyond the usual errors, and where noise is far below the distance between them, the noisy error itself is better.
+    return np.where(np.asarray(errors) > max(float(usual.max()), 4 * doubt), errors, np.where(doubt < 0.05 * np.asarray(errors), errors, found))
 
 
 @dataclass(frozen=True)
@@ -84,6 +111,27 @@ def wanted(
     return Wanted(*given, before=spent, copies=np.ones(len(errors)))
 
 
+def unexplained(errors: dict[Columns, float], *, echo: float = ECHO) -> dict[Columns, float]:
+    """The errors of pairs that a model of the strongest ones would leave.
+
+    Two columns that both depend on a third depend on each other. A pair outside the spanning forest of largest errors
+    has a path of larger ones between its columns, which explains part of it: `echo` of its error is expected to remain.
+    """
+    root: dict[str, str] = {}
+
+    def top(name: str) -> str:
+        while root.get(name, name) != name:
+            name = root[name]
+        return name
+
+    found: dict[Columns, float] = {}
+    for pair in sorted(errors, key=lambda each: (-errors[each], each)):
+        one, other = (top(name) for name in pair)
+        found[pair] = errors[pair] if one != other else echo * errors[pair]
+        root[one] = other
+    return {pair: found[pair] for pair in errors}
+
+
 def noise_of(cells: float, deviation: float, *, column: bool = False) -> float:
     """The error that noise of this standard deviation in every cell leaves in a fitted table, in rows."""
     return (COLUMN if column else TABLE) * MEAN * cells * deviation
@@ -113,7 +161,7 @@ def split(
             listed = [listed[i] for i in np.random.default_rng(0).choice(len(listed), LISTED, replace=False)]
         for columns in listed:
             cells = math.prod(min(GROUPS, n) if size > 1 else n for n in schema.shape(columns))
-            for error, share in EXPECTED[size]:
+            for error, share in _expected(size):
                 errors.append(error * rows)
                 noises.append(noise_of(cells, deviation, column=size == 1))
                 worth.append(sets[columns])

@@ -31,6 +31,7 @@ from maquette.estimates import (
     Merging,
     Residuals,
     Step,
+    believed,
     components,
     estimates,
     mixture_holds,
@@ -39,6 +40,7 @@ from maquette.estimates import (
     split,
     spread,
     tables_of,
+    unexplained,
     units_for,
     wanted,
     weights_of,
@@ -60,6 +62,7 @@ DEEPER = 0.05  # share of triples in the split above which they are looked at
 MAX_CELLS = 200_000  # of the junction tree
 TRIPLE_CELLS = 60_000  # of all triples together that are measured
 RISE, FEWEST, MOST = 10.0, 8, 64  # how levels are merged: see `selection.groups`
+ECHO=.5
 EXACT = 1e-12  # variance of a public number of rows
 MANY = 20_000  # maximum number of candidates of a look
 LARGEST = 2**22  # maximum cells of a candidate, before merging: the curator counts those at once
@@ -250,7 +253,7 @@ class _Run:
         errors = self._errors(sets, [np.multiply.outer(self.known[a], self.known[b]) for a, b in sets])
         part = self.split[1] + self.split[2]
         amount = int(self.left * part / (part + self.split[3])) if self._goes_deeper else self.left
-        shares, sets = self._shares(sets, errors, amount)
+        shares, sets = self._shares(sets, unexplained(errors, echo=ECHO), amount)
         self._measure(sets, shares, amount)
         self._note(sets, errors)
         self._settle()
@@ -310,17 +313,16 @@ class _Run:
         if not sets or scale * self._deviation(self.units * share) > BLURRED * rows:
             self.said.append("a look at the errors of tables would say nothing and was not bought")
             self.doubt = math.inf
-            typical = sum(error * part for error, part in _EXPECTED) * rows
-            return dict.fromkeys(sets, typical)
+            size = len(sets[0]) if sets else 2
+            return dict(zip(sets, map(float, believed(np.zeros(len(sets)), math.inf, rows, size)), strict=True))
         answers = [each * rows for each in cells]
         found = self.curator.measure_error(
             [self.merging.table(s) for s in sets], answers, units=int(self.units * share)
         )
         self.spent += found.cost.units
         self.doubt = found.deviation / 2
-        halves = np.maximum(np.asarray(found.values) / 2, 1e-9)
-        shrunk = halves * np.maximum(0.0, 1.0 - (self.doubt / halves) ** 2)
-        return dict(zip(sets, map(float, shrunk), strict=True))
+        errors = believed(np.asarray(found.values) / 2, self.doubt, rows, len(sets[0]))
+        return dict(zip(sets, map(float, errors), strict=True))
 
     def _shares(
         self, sets: Sequence[Columns], errors: dict[Columns, float], units: int, *, columns: bool = True
@@ -466,7 +468,6 @@ class _Run:
 KINDS = ("columns", "pairs", "triples")
 QUICK = 150  # components of the model against which triples are looked at
 _COLUMN = 0.3  # expected error of a column that was not measured, as a fraction of rows
-_EXPECTED = ((0.3, 0.04), (0.12, 0.16), (0.03, 0.8))
 
 
 def _kept(sizes: Sequence[int]) -> float:
