@@ -25,6 +25,7 @@ from maquette.hypothesis.kernels import compiled_kernel
 from maquette.schema import Schema
 
 SWEEPS = 3
+_FEW = 100  # rows below which tables are mostly empty, and loading the compiled kernel takes longer than it is worth
 _WORK = 2**29  # looks at tables, of all sweeps: a few seconds
 _AT_ONCE = 32  # levels read in the time of a look
 _TABLES = 2000  # tables that a model is asked for
@@ -71,10 +72,10 @@ def refined(model: Tabulated, records: Codes) -> Codes:
 def _chosen(sizes: Sequence[int], rows: int) -> Sets:
     """All pairs and triples that are not too large; only pairs, or none, where that would take long.
 
-    Up to three columns none: those are drawn close together.
+    Up to three columns none: those are drawn close together. For a handful of rows none.
     """
     columns = range(len(sizes))
-    for most in (3, 2) if len(sizes) > 3 and rows else ():
+    for most in (3, 2) if len(sizes) > 3 and rows >= _FEW else ():
         if sum(math.comb(len(sizes), k) for k in range(2, most + 1)) > _TABLES:
             continue
         every = [each for k in range(2, most + 1) for each in combinations(columns, k)]
