@@ -13,6 +13,7 @@ import pytest
 from cli_checks import BUDGET, people
 from maquette.cli import main
 from maquette.errors import PrivacyWarning
+from maquette.releases import writing
 
 
 class Shell:
@@ -250,6 +251,14 @@ def test_samples_in_json_and_in_words(shell: Shell) -> None:
     assert shell.ok("sample", "people.maq", "--rows", "30", "--out", "rows.csv") == "rows.csv: 30 synthetic rows\n"
     told = json.loads(shell.ok("sample", "people.maq", "--rows", "30", "--out", "rows.parquet", "--json"))
     assert told == {"file": "rows.parquet", "rows": 30}
+
+
+def test_many_rows_are_printed_in_batches_under_one_heading(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    release(shell)
+    monkeypatch.setattr(writing, "LEAST", 7)
+    lines = shell.ok("sample", "people.maq", "--rows", "100").splitlines()
+    assert len(lines) == 101
+    assert [line for line in lines if "smoker" in line] == lines[:1]
 
 
 def test_plan_a_holdout(shell: Shell) -> None:

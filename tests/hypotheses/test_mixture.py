@@ -146,6 +146,23 @@ def test_impossible_combinations_stay_impossible() -> None:
         assert not mask[tuple(records.T)].any()
 
 
+@pytest.mark.parametrize("rows", [1, 37, 5000])
+def test_draws_from_a_large_universe_are_rounded_shares_in_every_block_of_a_component(rows: int) -> None:
+    schema = Schema([Integer(f"c{i}", 0, 19) for i in range(6)])
+    rng, blocks = np.random.default_rng(4), [("c0",), ("c1", "c3"), ("c2",), ("c4",), ("c5",)]
+    tables = [(columns, rng.dirichlet(np.full(schema.cells(columns), 0.3), 1)) for columns in blocks]
+    for _, table in tables:
+        table[:, ::3] = 0.0
+        table[:, -2:] = 0.0
+    model = Mixture(schema, np.ones(1), [(columns, table / table.sum()) for columns, table in tables])
+    records = model.draw(rows, rng)
+    for columns, table in model.tables.items():
+        places = [records[:, schema.position(name)] for name in columns]
+        counts = np.bincount(np.ravel_multi_index(places, schema.shape(columns)), minlength=table.shape[1])
+        assert np.abs(counts - rows * table[0]).max() < 1 + 1e-6
+        assert not counts[table[0] == 0.0].any()
+
+
 def test_five_hundred_columns() -> None:
     schema = Schema([Integer(f"c{i}", 0, 9) for i in range(500)])
     model, rng = random_mixture(schema, [(name,) for name in schema.names], components=300), np.random.default_rng(2)

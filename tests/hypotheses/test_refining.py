@@ -92,7 +92,18 @@ def test_what_would_take_long_is_left_as_it_is(model: Mixture, monkeypatch: pyte
     assert refined(model, drawn) is drawn
 
 
-def test_few_columns_and_no_records() -> None:
+def test_a_column_of_very_many_levels_is_left_as_it_is() -> None:
+    schema = Schema([Integer("wide", 0, 2**18), *WIDE.columns[:4]])
+    model = random_mixture(schema, [(name,) for name in schema.names], components=3)
+    drawn = model.draw(400, np.random.default_rng(0))
+    after = refined(model, drawn)
+    assert np.array_equal(after[:, 0], drawn[:, 0])
+    assert not np.array_equal(after, drawn)
+
+
+def test_few_columns_few_records_and_none(model: Mixture) -> None:
+    drawn = model.draw(99, np.random.default_rng(0))
+    assert refined(model, drawn) is drawn
     for schema in (Schema([Boolean("a")]), Schema([Boolean("a"), Boolean("b")]), WIDE):
         made = random_mixture(schema, [schema.names[i : i + 1] for i in range(len(schema))])
         assert made.sample(0, np.random.default_rng(0)).shape == (0, len(schema))

@@ -67,9 +67,9 @@ class DenseModel:
         """Encoded records, drawn and then refined: tables of two and three columns are close to the model's."""
         return refined(self, self.draw(rows, rng))
 
-    def draw(self, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
+    def draw(self, rows: int, rng: np.random.Generator, start: float | None = None) -> NDArray[np.int32]:
         """Encoded records; each cell appears its share of `rows` times, rounded down or up."""
-        records = self._weights.sample(rows, rng)
+        records = self._weights.sample(rows, rng, start)
         if self._closed is not None:
             # Rounding may move a step slightly past its cell, into one of no mass: draw those again.
             astray = np.flatnonzero(self._closed[tuple(records.T)])

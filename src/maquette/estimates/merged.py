@@ -157,9 +157,9 @@ class MergedModel:
         """Encoded records, drawn and then refined: tables of two and three columns are close to the model's."""
         return refined(self, self.draw(rows, rng))
 
-    def draw(self, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
+    def draw(self, rows: int, rng: np.random.Generator, start: float | None = None) -> NDArray[np.int32]:
         """Encoded records: groups from the model, then each level appears its share of the group's rows, rounded."""
-        records = self.model.draw(rows, rng)
+        records = self.model.draw(rows, rng, start)
         for name, shares in self.shares.items():
             place, groups = self.schema.position(name), self.merging.groups[name]
             drawn = records[:, place].copy()

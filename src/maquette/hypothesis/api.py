@@ -4,9 +4,11 @@ A hypothesis never sees a row. It is a fold of its update rule over a transcript
 it is deterministic, free of charge, and can be rebuilt from the transcript alone. Values are fractions of rows.
 
 A class that keeps this contract, and whose `cls(schema, alpha=alpha)` is a fresh model with steps for errors of alpha,
-works wherever Maquette takes an update rule: offline, online, in MWEM, in saved files and in plans. Two more members
+works wherever Maquette takes an update rule: offline, online, in MWEM, in saved files and in plans. Three more members
 are optional: `practical(schema, rows)`, a classmethod that returns a fresh model with steps for practical use on about
-`rows` rows, and `check(query)`, which refuses a question that the model cannot learn from before anything is charged.
+`rows` rows; `check(query)`, which refuses a question that the model cannot learn from before anything is charged; and
+`draw(rows, rng, start)`, records for one batch of a long stream, whose systematic draw starts at `start` in [0, 1) or,
+if that is None, anywhere.
 """
 
 from __future__ import annotations

@@ -236,9 +236,9 @@ class GraphicalModel:
         """Encoded records, drawn and then refined: tables of two and three columns are close to the model's."""
         return refined(self, self.draw(rows, rng))
 
-    def draw(self, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
+    def draw(self, rows: int, rng: np.random.Generator, start: float | None = None) -> NDArray[np.int32]:
         """Encoded records, drawn node by node: given earlier columns, each combination has its share, rounded."""
-        return sample_tree(self._calibration, rows, rng)
+        return sample_tree(self._calibration, rows, rng, start)
 
     def facts(self) -> dict[str, Any]:
         """The cliques, including every node of the tree, and the update settings if there are any.

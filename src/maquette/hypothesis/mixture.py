@@ -190,12 +190,12 @@ class Mixture:
         """Encoded records, drawn and then refined: tables of two and three columns are close to the model's."""
         return refined(self, self.draw(rows, rng))
 
-    def draw(self, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
+    def draw(self, rows: int, rng: np.random.Generator, start: float | None = None) -> NDArray[np.int32]:
         """Encoded records: each component and each cell of its blocks has its share of `rows`, rounded.
 
         In a small universe so does each cell of the universe.
         """
-        return sample_mixture(self, rows, rng)
+        return sample_mixture(self, rows, rng, start)
 
     def facts(self) -> dict[str, Any]:
         """The blocks, and how close to an extreme a step may go."""

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 JOINT = 2**16  # universes up to this many cells are sampled as a whole
 
 
-def sample_mixture(model: Mixture, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
-    """Encoded records, in random order."""
+def sample_mixture(
+    model: Mixture, rows: int, rng: np.random.Generator, start: float | None = None
+) -> NDArray[np.int32]:
+    """Encoded records, in random order; `start` is that of the components, as in `systematic`."""
     if rows < 0:
         raise QueryError(f"cannot sample {rows} rows", expected="a whole number, 0 or more")
     schema = model.schema
@@ -30,8 +32,8 @@ def sample_mixture(model: Mixture, rows: int, rng: np.random.Generator) -> NDArr
     if schema.size <= JOINT:
         records = decode(np.arange(schema.size), sizes)
         order = snake(records, sizes)
-        return records[order[systematic(model.marginal(schema.names).reshape(-1)[order], rows, rng)]]
-    counts = np.bincount(systematic(model.weights, rows, rng), minlength=model.components)
+        return records[order[systematic(model.marginal(schema.names).reshape(-1)[order], rows, rng, start)]]
+    counts = np.bincount(systematic(model.weights, rows, rng, start), minlength=model.components)
     # 16-bit numbers are radix sorted, which is far faster.
     component = np.repeat(np.arange(len(counts)), counts).astype(np.uint16 if len(counts) <= 2**16 else np.int64)
     levels = np.empty((len(sizes), rows), dtype=np.int32)

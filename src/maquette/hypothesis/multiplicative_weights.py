@@ -165,10 +165,10 @@ class MultiplicativeWeights:
         self._settle()
         return self._grid.marginal(columns, self._cells.tally)
 
-    def sample(self, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
+    def sample(self, rows: int, rng: np.random.Generator, start: float | None = None) -> NDArray[np.int32]:
         """Encoded records; each cell appears its share of `rows` times, rounded down or up."""
         self._settle()
-        return sample_cells(self._cells, rows, rng)
+        return sample_cells(self._cells, rows, rng, start)
 
     def facts(self) -> dict[str, Any]:
         """The settings, and the bound on the initial potential."""

@@ -25,10 +25,12 @@ from maquette.hypothesis.kernels import compiled_kernel
 from maquette.schema import Schema
 
 SWEEPS = 3
-_WORK = 2**28  # looks at a cell of a table, of all sweeps: a few seconds
+_FEW = 100  # rows below which tables are mostly empty, and loading the compiled kernel takes longer than it is worth
+_WORK = 2**29  # looks at tables, of all sweeps: a few seconds
+_AT_ONCE = 32  # levels read in the time of a look
 _TABLES = 2000  # tables that a model is asked for
 _CELLS = 2**24  # numbers of all tables
-_LARGE = 2**18  # a table of three columns with more cells is left out
+_LARGE = 2**18  # a table with more cells is left out
 _NEVER = 1e6  # the error of a cell of probability zero, so that nothing moves there
 
 Codes = NDArray[np.int32]
@@ -61,23 +63,25 @@ def refined(model: Tabulated, records: Codes) -> Codes:
     columns = np.ascontiguousarray(records.T)
     for _ in range(SWEEPS):
         for position in free:
-            _refine(columns, position, {each: table for each, table in wanted.items() if position in each})
+            about = {each: table for each, table in wanted.items() if position in each}
+            if about:
+                _refine(columns, position, about)
     return np.ascontiguousarray(columns.T)
 
 
 def _chosen(sizes: Sequence[int], rows: int) -> Sets:
-    """All pairs, and all triples that are not too large; only pairs, or none, where that would take long.
+    """All pairs and triples that are not too large; only pairs, or none, where that would take long.
 
-    Up to three columns none: those are drawn close together.
+    Up to three columns none: those are drawn close together. For a handful of rows none.
     """
     columns = range(len(sizes))
-    for most in (3, 2) if len(sizes) > 3 and rows else ():
+    for most in (3, 2) if len(sizes) > 3 and rows >= _FEW else ():
         if sum(math.comb(len(sizes), k) for k in range(2, most + 1)) > _TABLES:
             continue
         every = [each for k in range(2, most + 1) for each in combinations(columns, k)]
-        sets = [each for each in every if len(each) == 2 or _cells(sizes, each) <= _LARGE]
-        work, cells = SWEEPS * rows * sum(map(len, sets)), sum(_cells(sizes, each) for each in sets)
-        if work <= _WORK and cells <= _CELLS:
+        sets = [each for each in every if _cells(sizes, each) <= _LARGE]
+        looks = sum(1 + sizes[position] / _AT_ONCE for each in sets for position in each)
+        if SWEEPS * rows * looks <= _WORK and sum(_cells(sizes, each) for each in sets) <= _CELLS:
             return sets
     return []
 

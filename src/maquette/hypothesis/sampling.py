@@ -26,25 +26,25 @@ _ENOUGH = 2**24  # with this many different prefixes, further columns hardly cha
 Indices = NDArray[np.int64]
 
 
-def systematic(masses: NDArray[np.float64], rows: int, rng: np.random.Generator) -> Indices:
+def systematic(masses: NDArray[np.float64], rows: int, rng: np.random.Generator, start: float | None = None) -> Indices:
     """Indices into `masses`, shuffled: one of mass m out of M appears rows * m / M times, rounded down or up."""
     ends = np.cumsum(masses)
-    return rng.permutation(_locate(ends, _steps(float(ends[-1]), rows, rng)))
+    return rng.permutation(_locate(ends, _steps(float(ends[-1]), rows, rng, start)))
 
 
-def sample_cells(cells: Cells, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
+def sample_cells(cells: Cells, rows: int, rng: np.random.Generator, start: float | None = None) -> NDArray[np.int32]:
     """Encoded records from a distribution over the whole universe; runs that no step lands in are not read."""
     grid, places = cells.grid, cells.grid.shape[1]
     outer, inner = (_whole_snake([grid.sizes[i] for i in side]) for side in grid.sides)
     masses = (cells.scale * cells.sums)[outer]
     ends = np.cumsum(masses)
-    steps = _steps(float(ends[-1]), rows, rng)
+    steps = _steps(float(ends[-1]), rows, rng, start)
     run = _locate(ends, steps)
     into = steps - (ends - masses)[run]
     flat = np.empty(rows, dtype=np.int64)
     hit = np.unique(run)
-    for start in range(0, len(hit), max(1, _BLOCK // places)):
-        chosen = hit[start : start + max(1, _BLOCK // places)]
+    for begin in range(0, len(hit), max(1, _BLOCK // places)):
+        chosen = hit[begin : begin + max(1, _BLOCK // places)]
         first, last = np.searchsorted(run, [chosen[0], chosen[-1] + 1])
         lengths = np.take(cells.masses(outer[chosen]), inner, axis=1)
         back = chosen % 2 == 1  # every other run is walked backwards: that is where the snake turns
@@ -56,10 +56,15 @@ def sample_cells(cells: Cells, rows: int, rng: np.random.Generator) -> NDArray[n
     return decode(rng.permutation(flat), grid.sizes)
 
 
-def _steps(total: float, rows: int, rng: np.random.Generator) -> NDArray[np.float64]:
+def _steps(total: float, rows: int, rng: np.random.Generator, start: float | None) -> NDArray[np.float64]:
+    """Points one unit apart, from `start` (between 0 and 1, by default random).
+
+    Samples of equal size whose starts are i / k for i < k are together one sample of k times the size.
+    """
     if rows < 0:
         raise QueryError(f"cannot sample {rows} rows", expected="a whole number, 0 or more")
-    return np.asarray((np.arange(rows) + rng.random()) * (total / max(rows, 1)))
+    first = rng.random() if start is None else start
+    return np.asarray((np.arange(rows) + first) * (total / max(rows, 1)))
 
 
 def _locate(ends: NDArray[np.float64], steps: NDArray[np.float64]) -> Indices:

@@ -21,8 +21,10 @@ from maquette.hypothesis.sampling import Indices, decode, located, snake
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 
 
-def sample_tree(calibration: Calibration, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
-    """Encoded records, in random order."""
+def sample_tree(
+    calibration: Calibration, rows: int, rng: np.random.Generator, start: float | None = None
+) -> NDArray[np.int32]:
+    """Encoded records, in random order; `start` is that of the first node, as in `systematic`."""
     if rows < 0:
         raise QueryError(f"cannot sample {rows} rows", expected="a whole number, 0 or more")
     sizes = calibration.plan.sizes
@@ -30,7 +32,8 @@ def sample_tree(calibration: Calibration, rows: int, rng: np.random.Generator) -
     line = np.arange(rows)  # the records, sorted by what was drawn last, then by what was drawn before
     for node, conditional in zip(calibration.plan.nodes, calibration.conditionals, strict=True):
         table = conditional.table.reshape(node.matrix)
-        line = _draw(levels, line, node, table if node.rest_axis else table.T, sizes, rng)
+        line = _draw(levels, line, node, table if node.rest_axis else table.T, sizes, rng, start)
+        start = None
     return np.ascontiguousarray(levels[:, rng.permutation(rows)].T)
 
 
@@ -41,6 +44,7 @@ def _draw(  # noqa: PLR0917 -- the state of a draw
     table: Values,
     sizes: Sequence[int],
     rng: np.random.Generator,
+    start: float | None,
 ) -> Indices:
     """Fill in the own columns of a node; `table` has one row per cell of its separator. Returns the new `line`."""
     group = np.zeros(len(line), dtype=np.int64)
@@ -59,7 +63,8 @@ def _draw(  # noqa: PLR0917 -- the state of a draw
     rank *= np.repeat(_strides(counts), counts)
     rank += np.repeat(shifts, counts)
     rank %= np.repeat(counts, counts)
-    steps = (rank + np.repeat(rng.random(len(present)), counts)) / np.repeat(counts, counts)
+    first = rng.random(len(present)) if start is None else np.full(len(present), start)
+    steps = (rank + np.repeat(first, counts)) / np.repeat(counts, counts)
     own = [sizes[column] for column in node.own]
     along = snake(decode(np.arange(math.prod(own)), own), own)
     places = located(np.take(table[present], along, axis=1), np.repeat(np.arange(len(present)), counts), steps)

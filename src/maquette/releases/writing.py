@@ -1,16 +1,16 @@
 """Synthetic rows in batches: any number of rows in bounded memory, to a Parquet or CSV file.
 
-Up to one batch the rows are those of `Release.sample`, refined. A longer stream is a sequence of low-variance draws:
-in each batch every part of the model has its share, rounded, so the error of the whole falls faster than that of
-independent draws, and is far below the model's own long before a second batch is needed. The next batch is drawn while
-the last one is written.
+Up to one batch the rows are those of `Release.sample`, refined. A longer stream is a sequence of low-variance draws,
+whose starts lie so that all full batches together are one such draw: what a model allocates first (cells of a dense
+model, the first node of a tree, components of a mixture) has its share of the whole, rounded. What follows from it is
+rounded in each batch. The error of so many rows is far below the model's own. The next batch is drawn while the last
+one is written.
 
 Privacy: post-processing of the release.
 """
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     from maquette.releases.artifact import Release
 
+Part = tuple[int, float | None]  # the rows of a batch, and where its systematic draw starts
+
 FORMATS = (".parquet", ".csv")
 LEAST = 2**16  # rows of a batch, where that is little memory: larger ones leave the processor's cache
 MOST = 2**22  # values of a batch
@@ -46,19 +48,30 @@ def stream(release: Release, rows: int, rng: np.random.Generator, batch: int | N
     if rows <= size:
         yield release.sample(rows, rng=rng)
         return
-    draw: Callable[[int, np.random.Generator], NDArray[np.int32]] = getattr(release.model, "draw", release.model.sample)
-    parts = math.ceil(rows / size)
-    sizes = (rows * (i + 1) // parts - rows * i // parts for i in range(parts))  # equal, up to one row
+    parts = iter(_parts(rows, size, rng))
 
-    def made(count: int) -> pa.Table:
-        return release.schema.decode(draw(count, rng))
+    def made(part: Part) -> pa.Table:
+        return release.schema.decode(_drawn(release.model, part, rng))
 
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(made, next(sizes))
-        for count in sizes:
-            ready, waiting = waiting.result(), pool.submit(made, count)
+        waiting = pool.submit(made, next(parts))
+        for part in parts:
+            ready, waiting = waiting.result(), pool.submit(made, part)
             yield ready
         yield waiting.result()
+
+
+def _parts(rows: int, size: int, rng: np.random.Generator) -> list[Part]:
+    """The rows and the start of each batch: the starts of full ones are evenly spaced, in random order."""
+    full, rest = divmod(rows, size)
+    starts = (rng.permutation(full) + rng.random()) / full
+    return [(size, float(start)) for start in starts] + ([(rest, None)] if rest else [])
+
+
+def _drawn(model: Any, part: Part, rng: np.random.Generator) -> NDArray[np.int32]:
+    rows, start = part
+    drawn: NDArray[np.int32] = model.draw(rows, rng, start) if hasattr(model, "draw") else model.sample(rows, rng)
+    return drawn
 
 
 def write(
