@@ -13,6 +13,13 @@ within --limit seconds each. The exact tables are counted here by numpy, outside
 generated rows, pairs of columns. PATH of --data (default $MAQUETTE_DATA) holds adult/adult.csv and nltcs/nltcs.csv with
 their domain files; without it only growth is measured. Every case runs in a process of its own; "memory" is its peak,
 with imports and rows.
+
+python benchmarks/release.py --suite [--half development|held|both] [--epsilons ...] [--methods ...] [--tables ...]
+    [--runs N] [--json FILE] [--baseline FILE] [--chart FILE] [--peers]
+
+The same on the tables of releases/suite.py, under the default accounting: each of our methods, independent columns and
+noisy tables at the same epsilon and delta, and resampled rows. At most 300 tables of each number of columns are
+compared. Numeric libraries get one thread. "average" and "sum by group" are explained in releases/averages.py.
 """
 
 from __future__ import annotations
@@ -35,7 +42,7 @@ from rich.console import Console
 from rich.table import Table
 
 import maquette as mq
-from releases import baselines, peers
+from releases import baselines, peers, suite_run
 from releases.distance import distance, every, read, sampled
 
 DELTA = 1e-9
@@ -172,12 +179,16 @@ def main() -> None:
     parser.add_argument("--venvs", help="folder that keeps the peers' environments")
     parser.add_argument("--limit", type=float, default=peers.LIMIT, help="seconds that a peer may take")
     parser.add_argument("--case", help=argparse.SUPPRESS)
+    suite_run.arguments(parser)
     given = parser.parse_args()
     if given.case:
         print(json.dumps(measure(json.loads(given.case))))
         return
     console = Console(width=180)
     with tempfile.TemporaryDirectory() as temporary:
+        if given.suite:
+            suite_run.main(console, given, Path(given.venvs or temporary))
+            return
         for name in ("adult", "nltcs"):
             if given.data and (Path(given.data) / name / f"{name}.csv").exists():
                 quality(console, name, given, Path(given.venvs or temporary))

@@ -1,0 +1,215 @@
+"""Runs the suite: every case in a process of its own, with a limit of CPU time; tables, JSON, chart, comparison."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from maquette.releases.methods.registry import METHODS
+from releases import peers, scores
+from releases.distance import COMPARED
+from releases.suite import HALVES, SuiteTable, table, tables
+from releases.suite_case import BASELINES, DELTA, OURS
+
+BENCHMARKS = Path(__file__).parent.parent
+EPSILONS = (0.1, 1.0, 10.0)
+SHOWN = ("1-way", "2-way", "3-way", "3-way cell", "rows 3-way", "average", "average by group", "sum by group")
+ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+PATIENCE = 20.0  # wall seconds for a second of CPU time, on a machine that others use
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the suite."""
+    own = parser.add_argument_group("the suite")
+    own.add_argument("--suite", action="store_true", help="real and generated tables that nobody tuned for")
+    own.add_argument("--half", choices=("development", "held", "both"), default="development")
+    own.add_argument("--epsilons", type=float, nargs="+", default=EPSILONS)
+    own.add_argument("--methods", nargs="+", help=f"some of: {', '.join((*OURS, *BASELINES))}")
+    own.add_argument("--tables", nargs="+", help="names of tables; default: all of the half")
+    own.add_argument("--runs", type=int, help="releases of each case; default 1 (of --intervals 200, of --train 10)")
+    own.add_argument("--ways", type=int, default=3, help="columns of the tables that are asked for")
+    own.add_argument("--seconds", type=float, default=120.0, help="CPU time that a release may take")
+    own.add_argument("--json", type=Path, help="write every case to this file, as they end; resumes it if it is there")
+    own.add_argument("--baseline", type=Path, help="compare with the cases of an earlier file")
+    own.add_argument("--chart", type=Path, help="write a chart (SVG)")
+    own.add_argument("--repeat", action="store_true", help="also run a method by name where auto took it")
+    own.add_argument("--quiet", action="store_true", help="only write the file: for the held half, until the end")
+
+
+def chosen(given: argparse.Namespace) -> list[SuiteTable]:
+    """The tables asked for."""
+    found = list(tables(given.half)) if not given.tables else [table(name) for name in given.tables]
+    return sorted(found, key=lambda each: (each.half, each.source.rows * len(each.schema)))
+
+
+def methods(given: argparse.Namespace) -> list[str]:
+    """The methods asked for; of ours, those that exist."""
+    if given.methods:
+        return list(given.methods)
+    return [*(name for name in OURS if name == "auto" or name in METHODS), *BASELINES]
+
+
+def run(case: dict[str, Any]) -> dict[str, Any]:
+    """What a process measured, or why it did not."""
+    paths = os.pathsep.join([str(BENCHMARKS), *filter(None, [os.environ.get("PYTHONPATH")])])
+    command = [sys.executable, "-m", "releases.suite_case", json.dumps(case)]
+    environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": paths}
+    limit = PATIENCE * (60.0 + 3 * case["limit"])
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=limit, env=environment)
+    except subprocess.TimeoutExpired:
+        return {"note": f"stopped after {limit:.0f} s"}
+    if ended.returncode:
+        return {"note": (ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"])[-1]}
+    measured: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
+    return measured
+
+
+def peer(name: str, found: SuiteTable, case: dict[str, Any], venvs: Path) -> dict[str, Any]:
+    """A peer's errors, under the names used here."""
+    with tempfile.TemporaryDirectory() as folder:
+        written(found, Path(folder))
+        asked = {"table": found.name, "data": folder, "epsilon": case["epsilon"], "delta": DELTA, "k": case["ways"]}
+        got = peers.run(name, venvs, {**asked, "compared": COMPARED}, case["limit"] * 3)
+    if isinstance(got, str):
+        return {"note": got}
+    renamed = {"tvd": "3-way", "cell": "3-way cell", "pairs tvd": "2-way", "rows tvd": "rows 3-way"}
+    return {renamed.get(key, key): value for key, value in got.items()}
+
+
+def written(found: SuiteTable, folder: Path) -> None:
+    """A table as the peers read it."""
+    home = folder / found.name
+    home.mkdir()
+    domain = {column.name: column.size for column in found.schema}
+    (home / f"{found.name}-domain.json").write_text(json.dumps(domain), encoding="utf-8")
+    lines = [",".join(found.schema.names), *(",".join(map(str, row)) for row in found.codes.tolist())]
+    (home / f"{found.name}.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def cases(given: argparse.Namespace, done: list[dict[str, Any]], venvs: Path) -> Iterator[dict[str, Any]]:
+    """Every case that is not done yet; `done` grows by them."""
+    known = {(each["table"], each["epsilon"], each["method"], each["run"]) for each in done}
+    for found in chosen(given):
+        for epsilon in given.epsilons:
+            default = scores.Key(found.name, epsilon, "auto")
+            taken = {each["note"] for each in scores.grouped(done).get(default, [])}
+            for method in [*methods(given), *(peers.PEERS if given.peers else ())]:
+                for number in range(given.runs or 1):
+                    if (found.name, epsilon, method, number) in known:
+                        continue
+                    case = {"table": found.name, "epsilon": epsilon, "method": method}
+                    asked = {**case, "ways": given.ways, "limit": given.seconds}
+                    if method in taken and not given.repeat:
+                        got: dict[str, Any] = {"note": scores.SAME}
+                    elif method in peers.PEERS:
+                        got = peer(method, found, asked, venvs)
+                    else:
+                        got = run(asked)
+                    if method == "auto":
+                        taken.add(got["note"])
+                    yield {**case, "half": found.half, "run": number, **got}
+
+
+def show(console: Console, done: list[dict[str, Any]], half: str) -> None:
+    """Every case of a half, then its geometric means."""
+    own = [case for case in done if HALVES[case["table"]] == half]
+    if not own:
+        return
+    listed = Table("table", "epsilon", "method", *SHOWN, "CPU s", "MB", "note", title=f"{half} half")
+    for key, runs in scores.grouped(own).items():
+        mean = scores.means(runs)
+        numbers = [f"{mean[name]:.4f}" if name in mean else "-" for name in SHOWN]
+        costs = [f"{mean[name]:.{digits}f}" if name in mean else "-" for name, digits in (("cpu", 1), ("memory", 0))]
+        listed.add_row(key.table, f"{key.epsilon:g}", key.method, *numbers, *costs, mean["note"][:40])
+    console.print(listed)
+    summary = Table(
+        "epsilon", "method", "tables", "geometric mean", "ratio to auto", "least ratio", title=f"{half}: 3-way"
+    )
+    for (epsilon, method), row in sorted(scores.against(own).items()):
+        ratio = [f"{row[name]:.4f}" for name in ("mean", "ratio", "least")]
+        summary.add_row(f"{epsilon:g}", method, str(row["tables"]), *ratio)
+    console.print(summary)
+
+
+def compare(console: Console, done: list[dict[str, Any]], before: list[dict[str, Any]]) -> None:
+    """Today's default over the earlier one, table by table."""
+    for half in ("development", "held"):
+        own = [case for case in done if HALVES[case["table"]] == half]
+        found = scores.ratios(own, before)
+        if not found:
+            continue
+        prices = sorted({key.epsilon for key in found})
+        listed = Table(
+            "table", *(f"epsilon {price:g}" for price in prices), title=f"{half}: 3-way error over the baseline's"
+        )
+        for name in dict.fromkeys(key.table for key in found):
+            given = [found.get(scores.Key(name, price, "auto")) for price in prices]
+            listed.add_row(name, *("-" if ratio is None else f"{ratio:.3f}" for ratio in given))
+        each = [[ratio for key, ratio in found.items() if key.epsilon == price] for price in prices]
+        listed.add_row("geometric mean", *(f"{scores.geometric(ratios):.3f}" for ratios in each))
+        console.print(listed)
+
+
+def chart(done: list[dict[str, Any]], path: Path) -> None:
+    """The 3-way error of every method on every table."""
+    import altair as alt
+
+    points = [
+        {**key._asdict(), "error": value, "half": HALVES[key.table]} for key, value in scores.errors(done).items()
+    ]
+    drawn = (
+        alt.Chart(alt.Data(values=points))
+        .mark_point(filled=True, size=45)
+        .encode(
+            x=alt.X("error:Q", scale=alt.Scale(type="log"), title="mean total variation of 3-way tables"),
+            y=alt.Y("table:N", title=None),
+            color=alt.Color("method:N", title=None),
+            shape=alt.Shape("method:N", title=None),
+            column=alt.Column("epsilon:O", title="epsilon"),
+            row=alt.Row("half:N", title=None),
+        )
+        .properties(width=240)
+        .resolve_scale(y="independent")
+    )
+    drawn.save(str(path))
+
+
+def read(path: Path | None) -> list[dict[str, Any]]:
+    """The cases of a file."""
+    if path is None or not path.exists():
+        return []
+    found: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["cases"]
+    return found
+
+
+def main(console: Console, given: argparse.Namespace, venvs: Path) -> None:
+    """The suite, as asked for."""
+    done = read(given.json)
+    for case in cases(given, done, venvs):
+        done.append(case)
+        if given.json:
+            given.json.write_text(json.dumps({"delta": DELTA, "cases": done}, indent=1) + "\n", encoding="utf-8")
+        if not given.quiet and sys.stderr.isatty():
+            print(
+                f"{case['table']} {case['epsilon']:g} {case['method']}: {case.get('3-way', case['note'])}",
+                file=sys.stderr,
+            )
+    if given.quiet:
+        return
+    for half in ("development", "held"):
+        show(console, done, half)
+    if given.baseline:
+        compare(console, done, read(given.baseline))
+    if given.chart:
+        chart(done, given.chart)
