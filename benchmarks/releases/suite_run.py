@@ -4,34 +4,34 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
 from maquette.releases.methods.registry import METHODS
 from releases import peers, scores
 from releases.distance import COMPARED
+from releases.processes import run
 from releases.suite import HALVES, SuiteTable, table, tables
 from releases.suite_case import BASELINES, DELTA, OURS
 
-BENCHMARKS = Path(__file__).parent.parent
 EPSILONS = (0.1, 1.0, 10.0)
 SHOWN = ("1-way", "2-way", "3-way", "3-way cell", "rows 3-way", "average", "average by group", "sum by group")
-ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
-PATIENCE = 20.0  # wall seconds for a second of CPU time, on a machine that others use
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the suite."""
     own = parser.add_argument_group("the suite")
     own.add_argument("--suite", action="store_true", help="real and generated tables that nobody tuned for")
+    own.add_argument("--train", action="store_true", help="train a model on synthetic rows, test it on real ones")
+    own.add_argument("--intervals", action="store_true", help="repeated releases: how often intervals hold")
     own.add_argument("--half", choices=("development", "held", "both"), default="development")
     own.add_argument("--epsilons", type=float, nargs="+", default=EPSILONS)
     own.add_argument("--methods", nargs="+", help=f"some of: {', '.join((*OURS, *BASELINES))}")
@@ -59,22 +59,6 @@ def methods(given: argparse.Namespace) -> list[str]:
     return [*(name for name in OURS if name == "auto" or name in METHODS), *BASELINES]
 
 
-def run(case: dict[str, Any]) -> dict[str, Any]:
-    """What a process measured, or why it did not."""
-    paths = os.pathsep.join([str(BENCHMARKS), *filter(None, [os.environ.get("PYTHONPATH")])])
-    command = [sys.executable, "-m", "releases.suite_case", json.dumps(case)]
-    environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": paths}
-    limit = PATIENCE * (60.0 + 3 * case["limit"])
-    try:
-        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=limit, env=environment)
-    except subprocess.TimeoutExpired:
-        return {"note": f"stopped after {limit:.0f} s"}
-    if ended.returncode:
-        return {"note": (ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"])[-1]}
-    measured: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
-    return measured
-
-
 def peer(name: str, found: SuiteTable, case: dict[str, Any], venvs: Path) -> dict[str, Any]:
     """A peer's errors, under the names used here."""
     with tempfile.TemporaryDirectory() as folder:
@@ -87,13 +71,16 @@ def peer(name: str, found: SuiteTable, case: dict[str, Any], venvs: Path) -> dic
     return {renamed.get(key, key): value for key, value in got.items()}
 
 
-def written(found: SuiteTable, folder: Path) -> None:
-    """A table as the peers read it."""
+def written(found: SuiteTable, folder: Path, codes: NDArray[np.int32] | None = None) -> None:
+    """A table, or other rows of its schema, as the peers read it."""
     home = folder / found.name
     home.mkdir()
     domain = {column.name: column.size for column in found.schema}
     (home / f"{found.name}-domain.json").write_text(json.dumps(domain), encoding="utf-8")
-    lines = [",".join(found.schema.names), *(",".join(map(str, row)) for row in found.codes.tolist())]
+    lines = [
+        ",".join(found.schema.names),
+        *(",".join(map(str, row)) for row in (found.codes if codes is None else codes).tolist()),
+    ]
     (home / f"{found.name}.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
@@ -115,7 +102,7 @@ def cases(given: argparse.Namespace, done: list[dict[str, Any]], venvs: Path) ->
                     elif method in peers.PEERS:
                         got = peer(method, found, asked, venvs)
                     else:
-                        got = run(asked)
+                        got = run("suite_case", asked)
                     if method == "auto":
                         taken.add(got["note"])
                     yield {**case, "half": found.half, "run": number, **got}
