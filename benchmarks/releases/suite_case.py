@@ -36,11 +36,12 @@ class OutOfTime(BaseException):
 
 @dataclass(frozen=True)
 class Made:
-    """A release: its marginals (columns in ascending order), its synthetic rows if it has any, and a note."""
+    """A release: its marginals (of at most `ways` columns, ascending), its synthetic rows if it has any, a note."""
 
     answers: Callable[[tuple[int, ...]], Values]
     rows: Callable[[], Codes] | None
     note: str
+    ways: int = 3
 
 
 @contextlib.contextmanager
@@ -87,7 +88,7 @@ def baseline(found: SuiteTable, case: dict[str, Any]) -> Made:
     if case["method"] == "independent columns":
         marginal, synthetic = baselines.product(rows, sizes, case["epsilon"], DELTA)
         return Made(marginal, lambda: synthetic, "baseline")
-    return Made(noisy_tables(rows, sizes, case), None, "baseline")
+    return Made(noisy_tables(rows, sizes, case), None, "baseline", min(3, case["ways"]))
 
 
 def noisy_tables(rows: Codes, sizes: list[int], case: dict[str, Any]) -> Callable[[tuple[int, ...]], Values]:
@@ -114,7 +115,7 @@ def compared(found: SuiteTable, made: Made) -> dict[str, float]:
     """The distance of a release from the rows."""
     rows, sizes = found.codes.astype(np.int64), list(found.schema.shape(found.schema.names))
     errors: dict[str, float] = {}
-    for ways in (1, 2, 3):
+    for ways in range(1, made.ways + 1):
         far = distance(rows, sizes, some(sizes, ways), made.answers)
         errors |= {f"{ways}-way": far["tvd"], f"{ways}-way cell": far["cell"]}
     errors |= averages.errors(found.schema, found.codes, found.target, made.answers)

@@ -99,6 +99,8 @@ def cases(given: argparse.Namespace, done: list[dict[str, Any]], venvs: Path) ->
                     asked = {**case, "ways": given.ways, "limit": given.seconds}
                     if method in taken and not given.repeat:
                         got: dict[str, Any] = {"note": scores.SAME}
+                    elif refused := too_large(done, found.name, method):
+                        got = {"note": refused}
                     elif method in peers.PEERS:
                         got = peer(method, found, asked, venvs)
                     else:
@@ -106,6 +108,12 @@ def cases(given: argparse.Namespace, done: list[dict[str, Any]], venvs: Path) ->
                     if method == "auto":
                         taken.add(got["note"])
                     yield {**case, "half": found.half, "run": number, **got}
+
+
+def too_large(done: list[dict[str, Any]], name: str, method: str) -> str | None:
+    """Why a method cannot list the cells of a table: true at every price, so it is tried at one."""
+    notes = [each["note"] for each in done if (each["table"], each["method"]) == (name, method)]
+    return next((note for note in notes if note.startswith("cannot run: the universe")), None)
 
 
 def show(console: Console, done: list[dict[str, Any]], half: str) -> None:

@@ -1,7 +1,7 @@
 """Train on synthetic, test on real: the area under the curve by method, its median and its worst over releases.
 
-"worst / real" is the ratio of areas. A coin has 0.5, so where real rows give 0.6 a release that teaches nothing has 0.83:
-"above a coin" is the same ratio of what is above 0.5.
+"worst / real" is the ratio of areas. A coin has 0.5, so where real rows give 0.6 a release that teaches nothing has
+0.83: "above a coin" is the same ratio of what is above 0.5.
 """
 
 from __future__ import annotations
