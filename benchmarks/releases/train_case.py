@@ -42,7 +42,7 @@ def takes_target(method: str) -> bool:
 def synthetic(found: SuiteTable, rows: Codes, case: dict[str, Any]) -> tuple[Codes, str]:
     """As many synthetic rows, and the method that was used."""
     curator = found.curator(case["epsilon"], DELTA, codes=rows)
-    settings = {"target": found.target} if takes_target(case["method"]) else {}
+    settings: dict[str, Any] = {"target": found.target} if takes_target(case["method"]) else {}
     made = mq.release(curator, workload(found.schema, case["ways"]), method=case["method"], **settings)
     drawn = made.sample(len(rows))
     codes = np.stack([column.encode(drawn[column.name]) for column in found.schema], axis=1)

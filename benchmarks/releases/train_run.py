@@ -44,7 +44,7 @@ def cases(given: argparse.Namespace, venvs: Path) -> list[dict[str, Any]]:
         if found.target is None or (not given.tables and found.name == "people"):
             continue  # people is generated: little of its target can be learned
         plans = [("real", 0.0, 1)]
-        for epsilon in given.epsilons:
+        for epsilon in given.epsilons or (1.0,):
             plans += [(method, epsilon, given.runs or RUNS) for method in given.methods or METHODS]
             plans += [("MST", epsilon, given.runs or RUNS)] if given.peers else []
         for method, epsilon, runs in plans:

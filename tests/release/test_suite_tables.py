@@ -11,8 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import maquette as mq
-
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 from releases import asked, averages, interval_run, scores, suite, train_run
@@ -66,9 +64,9 @@ def test_a_curator_sees_the_same_codes() -> None:
     found = suite.table("people")
     codes = found.codes[:2_000]
     with found.curator(50.0, codes=codes) as curator:
-        made = mq.release(curator, mq.marginals(found.schema, columns=[("region", "smoker")]), method="everything")
-    exact = counted(codes.astype(np.int64), list(found.schema.shape(found.schema.names)), (2, 3)) / len(codes)
-    assert np.abs(made.marginal("smoker", "region") - exact).max() < 0.01
+        (measured,) = curator.measure_many([["smoker", "region"]], epsilon=40.0)
+    exact = counted(codes.astype(np.int64), list(found.schema.shape(found.schema.names)), (2, 3))
+    assert np.abs(measured.values - exact).max() < 10
 
 
 def test_compared_tables_are_few_small_and_always_the_same() -> None:
@@ -145,7 +143,7 @@ def test_questions_are_exact() -> None:
 def test_intervals_are_summed_up_by_kind() -> None:
     question = asked.Asked("smoker", "predicate", 1, 0.3, 1.0)
     releases = [[[0, "measured", True, 0.1]], [[0, "measured", False, 0.3]], [[0, "logical", True, 0.5]]]
-    rows = {row["kind"]: row for row in interval_run.summary(releases, [question])}
+    rows = {row["kind"]: row for row in interval_run.summary(releases, [question]) if row["form"] == "predicate"}
     assert rows["measured"]["coverage"] == rows["measured"]["together"] == 0.5
     assert rows["measured"]["share"] == pytest.approx(2 / 3)
     assert rows["logical"]["says something"] == 0.0
@@ -160,4 +158,4 @@ def test_areas_keep_the_worst() -> None:
 
 def test_a_release_that_takes_too_long_is_stopped() -> None:
     with pytest.raises(OutOfTime), within(0.05):
-        sum(itertools.count())
+        any(False for _ in itertools.count())
