@@ -2,10 +2,12 @@
 
 `tables("development")` is to work with; `tables("held")` is run once, when the work is done. The halves were fixed
 before any result was seen, by one rule: real tables in order of their rows, and generated ones likewise, go to
-development, held, held, development, and so on. "people" is in development because its failure was known before.
+development, held, held, development, and so on. "people" and "people-bins" are in development by choice: the second was
+added because a release of it is known to fail.
 
-Schemas are what a custodian would declare: ranges and bins are round public numbers, values beyond them are clamped.
-The ranges were chosen with the documentation of the tables at hand, never by a result of a release.
+Schemas are written as a custodian would: round ranges, bins of equal width, values beyond the range clamped. But the
+ranges were chosen with the least and largest value of each column in sight. That is fair between methods, which all get
+the same schema; a custodian must take ranges from public knowledge.
 """
 
 from __future__ import annotations
@@ -61,7 +63,10 @@ GENERATED = (
     Source("yes-no", 40_000, families.yes_no),
     Source("large-columns", 200_000, families.large_columns),
 )
-KNOWN = (Source("people", 50_000, families.people, "smoker"),)
+KNOWN = (
+    Source("people", 50_000, families.people, "smoker"),
+    Source("people-bins", 50_000, families.people_bins, "smoker"),
+)
 
 
 def halved(sources: tuple[Source, ...]) -> dict[str, Half]:

@@ -19,7 +19,7 @@ from rich.table import Table
 
 from releases import peers, suite_run
 from releases.processes import run
-from releases.suite import SuiteTable
+from releases.suite import REAL, SuiteTable
 from releases.suite_case import DELTA
 from releases.train_case import parted
 
@@ -41,8 +41,8 @@ def cases(given: argparse.Namespace, venvs: Path) -> list[dict[str, Any]]:
     """Every release of every table with a target."""
     done: list[dict[str, Any]] = []
     for found in suite_run.chosen(given):
-        if found.target is None or (not given.tables and found.name == "people"):
-            continue  # people is generated: little of its target can be learned
+        if found.target is None or (not given.tables and found.source not in REAL):
+            continue  # people are generated: little of their target can be learned
         plans = [("real", 0.0, 1)]
         for epsilon in given.epsilons or (1.0,):
             plans += [(method, epsilon, given.runs or RUNS) for method in given.methods or METHODS]
