@@ -1,8 +1,8 @@
 """The real tables of the suite, as a custodian would declare them: public ranges, bins of equal width, known levels.
 
-What is taken to be public: the ranges of ages, hours, scores and amounts, which are round numbers near the least and the
-largest value; the lists of states, airports, carriers and hospitals, for which the levels that occur stand. Columns that
-repeat others (logs, squares, dummies of a level) and identifiers are left out.
+What is taken to be public: the ranges of ages, hours, scores and amounts, which are round numbers near the least and
+the largest value; the lists of states, airports, carriers and hospitals, for which the levels that occur stand. Columns
+that repeat others (logs, squares, dummies of a level) and identifiers are left out.
 """
 
 from __future__ import annotations

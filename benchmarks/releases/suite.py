@@ -2,8 +2,8 @@
 
 `tables("development")` is to work with; `tables("held")` is run once, when the work is done. The halves were fixed
 before any result was seen, by one rule: real tables in order of their rows, and generated ones likewise, go to
-development, held, held, development, and so on. "people" and "people-bins" are in development by choice: the second was
-added because a release of it is known to fail.
+development, held, held, development, and so on. "people" and "people-bins" are in development by choice: the second
+was added because a release of it is known to fail.
 
 Schemas are written as a custodian would: round ranges, bins of equal width, values beyond the range clamped. But the
 ranges were chosen with the least and largest value of each column in sight. That is fair between methods, which all get
