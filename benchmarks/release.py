@@ -15,7 +15,7 @@ their domain files; without it only growth is measured. Every case runs in a pro
 with imports and rows.
 
 python benchmarks/release.py --suite [--half development|held|both] [--epsilons ...] [--methods ...] [--tables ...]
-    [--runs N] [--json FILE] [--baseline FILE] [--chart FILE] [--peers]
+    [--runs N] [--json FILE] [--baseline FILE] [--chart FILE] [--record] [--peers]
 
 The same on the tables of releases/suite.py, under the default accounting: each of our methods, independent columns and
 noisy tables at the same epsilon and delta, and resampled rows. At most 300 tables of each number of columns are

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from maquette.releases.methods.registry import METHODS
-from releases import peers, scores
+from releases import peers, scores, suite_page
 from releases.distance import COMPARED
 from releases.processes import run
 from releases.suite import HALVES, SuiteTable, table, tables
@@ -42,6 +42,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     own.add_argument("--json", type=Path, help="write every case to this file, as they end; resumes it if it is there")
     own.add_argument("--baseline", type=Path, help="compare with the cases of an earlier file")
     own.add_argument("--chart", type=Path, help="write a chart (SVG)")
+    own.add_argument("--record", action="store_true", help="write docs/suite.md, its chart and its figures")
     own.add_argument("--repeat", action="store_true", help="also run a method by name where auto took it")
     own.add_argument("--quiet", action="store_true", help="only write the file: for the held half, until the end")
 
@@ -160,14 +161,20 @@ def chart(done: list[dict[str, Any]], path: Path) -> None:
     """The 3-way error of every method on every table."""
     import altair as alt
 
+    measured = [case for case in done if scores.ERROR in case]
     points = [
-        {**key._asdict(), "error": value, "half": HALVES[key.table]} for key, value in scores.errors(done).items()
+        {**key._asdict(), "error": value, "half": HALVES[key.table]} for key, value in scores.errors(measured).items()
     ]
     drawn = (
         alt.Chart(alt.Data(values=points))
         .mark_point(filled=True, size=45)
         .encode(
-            x=alt.X("error:Q", scale=alt.Scale(type="log"), title="mean total variation of 3-way tables"),
+            x=alt.X(
+                "error:Q",
+                scale=alt.Scale(type="log"),
+                axis=alt.Axis(values=[0.001, 0.01, 0.1, 1.0]),
+                title="mean total variation of 3-way tables",
+            ),
             y=alt.Y("table:N", title=None),
             color=alt.Color("method:N", title=None),
             shape=alt.Shape("method:N", title=None),
@@ -206,5 +213,7 @@ def main(console: Console, given: argparse.Namespace, venvs: Path) -> None:
         show(console, done, half)
     if given.baseline:
         compare(console, done, read(given.baseline))
-    if given.chart:
-        chart(done, given.chart)
+    if given.chart or given.record:
+        chart(done, given.chart or suite_page.CHART)
+    if given.record:
+        suite_page.write(done)

@@ -13,7 +13,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
-from releases import asked, averages, interval_run, scores, suite, train_run
+from releases import asked, averages, interval_run, scores, suite, suite_page, train_run
 from releases.distance import counted, some
 from releases.suite_case import OutOfTime, baseline, compared, within
 
@@ -102,6 +102,11 @@ def test_baselines_err_less_than_nothing_and_more_than_resampling() -> None:
         errors[method] = compared(found, baseline(found, case))["2-way"]
     assert errors["resampling"] < errors["noisy tables"] < 1.0
     assert errors["resampling"] < errors["independent columns"] < 1.0
+
+
+def test_the_page_is_what_the_figures_say() -> None:
+    written = suite_page.PAGE.read_text(encoding="utf-8")
+    assert written == suite_page.page(suite_page.recorded()), "run `python benchmarks/release.py --suite --record`"
 
 
 def test_scores() -> None:
