@@ -34,7 +34,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     own.add_argument("--intervals", action="store_true", help="repeated releases: how often intervals hold")
     own.add_argument("--half", choices=("development", "held", "both"), default="development")
     own.add_argument("--epsilons", type=float, nargs="+", help="default 0.1, 1 and 10; of --train and --intervals 1")
-    own.add_argument("--methods", nargs="+", help=f"some of: {', '.join((*OURS, *BASELINES))}")
+    own.add_argument("--methods", nargs="+", help=f"some of: {', '.join((*OURS, *BASELINES, *peers.PEERS))}")
     own.add_argument("--tables", nargs="+", help="names of tables; default: all of the half")
     own.add_argument("--runs", type=int, help="releases of each case; default 1 (of --intervals 200, of --train 10)")
     own.add_argument("--ways", type=int, default=3, help="columns of the tables that are asked for")
