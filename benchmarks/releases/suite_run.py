@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import sys
 import tempfile
@@ -57,7 +58,8 @@ def methods(given: argparse.Namespace) -> list[str]:
     """The methods asked for; of ours, those that exist."""
     if given.methods:
         return list(given.methods)
-    return [*(name for name in OURS if name == "auto" or name in METHODS), *BASELINES]
+    ours = [name for name in OURS if name == "auto" or name in METHODS]
+    return [*ours, *BASELINES, *(peers.PEERS if given.peers else ())]
 
 
 def peer(name: str, found: SuiteTable, case: dict[str, Any], venvs: Path) -> dict[str, Any]:
@@ -86,29 +88,29 @@ def written(found: SuiteTable, folder: Path, codes: NDArray[np.int32] | None = N
 
 
 def cases(given: argparse.Namespace, done: list[dict[str, Any]], venvs: Path) -> Iterator[dict[str, Any]]:
-    """Every case that is not done yet; `done` grows by them."""
+    """Every case that is not done yet; the caller appends each to `done` before it asks for the next."""
     known = {(each["table"], each["epsilon"], each["method"], each["run"]) for each in done}
-    for found in chosen(given):
-        for epsilon in given.epsilons or EPSILONS:
-            default = scores.Key(found.name, epsilon, "auto")
-            taken = {each["note"] for each in scores.grouped(done).get(default, [])}
-            for method in [*methods(given), *(peers.PEERS if given.peers else ())]:
-                for number in range(given.runs or 1):
-                    if (found.name, epsilon, method, number) in known:
-                        continue
-                    case = {"table": found.name, "epsilon": epsilon, "method": method}
-                    asked = {**case, "ways": given.ways, "limit": given.seconds}
-                    if method in taken and not given.repeat:
-                        got: dict[str, Any] = {"note": scores.SAME}
-                    elif refused := too_large(done, found.name, method):
-                        got = {"note": refused}
-                    elif method in peers.PEERS:
-                        got = peer(method, found, asked, venvs)
-                    else:
-                        got = run("suite_case", asked)
-                    if method == "auto":
-                        taken.add(got["note"])
-                    yield {**case, "half": found.half, "run": number, **got}
+    asked = itertools.product(chosen(given), given.epsilons or EPSILONS, methods(given), range(given.runs or 1))
+    for found, epsilon, method, number in asked:
+        if (found.name, epsilon, method, number) in known:
+            continue
+        case = {"table": found.name, "epsilon": epsilon, "method": method}
+        limits = {"ways": given.ways, "limit": given.seconds}
+        skipped = needless(done, scores.Key(found.name, epsilon, method), given.repeat)
+        got = {"note": skipped} if skipped else measured(found, {**case, **limits}, venvs)
+        yield {**case, "half": found.half, "run": number, **got}
+
+
+def measured(found: SuiteTable, asked: dict[str, Any], venvs: Path) -> dict[str, Any]:
+    """One case, by one of our methods, a baseline or a peer."""
+    return peer(asked["method"], found, asked, venvs) if asked["method"] in peers.PEERS else run("suite_case", asked)
+
+
+def needless(done: list[dict[str, Any]], key: scores.Key, repeat: bool) -> str | None:
+    """Why a case need not run: `auto` took that method, or it cannot list the cells of this table."""
+    default = key._replace(method="auto")
+    taken = {each["note"] for each in scores.grouped(done).get(default, [])}
+    return scores.SAME if key.method in taken and not repeat else too_large(done, key.table, key.method)
 
 
 def too_large(done: list[dict[str, Any]], name: str, method: str) -> str | None:
@@ -161,9 +163,9 @@ def chart(done: list[dict[str, Any]], path: Path) -> None:
     """The 3-way error of every method on every table."""
     import altair as alt
 
-    measured = [case for case in done if scores.ERROR in case]
+    compared = [case for case in done if scores.ERROR in case]
     points = [
-        {**key._asdict(), "error": value, "half": HALVES[key.table]} for key, value in scores.errors(measured).items()
+        {**key._asdict(), "error": value, "half": HALVES[key.table]} for key, value in scores.errors(compared).items()
     ]
     drawn = (
         alt.Chart(alt.Data(values=points))

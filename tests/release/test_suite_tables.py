@@ -13,7 +13,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
-from releases import asked, averages, interval_run, scores, suite, suite_page, train_run
+from releases import asked, averages, interval_run, scores, suite, suite_page, suite_run, train_run
 from releases.distance import counted, some
 from releases.suite_case import OutOfTime, baseline, compared, within
 
@@ -130,6 +130,25 @@ def test_scores() -> None:
     before = [{**one, "method": "auto", "3-way": 0.4, "note": "graphical"}]
     assert scores.ratios(cases, before) == pytest.approx({scores.Key("a", 1.0, "auto"): 0.5})
     assert scores.geometric([1.0, 4.0]) == pytest.approx(2.0)
+
+
+def test_what_auto_took_and_what_cannot_run_is_not_run_again() -> None:
+    done = [
+        {"table": "a", "epsilon": 1.0, "method": "auto", "run": 0, "note": "graphical"},
+        {
+            "table": "a",
+            "epsilon": 1.0,
+            "method": "everything",
+            "run": 0,
+            "note": "cannot run: the universe has 9 cells",
+        },
+        {"table": "a", "epsilon": 1.0, "method": "adaptive", "run": 0, "note": "not done in 120 CPU s"},
+    ]
+    assert suite_run.needless(done, scores.Key("a", 1.0, "graphical"), repeat=False) == scores.SAME
+    assert suite_run.needless(done, scores.Key("a", 1.0, "graphical"), repeat=True) is None
+    assert suite_run.needless(done, scores.Key("a", 10.0, "graphical"), repeat=False) is None
+    assert suite_run.needless(done, scores.Key("a", 10.0, "everything"), repeat=False) is not None
+    assert suite_run.needless(done, scores.Key("a", 10.0, "adaptive"), repeat=False) is None
 
 
 def test_questions_are_exact() -> None:
