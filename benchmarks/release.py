@@ -13,6 +13,19 @@ within --limit seconds each. The exact tables are counted here by numpy, outside
 generated rows, pairs of columns. PATH of --data (default $MAQUETTE_DATA) holds adult/adult.csv and nltcs/nltcs.csv with
 their domain files; without it only growth is measured. Every case runs in a process of its own; "memory" is its peak,
 with imports and rows.
+
+python benchmarks/release.py --suite [--half development|held|both] [--epsilons ...] [--methods ...] [--tables ...]
+    [--runs N] [--json FILE] [--baseline FILE] [--chart FILE] [--record] [--peers]
+
+The same on the tables of releases/suite.py, under the default accounting: each of our methods, independent columns and
+noisy tables at the same epsilon and delta, and resampled rows. At most 300 tables of each number of columns are
+compared. Numeric libraries get one thread. "average" and "sum by group" are explained in releases/averages.py.
+
+python benchmarks/release.py --train [--half ...] [--epsilons ...] [--methods ...] [--runs N] [--peers]
+python benchmarks/release.py --intervals [--tables ...] [--epsilons E] [--methods ...] [--runs N]
+
+--train: what a model learns from synthetic rows (releases/train_case.py), on the real tables that have a target; with
+--peers also from MST's. --intervals: how often intervals hold over repeated releases (releases/interval_run.py).
 """
 
 from __future__ import annotations
@@ -35,7 +48,7 @@ from rich.console import Console
 from rich.table import Table
 
 import maquette as mq
-from releases import baselines, peers
+from releases import baselines, interval_run, peers, suite_run, train_run
 from releases.distance import distance, every, read, sampled
 
 DELTA = 1e-9
@@ -164,6 +177,16 @@ def growth(console: Console, quick: bool) -> None:
     console.print(table)
 
 
+def tuned_for_none(console: Console, given: argparse.Namespace, venvs: Path) -> None:
+    """What is measured on the tables of the suite."""
+    if given.suite:
+        suite_run.main(console, given, venvs)
+    if given.train:
+        train_run.main(console, given, venvs)
+    if given.intervals:
+        interval_run.main(console, given)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Error, time and memory of releases of large universes.")
     parser.add_argument("--quick", action="store_true", help="one price, small sizes")
@@ -172,12 +195,16 @@ def main() -> None:
     parser.add_argument("--venvs", help="folder that keeps the peers' environments")
     parser.add_argument("--limit", type=float, default=peers.LIMIT, help="seconds that a peer may take")
     parser.add_argument("--case", help=argparse.SUPPRESS)
+    suite_run.arguments(parser)
     given = parser.parse_args()
     if given.case:
         print(json.dumps(measure(json.loads(given.case))))
         return
     console = Console(width=180)
     with tempfile.TemporaryDirectory() as temporary:
+        if given.suite or given.train or given.intervals:
+            tuned_for_none(console, given, Path(given.venvs or temporary))
+            return
         for name in ("adult", "nltcs"):
             if given.data and (Path(given.data) / name / f"{name}.csv").exists():
                 quality(console, name, given, Path(given.venvs or temporary))

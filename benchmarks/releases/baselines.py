@@ -29,11 +29,17 @@ def projected(values: Values) -> Values:
 
 
 def noisy(
-    rows: Codes, sizes: list[int], sets: list[tuple[int, ...]], epsilon: float, delta: float
+    rows: Codes,
+    sizes: list[int],
+    sets: list[tuple[int, ...]],
+    epsilon: float,
+    delta: float,
+    *,
+    paid: int | None = None,
 ) -> dict[tuple[int, ...], Values]:
-    """Each of these marginals, with noise, as probabilities."""
+    """Each of these marginals, with noise, as probabilities; `paid` is how many are paid for, if not only these."""
     rng = np.random.default_rng()
-    scale = np.sqrt(len(sets)) / gaussian_mu(epsilon, delta)
+    scale = np.sqrt(paid or len(sets)) / gaussian_mu(epsilon, delta)
     tables = {columns: counted(rows, sizes, columns) for columns in sets}
     return {key: projected((each + rng.normal(0.0, scale, each.shape)) / len(rows)) for key, each in tables.items()}
 

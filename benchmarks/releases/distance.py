@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 Codes = NDArray[np.int64]
 Values = NDArray[np.float64]
+COMPARED = 300  # tables of each number of columns
+LARGEST = 2_000_000  # cells of a table that is compared
 
 
 def read(data: str, table: str) -> tuple[dict[str, int], Codes]:
@@ -47,3 +49,11 @@ def sampled(rows: Codes, sizes: list[int], sets: Iterable[tuple[int, ...]], made
 def every(sizes: list[int], k: int) -> list[tuple[int, ...]]:
     """Every set of k columns."""
     return list(itertools.combinations(range(len(sizes)), k))
+
+
+def some(sizes: list[int], k: int, most: int = COMPARED, largest: int = LARGEST) -> list[tuple[int, ...]]:
+    """At most so many sets of k columns, always the same ones; tables that are too large to compare are left out."""
+    sets = [columns for columns in every(sizes, k) if np.prod([float(sizes[i]) for i in columns]) <= largest]
+    if len(sets) <= most:
+        return sets
+    return [sets[i] for i in sorted(np.random.default_rng(0).choice(len(sets), most, replace=False))]

@@ -1,6 +1,8 @@
 """OpenDP's AIM and MST (`pip install opendp[mbi]`), run by benchmarks/release.py in an environment of their own.
 
-python -m releases.opendp_peer CASE, a JSON object: data, table, method (AIM or MST), epsilon, delta, k. It prints one.
+python -m releases.opendp_peer CASE, a JSON object: data, table, method (AIM or MST), epsilon, delta, k; with
+"compared", only some of the tables are compared; with "rows", synthetic rows are written to that file and nothing is
+compared. It prints one.
 
 Settings are the documentation's, but for AIM's model: at most 1 MB, not 80, with which it takes an hour and more.
 One row is one contribution (add-remove); rho is the largest that OpenDP's own conversion allows for epsilon and delta.
@@ -21,7 +23,7 @@ import numpy as np
 import opendp.prelude as dp
 import polars as pl
 
-from releases.distance import Values, distance, every, read, sampled
+from releases.distance import Values, distance, every, read, sampled, some
 
 dp.enable_features("contrib")
 
@@ -59,14 +61,18 @@ def measure(case: dict[str, Any]) -> dict[str, Any]:
     made = context.query(rho=rho).contingency_table(cuts=cuts, algorithm=algorithm(**settings)).release()
     spent = {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    names, sets = list(sizes), every(shape, case["k"])
+    if "rows" in case:
+        np.save(case["rows"], made.synthesize(rows=len(rows), method="sample").select(list(sizes)).to_numpy())
+        return {**spent, "memory": memory}
+    tables = some if "compared" in case else every
+    names, sets = list(sizes), tables(shape, case["k"])
 
     def marginal(columns: tuple[int, ...]) -> Values:
         counts: Values = np.asarray(made.project([names[i] for i in columns]), dtype=float)
         return counts / float(counts.sum())
 
     found = distance(rows, shape, sets, marginal)
-    found["pairs tvd"] = distance(rows, shape, every(shape, 2), marginal)["tvd"]
+    found["pairs tvd"] = distance(rows, shape, tables(shape, 2), marginal)["tvd"]
     print(json.dumps({**spent, **found}), file=sys.stderr)  # A fit takes long: not lost if sampling fails.
     synthetic = made.synthesize(rows=len(rows), method="sample").select(names).to_numpy()
     found |= sampled(rows, shape, sets, synthetic)

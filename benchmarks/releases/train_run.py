@@ -1,0 +1,111 @@
+"""Train on synthetic, test on real: the area under the curve by method, its median and its worst over releases.
+
+"worst / real" is the ratio of areas. A coin has 0.5, so where real rows give 0.6 a release that teaches nothing has
+0.83: "above a coin" is the same ratio of what is above 0.5.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from releases import peers, suite_run
+from releases.processes import run
+from releases.suite import REAL, SuiteTable
+from releases.suite_case import DELTA
+from releases.train_case import parted
+
+METHODS = ("auto", "graphical")
+RUNS = 10
+
+
+def from_peer(name: str, found: SuiteTable, asked: dict[str, Any], venvs: Path) -> dict[str, Any]:
+    """The same of a peer's rows."""
+    with tempfile.TemporaryDirectory() as folder:
+        rows = Path(folder) / "rows.npy"
+        suite_run.written(found, Path(folder), parted(found)[0])
+        case = {"table": found.name, "data": folder, "epsilon": asked["epsilon"], "delta": DELTA, "k": asked["ways"]}
+        got = peers.run(name, venvs, {**case, "rows": str(rows)}, 3 * asked["limit"])
+        return {"note": got} if isinstance(got, str) else run("train_case", {**asked, "rows": str(rows)})
+
+
+def cases(given: argparse.Namespace, venvs: Path) -> list[dict[str, Any]]:
+    """Every release of every table with a target."""
+    done: list[dict[str, Any]] = []
+    for found in suite_run.chosen(given):
+        if found.target is None or (not given.tables and found.source not in REAL):
+            continue  # people are generated: little of their target can be learned
+        plans = [("real", 0.0, 1)]
+        for epsilon in given.epsilons or (1.0,):
+            plans += [(method, epsilon, given.runs or RUNS) for method in given.methods or METHODS]
+            plans += [("MST", epsilon, given.runs or RUNS)] if given.peers else []
+        for method, epsilon, runs in plans:
+            asked = {"table": found.name, "method": method, "epsilon": epsilon}
+            limits = {"ways": given.ways, "limit": given.seconds}
+            for number in range(runs):
+                full = {**asked, **limits}
+                got = from_peer(method, found, full, venvs) if method in peers.PEERS else run("train_case", full)
+                done.append({**asked, "run": number, **got})
+                if given.json:
+                    given.json.write_text(json.dumps({"cases": done}, indent=1) + "\n", encoding="utf-8")
+    return done
+
+
+@dataclasses.dataclass(frozen=True)
+class Area:
+    """The areas of the releases of one table by one method."""
+
+    median: float
+    worst: float
+    runs: int
+
+
+def areas(done: list[dict[str, Any]]) -> dict[tuple[str, float, str], Area]:
+    """By table, epsilon and method."""
+    found: dict[tuple[str, float, str], list[float]] = {}
+    for case in done:
+        if "auc" in case:
+            found.setdefault((case["table"], case["epsilon"], case["method"]), []).append(case["auc"])
+    return {key: Area(float(np.median(each)), min(each), len(each)) for key, each in found.items()}
+
+
+def above(area: float, real: float) -> float:
+    """What is learned beyond a coin, of what real rows teach."""
+    return (area - 0.5) / max(real - 0.5, 1e-9)
+
+
+def main(console: Console, given: argparse.Namespace, venvs: Path) -> None:
+    """The comparison, as asked for."""
+    done = cases(given, venvs)
+    found = areas(done)
+    shown = Table(
+        "table",
+        "epsilon",
+        "method",
+        "runs",
+        "median",
+        "worst",
+        "worst / real",
+        "above a coin",
+        title="train on synthetic rows",
+    )
+    for (name, epsilon, method), area in found.items():
+        real = found.get((name, 0.0, "real"))
+        ratios = (
+            ("-", "-") if real is None else (f"{area.worst / real.median:.3f}", f"{above(area.worst, real.median):.3f}")
+        )
+        price = "-" if method == "real" else f"{epsilon:g}"
+        shown.add_row(name, price, method, str(area.runs), f"{area.median:.3f}", f"{area.worst:.3f}", *ratios)
+    console.print(shown)
+    for note in dict.fromkeys(
+        f"{case['table']}, {case['method']}: {case['note']}" for case in done if "auc" not in case
+    ):
+        console.print(note)
