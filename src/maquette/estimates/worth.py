@@ -111,11 +111,11 @@ def wanted(
     return Wanted(*given, before=spent, copies=np.ones(len(errors)))
 
 
-def unexplained(errors: dict[Columns, float], *, echo: float = ECHO) -> dict[Columns, float]:
+def unexplained(errors: dict[Columns, float]) -> dict[Columns, float]:
     """The errors of pairs that a model of the strongest ones would leave.
 
     Two columns that both depend on a third depend on each other. A pair outside the spanning forest of largest errors
-    has a path of larger ones between its columns, which explains part of it: `echo` of its error is expected to remain.
+    has a path of larger ones between its columns, which explains part of it: ECHO of its error is expected to remain.
     """
     root: dict[str, str] = {}
 
@@ -127,7 +127,7 @@ def unexplained(errors: dict[Columns, float], *, echo: float = ECHO) -> dict[Col
     found: dict[Columns, float] = {}
     for pair in sorted(errors, key=lambda each: (-errors[each], each)):
         one, other = (top(name) for name in pair)
-        found[pair] = errors[pair] if one != other else echo * errors[pair]
+        found[pair] = errors[pair] if one != other else ECHO * errors[pair]
         root[one] = other
     return {pair: found[pair] for pair in errors}
 

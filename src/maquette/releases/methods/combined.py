@@ -55,14 +55,15 @@ from maquette.schema import Ordered
 
 FIRST = 0.1  # share of the budget for a first measurement of the columns
 PAYS = 0.02  # share of pairs in the split below which tables are not worth choosing
-LOOK = 0.04  # maximum share of the budget for a look at errors
+LOOK = 0.03  # maximum share of the budget for a look at errors
 SHARP = 0.015  # standard deviation of an error, as a fraction of rows, that is enough
 BLURRED = 0.1  # standard deviation above which a look says nothing
 DEEPER = 0.05  # share of triples in the split above which they are looked at
 MAX_CELLS = 200_000  # of the junction tree
 TRIPLE_CELLS = 60_000  # of all triples together that are measured
-RISE, FEWEST, MOST = 10.0, 8, 64  # how levels are merged: see `selection.groups`
-ECHO=.5
+FEWEST = 8  # levels that every column keeps
+ORDERED = (10.0, 64)  # how levels of ordered columns are merged: the rise and the most groups of `selection.groups`
+NAMED = (1.0, 128)  # of others: two names may mean opposite things, so only the rarest are merged
 EXACT = 1e-12  # variance of a public number of rows
 MANY = 20_000  # maximum number of candidates of a look
 LARGEST = 2**22  # maximum cells of a candidate, before merging: the curator counts those at once
@@ -203,12 +204,12 @@ class _Run:
             self.has_tables = False
             return
         deviation = self._deviation(left / (2 * len(self.names)))
-        self._merge(
-            {
-                name: groups(self.schema, name, self._smooth(name) * rows, deviation, rise=RISE, fewest=FEWEST, most=MOST)
-                for name in self.names
-            }
-        )
+        self._merge({name: self._groups(name, deviation) for name in self.names})
+
+    def _groups(self, name: str, deviation: float) -> NDArray[np.int64]:
+        rise, most = ORDERED if isinstance(self.schema[name], Ordered) else NAMED
+        counts = self._smooth(name) * self.fine.rows
+        return groups(self.schema, name, counts, deviation, rise=rise, fewest=FEWEST, most=most)
 
     def _column_shares(self) -> dict[str, float]:
         power = {name: self.schema[name].size ** (2 / 3) for name in self.names}
@@ -253,7 +254,7 @@ class _Run:
         errors = self._errors(sets, [np.multiply.outer(self.known[a], self.known[b]) for a, b in sets])
         part = self.split[1] + self.split[2]
         amount = int(self.left * part / (part + self.split[3])) if self._goes_deeper else self.left
-        shares, sets = self._shares(sets, unexplained(errors, echo=ECHO), amount)
+        shares, sets = self._shares(sets, unexplained(errors), amount)
         self._measure(sets, shares, amount)
         self._note(sets, errors)
         self._settle()
