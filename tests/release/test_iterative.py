@@ -17,7 +17,8 @@ from release_checks import Integers, Seeded, counts, open_records, records
 
 import maquette as mq
 from maquette.audit.reference import ScriptedNoise, discrete_laplace, exponential_law
-from maquette.hypothesis import RULES, MultiplicativeWeights
+from maquette.distinguisher import distinguisher_of
+from maquette.hypothesis import RULES, MultiplicativeWeights, rule_of
 from maquette.privacy import UNITS_PER_ONE
 from maquette.query import LinearQuery
 from maquette.releases.methods.iterative import Parameters
@@ -240,3 +241,19 @@ def test_more_rows_of_one_person_weaken_the_promise() -> None:
         found.append(promised(made))
         assert worst(made, {("a", "b"): counts(TINY, small, ("a", "b")) / 200_000}) <= found[-1]
     assert found[1] > 1.5 * found[0]
+
+
+@pytest.mark.parametrize("rows", [10**6, 10**8, 10**9, 10**10])
+@pytest.mark.parametrize("currency", ["pure", "zcdp"])
+def test_a_promise_is_not_lost_to_rounding_where_the_noise_is_tiny(currency: str, rows: int) -> None:
+    """A given model has a coarse resolution, and at many rows the noise is below the last digits of the threshold."""
+    tables = list(WORKLOAD.marginals)
+    with mq.Curator(replicated(20)[0], BUDGETS[currency]) as curator:
+        for alpha in (0.1, 0.2, 0.3, 0.4):
+            setting = iterative.Setting(tables=tables, units=1e18, rows=float(rows), slack=0.0, moves=1, beta=0.05)
+            rule = rule_of(TINY, MultiplicativeWeights(TINY, alpha=alpha))
+            pointer = distinguisher_of("exponential")
+            found = iterative.parameters(curator, rule, setting, distinguisher=pointer, constants="tight")
+            noise = Fraction(iterative._noise_bound(curator, setting, found.measure_units, found.rounds))
+            assert alpha <= found.alpha < 1.1 * alpha
+            assert Fraction(found.threshold) - noise >= Fraction(found.resolution)
