@@ -137,7 +137,6 @@ def test_columns_in_any_order_give_the_same_release_and_a_file_that_opens(relati
         assert others == [first, first]
 
 
-
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
