@@ -85,6 +85,7 @@ def test_noise_enters_rows_means_and_parities() -> None:
         model = projection(curator, rho=0.5)
     assert model.rows == 405
     expected = np.array([[405, 2, 0, 0], [2, 405, 7, 0], [0, 7, 405, 3], [0, 0, 3, 405]]) / 405
+    assert isinstance(model.model, ParityModel)
     assert model.model.moments == pytest.approx(expected)
 
 

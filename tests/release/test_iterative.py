@@ -62,7 +62,7 @@ def build(method: str, currency: str, noise: Any, relation: Any = "replace", **s
     return made
 
 
-@pytest.mark.thorough(fast=2)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 @pytest.mark.parametrize("currency", BUDGETS)
 def test_the_promise_is_kept_in_every_run(currency: str, relation: Any) -> None:
@@ -76,7 +76,7 @@ def _runs(method: str, currency: str, relation: Any, count: int, **settings: Any
     return (build(method, currency, Seeded(seed), relation, **settings) for seed in range(count))
 
 
-@pytest.mark.thorough(fast=2)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 @pytest.mark.parametrize("currency", BUDGETS)
 def test_the_average_keeps_its_promise(currency: str, relation: Any) -> None:
@@ -86,7 +86,7 @@ def test_the_average_keeps_its_promise(currency: str, relation: Any) -> None:
         assert worst(made, truth) <= promised(made) < 0.2
 
 
-@pytest.mark.thorough(fast=4)
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize("constants", ["tight", "book"])
 @pytest.mark.parametrize("hypothesis", RULES)
 def test_every_rule_keeps_its_promise(hypothesis: str, constants: str) -> None:
@@ -194,7 +194,7 @@ def _toy(counted: tuple[int, ...], transcript: tuple[tuple[int, int], ...]) -> t
 
 
 @pytest.mark.thorough(fast=1)
-@pytest.mark.parametrize(("levels", "rounds", "values"), [(2, 2, range(-1, 5)), (3, 1, range(-2, 6))])
+@pytest.mark.parametrize(("levels", "rounds", "values"), [(3, 1, range(-2, 6)), (2, 2, range(-1, 5))])
 def test_the_exact_loss_of_every_transcript_is_within_the_charge(
     levels: int, rounds: int, values: range, monkeypatch: pytest.MonkeyPatch
 ) -> None:
