@@ -79,7 +79,7 @@ class Collector:
 def _row(item: Any, place: str) -> Row:
     parameters = item.callspec.params if hasattr(item, "callspec") else {}
     name = item.callspec.id if parameters else item.originalname
-    mutant = parameters.get("mutant", parameters.get("name"))
+    mutant: Any = parameters.get("mutant", parameters.get("name"))
     room, killer = REGISTRY[place], place.partition("::")[0]
     if hasattr(mutant, "killer"):
         return Row(mutant.name, mutant.room, mutant.killer)

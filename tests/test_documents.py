@@ -7,6 +7,7 @@ import importlib
 import pkgutil
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,7 +34,13 @@ def _modules() -> list[str]:
     return ["maquette", *found]
 
 
-@pytest.mark.parametrize("name", _modules())
+def _cases() -> list[Any]:
+    """The example of the audit runs one: it takes long."""
+    slow = "maquette.audit.run"
+    return [pytest.param(name, marks=pytest.mark.thorough) if name == slow else name for name in _modules()]
+
+
+@pytest.mark.parametrize("name", _cases())
 def test_docstring_examples_run(name: str) -> None:
     results = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
     assert results.failed == 0

@@ -8,6 +8,7 @@ import re
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -135,7 +136,7 @@ UNFIT: list[tuple[Column, str, list[str]]] = [
     (Category("c", ["x"], other="other"), "", [MISSING]),
 ]
 CANARY = "31415926"
-FILES = {
+FILES: dict[str, tuple[Any, ...]] = {
     "empty.csv": (b"", "the file is empty; expected a header line"),
     "blank.csv": (b"\n\n", "the file is empty; expected a header line"),
     "data.csv": (b"34,Paris,true\n35,Rome,false\n", "the first line of '", "looks like data, not a header; add one"),
@@ -449,7 +450,7 @@ def test_a_newcomers_mistake_is_told_with_what_to_do(mistake: str) -> None:
 
 
 LABELS = np.arange(200) % 2
-SPLIT = (np.linspace(-3, 3, 200)[:, None], LABELS)
+SPLIT: tuple[Any, Any] = (np.linspace(-3, 3, 200)[:, None], LABELS)
 TEXTS = (SPLIT[0], np.where(LABELS > 0, "yes", "no"))
 FORM = "one prediction and one label for each row"
 MODELS: dict[str, tuple[object, object, str]] = {

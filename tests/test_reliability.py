@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -38,8 +39,8 @@ def test_records_are_merged(tmp_path: Path) -> None:
     assert reliability.MISSING in text
 
 
-def _some(family: functools.partial[object] | object, count: int) -> list[bool]:
-    return [run()[0] for run in itertools.islice(family(), count)]  # type: ignore[operator]
+def _some(family: Callable[[], Iterable[Callable[[], Any]]], count: int) -> list[bool]:
+    return [run()[0] for run in itertools.islice(family(), count)]
 
 
 def test_every_family_of_grids_agrees_on_its_first_runs() -> None:

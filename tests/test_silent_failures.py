@@ -27,8 +27,12 @@ SCHEMA = mq.Schema(
         mq.Number("pay", edges=[0, 10, 20, 50]),
     ]
 )
-PEOPLE = {"age": [20, 30, 40], "city": ["oslo", "rome", None], "pay": [5.0, 15.0, 30.0]}
-MORE = {"age": [20, 30, 40, 41], "city": ["oslo", "rome", None, "paris"], "pay": [5.0, 15.0, 30.0, 1e9]}
+PEOPLE: dict[str, list[Any]] = {"age": [20, 30, 40], "city": ["oslo", "rome", None], "pay": [5.0, 15.0, 30.0]}
+MORE: dict[str, list[Any]] = {
+    "age": [20, 30, 40, 41],
+    "city": ["oslo", "rome", None, "paris"],
+    "pay": [5.0, 15.0, 30.0, 1e9],
+}
 PURE = mq.Budget(epsilon=10.0)
 
 
@@ -192,7 +196,7 @@ def test_23_delta_must_be_below_one_over_rows() -> None:
 
 def test_a_private_number_of_rows_does_not_decide_whether_a_curator_opens() -> None:
     schema = mq.Schema([mq.Boolean("a")])
-    heard = {}
+    heard: dict[Any, Any] = {}
     for delta in (0.0, 1e-9, 1e-6, 2e-6, 1e-5, 2e-5, 0.3, 0.4):
         budget = mq.Budget(epsilon=1.0, delta=delta)
         for rows, relation in itertools.product((1, 2, 3, 4), ("add-remove", "replace of 2")):
@@ -203,7 +207,7 @@ def test_a_private_number_of_rows_does_not_decide_whether_a_curator_opens() -> N
             with warnings.catch_warnings(record=True) as warned:
                 warnings.simplefilter("always")
                 try:
-                    Curator(opened, budget, relation=relation.partition(" ")[0])
+                    Curator(opened, budget, relation=relation.partition(" ")[0])  # type: ignore[arg-type]
                     said = "opens"
                 except BudgetError as refused:
                     said = str(refused)

@@ -21,7 +21,16 @@ import maquette
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-ROOMS = ("schema", "query", "curator", "privacy", "privacy.ledger", "hypothesis", "distinguisher", "answers")
+ROOMS: tuple[str, ...] = (
+    "schema",
+    "query",
+    "curator",
+    "privacy",
+    "privacy.ledger",
+    "hypothesis",
+    "distinguisher",
+    "answers",
+)
 ROOMS += ("estimates", "releases", "session", "holdout", "theory", "reports", "audit", "audit.reference")
 NAME = re.compile(r"`(maquette(?:\.\w+)+)`")
 TEST = re.compile(r"`(tests/[\w/.]+)`")
@@ -155,7 +164,7 @@ def test_every_public_name_is_in_the_reference(site: Path) -> None:
                 missing += [] if {f"maquette.{room}.{name}", written} & found else [f"maquette.{room}.{name}"]
     assert missing == []
     index = (site / "reference" / "index.html").read_text(encoding="utf-8")
-    assert [name for name in maquette.__all__ if f"<code>{name}</code>" not in index and name[0] != "_"] == []
+    assert [name for name in vars(maquette)["__all__"] if f"<code>{name}</code>" not in index and name[0] != "_"] == []
 
 
 def test_command_line_help_is_inserted(site: Path) -> None:

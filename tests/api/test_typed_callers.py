@@ -7,12 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import typed_callers
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 
 
+@pytest.mark.thorough
 def test_the_checker_accepts_typed_callers() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", str(HERE / "typed_callers.py")],

@@ -21,7 +21,7 @@ from maquette.audit.reference.weighing import And, Constant, Not, Product
 from maquette.query import Keys, LinearQuery, Lookup, additive
 
 QUESTIONS = 20_000
-PARTS = 20
+PARTS = 80
 
 
 @pytest.mark.thorough(fast=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -45,6 +46,7 @@ def test_frieze_kannan_never_exceeds_its_update_bound(
 def test_bipartitions_have_a_lower_bound(adversary: str) -> None:
     schema = edge_schema(8)
     truth, cuts = Exact(schema, simple_graph(8, 24)), bipartitions(schema)
+    step: Any
     for step, rule in (("theory", theory.frieze_kannan), ("centred", theory.frieze_kannan_centred)):
         model = CutDecomposition(schema, alpha=0.03, step=step, norm=24**-0.5, area=float(cuts.areas.max()))
         assert model.update_bound == pytest.approx(rule(8, 24, 0.03, largest=1 / 4))

@@ -22,6 +22,12 @@ from maquette.releases.classes.coefficients import ROWS_SHARE, ParityAnswers, co
 from maquette.schema import Boolean, Integer, Schema
 from maquette.theory.polynomial import least_interval
 
+
+def _model(release: mq.Release) -> ParityAnswers:
+    assert isinstance(release.model, ParityAnswers)
+    return release.model
+
+
 D, ROWS = 8, 300
 SCHEMA = Schema([Boolean(f"s{i}") for i in range(D)])
 ZCDP = mq.Budget(rho=10.0, delta=1e-9)
@@ -101,7 +107,7 @@ def test_with_a_generous_budget_everything_is_exact() -> None:
     noise = ScriptedNoise([0] * 1000)
     with mq.Curator(opened(), mq.Budget(rho=9000.0, delta=1e-9), noise=noise) as curator:
         release = coefficients(curator, EVERY)
-    assert release.model.degree == 5
+    assert _model(release).degree == 5
     assert "bias of at most 0 " in str(release.certificate.accuracy)
     for query in EVERY.sample(30, np.random.default_rng(0)):
         assert release.answer(query).value == pytest.approx(query.evaluate(DATA).mean(), abs=1e-6)
@@ -143,7 +149,7 @@ def test_a_pure_budget_gets_laplace_noise() -> None:
         release = coefficients(curator, disjunctions(SCHEMA, 3, monotone=True), epsilon=4.0)
         assert curator.spent.epsilon == pytest.approx(4.0)
     assert {call.kind for call in noise.calls} == {"laplace"}
-    assert not release.model.gaussian
+    assert not _model(release).gaussian
     parities = sum(call.size for call in noise.calls[1:])
     assert float(noise.calls[-1].scale) == pytest.approx(parities / (4.0 * (1 - ROWS_SHARE)), rel=1e-3)
 
@@ -181,7 +187,7 @@ def test_noise_is_as_small_as_promised() -> None:
     table = opened()
     for seed in range(runs):
         with mq.Curator(table, budget, relation="replace", noise=SeededNoise(seed)) as curator:
-            model = coefficients(curator, disjunctions(SCHEMA, 4), degree=3).model
+            model = _model(coefficients(curator, disjunctions(SCHEMA, 4), degree=3))
         values.append(model.answer(query))
     found = model.polynomial(4)
     variance = sum(math.comb(4, s) * c**2 * model.variances[s] for s, c in enumerate(found.parities) if s)
@@ -191,7 +197,7 @@ def test_noise_is_as_small_as_promised() -> None:
 
 
 def test_the_polynomial_is_the_best_for_the_noise_at_hand() -> None:
-    model = silent(3).model
+    model = _model(silent(3))
     noise = tuple(2.0 * math.sqrt(v) / model.rows for v in model.variances[1:])
     assert np.array_equal(model.polynomial(5).values, least_interval(5, noise).values)
 
@@ -255,7 +261,7 @@ def test_more_than_remains_is_refused_before_any_charge() -> None:
 
 def test_questions_it_cannot_answer_are_explained() -> None:
     release = silent(2, workload=disjunctions(SCHEMA, 4, SCHEMA.names[:6]))
-    assert release.model.degree == 2
+    assert _model(release).degree == 2
     for text, message in (
         ("s0 OR s1 OR s2 OR s3 OR s4", "about 5 columns; expected at most 4"),
         ("(s0 AND s1) OR s2", "`a OR b OR ...`"),

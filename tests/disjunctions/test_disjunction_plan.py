@@ -54,7 +54,8 @@ def test_the_table_of_rows_needed(d: int, k: int) -> None:
     assert printed(found.rows, products[2]) == products[2]
     best = block_basis(family, alpha)
     if blocks is None or best is None:
-        assert best is blocks is None
+        assert best is None
+        assert blocks is None
         return
     assert best.blocks == blocks[0]
     assert printed(best.features, blocks[1]) == blocks[1]

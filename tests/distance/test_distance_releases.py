@@ -53,6 +53,8 @@ def test_histograms_have_the_noise_that_theory_says_whatever_the_columns(columns
         errors.append((estimate.total - truth * ROWS) / estimate.deviation)
     assert np.std(errors) == pytest.approx(1.0, rel=0.5)
     assert abs(np.mean(errors)) < 5.5 / math.sqrt(40)
+    assert estimate is not None
+    assert sites[0].sum is not None
     without_rows = math.sqrt(
         estimate.deviation**2 - (float(sites[0].sum.constant) + _mean(sites[0])) ** 2 * _rows(made)
     )
@@ -68,7 +70,8 @@ def _mean(query: LinearQuery) -> float:
 
 def _rows(release: Release) -> float:
     """The variance of the number of rows."""
-    return {columns: variance for columns, _, variance in release.evidence}[()]
+    assert isinstance(release.evidence, Residuals)
+    return float({columns: variance for columns, _, variance in release.evidence}[()])
 
 
 def test_a_sum_from_columns_is_the_estimate_from_their_table() -> None:
@@ -114,7 +117,7 @@ def test_histograms_refuse_what_they_cannot_answer_before_any_charge() -> None:
     assert curator.ledger.spent() == 0
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 def test_the_construction_keeps_its_promise(relation: str) -> None:
     box = Box(cube(10, 20))

@@ -46,7 +46,7 @@ def test_small_steps_are_those_of_multiplicative_weights_on_the_whole_universe()
     assert np.allclose(one.marginal(["a", "b"]), other.marginal(["a", "b"]), atol=1e-12)
 
 
-@pytest.mark.thorough(fast=5)
+@pytest.mark.thorough(fast=2)
 @EVERY_ADVERSARY
 @pytest.mark.parametrize("columns", [1, 2, 5, 20, 50])
 def test_separable_weights_never_exceed_their_update_bound(columns: int, adversary: Adversary) -> None:

@@ -19,7 +19,7 @@ from maquette.query import LinearQuery, Marginal
 SCHEMA = mq.Schema([mq.Boolean("a"), mq.Category("b", ["x", "y", "z"]), mq.Boolean("c")])
 
 
-def people() -> dict[str, list[object]]:
+def people() -> dict[str, Any]:
     return {"a": [True] * 30 + [False] * 10, "b": ["x"] * 30 + ["z"] * 10, "c": [True, False] * 20}
 
 

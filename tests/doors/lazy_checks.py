@@ -296,7 +296,8 @@ def gate_order() -> None:
 
             return call
 
-        with mock.patch.multiple(ledger, **{name: spy(name) for name in names}):
+        spies: dict[str, Any] = {name: spy(name) for name in names}
+        with mock.patch.multiple(ledger, **spies):
             guard = opened(curator, 2)
             assert ledger.spent() > 0
             guard.test(where("a"), 2.0)

@@ -251,7 +251,7 @@ def test_a_question_is_not_changed_through_an_array_that_was_kept() -> None:
     kept = np.full(1000, 0.25)
     kept[0] = 0.5
     half = np.where(np.arange(1000) < 500, 1.0, 0.5)
-    factors = {"x": Keeps(kept), "y": half, "z": half}
+    factors: dict[str, Any] = {"x": Keeps(kept), "y": half, "z": half}
     noise = Choices()
     lottery = curator(schema=wide, noise=noise).lottery([Asked(forms.Cells([], forms.Products([(1.0, factors)])))])
     kept[:] = [0.25, *([0.5] * 999)]

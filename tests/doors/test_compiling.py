@@ -18,7 +18,7 @@ from maquette.audit.reference import ScriptedNoise
 from maquette.curator import Curator
 from maquette.curator.compiled import AtPoints, ByRecord, Compiled, Weighed, tally
 from maquette.errors import QueryError
-from maquette.privacy import Relation
+from maquette.privacy import DiscreteLaplace, Relation
 from maquette.query import (
     Amounts,
     Buckets,
@@ -235,6 +235,7 @@ def test_numbers_are_looked_at_once() -> None:
         measured = opened.measure(asked, epsilon=0.5)
         rows = opened.measure(["x"], epsilon=0.5).values
     assert abs(float(measured.values) - 0.001 * rows[9]) < 1e-3
+    assert isinstance(measured.event, DiscreteLaplace)
     assert measured.event.sensitivity == round(0.001 * 2**20)
 
 

@@ -77,7 +77,7 @@ class _Repeating:
 
 def _noise_drawn_once() -> Any:
     def init(self: Any, transaction: Any, engine: Any, questions: Any, noise: Any, **named: Any) -> None:
-        _init(self, transaction, engine, questions, _Repeating(noise), **named)
+        _init(self, transaction, engine, questions, _Repeating(noise), **named)  # type: ignore[arg-type]
 
     return patched(LazyGuard, "__init__", init)
 
@@ -195,11 +195,11 @@ def _a_fresh_name_each_time() -> Any:
 
 
 def _same_request_opens_again() -> Any:
-    opened_guards: set[str] = set()
+    opened_guards: set[tuple[Any, str]] = set()
 
     def open_guard(self: Any, id: str, *, hits: int) -> None:  # noqa: A002
         if (self, id) not in opened_guards:
-            opened_guards.add((self, id))  # type: ignore[arg-type]
+            opened_guards.add((self, id))
             _open_guard(self, id, hits=hits)
 
     return patched(BookLedger, "open_guard", open_guard)

@@ -65,7 +65,7 @@ def _root_of_contributions() -> Any:
 
 
 def _l2_for_laplace() -> Any:
-    def calibrated(self: Any, law: str, units: int, l1: int, l2_squared: int) -> Any:
+    def calibrated(self: Any, law: Any, units: int, l1: int, l2_squared: int) -> Any:
         return _calibrated(self, law, units, max(1, int(l2_squared**0.5)), l2_squared)
 
     return patched(Curator, "_calibrated", calibrated)
@@ -80,14 +80,14 @@ def _float_noise() -> Any:
 
 
 def _scale_from_the_rows() -> Any:
-    def calibrated(self: Any, law: str, units: int, l1: int, l2_squared: int) -> Any:
+    def calibrated(self: Any, law: Any, units: int, l1: int, l2_squared: int) -> Any:
         return shrunk(_calibrated(self, law, units, l1, l2_squared), self._engine.rows)
 
     return patched(Curator, "_calibrated", calibrated)
 
 
 def _errors_not_summed() -> Any:
-    def calibrated(self: Any, law: str, units: int, l1: int, l2_squared: int) -> Any:
+    def calibrated(self: Any, law: Any, units: int, l1: int, l2_squared: int) -> Any:
         return _calibrated(self, law, units, max(1, l1 // 3), max(1, l2_squared // 9))
 
     return patched(Curator, "_calibrated", calibrated)
@@ -176,7 +176,7 @@ def _never_charged() -> Any:
 
 def _answer_before_the_record() -> Any:
     def through(self: Transaction, door: str, **named: Any) -> Any:
-        commit, self.ledger.commit = self.ledger.commit, lambda *_, **__: None  # type: ignore[method-assign]
+        commit, self.ledger.commit = self.ledger.commit, lambda *_, **__: None  # type: ignore[method-assign, assignment]
         try:
             return _through(self, door, **named)
         finally:

@@ -170,7 +170,8 @@ def test_buckets_go_where_they_say_beside_any_axes() -> None:
     for age, x in records:
         for place, low in enumerate((0, 3, 6)):
             table[place, x] += low <= age < low + 2
-    for axes, wanted in (([buckets], table.sum(axis=1)), ([buckets, "x"], table), (["x", buckets], table.T)):
+    expected: list[Any] = [([buckets], table.sum(axis=1)), ([buckets, "x"], table), (["x", buckets], table.T)]
+    for axes, wanted in expected:
         assert np.array_equal(tally(Rows(schema, records), compiled(Marginal(schema, axes))), wanted)
 
 

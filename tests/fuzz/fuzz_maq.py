@@ -119,7 +119,7 @@ def make(rng: random.Random) -> bytes:
 def _array(rng: random.Random, _: bytes) -> bytes:
     """An array of another kind or size; a header may promise more than there is."""
     if rng.random() < 0.3:
-        shape = rng.choice(((2**31,), (2**40,), (-1,), (2**62, 4), (), (0,), (10**20,)))
+        shape: tuple[int, ...] = rng.choice(((2**31,), (2**40,), (-1,), (2**62, 4), (), (0,), (10**20,)))
         header = {
             "descr": rng.choice(("<f8", "|O", "<M8[s]", "|V9", "<U9", ">f4")),
             "fortran_order": False,

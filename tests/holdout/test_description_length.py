@@ -27,7 +27,7 @@ def test_transcripts_of_all_samples_are_no_more_than_counted(
         if list(sample) != sorted(sample):
             continue  # statistics do not see the order
         holdout = Holdout(np.array(sample), queries=queries, tolerance=tolerance, failures=failures)
-        told = []
+        told: list[Any] = []
         try:
             told = greedy_analyst(holdout, points, queries)
         except GuardSealed:  # an unguessed question when no failure was left

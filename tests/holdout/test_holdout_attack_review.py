@@ -52,6 +52,7 @@ def test_a_guess_is_a_number_and_not_an_object_that_sees_the_exact_mean() -> Non
     assert Curious.seen == []
 
 
+@pytest.mark.thorough
 def test_intervals_cover_after_hundreds_of_refusals() -> None:
     """Every refusal says whether some row of the last question's share falls in a cell; the last counts the cells hit.
 

@@ -76,9 +76,8 @@ def test_thresholdouts_noise_is_that_of_its_promise() -> None:
     assert holdout.ask(lambda rows: rows < 5_000, guess=0.0).source == "holdout"
     scales = method.settings.scales()
     expected = [("laplace", "threshold"), ("laplace", "query"), ("gaussian", "answer"), ("laplace", "threshold")]
-    assert [(call.kind, float(call.scale)) for call in noise.calls] == [
-        (kind, pytest.approx(float(scales[name]))) for kind, name in expected
-    ]
+    assert [call.kind for call in noise.calls] == [kind for kind, _ in expected]
+    assert [float(call.scale) for call in noise.calls] == pytest.approx([float(scales[name]) for _, name in expected])
 
 
 def test_thresholdout_needs_a_guess_and_says_so() -> None:

@@ -94,6 +94,7 @@ METHODS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.thorough(fast=3)
 @pytest.mark.parametrize("settings", METHODS.values(), ids=METHODS)
 def test_every_method_covers(settings: dict[str, Any]) -> None:
     held, _ = covered(through(**settings))

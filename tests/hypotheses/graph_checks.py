@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -41,7 +43,7 @@ def random_model(seed: int, *, scale: float | None = None, zeros: bool = True) -
 MODELS = st.integers(0, 2**32 - 1).map(random_model)
 
 
-def spread(schema: Schema, columns: tuple[str, ...], table: NDArray[np.generic]) -> NDArray[np.generic]:
+def spread(schema: Schema, columns: tuple[str, ...], table: NDArray[Any]) -> NDArray[Any]:
     """A table over some columns, with axes of length one for all others of the schema."""
     positions = [schema.position(name) for name in columns]
     ordered = np.transpose(table, np.argsort(positions))

@@ -26,7 +26,10 @@ CASES = [pytest.param(variant, id=f"{name} {variant}") for name, made in VARIANT
         (lambda: MirrorDescent(HUGE, alpha=0.1), "more cells than the 67,108,864.*WeightedRecords"),
         (lambda: MultiplicativeWeights(SMALL, alpha=0.0), "alpha is .*; expected a number in"),
         (lambda: MultiplicativeWeights(SMALL, alpha=1.5), "alpha is .*; expected a number in"),
-        (lambda: MultiplicativeWeights(SMALL, step="Exact"), "no step 'Exact'; expected one of theory, book, exact"),
+        (
+            lambda: MultiplicativeWeights(SMALL, step="Exact"),  # type: ignore[arg-type]
+            "no step 'Exact'; expected one of theory, book, exact",
+        ),
         (
             lambda: MultiplicativeWeights(SMALL, step="exact", floor=0.7),
             "floor is .*; expected a number between 0 and 1/2",
@@ -42,10 +45,10 @@ CASES = [pytest.param(variant, id=f"{name} {variant}") for name, made in VARIANT
             r"got shape \(4,\); expected one mass for each of \(3,\)",
         ),
         (lambda: MultiplicativeWeights(SMALL).scale_marginal(["b"], np.array([1.0, np.nan])), "must be finite"),
-        (lambda: Perceptron(SMALL, alpha=0.1, step="exact"), "expected one of theory, book, kaczmarz"),
+        (lambda: Perceptron(SMALL, alpha=0.1, step="exact"), "expected one of theory, book, kaczmarz"),  # type: ignore[arg-type]
         (lambda: Perceptron(SMALL, alpha=0.1, norm=2.0), "norm is 2.0; expected a number in .0, 1."),
         (lambda: MirrorDescent(SMALL, alpha=0.1, p=1.0), "p is 1.0; expected a number in"),
-        (lambda: MirrorDescent(SMALL, alpha=0.1, psi="l1"), "expected one of norm, entropy"),
+        (lambda: MirrorDescent(SMALL, alpha=0.1, psi="l1"), "expected one of norm, entropy"),  # type: ignore[arg-type]
         (lambda: Median(SMALL, np.ones((2, 24)), alpha=0.1, tolerance=0.0), "sum to one"),
         (lambda: Median(SMALL, np.ones((2, 5)), alpha=0.1, tolerance=0.0), "a mass for each of 24 cells"),
         (lambda: Median.multisets(SMALL, 40, alpha=0.1), "candidates; .*Take fewer rows"),

@@ -103,7 +103,7 @@ def test_a_cycle_gets_the_cheapest_chord() -> None:
 
 def test_a_hundred_columns_in_a_grid() -> None:
     names = {(i, j): f"c{i}_{j}" for i in range(10) for j in range(10)}
-    cliques = [(names[i, j], names[i + 1, j]) for i in range(9) for j in range(10)]
+    cliques: list[tuple[str, ...]] = [(names[i, j], names[i + 1, j]) for i in range(9) for j in range(10)]
     cliques += [(names[i, j], names[i, j + 1]) for i in range(10) for j in range(9)]
     tree = JunctionTree(dict.fromkeys(names.values(), 2), cliques)
     check(tree, cliques)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ Query = LinearQuery | LowSensitivityQuery
 def many_queries() -> list[Query]:
     rng = np.random.default_rng(1)
     linear: list[Query] = [weigh(TINY, rng.random(3)) for _ in range(30)]
-    functions = {
+    functions: dict[str, Any] = {
         "largest": np.max,
         "smallest": np.min,
         "collisions": lambda h: (h**2).sum(),

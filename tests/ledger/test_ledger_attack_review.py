@@ -6,6 +6,7 @@ import os
 import shutil
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ledger_checks import TERMS, ask, opened, request
@@ -16,7 +17,7 @@ from maquette.privacy.ledger import SqliteLedger, Ticket, files, inspect, recove
 FILES = Path(__file__).with_name("files")
 
 
-def went_on_separately(folder: Path, **settings: Path) -> tuple[Path, Path]:
+def went_on_separately(folder: Path, **settings: Any) -> tuple[Path, Path]:
     """Two copies of one ledger: the first told 400 in one answer, the second 300 in four."""
     first, second = folder / "first", folder / "second"
     first.mkdir()

@@ -31,6 +31,7 @@ def test_no_told_answer_is_lost_with_the_power_and_no_other_loss_goes_unnoticed(
     assert all(judgement.refused[loss] > IMAGES // 10 for loss in LOSSES), judgement
 
 
+@pytest.mark.thorough
 def test_a_ledger_of_version_01_loses_nothing_while_it_gets_its_head(recorder: Path, tmp_path: Path) -> None:
     judgement = judge(record(recorder, tmp_path, start="version-0.1"), IMAGES, seed=4)
     assert judgement.bad.total() == 0, judgement

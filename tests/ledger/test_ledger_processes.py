@@ -20,10 +20,12 @@ def play(scene: str, directory: Path, *arguments: object) -> Any:
     return json.loads(output.stdout)
 
 
-def test_two_hundred_kills_leave_no_overspend_no_conflict_and_no_unbacked_answer(tmp_path: Path) -> None:
-    report = play("crash", tmp_path, "SqliteLedger", 200, 1)
+@pytest.mark.thorough(fast=1)
+@pytest.mark.parametrize(("kills", "least"), [(40, 2), (200, 20)])
+def test_kills_leave_no_overspend_no_conflict_and_no_unbacked_answer(tmp_path: Path, kills: int, least: int) -> None:
+    report = play("crash", tmp_path, "SqliteLedger", kills, 1)
     assert (report["overspent"], report["conflicts"], report["unbacked"], report["unnoticed"]) == (0, 0, 0, 0), report
-    assert min(report["told"], report["replayed"], report["lost"]) > 20, report
+    assert min(report["told"], report["replayed"], report["lost"]) > least, report
 
 
 @pytest.mark.thorough(fast=1)

@@ -236,6 +236,7 @@ def test_a_bad_answer_is_refused_alone(ledger: Ledger) -> None:
     ledger.verify()
 
 
+@pytest.mark.thorough(fast=1)
 def test_many_charges_are_listed_in_order(new: New) -> None:
     with new(replace(TERMS, limit=5_000)) as ledger:
         for number in range(2_300):

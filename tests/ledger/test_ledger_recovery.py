@@ -23,7 +23,7 @@ def without(files: dict[Path, bytes], *names: str) -> dict[Path, bytes]:
     return {file: data for file, data in files.items() if file.name not in names}
 
 
-def spend(path: Path, **settings: Path) -> dict[Path, bytes]:
+def spend(path: Path, **settings: Any) -> dict[Path, bytes]:
     """Three answers for 100 units each; the first two are in the main file, the third only in the log."""
     with opened(path, **settings) as ledger:
         ask(ledger, "a", b"1", units=100)
@@ -156,6 +156,7 @@ def test_nothing_else_is_recovered(path: Path, tmp_path: Path) -> None:
         recover(path, key=bytes(32))
 
 
+@pytest.mark.thorough
 @given(data=st.data())
 def test_after_any_loss_a_recovered_ledger_counts_all_that_was_told(data: st.DataObject) -> None:
     with quick_directory() as directory:

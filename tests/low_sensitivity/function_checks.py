@@ -183,7 +183,7 @@ def gate_guard() -> None:
                 private.extend((statistic, answer_of or 0))
                 return test(-(10**12), answer_of=answer_of)  # quiet, so that all functions are tested
 
-            guard._vector.test = spy  # type: ignore[method-assign]
+            guard._vector.test = spy  # type: ignore[method-assign, assignment]
             for s in statistics():
                 guard.test(s, 0.4)
             return private

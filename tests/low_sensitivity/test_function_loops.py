@@ -158,7 +158,7 @@ GOOD = functions()
 REFUSED = {
     "no functions": (lambda c: construct_functions(c, [], NET), "at least one"),
     "the same name": (lambda c: construct_functions(c, [GOOD[0], GOOD[0]], NET), "different names"),
-    "no function": (lambda c: net_of_functions(c, [np.max], NET), "LowSensitivityQuery"),
+    "no function": (lambda c: net_of_functions(c, [np.max], NET), "LowSensitivityQuery"),  # type: ignore[list-item]
     "another schema": (
         lambda c: net_of_functions(c, GOOD, Net.small_databases(Schema([Boolean("x")]), 3)),
         "another schema",

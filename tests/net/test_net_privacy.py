@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -50,7 +51,7 @@ def test_loss_under_add_remove_is_within_both_charges_on_every_table() -> None:
         seen = {x: estimated(x, rows) for x in (*tables(3), *tables(4))}
         for x in tables(4):
             for i in range(3):
-                y = tuple(n - (j == i) for j, n in enumerate(x))
+                y: Any = tuple(n - (j == i) for j, n in enumerate(x))
                 if min(y) >= 0:
                     assert seen[x].described == seen[y].described
                     counting = 1 / float(seen[x].calls[0].scale)

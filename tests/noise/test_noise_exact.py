@@ -40,13 +40,14 @@ def test_a_word_off_the_threshold_decides_and_the_word_on_it_asks_for_more_bits(
 ) -> None:
     word = threshold_word(exponent, bits)
     asked: list[int] = []
+    drawn = [0]
 
     def scripted(count: int, dtype: type) -> np.ndarray:
         asked.append(count)
-        return np.array([scripted.value], dtype=dtype)
+        return np.array(drawn, dtype=dtype)
 
     monkeypatch.setattr(exact, "words", scripted)
-    scripted.value = 2**64 - 1
+    drawn[0] = 2**64 - 1
     if word > 0:
         assert below(Uniform(word - 1, bits), Fraction(1), exponent)
     if word + 1 < 2**bits:
@@ -55,7 +56,7 @@ def test_a_word_off_the_threshold_decides_and_the_word_on_it_asks_for_more_bits(
     assert not below(Uniform(word, bits), Fraction(1), exponent)
     assert asked
     if exponent < 1000:
-        scripted.value = 0
+        drawn[0] = 0
         assert below(Uniform(word, bits), Fraction(1), exponent)
 
 
@@ -151,7 +152,7 @@ def test_enclosures_of_exp_and_ln_hold_the_truth_and_are_narrow(digits: Any) -> 
         truth = Fraction(far.exp(far.divide(Decimal(-exponent.numerator), Decimal(exponent.denominator))))
         assert low < truth < high
         assert exponent > 64 * digits or high - low <= truth * (1 + exponent) * Fraction(4, 10 ** (digits - 1))
-    assert exact._exp_bounds(Fraction(0), digits) == (1, 1)
+    assert exact._exp_bounds(Fraction(0), digits) == (Fraction(1), Fraction(1))
 
 
 @pytest.mark.parametrize("scale", [Fraction(10), Fraction(2**17 - 1)])

@@ -122,9 +122,10 @@ def lowest_bit_attack(release: Any, trials: Any = 100_000) -> Any:
     """Pilot runs choose the cut on the lowest set bit; fresh runs bound epsilon for the neighbours 0 and 1."""
     pilot = [lowest_bit(release(x, trials // 10)) for x in (0, 1)]
     cuts = np.unique(np.concatenate(pilot))
-    cut = max(cuts, key=lambda c: epsilon_lower_bound(*(int((bits <= c).sum()) for bits in pilot), trials // 10))
+    below = {c: [int((bits <= c).sum()) for bits in pilot] for c in cuts}
+    cut = max(cuts, key=lambda c: epsilon_lower_bound(below[c][0], below[c][1], trials // 10))
     hits = [int((lowest_bit(release(x, trials)) <= cut).sum()) for x in (0, 1)]
-    return epsilon_lower_bound(*hits, trials)
+    return epsilon_lower_bound(hits[0], hits[1], trials)
 
 
 def test_float_laplace_noise_is_told_apart_by_its_lowest_bits_and_exact_noise_is_not() -> None:

@@ -63,7 +63,7 @@ def test_a_calibrated_mechanism_uses_its_units(currency: str, units: int, sensit
 def test_exact_costs_round_up_by_less_than_one_unit(epsilon: float, width: Fraction, sensitivity: Fraction) -> None:
     rational = Fraction(epsilon)
     ratio = sensitivity / width
-    expected = {
+    expected: dict[tuple[str, Event], Fraction] = {
         ("pure", Pure(epsilon)): rational,
         ("pure", Selection(epsilon)): rational,
         ("pure", DiscreteLaplace(width, sensitivity)): ratio,
@@ -103,7 +103,7 @@ def test_a_positive_cost_is_never_zero_units(currency: str) -> None:
 @pytest.mark.parametrize("currency", CURRENCIES)
 def test_composition_is_the_sum(currency: str) -> None:
     accountant = ACCOUNTANTS[currency]
-    parts = (Pure(0.1), Selection(0.7), DiscreteLaplace(Fraction(10, 3), Fraction(2)))
+    parts: tuple[Event, ...] = (Pure(0.1), Selection(0.7), DiscreteLaplace(Fraction(10, 3), Fraction(2)))
     nested = Composed((Composed(parts), Pure(0.1)))
     assert accountant.units(nested) == sum(map(accountant.units, parts)) + accountant.units(Pure(0.1))
     assert accountant.units(Composed(())) == 0

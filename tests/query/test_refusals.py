@@ -289,7 +289,7 @@ HUGE: dict[str, Callable[[], object]] = {
 }
 
 
-@pytest.mark.thorough(fast=6)
+@pytest.mark.thorough(fast=3)
 @pytest.mark.usefixtures("undisturbed")
 @pytest.mark.parametrize("name", HUGE)
 def test_huge_questions_are_refused_at_once(name: str) -> None:

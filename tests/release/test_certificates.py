@@ -75,6 +75,7 @@ def test_a_published_file_and_page_say_nothing_of_the_questions_of_others(tmp_pa
     assert sum(line.units for line in subject.lines) == made.certificate.ledger_units == subject.total.units
 
 
+@pytest.mark.thorough
 def test_charges_of_an_analyst_who_asks_meanwhile_are_not_listed() -> None:
     with _curator() as curator:
         stop, asked = threading.Event(), 0

@@ -113,7 +113,7 @@ CASES = [
 ]
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("method", "currency", "relation"), CASES)
 def test_answers_of_a_release_hold(method: str, currency: str, relation: Any) -> None:
     """At 80% a wrong interval shows soonest: 400 releases, predicates and SQL alike."""
@@ -128,7 +128,7 @@ def test_answers_of_a_release_hold(method: str, currency: str, relation: Any) ->
     covered(400, 0.8, intervals)
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("currency", ["pure", "zcdp"])
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 def test_direct_answers_hold(currency: str, relation: Any) -> None:

@@ -58,6 +58,7 @@ def test_the_whole_price_is_spent_never_more_and_certified(method: str, currency
     assert all(charge.state == "answered" for charge in charges)
 
 
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize("method", ["iterative-construction", "small-db"])
 @pytest.mark.parametrize("currency", BUDGETS)
 def test_methods_that_may_stop_early_certify_what_they_spent(method: str, currency: str) -> None:
@@ -117,6 +118,7 @@ class Blind(Seeded):
     permute_and_flip = exponential
 
 
+@pytest.mark.thorough(fast=10)
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 @pytest.mark.parametrize("currency", BUDGETS)
 @pytest.mark.parametrize(

@@ -176,6 +176,7 @@ def test_a_boosted_release_is_saved(tmp_path: Path) -> None:
 ODD: list[Any] = [None, -1, 2**40, 1e308, float("nan"), float("inf"), "", "x", [], {}, [[]], True]
 
 
+@pytest.mark.thorough(fast=8)
 @pytest.mark.parametrize("name", MODELS)
 def test_what_does_not_fit_is_refused_as_an_error_of_ours(name: str, tmp_path: Path) -> None:
     """Every fact and every array replaced by something odd; what still loads answers or refuses."""

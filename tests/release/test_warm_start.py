@@ -25,6 +25,7 @@ def far(made: mq.Release | WeightedRecords, rows: np.ndarray, sets: Sequence[tup
     return float(np.mean([np.abs(a - b).sum() / 2 for a, b in zip(tables, exact, strict=True)]))
 
 
+@pytest.mark.thorough
 def test_records_of_a_graphical_release_are_a_warm_start() -> None:
     """Of a universe of 2^30: the first release pays for pairs, the second corrects tables of three; one budget."""
     rows = records(SCHEMA, 4000)

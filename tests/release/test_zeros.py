@@ -68,6 +68,7 @@ def gives_nothing(made: mq.Release, schema: Schema, rows: int = 3000) -> None:
     assert not zeros[tuple(sampled.T)].any()
 
 
+@pytest.mark.thorough(fast=6)
 @pytest.mark.parametrize("held", [False, True], ids=["rows-agree", "rows-disagree"])
 @pytest.mark.parametrize("method", MODELS)
 def test_no_model_gives_an_impossible_combination_any_mass(method: str, held: bool) -> None:

@@ -127,6 +127,7 @@ def rows_of(column: Column) -> dict[str, Any]:
     return {"x": column.decode(codes), "other": pa.array(np.arange(len(codes)) % 2 == 0)}
 
 
+@pytest.mark.thorough(fast=10)
 @pytest.mark.parametrize("memory_limit", [2**30, 0], ids=["memory", "duckdb"])
 def test_a_table_of_it_is_opened_asked_and_released(column: Column, memory_limit: int, tmp_path: Path) -> None:
     schema = mq.Schema([column, mq.Boolean("other")])

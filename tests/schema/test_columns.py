@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -49,7 +50,7 @@ def numbers(draw: st.DrawFn) -> Number:
 @st.composite
 def calendars(draw: st.DrawFn) -> Date:
     low = draw(dates)
-    unit = draw(st.sampled_from(["day", "week", "month", "quarter", "year"]))
+    unit: Any = draw(st.sampled_from(["day", "week", "month", "quarter", "year"]))
     return Date(
         draw(names), low, low + dt.timedelta(draw(st.integers(0, 800))), unit=unit, nullable=draw(st.booleans())
     )
@@ -198,11 +199,11 @@ def test_whole_number_levels_match_floats_from_frames() -> None:
     "make",
     [
         lambda: Integer("c", 0, 2**40),
-        lambda: Integer("c", 0.5, 2),
+        lambda: Integer("c", 0.5, 2),  # type: ignore[arg-type]
         lambda: Integer("c", 2, 1),
         lambda: Number("c", edges=[1, 1]),
         lambda: Number("c", edges=[0, math.inf]),
-        lambda: Number("c", edges=["a", "b"]),
+        lambda: Number("c", edges=["a", "b"]),  # type: ignore[list-item]
         lambda: Number("c", low=0, high=1, bins=True),
         lambda: Number("c", low=0, high=1),
         lambda: Category("c", []),
@@ -214,7 +215,7 @@ def test_whole_number_levels_match_floats_from_frames() -> None:
         lambda: Date("c", "2024-02-30", "2025-01-01"),
         lambda: Date("c", "2024-02-01", "2024-01-01"),
         lambda: Boolean(""),
-        lambda: Boolean("c", nullable=1),
+        lambda: Boolean("c", nullable=1),  # type: ignore[arg-type]
     ],
 )
 def test_impossible_columns_are_refused(make: object) -> None:

@@ -85,8 +85,9 @@ def open_session(directory: Path, kills: int, variant: str = "plain", boot: int 
         # Broken on purpose: an answer is taken from what is known now, and not from when it could first be given.
         def latest(goal: Any) -> Any:
             found = session._knowledge._earliest(goal)
-            derived = found is not None and found.own is None
-            return dataclasses.replace(found, moment=session._record.transcript.moment) if derived else found
+            if found is None or found.own is not None:
+                return found
+            return dataclasses.replace(found, moment=session._record.transcript.moment)
 
         session._knowledge.state = latest  # type: ignore[method-assign]
         session._answers = _Nothing()

@@ -471,7 +471,7 @@ def gate_renyi() -> None:
         for order in (1.5, 2.0, 3.0):
             for p, q in (laws, laws[::-1]):
                 assert renyi(p, q, order) <= order * spent * TOLERANCE
-    assert renyi(*laws, 2.0) > 0.2 * spent
+    assert renyi(laws[0], laws[1], 2.0) > 0.2 * spent
     assert len({leaf.draws[-1].question.key for leaf in leaves}) == 2  # type: ignore[union-attr]
 
 
@@ -497,7 +497,7 @@ def gate_guard_charged() -> None:
         session.ask("b")
         query = noise.calls[drawn + 1]
         scales = [float(call.scale) / guards.GRID for call in (threshold, query)]
-        law = GuardNoise(1, *scales, refreshed=True)
+        law = GuardNoise(1, scales[0], scales[1], refreshed=True)
         worst = max(pattern_loss(law, pattern, (-6, -2, 0, 2, 6)) for pattern in patterns(3, 1))
         assert 0.5 * paid < worst <= paid * TOLERANCE, f"lost {worst}, charged {paid}"
 
@@ -620,7 +620,7 @@ def gate_statistical(trials: int = 90) -> None:
                 hits += answer.value >= 0.5
                 spent = curator.ledger.spent() / UNITS_PER_ONE
         often.append(hits)
-    assert epsilon_lower_bound(*often, trials) <= spent, f"{often} of {trials}: more than {spent}"
+    assert epsilon_lower_bound(often[0], often[1], trials) <= spent, f"{often} of {trials}: more than {spent}"
 
 
 GATES = {

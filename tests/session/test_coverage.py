@@ -172,7 +172,7 @@ def exceeds(missed: int, runs: int, rate: float, level: float = RARE) -> bool:
     return bool(stats.binom.sf(missed - 1, runs, rate) < level)
 
 
-@pytest.mark.thorough(fast=2)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize(("analyst", "runs"), [(wanderer, 200), (driller, 150), (adversary, 150), (hoarder, 150)])
 def test_all_intervals_of_a_session_hold_together(opened: tuple[str, Opened], analyst: Analyst, runs: int) -> None:
     law, open_session = opened

@@ -140,7 +140,9 @@ def test_one_histogram_serves_every_question_about_a_small_universe() -> None:
     for count in range(1, SMALL.size + 1):
         weights = np.zeros(SMALL.size)
         weights[rng.permutation(SMALL.size)[:count]] = 1.0 if count % 3 else rng.random()
-        of = CellView(SMALL, weights, (), Goal(Marginal(SMALL)).view(cells=True).description)
+        view = Goal(Marginal(SMALL)).view(cells=True)
+        assert view is not None
+        of = CellView(SMALL, weights, (), view.description)
         assert session._knowledge.width(of, session._record.transcript.moment) <= session.tolerance
     assert curator.ledger.spent() == spent
 

@@ -235,7 +235,7 @@ def transcripts(values: Sequence[int]) -> list[tuple[Event, ...]]:
     """All that three questions can bring, cut after the last hit; the rest is the model's, whatever the rows."""
     found = set()
     for full in itertools.product((None, *values), repeat=len(ASKED)):
-        hits = list(itertools.accumulate(event is not None for event in full))
+        hits = list(itertools.accumulate(int(event is not None) for event in full))
         found.add(full[: hits.index(HITS) + 1] if HITS in hits else full)
     return sorted(found, key=repr)
 

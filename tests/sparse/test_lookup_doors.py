@@ -48,7 +48,7 @@ def gate(cells: int) -> None:
             with Curator(table(rows), budget, relation=relation, noise=noise) as curator:
                 price: dict[str, Any] = {"epsilon": 0.7} if budget.accounting == "pure" else {"rho": 0.7}
                 weighted = lookup(SCHEMA, LISTED, weights=[0.25, 1.0, 1 / 3])
-                asked = [
+                asked: list[Any] = [
                     Keys(SCHEMA, LISTED),
                     Keys(SCHEMA, LISTED[0]),
                     lookup(SCHEMA, LISTED),
@@ -94,7 +94,7 @@ def _rows_matched_to_several_keys() -> Any:
         if self.weights is not None:
             return _values(self, engine)
         matched = [self.points[:, 0] == record[0] for records in engine.blocks() for record in records]
-        return np.sum(matched, axis=0, dtype=np.int64, initial=0)
+        return np.asarray(np.sum(matched, axis=0, dtype=np.int64, initial=0))
 
     return mock.patch.object(AtPoints, "values", values)
 

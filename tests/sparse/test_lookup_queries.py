@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ def records(schema: Schema) -> np.ndarray:
 def random_keys(rng: np.random.Generator) -> list[dict[str, object]]:
     columns = rng.choice(3, int(rng.integers(1, 4)), replace=False)
     names = [SMALL.names[i] for i in columns]
-    choices = {"a": [0, 1, 2, 3, 4, None], "b": ["x", "y", "z"], "c": [False, True]}
+    choices: dict[str, list[Any]] = {"a": [0, 1, 2, 3, 4, None], "b": ["x", "y", "z"], "c": [False, True]}
     every = list(itertools.product(*(choices[name] for name in names)))
     picked = rng.choice(len(every), int(rng.integers(1, min(6, len(every)) + 1)), replace=False)
     return [dict(zip(names, every[i], strict=True)) for i in picked]
@@ -89,7 +90,7 @@ def test_lookups_over_columns_too_large_to_list() -> None:
     rng = np.random.default_rng(5)
     assert WIDE.size > 10**40
     n = 20_000
-    data = {"code": rng.integers(0, 50, n) * 19_997, "site": rng.integers(0, 4, n) * 300_000_000}
+    data: dict[str, Any] = {"code": rng.integers(0, 50, n) * 19_997, "site": rng.integers(0, 4, n) * 300_000_000}
     data |= {f"b{i}": rng.random(n) < 0.5 for i in range(90)}
     keys = [{"code": 19_997 * i, "site": 300_000_000 * j} for i in range(50) for j in range(3)]
     truth = [int(((data["code"] == k["code"]) & (data["site"] == k["site"])).sum()) for k in keys]

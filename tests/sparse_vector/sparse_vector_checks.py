@@ -33,7 +33,7 @@ STREAMS = [
 ]
 
 
-def settings_of(form: str, total: float | Fraction, **terms: object) -> Settings:
+def settings_of(form: str, total: float | Fraction, **terms: Any) -> Settings:
     if form == "zcdp":
         return concentrated(rho=total, **terms)
     return (resampled if form == "resampled" else unresampled)(epsilon=total, **terms)
@@ -52,7 +52,8 @@ def run(machine: SparseVector, stream: list[tuple[int, int]]) -> list[tuple[bool
     for compared, released in stream:
         if machine.sealed:
             break
-        outcomes.append(tuple(machine.test(compared, answer_of=released)))
+        above, value = machine.test(compared, answer_of=released)
+        outcomes.append((above, value))
     return outcomes
 
 
@@ -130,6 +131,7 @@ def keeps_its_rho(subject: Subject, *, hits: int = 2) -> tuple[float, float]:
     run_epsilon = exact_epsilon(guard_of(settings)._replace(hits=1), 0.0, 6, (-12, 0, 13), 1)
     tests = hits * run_epsilon**2 / 2
     assert tests <= 0.9 * rho * (1 + 1e-9), f"tests cost {tests:.4f} > {0.9 * rho}"
+    assert settings.answer is not None
     z, variance = np.arange(-100, 101), float(settings.answer.scale)
     laws = discrete_gaussian(z, variance), discrete_gaussian(z - 1, variance)
     answers = hits * max(renyi(*laws, order) / order for order in (1.01, 2, 8, 32))

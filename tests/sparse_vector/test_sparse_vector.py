@@ -22,6 +22,7 @@ def test_cost_computed_from_the_noise_is_the_total_asked_for_and_never_more(
 ) -> None:
     settings = settings_of(form, total, hits=hits, sensitivity=sensitivity, numeric=numeric)
     cost = settings.rho if form == "zcdp" else settings.epsilon
+    assert cost is not None
     assert Fraction(total) * (1 - Fraction(1, 10**5)) <= cost <= Fraction(total)
 
 
@@ -77,6 +78,7 @@ def test_production_noise_finds_what_is_far_above_and_not_what_is_far_below(form
         assert not guard.test(-(10**6)).above
         outcome = guard.test(10**6, answer_of=10**9)
         assert outcome.above
+        assert outcome.value is not None
         assert abs(outcome.value - 10**9) < 10**4
     assert guard.sealed
 

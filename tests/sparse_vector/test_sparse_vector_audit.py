@@ -141,11 +141,12 @@ def test_sampled_epsilon_stays_below_the_exact_one_and_the_exact_one_is_found() 
     trials, stream, change = 40_000, [-2] * 5, [1] * 5
     settings, pattern = resampled(epsilon=1, hits=1), [False] * 5
     exact = loss(checks.guard_of(settings), pattern, stream, change)
-    noise, seen = Prefetched(), []
+    noise: Any = Prefetched()
+    seen: list[int] = []
     for values in (stream, [v + d for v, d in zip(stream, change, strict=True)]):
         runs = (checks.run(SparseVector(settings, 0, noise), [(v, v) for v in values]) for _ in range(trials))
         seen.append(sum(all(not above for above, _ in outcomes) for outcomes in runs))
-    bound = epsilon_lower_bound(*seen, trials)
+    bound = epsilon_lower_bound(seen[0], seen[1], trials)
     assert 0.4 * exact < bound <= exact <= 1
 
 

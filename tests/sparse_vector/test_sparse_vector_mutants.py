@@ -35,6 +35,7 @@ def with_terms(**changed: object) -> Callable[..., Settings]:
 def answers_divided(by: int, form: str, total: float, **terms: object) -> Settings:
     """Numeric answers with too little noise."""
     sound = settings_of(form, total, **terms)
+    assert sound.answer is not None
     return replace(sound, answer=AnswerNoise(law=sound.answer.law, scale=sound.answer.scale / by))
 
 
@@ -67,7 +68,7 @@ class ThresholdNotRefreshed(SparseVector):
 
 
 class ThresholdAlwaysRefreshed(SparseVector):
-    def test(self, private: Any, *, answer_of: Any = None) -> None:
+    def test(self, private: Any, *, answer_of: Any = None) -> Outcome:
         outcome = super().test(private, answer_of=answer_of)
         if not outcome.above:
             self._noisy_threshold = self._draw_threshold()
@@ -98,7 +99,7 @@ class SameAnswerNoiseTwice(SparseVector):
 
 
 class AnswersOnMisses(SparseVector):
-    def test(self, private: Any, *, answer_of: Any = None) -> None:
+    def test(self, private: Any, *, answer_of: Any = None) -> Outcome:
         outcome = super().test(private, answer_of=answer_of)
         return outcome if outcome.above else Outcome(above=False, value=self._answer(answer_of))
 
@@ -109,7 +110,7 @@ class ExactAnswers(SparseVector):
 
 
 class StrictComparison(SparseVector):
-    def test(self, private: Any, *, answer_of: Any = None) -> None:
+    def test(self, private: Any, *, answer_of: Any = None) -> Outcome:
         return super().test(private - 1, answer_of=answer_of)
 
 
@@ -130,8 +131,15 @@ ONE_THRESHOLD = partial(checks.keeps_its_epsilon, form="unresampled", hits=3)
 WIDE = partial(checks.keeps_its_epsilon, form="resampled", hits=1, sensitivity=2, length=4, values=(-16, 0, 18))
 NUMERIC = partial(checks.keeps_its_epsilon, form="resampled", hits=1, numeric=True)
 RHO = checks.keeps_its_rho
-AUDITS = {"L1": L1, "ONE_HIT": ONE_HIT, "THREE_HITS": THREE_HITS, "ONE_THRESHOLD": ONE_THRESHOLD, "WIDE": WIDE,
-          "NUMERIC": NUMERIC, "RHO": RHO}  # fmt: skip
+AUDITS: dict[str, Any] = {
+    "L1": L1,
+    "ONE_HIT": ONE_HIT,
+    "THREE_HITS": THREE_HITS,
+    "ONE_THRESHOLD": ONE_THRESHOLD,
+    "WIDE": WIDE,
+    "NUMERIC": NUMERIC,
+    "RHO": RHO,
+}
 
 MUTANTS = {
     "half query noise": ("ONE_HIT", Subject(settings=scaled(query_scale=0.5))),

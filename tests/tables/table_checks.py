@@ -115,7 +115,7 @@ def subsets(names: Sequence[str], largest: int) -> list[tuple[str, ...]]:
 
 def typed(rows: Rows) -> dict[str, list[object]]:
     """The same rows as Python values, where the text stands for one: numbers, truth values, dates."""
-    table: dict[str, list[object]] = dict(raw(rows))
+    table: dict[str, list[object]] = {name: list(values) for name, values in raw(rows).items()}
     table["age"] = [None if v is None or not v.strip() else float(v) for v in raw(rows)["age"]]
     table["score, scaled"] = [None if v is None else float(v) for v in raw(rows)["score, scaled"]]
     table["smoker?"] = [{"true": True, "1": True, "f": False, "0.0": False}.get(v or "") for v in raw(rows)["smoker?"]]

@@ -72,6 +72,7 @@ def test_it_is_an_engine_of_its_schema(engine: Engine) -> None:
     assert engine.rows == 500
 
 
+@pytest.mark.thorough(fast=20)
 @pytest.mark.parametrize("names", [*SETS, *permutations(["age", "city", "smoker"])], ids=" x ".join)
 def test_counts_are_those_of_a_plain_loop_in_the_order_asked(engine: Engine, names: Sequence[str]) -> None:
     counts = engine.counts(names)

@@ -22,7 +22,7 @@ from maquette.schema import Boolean, Integer, Schema
 SCHEMA = Schema([Integer("age", 0, 99), Boolean("smoker")])
 BOUND = (MethodType, MethodWrapperType, BuiltinMethodType)
 LEAVES = (*BOUND, type, ModuleType, FunctionType, NoneType, str, bytes, int, float, np.ndarray)
-ROWS = {"age": [i % 100 for i in range(1_237)], "smoker": [True] * 1_237}
+ROWS: dict[str, list[Any]] = {"age": [i % 100 for i in range(1_237)], "smoker": [True] * 1_237}
 
 
 def reachable(root: object) -> list[object]:

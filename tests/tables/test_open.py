@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -101,6 +102,7 @@ SOURCES: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.thorough(fast=9)
 @pytest.mark.parametrize("kind", SOURCES)
 def test_every_source_gives_the_same_table(kind: str, tmp_path: Path) -> None:
     table = open_table(SOURCES[kind](tmp_path), DIRTY)
@@ -136,6 +138,7 @@ def test_names_that_differ_in_case_only_are_told_apart(tmp_path: Path) -> None:
         assert engine_of(open_table(source, schema)).counts(["A"])[[1, 2]].tolist() == [2, 1]
 
 
+@pytest.mark.thorough(fast=4)
 @pytest.mark.parametrize("cell", [("sex", "m"), ("age", "4.9"), ('seen "at"', "2024-08-01"), ("place", "place 7")])
 @pytest.mark.parametrize("row", [0, 31, 59])
 def test_one_changed_cell_changes_the_fingerprint(cell: tuple[str, str], row: int) -> None:
@@ -150,7 +153,7 @@ def test_one_changed_cell_changes_the_fingerprint(cell: tuple[str, str], row: in
 
 
 def test_the_fingerprint_covers_rows_schema_and_bound() -> None:
-    people = {"sex": ["f", "m", "m"], "age": [1, 2, 2], "id": [1, 2, 3]}
+    people: dict[str, list[Any]] = {"sex": ["f", "m", "m"], "age": [1, 2, 2], "id": [1, 2, 3]}
     swapped = {"sex": ["m", "f", "m"], "age": [1, 2, 2], "id": [1, 2, 3]}
     tables = [
         open_table(people, SIMPLE),

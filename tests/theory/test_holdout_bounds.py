@@ -100,7 +100,8 @@ def test_gaussian_transfer_is_near_its_optimum() -> None:
 
 def test_gaussian_transfer_beats_splitting_from_a_few_hundred_queries_on() -> None:
     for rows in (10**4, 10**5, 10**6, 10**7):
-        few, many = ({"rows": rows, "queries": queries, "beta": BETA} for queries in (100, 250))
+        few: dict[str, Any] = {"rows": rows, "queries": 100, "beta": BETA}
+        many = {**few, "queries": 250}
         assert transfer.gaussian(**few).alpha > holdout.splitting_width(**few)
         assert transfer.gaussian(**many).alpha < holdout.splitting_width(**many)
 
@@ -271,7 +272,8 @@ def test_refusals_of_all_patterns_have_at_most_beta() -> None:
 
 def test_the_same_noise_at_a_smaller_beta_promises_less() -> None:
     size: dict[str, Any] = {"rows": 10**5, "queries": 100}
-    for method in (transfer.gaussian, transfer.laplace, transfer.max_information, transfer.bassily):
+    methods: list[Any] = [transfer.gaussian, transfer.laplace, transfer.max_information, transfer.bassily]
+    for method in methods:
         best = method(**size, beta=BETA)
         assert method(**size, beta=BETA, scale=best.scale).alpha == pytest.approx(best.alpha)
         less = method(**size, beta=BETA / 1000, scale=best.scale)

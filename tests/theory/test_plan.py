@@ -37,12 +37,19 @@ def test_promises_are_the_bounds(example: Plan) -> None:
     assert len({p.name for p in example}) == len(example) == 12
 
 
+def _best(**changed: Any) -> str:
+    found = plan(**{**FACTS, **changed}).best
+    assert found is not None
+    return found.name
+
+
 def test_best_is_the_least_useful_error(example: Plan) -> None:
+    assert example.best is not None
     assert example.best is example["mw-averaged"]
     assert all(p.error >= example.best.error for p in example if p.runnable and not p.experimental)
     # On a small universe one noisy histogram answers everything.
-    assert plan(**{**FACTS, "universe": 2**10}).best.name == "histogram"
-    assert plan(**{**FACTS, "rows": 10**6, "queries": 100}).best.name == "gaussian"
+    assert _best(universe=2**10) == "histogram"
+    assert _best(rows=10**6, queries=100) == "gaussian"
 
 
 def test_experimental_bounds_are_shown_and_never_best() -> None:
@@ -55,8 +62,8 @@ def test_experimental_bounds_are_shown_and_never_best() -> None:
 
 
 def test_sizes_decide_what_can_run(example: Plan) -> None:
-    assert "databases in the net" in example["small-db"].obstacle
-    assert "databases in the net" in example["median-ic"].obstacle
+    assert "databases in the net" in str(example["small-db"].obstacle)
+    assert "databases in the net" in str(example["median-ic"].obstacle)
     toy = plan(rows=20, universe=3, queries=3, epsilon=1.0)
     assert toy["small-db"].runnable
     assert toy["median-ic"].runnable
@@ -135,7 +142,8 @@ def test_the_universe_is_the_schemas() -> None:
 
 def test_whole_numbers_may_be_floats_or_numpy() -> None:
     facts: dict[str, Any] = {"universe": 200, "epsilon": 1.0}
-    assert plan(rows=1e4, queries=np.int64(100), **facts) == plan(rows=10**4, queries=100, **facts)
+    loose: dict[str, Any] = {"rows": 1e4, "queries": np.int64(100)}
+    assert plan(**loose, **facts) == plan(rows=10**4, queries=100, **facts)
 
 
 @pytest.mark.parametrize(
@@ -196,8 +204,8 @@ def test_text_and_page_show_the_same(example: Plan) -> None:
 def test_chart_is_valid_svg_with_bars_in_order(example: Plan) -> None:
     root = ET.fromstring(example.chart())
     name = "{http://www.w3.org/2000/svg}"
-    assert "1,000,000 queries" in root.find(f"{name}title").text
-    widths = [float(bar.get("width")) for bar in root.iter(f"{name}rect")]
+    assert "1,000,000 queries" in (root.findtext(f"{name}title") or "")
+    widths = [float(bar.get("width", "")) for bar in root.iter(f"{name}rect")]
     errors = [min(p.error, 1.0) for p in example]
     assert [round(w, 1) for _, w in sorted(zip(errors, widths, strict=True))] == sorted(round(w, 1) for w in widths)
     strong = [bar for bar in root.iter(f"{name}rect") if bar.get("fill") == "#2a7f62"]

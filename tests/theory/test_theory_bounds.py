@@ -44,6 +44,7 @@ def test_gaussian_accuracy_covers_all_answers(queries: int, beta: float) -> None
 def test_histogram_accuracy_is_the_norm_of_the_worst_query() -> None:
     universe, rows, rho = 8, 100, 0.5
     signs = np.array(np.meshgrid(*[[0.0, 1.0]] * universe)).reshape(universe, -1).T
+    relation: Any
     for relation, shift, moved in (("replace", 0.5, math.sqrt(2)), ("add-remove", 0.0, 1.0)):
         worst = np.linalg.norm(signs - shift, axis=1).max() * moved / (rows * math.sqrt(2 * rho))
         error = noise.histogram_accuracy(universe=universe, queries=1, rho=rho, rows=rows, beta=BETA, relation=relation)
@@ -114,7 +115,8 @@ def test_update_bounds_agree_where_they_meet() -> None:
     # A simple graph: |x|_2 / |x|_1 = edges^(-1/2) over |V|^2 cells.
     cut = updates.frieze_kannan(40, 800, alpha)
     assert cut == pytest.approx(updates.perceptron(40**2, alpha, norm=800**-0.5))
-    assert (updates.frieze_kannan(40, 800, 0.05), round(updates.separable(20, 0.05))) == (pytest.approx(800), 599)
+    assert updates.frieze_kannan(40, 800, 0.05) == pytest.approx(800)
+    assert round(updates.separable(20, 0.05)) == 599
 
 
 @given(support=st.integers(1, 10**6), alpha=st.floats(0.001, 0.9))
@@ -308,7 +310,8 @@ def test_sparse_vector_scales_are_those_of_the_audits(form: str) -> None:
 @given(accesses=st.integers(1, 2000), epsilon=st.floats(0.001, 1.0), exponent=st.integers(2, 12))
 @settings(max_examples=60)
 def test_optimal_composition_is_below_every_other_rule(accesses: int, epsilon: float, exponent: int) -> None:
-    each, delta = {"accesses": accesses, "epsilon": epsilon}, 10.0**-exponent
+    each: dict[str, Any] = {"accesses": accesses, "epsilon": epsilon}
+    delta = 10.0**-exponent
     best = composition.optimal(**each, delta=delta)
     others = [
         composition.basic(**each),

@@ -55,7 +55,7 @@ def test_selection_table(law: Any, epsilon: Any, printed: Any) -> None:
     spread = max(ratio.max() - ratio.min() for ratio in ratios)
     rho = max(renyi(p, q, order) / order for p, q in pairs for order in (1.001, 1.5, 2, 4, 8, 32))
     assert (largest, spread, rho) == pytest.approx(printed, rel=0.003)
-    kind = "selection" if law is exponential_law else "pure"
+    kind: Any = "selection" if law is exponential_law else "pure"
     assert largest <= epsilon + 1e-9
     assert rho <= composition.access_rho(kind, epsilon)
 

@@ -152,7 +152,7 @@ def _failure_is_the_cause() -> Any:
         try:
             return _on_time(self, ticket, noted, moments, span)
         except DeadlineMissed as refusal:
-            raise refusal from (failures or [None])[0]
+            raise refusal from next(iter(failures), None)
 
     return patched(Transaction, "_on_time", on_time)
 

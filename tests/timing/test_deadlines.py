@@ -103,7 +103,8 @@ def test_answers_are_told_at_the_deadline_or_never(lengths: list[tuple[float, fl
     scene = Scene()
     for number, (cost, recording) in enumerate(lengths):
         scene.engine.cost, scene.recording = cost, recording
-        name, told = f"r{number}", []
+        name = f"r{number}"
+        told: list[Any] = []
         taken = scene.taken(
             lambda name=name, told=told: told.append(scene.curator.measure(AGE, request=name, epsilon=0.1))  # type: ignore[misc]
         )

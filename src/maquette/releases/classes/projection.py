@@ -143,6 +143,7 @@ def projection(
             expected="at least two different columns of two levels each",
             advice="List the columns to use",
         )
+    names = tuple(name for name in curator.schema.names if name in names)  # the order in which files name columns
     with curator.account("projection") as account:
         noisy, evidence = _measure(curator, names, units_for(curator, epsilon, rho))
     model = ParityModel(curator.schema, names, project_parities(noisy / evidence.rows))

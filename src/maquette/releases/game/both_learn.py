@@ -22,9 +22,11 @@ from maquette.releases.game.budget import (
     GameBudget,
     QueryPlayer,
     affordable,
+    best_play,
+    check_play,
     fund,
     in_words,
-    refuse_promise,
+    played_error,
 )
 from maquette.releases.game.cells import CellIndex, Values, index_for
 from maquette.releases.progress import Progress
@@ -86,11 +88,7 @@ def both_learn(
     1 - beta, R_B the regret of the queries' weights at rate eta, plus twice the error of the row estimate. "practical"
     plays a few hundred rounds of several draws and promises nothing. Interrupting it releases the average up to then.
     """
-    if calibration not in ("practical", "theory"):
-        raise QueryError(f"calibration is {calibration!r}", expected='"practical" or "theory"')
-    for word, value in (("rounds", rounds), ("draws", draws)):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-            raise QueryError(f"{word} is {value!r}", expected="a whole number of at least 1, or None to choose")
+    check_play(calibration, rounds=rounds, draws=draws)
     check_dense(curator.schema)
     if curator.schema.size > MAX_CELLS:
         raise QueryError(
@@ -120,7 +118,9 @@ def both_learn(
             except KeyboardInterrupt:
                 if not done:
                     raise
-    promise = _promised(index, funds, chosen, beta) if calibration == "theory" and done == chosen.rounds else None
+    promise = None
+    if calibration == "theory" and done == chosen.rounds:
+        promise = in_words(played_error(theory.both_learn_error, index, funds, chosen), beta)
     if promise and curator.schema.impossible:
         promise += ", if no row holds an impossible combination"
     certificate = certified(curator, "both-learn", account, accuracy=promise)
@@ -129,36 +129,14 @@ def both_learn(
 
 def data_rate(index: CellIndex, rounds: int) -> float:
     """The data player's best rate: sqrt(8 ln N / T)."""
-    return math.sqrt(8 * math.log(max(index.schema.size, 2)) / rounds)
-
-
-def _promised(index: CellIndex, funds: GameBudget, chosen: theory.Play, beta: float) -> str | None:
-    error = theory.both_learn_error(
-        log_universe=math.log(max(index.schema.size, 2)),
-        queries=index.cells,
-        eta=chosen.eta,
-        draws=chosen.draws,
-        rounds=chosen.rounds,
-        beta=funds.beta,
-        stretch=funds.stretch,
-    )
-    alpha = float(error) + 2 * funds.slack / funds.rows
-    return in_words(alpha, beta)
+    return math.sqrt(8 * index.log_universe / rounds)
 
 
 def _chosen(
     index: CellIndex, funds: GameBudget, calibration: Calibration, rounds: int | None, draws: int | None
 ) -> theory.Play:
     if calibration == "theory" and rounds is None and draws is None:
-        best = theory.both_learn(
-            log_universe=math.log(max(index.schema.size, 2)),
-            queries=index.cells,
-            rows=funds.rows / funds.moves,
-            amount=funds.amount,
-            pure=funds.pure,
-            beta=funds.beta,
-        )
-        refuse_promise(best.alpha, funds)
+        best = best_play(theory.both_learn, index, funds)
         rounds, draws = best.rounds, best.draws
     rounds, draws = rounds or ROUNDS, draws or DRAWS
     eta = min(affordable(funds, rounds, draws), math.sqrt(2 * math.log(2 * index.cells) / rounds))

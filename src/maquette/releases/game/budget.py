@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
@@ -46,6 +47,33 @@ class GameBudget:
     def stretch(self) -> float:
         """Factor by which gains exceed [-1, 1] if the number of rows is overestimated by `slack`."""
         return 1 + self.slack / self.rows
+
+
+def check_play(calibration: str, **counts: int | None) -> None:
+    """Refuse a calibration that does not exist, and a number of rounds, draws or responses that cannot be played."""
+    if calibration not in ("practical", "theory"):
+        raise QueryError(f"calibration is {calibration!r}", expected='"practical" or "theory"')
+    for word, value in counts.items():
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+            raise QueryError(f"{word} is {value!r}", expected="a whole number of at least 1, or None to choose")
+
+
+def best_play(solve: Callable[..., theory.Play], index: CellIndex, funds: GameBudget) -> theory.Play:
+    """The rounds and draws with the least error that a theorem promises; refused if it promises nothing."""
+    best = solve(
+        log_universe=index.log_universe,
+        queries=index.cells,
+        rows=funds.rows / funds.moves,
+        amount=funds.amount,
+        pure=funds.pure,
+        beta=funds.beta,
+    )
+    if best.alpha >= 1:
+        raise QueryError(
+            f"with about {funds.rows:.3g} rows the theorem promises an error of {best.alpha:.3g}, which is vacuous",
+            advice='give more rows or budget, or calibration="practical", which is as private and promises no error',
+        )
+    return best
 
 
 def fund(curator: Curator, index: CellIndex, units: int, rows: int | None, beta: float) -> GameBudget:
@@ -121,13 +149,18 @@ class QueryPlayer:
         return self._lottery.draw(answers * self._funds.rows, draws=self.draws, cap=cap, units=units)
 
 
-def refuse_promise(alpha: float, funds: GameBudget) -> None:
-    """Refuse to play by a theorem that promises nothing."""
-    if alpha >= 1:
-        raise QueryError(
-            f"with about {funds.rows:.3g} rows the theorem promises an error of {alpha:.3g}, which is vacuous",
-            advice='give more rows or budget, or calibration="practical", which is as private and promises no error',
-        )
+def played_error(error: Callable[..., Values], index: CellIndex, funds: GameBudget, chosen: theory.Play) -> float:
+    """What a theorem promises for the settings that were played, with the error of the row estimate."""
+    alpha = error(
+        log_universe=index.log_universe,
+        queries=index.cells,
+        eta=chosen.eta,
+        draws=chosen.draws,
+        rounds=chosen.rounds,
+        beta=funds.beta,
+        stretch=funds.stretch,
+    )
+    return float(alpha) + 2 * funds.slack / funds.rows
 
 
 def in_words(alpha: float, beta: float) -> str | None:

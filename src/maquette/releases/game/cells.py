@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -63,6 +64,11 @@ class CellIndex:
     def cells(self) -> int:
         """How many queries there are; with their negations, twice as many moves."""
         return int(self.offsets[-1])
+
+    @property
+    def log_universe(self) -> float:
+        """The logarithm of the number of cells of the universe, of two at least."""
+        return math.log(max(self.schema.size, 2))
 
     def clause(self, cell: int, sign: int) -> Clause:
         """A move as a conjunction with a sign."""

@@ -23,9 +23,11 @@ from maquette.releases.game.budget import (
     GameBudget,
     QueryPlayer,
     affordable,
+    best_play,
+    check_play,
     fund,
     in_words,
-    refuse_promise,
+    played_error,
 )
 from maquette.releases.game.cells import CellIndex, index_for
 from maquette.releases.progress import Progress
@@ -72,11 +74,7 @@ def dual_query(
     that the solver left open, and twice the error of the row estimate. Interrupting it releases the records made by
     then.
     """
-    if calibration not in ("practical", "theory"):
-        raise QueryError(f"calibration is {calibration!r}", expected='"practical" or "theory"')
-    for word, value in (("rounds", rounds), ("draws", draws), ("responses", responses)):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-            raise QueryError(f"{word} is {value!r}", expected="a whole number of at least 1, or None to choose")
+    check_play(calibration, rounds=rounds, draws=draws, responses=responses)
     respond = Solver(engine=solver, seconds=seconds) if isinstance(solver, str) else solver
     coins = np.random.default_rng() if rng is None else rng
     index = index_for(curator, workload)
@@ -103,29 +101,11 @@ def dual_query(
                     raise
     model = WeightedRecords(curator.schema, np.stack(records), step="exact")
     finished = len(records) == chosen.rounds * responses
-    promise = promised(index, funds, chosen, gap, beta) if calibration == "theory" and finished else None
+    promise = None
+    if calibration == "theory" and finished:
+        promise = in_words(gap + played_error(theory.dual_query_error, index, funds, chosen), beta)
     certificate = certified(curator, "dual-query", account, accuracy=promise)
     return Release(curator.schema, model, NoEvidence(funds.rows), certificate)
-
-
-def promised(index: CellIndex, funds: GameBudget, chosen: theory.Play, gap: float, beta: float) -> str | None:
-    """What the theorem promises for the settings that were played, in words; None if that is vacuous."""
-    alpha = (
-        gap
-        + 2 * funds.slack / funds.rows
-        + float(
-            theory.dual_query_error(
-                log_universe=math.log(index.schema.size),
-                queries=index.cells,
-                eta=chosen.eta,
-                draws=chosen.draws,
-                rounds=chosen.rounds,
-                beta=funds.beta,
-                stretch=funds.stretch,
-            )
-        )
-    )
-    return in_words(alpha, beta)
 
 
 def _chosen(
@@ -133,15 +113,7 @@ def _chosen(
 ) -> theory.Play:
     """Rounds, draws and rate, from public numbers only."""
     if calibration == "theory" and rounds is None and draws is None:
-        best = theory.dual_query(
-            log_universe=math.log(index.schema.size),
-            queries=index.cells,
-            rows=funds.rows / funds.moves,
-            amount=funds.amount,
-            pure=funds.pure,
-            beta=funds.beta,
-        )
-        refuse_promise(best.alpha, funds)
+        best = best_play(theory.dual_query, index, funds)
         if best.draws > MAX_CLAUSES:
             raise QueryError(
                 f"the theorem wants {best.draws:,} draws a round, more than a solver can take",

@@ -8,6 +8,7 @@ are fitted to what was measured: a junction tree, of the tables that it can hold
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -60,9 +61,10 @@ SHARP = 0.015  # standard deviation of an error, as a fraction of rows, that is 
 BLURRED = 0.1  # standard deviation above which a look says nothing
 DEEPER = 0.05  # share of triples in the split above which they are looked at
 MAX_CELLS = 200_000  # of the junction tree
-TRIPLE_CELLS = 60_000  # of all triples together that are measured
+TRIPLES, TRIPLE_CELLS = 300, 60_000  # most triples that are looked at, and most cells of them together
+PATIENCE = 60  # tables that do not fit in the junction tree, after which no other is tried
 FEWEST = 8  # levels that every column keeps
-ORDERED = (10.0, 64)  # how levels of ordered columns are merged: the rise and the most groups of `selection.groups`
+ORDERED = (6.0, 128)  # how levels of ordered columns are merged: the rise and the most groups of `selection.groups`
 NAMED = (1.0, 128)  # of others: two names may mean opposite things, so only the rarest are merged
 EXACT = 1e-12  # variance of a public number of rows
 MANY = 20_000  # maximum number of candidates of a look
@@ -278,13 +280,17 @@ class _Run:
         return bool(self.weights[3]) and self.split[3] >= DEEPER
 
     def _affordable(self, sets: Sequence[Columns]) -> list[Columns]:
-        """The triples of fewest cells, as many as the fit can take."""
+        """The triples whose pairs err most, as many as the fit can take."""
+        errors = {step.columns: step.distance for step in self.trace}
         found, cells = [], 0
-        for each in sorted(sets, key=lambda s: (self.merging.merged.cells(s) / self.weights[3][s], s)):
-            cells += self.merging.merged.cells(each)
-            if cells > TRIPLE_CELLS and found:
-                break
-            found.append(each)
+
+        def promise(triple: Columns) -> float:
+            return self.weights[3][triple] * sum(errors.get(pair, 0.0) for pair in itertools.combinations(triple, 2))
+
+        for each in sorted(sets, key=lambda s: (-promise(s), s)):
+            if cells + self.merging.merged.cells(each) <= TRIPLE_CELLS and len(found) < TRIPLES:
+                cells += self.merging.merged.cells(each)
+                found.append(each)
         return found
 
     def _settle(self) -> None:
@@ -394,10 +400,15 @@ class _Run:
         tree = JunctionTree(dict(zip(merged.names, merged.shape(merged.names), strict=True)), [c for c, _ in merged.zeros])
         gain = {step.columns: step.distance * self.weights[len(step.columns)][step.columns] for step in self.trace}
         kept: set[Columns] = set()
+        refused = 0
         for columns in sorted(gain, key=lambda each: (-gain[each], each)):
             if tree.cells_with(columns) <= self.max_cells:
                 tree = tree.with_cliques([columns])
                 kept.add(columns)
+            else:
+                refused += 1
+            if refused >= PATIENCE:
+                break
         inside = Residuals(merged)
         inside.gaussian, inside.separate = self.coarse.gaussian, self.coarse.separate
         for columns, values, variances in self.coarse:

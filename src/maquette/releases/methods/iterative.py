@@ -143,17 +143,19 @@ def parameters(
         rounds, resolution, each = found.rounds, found.resolution, setting.units / found.rounds
         select, measure = found.share * each, (1 - found.share) * each
         noise = _noise_bound(curator, setting, measure, rounds)
-        alpha, threshold = resolution, resolution + noise
+        # Rounded up, so that the threshold exceeds the resolution by at least the noise also where the noise is tiny.
+        alpha, threshold, margin = resolution, math.nextafter(resolution + noise, math.inf), noise
     else:
         alpha = theory.book(updates=updates, beta=setting.beta, **facts)  # type: ignore[arg-type]
         _check_promise(alpha, setting.rows, loss.epsilon)
-        rounds, resolution, threshold = max(1, int(updates(alpha / 2))), alpha / 2, 3 * alpha / 4
+        rounds, resolution = max(1, int(updates(alpha / 2))), alpha / 2
+        threshold, margin = 3 * alpha / 4, alpha / 4
         epsilon0 = theory.book_round_epsilon(rounds=rounds, epsilon=loss.epsilon, delta=loss.delta)
         most = setting.units / (2 * rounds)
         select, measure = (min(most, accountant.units(event)) for event in (Selection(epsilon0), Pure(epsilon0)))
         noise = _noise_bound(curator, setting, measure, rounds)
     choice = _selection_error(curator, setting, distinguisher, select, 2 * rounds)
-    valid = noise <= (threshold - resolution) * (1 + 1e-12) and noise < resolution
+    valid = noise <= margin and noise < resolution
     alpha = max(alpha, threshold + noise + choice) if valid else math.inf
     _check_promise(alpha, setting.rows, loss.epsilon)
     return Parameters(

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-import threading
 from dataclasses import dataclass
-from typing import Literal
 
-from maquette.answers import Answer
-from maquette.curator import Curator, LazyGuard
+from maquette.curator import Curator
 from maquette.errors import QueryError
-from maquette.hypothesis import NEVER, AnyRule, Rule, check_query, rule_of
+from maquette.hypothesis import NEVER, AnyRule, Rule, rule_of
 from maquette.privacy import lazy_rate
-from maquette.query import LinearQuery, Marginal
+from maquette.query import Marginal
+from maquette.session.textbook.guarded import GuardedModel, check_promised
 from maquette.session.textbook.plan import GRID, WEIGHTS
 
 ROWS = 0.01  # share of epsilon that buys a row estimate where the number of rows is private
@@ -44,7 +42,7 @@ class Facts:
     beta: float
 
 
-class LazyConstruction:
+class LazyConstruction(GuardedModel):
     """Answers from a public model, and corrects it where a guard without threshold noise finds it wrong.
 
     Each question has one test: a noisy count against the model's answer f(D). Within the threshold the answer is f(D).
@@ -75,8 +73,7 @@ class LazyConstruction:
         beta: float = 0.05,
         experimental: bool = False,
     ) -> None:
-        if queries < 1 or not 0 < beta < 1:
-            raise QueryError(f"got queries={queries} and beta={beta}", expected="at least 1 query and 0 < beta < 1")
+        check_promised(queries, beta)
         if not experimental:
             raise QueryError(
                 "a lazy construction relies on an experimental theorem", advice="pass experimental=True to accept"
@@ -91,85 +88,19 @@ class LazyConstruction:
             facts = _facts(curator, epsilon, queries, beta)
             chosen = parameters(rule, facts)
             _check_promise(chosen, facts)
-            self.curator = curator
-            self.alpha, self.beta = chosen.alpha, beta
-            self.rows, self.queries = facts.rows, queries
-            self.hypothesis = rule.start(chosen.resolution)
-            self._guard: LazyGuard = curator.lazy_guard(
-                chosen.threshold, hits=chosen.hits, epsilon=facts.epsilon, experimental=True
-            )
-        self._measured_error = (chosen.width + facts.slack) / facts.rows
-        self.cost, self._free = account.loss, curator.budget.accountant.loss(0, curator.budget.delta)
-        self.updates = 0
-        self._tests = 0
-        self._answers: dict[str, Answer] = {}
-        self._in_turn = threading.Lock()
-
-    @property
-    def hits_left(self) -> int:
-        """How many more updates the guard pays for."""
-        return self._guard.hits_left
-
-    @property
-    def status(self) -> Literal["open", "exhausted"]:
-        """Whether answers are still guarded."""
-        return "exhausted" if self._guard.sealed else "open"
-
-    def ask(self, query: LinearQuery) -> Answer:
-        """The mean of a query over the rows, free of further charge; a repeated query returns the recorded answer."""
-        if query.schema != self.curator.schema:
-            raise QueryError("the question was built for another schema", advice="build it from curator.schema")
-        with self._in_turn:
-            if query.key not in self._answers:
-                self._answers[query.key] = self._fresh(query)
-            return self._answers[query.key]
-
-    def _fresh(self, query: LinearQuery) -> Answer:
-        if not query.columns:  # every row has the same weight: nothing to learn, so nothing to test
-            return self._answer(query.bounds[0], 0.0, "derived")
-        check_query(self.hypothesis, query)  # before a hit pays for a value that the model cannot learn from
-        # A fraction lies in [0, 1], so clamping the model's answer only brings it closer to the truth.
-        public = min(1.0, max(0.0, self.hypothesis.answer(query)))
-        if self._guard.sealed:
-            return self._answer(public, None, "hypothesis")
-        tested = self._guard.test(query, public * self.rows)
-        self._tests += 1
-        promised = self._tests <= self.queries
-        if tested.count is None:
-            return self._answer(public, self.alpha if promised else None, "hypothesis")
-        noisy = tested.count / self.rows
-        self.hypothesis.update(query, noisy)
-        self.updates += 1
-        value = min(1.0, max(0.0, noisy))
-        return self._answer(value, self._measured_error if promised else None, "measured", noisy=noisy)
-
-    def _answer(
-        self,
-        value: float,
-        error: float | None,
-        source: Literal["derived", "hypothesis", "measured"],
-        *,
-        noisy: float | None = None,
-    ) -> Answer:
-        """An answer with its error; without an error it has no guarantee, and its interval is the full range."""
-        promise = (
-            f"all of the first {self.queries:,} answers within {self.alpha:.4g} of the fractions of rows with "
-            f"probability {1 - self.beta:.3g}"
+            model = rule.start(chosen.resolution)  # before the guard is charged
+            guard = curator.lazy_guard(chosen.threshold, hits=chosen.hits, epsilon=facts.epsilon, experimental=True)
+        super().__init__(
+            curator,
+            model,
+            guard,
+            account,
+            rows=facts.rows,
+            queries=queries,
+            alpha=chosen.alpha,
+            beta=beta,
+            answer_error=(chosen.width + facts.slack) / facts.rows,
         )
-        return Answer(
-            value=value,
-            low=0.0 if error is None else max(0.0, value - error),
-            high=1.0 if error is None else min(1.0, value + error),
-            unbiased=noisy,
-            confidence=1 - self.beta,
-            count=value * self.rows,
-            source=source,
-            cost=self._free,
-            guarantee=None if error is None else promise,
-        )
-
-    def __repr__(self) -> str:
-        return f"LazyConstruction({self.hypothesis!r}, within {self.alpha:.3g}, {self.updates} updates, {self.status})"
 
 
 def parameters(rule: Rule, facts: Facts) -> Lazy:
