@@ -8,8 +8,9 @@ Where a question is measured and checked, the interval is the part that both all
 then gets a tenth and the measurements nine tenths, so that both hold at the confidence asked for; the check holds for
 all tables together, so a tenth costs it little. A question over columns that were not measured together lies between
 two that were: for every set A of measured columns, between the questions that weigh each cell of A by the least and by
-the largest weight inside it; a conjunction is also at least P(A) + P(B) - P(what A and B share) (Frechet). Each of
-these candidates gets an equal part of the failure probability. All of it is post-processing.
+the largest weight inside it; a conjunction is also at least P(A) + P(B) - P(what A and B share), and a disjunction at
+most that (Frechet). Each of these candidates gets an equal part of the failure probability. All of it is
+post-processing.
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ ROWS = 0.1  # share for the number of rows, where an estimate needs it by itself
 STEPS = 50  # halvings of an interval
 PARTS = 4  # maximum number of smaller tables that bound a larger one
 KEPT = 2**22  # maximum cells of the cached tables
+ROUNDING = 1e-12  # of weights
 EVERYTHING = (-math.inf, math.inf)
+
+Piece = tuple[int, Columns, Values]  # a sign, columns, and weights over their cells
 
 
 @dataclass(frozen=True)
@@ -189,41 +193,54 @@ class Bounds:
         return found[:PARTS]
 
     def _between(self, asked: Asked, parts: list[Columns], confidence: float) -> Interval:
-        """Between the questions about the parts that weigh no less and no more."""
-        pairs = list(_overlaps(asked, parts))
-        doubt = (1.0 - confidence) / (len(parts) + max(1, len(pairs)))
-        above = [self._covered(_seen(asked, part, np.maximum), 1.0 - 2.0 * doubt)[1] for part in parts]
-        below = [sum(self._signed(asked, pair, 1.0 - 2.0 * doubt / 3.0)) for pair in pairs]
-        return max(below, default=-math.inf), min(above)
+        """Between the questions about the parts that weigh no more and no less."""
+        below, above = (list(_candidates(asked, parts, upper)) for upper in (False, True))
+        doubt = (1.0 - confidence) / max(1, len(below) + len(above))
+        lows = [self._sum(asked, candidate, 1.0 - 2.0 * doubt / len(candidate))[0] for candidate in below]
+        highs = [self._sum(asked, candidate, 1.0 - 2.0 * doubt / len(candidate))[1] for candidate in above]
+        return max(lows, default=-math.inf), min(highs, default=math.inf)
 
-    def _signed(self, asked: Asked, pair: tuple[Columns, Columns, Columns], confidence: float) -> Iterator[float]:
-        """The lower ends of two parts, and minus the upper end of what they share."""
-        one, other, shared = pair
-        yield self._covered(_seen(asked, one, np.maximum), confidence)[0]
-        yield self._covered(_seen(asked, other, np.maximum), confidence)[0]
-        yield -self._covered(_seen(asked, shared, np.maximum), confidence)[1]
-
-
-def _seen(asked: Asked, columns: Columns, ufunc: np.ufunc) -> Asked:
-    """The question that weighs each cell of `columns` by the least or the largest weight inside it."""
-    axes = tuple(axis for axis, name in enumerate(asked.columns) if name not in columns)
-    weights = np.asarray(ufunc.reduce(asked.weights, axis=axes))
-    return replace(asked, columns=columns, weights=weights, per=None if asked.per is None else np.ones(weights.shape))
+    def _sum(self, asked: Asked, candidate: list[Piece], confidence: float) -> Interval:
+        """The ends of a sum of questions about parts, each within its own interval."""
+        low = high = 0.0
+        for sign, columns, weights in candidate:
+            per = None if asked.per is None else np.ones(weights.shape)
+            ends = self._covered(replace(asked, columns=columns, weights=weights, per=per), confidence)
+            low, high = low + min(sign * end for end in ends), high + max(sign * end for end in ends)
+        return low, high
 
 
-def _overlaps(asked: Asked, parts: list[Columns]) -> Iterator[tuple[Columns, Columns, Columns]]:
-    """Pairs of parts with w >= w_one + w_other - w_shared in every cell, as it is for conjunctions (Frechet)."""
+def _candidates(asked: Asked, parts: list[Columns], upper: bool) -> Iterator[list[Piece]]:
+    """Sums of questions about the parts that weigh no less than the question in any cell (no more, if not `upper`).
+
+    For each part, the largest weight in each of its cells (the least). For two parts A and B, the sum of the least
+    weights of both minus that of what they share (of the largest weights), if that holds in every cell, as it does for
+    disjunctions (for conjunctions): the bounds of Frechet.
+    """
+    outer, inner = (np.maximum, np.minimum) if upper else (np.minimum, np.maximum)
+    side = 1.0 if upper else -1.0
+    for part in parts:
+        weights = _seen(asked, part, outer)
+        if weights.min() < weights.max():
+            yield [(1, part, weights.reshape(_shape(asked, part)))]
     for one, other in itertools.combinations(parts, 2):
-        if set(one) | set(other) == set(asked.columns):
-            shared = tuple(name for name in one if name in other)
-            first, second, both = (_spread(asked, part) for part in (one, other, shared))
-            if (asked.weights >= first + second - both - 1e-12).all():
-                yield one, other, shared
+        if set(one) | set(other) != set(asked.columns):
+            continue
+        shared = tuple(name for name in one if name in other)
+        pieces = [(1, one), (1, other), (-1, shared)]
+        total = sum(sign * _seen(asked, part, inner) for sign, part in pieces)
+        if (side * (total - asked.weights) >= -ROUNDING).all():
+            yield [(sign, part, _seen(asked, part, inner).reshape(_shape(asked, part))) for sign, part in pieces]
 
 
-def _spread(asked: Asked, columns: Columns) -> Values:
+def _seen(asked: Asked, columns: Columns, ufunc: np.ufunc) -> Values:
+    """The least or the largest weight in each cell of some columns; the other axes have length one."""
     axes = tuple(axis for axis, name in enumerate(asked.columns) if name not in columns)
-    return np.asarray(np.maximum.reduce(asked.weights, axis=axes, keepdims=True)) if axes else asked.weights
+    return np.asarray(ufunc.reduce(asked.weights, axis=axes, keepdims=True)) if axes else asked.weights
+
+
+def _shape(asked: Asked, columns: Columns) -> tuple[int, ...]:
+    return tuple(size for name, size in zip(asked.columns, asked.weights.shape, strict=True) if name in columns)
 
 
 @dataclass(frozen=True)
