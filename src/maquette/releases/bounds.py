@@ -75,6 +75,7 @@ class Bounds:
     def __init__(self, model: Model, evidence: Evidence, check: Check | None) -> None:
         self._model, self._evidence, self._check = model, evidence, check
         self._tables: dict[tuple[Columns, Columns], tuple[Values, int]] = {}
+        self._rows: dict[float, Interval] = {}
 
     def of(self, asked: Asked, confidence: float, value: float) -> Bound:
         """The interval of a question whose answer is `value`."""
@@ -97,6 +98,12 @@ class Bounds:
 
     def rows(self, confidence: float) -> Interval:
         """Bounds on the number of rows, from the measurement with the least noise."""
+        known = self._rows.get(confidence)
+        if known is None:
+            known = self._rows[confidence] = self._rows_at(confidence)
+        return known
+
+    def _rows_at(self, confidence: float) -> Interval:
         found = []
         if self._evidence.covers(()):
             estimate = self._evidence.estimate(np.ones(()), ())
@@ -167,6 +174,8 @@ class Bounds:
         if asked.per is None:
             width = total.half_width(confidence)
             return total.total - width, total.total + width
+        if type(total) is not Estimate and (asked.per == 1.0).all():
+            return self._corners(total, self._evidence.estimate(np.ones(()), ()), confidence)
         per = self._evidence.estimate(asked.per, asked.columns)
         if type(total) is not Estimate or type(per) is not Estimate:
             return self._corners(total, per, confidence)

@@ -166,6 +166,7 @@ class LazyConstruction:
             source=source,
             cost=self._free,
             guarantee=None if error is None else promise,
+            bound="logical" if error is None else "measured",
         )
 
     def __repr__(self) -> str:

@@ -168,6 +168,7 @@ class OnlineIC:
             source=source,
             cost=self._free,
             guarantee=self._promise if promised else None,
+            bound="measured" if promised else "logical",
         )
 
     @property
