@@ -25,7 +25,7 @@ PEOPLE = records(AGES, ROWS)
 
 
 def noisy(
-    schema: mq.Schema, rows: Any, columns: tuple[str, ...], variance: int, rng: Any, groups: Any = None
+    schema: mq.Schema, rows: Any, columns: tuple[str, ...], variance: int, rng: Any, *, groups: Any = None
 ) -> Measurement:
     """A measured table, or its groups of levels of the first column."""
     exact_counts = counts(schema, rows, columns)
@@ -133,7 +133,7 @@ def merged(seed: int, fine: int = 400, coarse: int = 100) -> MergedEvidence:
     measured = noisy(AGES, PEOPLE, ("smoker",), fine, rng)
     levels.add(measured)
     grouped.add(Measurement(Marginal(merging.merged, ["smoker"]), measured.values, measured.event, FREE))
-    pair = noisy(AGES, PEOPLE, ("age", "smoker"), coarse, rng, GROUPS)
+    pair = noisy(AGES, PEOPLE, ("age", "smoker"), coarse, rng, groups=GROUPS)
     merging.take(pair, ("age", "smoker"), grouped)
     return MergedEvidence(merging, levels, grouped)
 

@@ -168,7 +168,8 @@ def _door(charge: Any) -> str:
 def test_where_it_would_say_nothing_it_is_not_bought() -> None:
     """A public number of rows decides before anything is charged, a private one when the release has estimated it."""
     poor = mq.Budget(epsilon=0.01, delta=1e-9)
-    for relation, least in (("replace", 0.99), ("add-remove", 0.95)):
+    settings: tuple[tuple[Any, float], ...] = (("replace", 0.99), ("add-remove", 0.95))
+    for relation, least in settings:
         with Curator(table_of(SCHEMA, 300), poor, relation=relation, noise=Seeded(0)) as curator:
             made = mq.release(curator, WORKLOAD, method="everything")
             assert made.check is None
