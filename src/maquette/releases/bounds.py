@@ -5,8 +5,8 @@
 cannot be otherwise: no count is below 0 or above the number of rows, no average leaves the declared range.
 
 Where a question is measured and checked, the interval is the part that both allow. Of the failure probability the check
-then gets a tenth and the measurements nine tenths, so that both hold at the confidence asked for; the check holds for
-all tables together, so a tenth costs it little. A question over columns that were not measured together lies between
+then gets a twentieth and the measurements the rest, so that both hold at the confidence asked for; the check holds for
+all tables together, so a small share costs it little. A question over columns that were not measured together lies between
 two that were: for every set A of measured columns, between the questions that weigh each cell of A by the least and by
 the largest weight inside it; a conjunction is also at least P(A) + P(B) - P(what A and B share), and a disjunction at
 most that (Frechet). Each of these candidates gets an equal part of the failure probability. All of it is
@@ -36,7 +36,7 @@ Values = NDArray[np.float64]
 Interval = tuple[float, float]
 
 CERTAIN = 1e-9  # failure probability of the number of rows in a logical interval
-CHECKED = 0.1  # share of the failure probability for the check, where a question is also measured
+CHECKED = 0.05  # share of the failure probability for the check, where a question is also measured
 ROWS = 0.1  # share for the number of rows, where an estimate needs it by itself
 STEPS = 50  # halvings of an interval
 PARTS = 4  # maximum number of smaller tables that bound a larger one
