@@ -203,7 +203,7 @@ def test_sql_and_a_condition_give_the_same_interval() -> None:
 
 
 def test_what_is_measured_and_checked_is_what_both_allow() -> None:
-    """The check takes a twentieth of the failure probability: the interval is hardly wider than without it, or narrower."""
+    """The check takes a twentieth of the failure probability: intervals are hardly wider than without it."""
     plain = mq.Release(SCHEMA, made().model, made().evidence, made().certificate)
     for text in ("smoker", "smoker AND region = 'n'", "age >= 20 AND region = 's'", "region = 's'"):
         both, one = made().answer(text), plain.answer(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
@@ -23,6 +24,7 @@ from maquette.privacy import DiscreteGaussian, DiscreteLaplace, Relation
 from maquette.query import Marginal
 
 Run = loop._Run
+offline: Any = importlib.import_module("maquette.releases.offline")
 
 
 @pytest.mark.thorough(fast=8)
@@ -168,10 +170,10 @@ def _room_by_true_rows() -> Any:
 
 
 def _truth_in_the_certificate() -> Any:
-    def certified(original: Any, curator: Curator, method: str, units: int) -> Any:
-        return original(curator, f"{method}, {curator._engine.rows} rows", units)
+    def certified(original: Any, curator: Curator, method: str, account: Any, **named: Any) -> Any:
+        return original(curator, f"{method}, {curator._engine.rows} rows", account, **named)
 
-    return wrapped(loop, "certified", certified)
+    return wrapped(offline, "certified", certified)
 
 
 def _truth_in_a_refusal() -> Any:

@@ -6,10 +6,10 @@ cannot be otherwise: no count is below 0 or above the number of rows, no average
 
 Where a question is measured and checked, the interval is the part that both allow. Of the failure probability the check
 then gets a twentieth and the measurements the rest, so that both hold at the confidence asked for; the check holds for
-all tables together, so a small share costs it little. A question over columns that were not measured together lies between
-two that were: for every set A of measured columns, between the questions that weigh each cell of A by the least and by
-the largest weight inside it; a conjunction is also at least P(A) + P(B) - P(what A and B share), and a disjunction at
-most that (Frechet). Each of these candidates gets an equal part of the failure probability. All of it is
+all tables together, so a small share costs it little. A question over columns that were not measured together lies
+between two that were: for every set A of measured columns, between the questions that weigh each cell of A by the least
+and by the largest weight inside it; a conjunction is also at least P(A) + P(B) - P(what A and B share), and a
+disjunction at most that (Frechet). Each of these candidates gets an equal part of the failure probability. All of it is
 post-processing.
 """
 
