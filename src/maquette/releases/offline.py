@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from maquette.curator import Curator, ScopedAccount
@@ -94,6 +95,8 @@ def _certified(
     accuracy = made.accuracy if isinstance(made, Draft) else made.certificate.accuracy
     checked = None if found is None else found.statement()
     certificate = certified(curator, chosen.name, account, accuracy=accuracy, checked=checked)
+    if chosen.trusted and isinstance(made, Release):  # it may say more of itself, such as its rule
+        certificate = replace(certificate, method=made.certificate.method)
     return Release(curator.schema, made.model, made.evidence, certificate, trace=made.trace, check=found)
 
 
