@@ -453,3 +453,15 @@ def test_questions_use_the_table_with_the_smallest_distance() -> None:
     laws = (DiscreteGaussian, DiscreteLaplace)
     assert isinstance(made.check.event, laws)
     assert "\n" not in repr(made.check)
+
+
+def test_a_question_beyond_the_checked_tables_has_the_bounds_of_its_parts() -> None:
+    """Three columns, of which pairs were checked: certified, and true."""
+    query = mq.where(SCHEMA, "NOT smoker AND region = 'n' AND age < 20")
+    truth, held = exact(query, records(SCHEMA, ROWS)) / ROWS, 0
+    for seed in range(40):
+        answer = release_of(seed).answer(query)
+        assert answer.bound == "certified"
+        assert answer.high - answer.low < 0.9
+        held += answer.low <= truth <= answer.high
+    assert held >= rarely_missed(40, 0.95)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -68,6 +68,11 @@ class Asked:
     per: Values | None = None
     between: Interval = (0.0, 1.0)
 
+    @property
+    def simple(self) -> bool:
+        """Whether it is a total, or a fraction of all rows."""
+        return self.per is None or bool((self.per == 1.0).all())
+
 
 class Bounds:
     """The intervals of one release."""
@@ -79,14 +84,13 @@ class Bounds:
 
     def of(self, asked: Asked, confidence: float, value: float) -> Bound:
         """The interval of a question whose answer is `value`."""
-        table = None if self._check is None else self._check.table(asked.columns)
         doubt = 1.0 - confidence
-        share = 0.0 if table is None else CHECKED
-        measured = self._measured(asked, 1.0 - (1.0 - share) * doubt)
-        if table is None:
-            return self._joined(asked, measured, EVERYTHING, value)
-        share = 1.0 if measured == EVERYTHING else CHECKED
-        return self._joined(asked, measured, self._certified(asked, table, 1.0 - share * doubt), value)
+        checked = self._checked(asked, 1.0 - CHECKED * doubt)
+        share = 1.0 if checked == EVERYTHING else 1.0 - CHECKED
+        measured = self._measured(asked, 1.0 - share * doubt)
+        if measured == EVERYTHING:
+            checked = self._checked(asked, confidence)
+        return self._joined(asked, measured, checked, value)
 
     def of_sum(self, query: LinearQuery, confidence: float, value: float) -> Bound | None:
         """The interval of the fraction of an additive question, from its single columns; None if it has none."""
@@ -135,6 +139,29 @@ class Bounds:
         least, most = min(0.0, float(asked.weights.min())), max(0.0, float(asked.weights.max()))
         return least * rows, most * rows
 
+    def _checked(self, asked: Asked, confidence: float) -> Interval:
+        """What the check says; everything if it says nothing. Its bounds hold together, so the best one is taken."""
+        if self._check is None:
+            return EVERYTHING
+        table = self._check.table(asked.columns)
+        if table is not None:
+            return self._certified(asked, table, confidence)
+        parts = _parts(asked.columns, lambda part: self._table(part) is not None)
+        if not parts or not asked.simple:
+            return EVERYTHING
+
+        def ends(piece: Asked) -> Interval:
+            held = self._table(piece.columns)
+            assert held is not None, "parts are parts of a table"
+            return self._certified(piece, held, confidence)
+
+        lows = [_sum(asked, each, ends)[0] for each in _candidates(asked, parts, upper=False)]
+        highs = [_sum(asked, each, ends)[1] for each in _candidates(asked, parts, upper=True)]
+        return max(lows, default=-math.inf), min(highs, default=math.inf)
+
+    def _table(self, columns: Columns) -> Columns | None:
+        return None if self._check is None else self._check.table(columns)
+
     def _certified(self, asked: Asked, table: Columns, confidence: float) -> Interval:
         """The check of the table seen through the question's columns: the distance holds for them too."""
         assert self._check is not None, "there is a table"
@@ -162,9 +189,8 @@ class Bounds:
         """What the evidence says; everything if it says nothing."""
         if self._evidence.covers(asked.columns):
             return self._covered(asked, confidence)
-        parts = self._parts(asked.columns)
-        simple = asked.per is None or bool((asked.per == 1.0).all())
-        if not parts or not simple:
+        parts = _parts(asked.columns, self._evidence.covers)
+        if not parts or not asked.simple:
             return EVERYTHING
         return self._between(asked, parts, confidence)
 
@@ -174,7 +200,7 @@ class Bounds:
         if asked.per is None:
             width = total.half_width(confidence)
             return total.total - width, total.total + width
-        if type(total) is not Estimate and (asked.per == 1.0).all():
+        if type(total) is not Estimate and asked.simple:
             return self._corners(total, self._evidence.estimate(np.ones(()), ()), confidence)
         per = self._evidence.estimate(asked.per, asked.columns)
         if type(total) is not Estimate or type(per) is not Estimate:
@@ -192,31 +218,37 @@ class Bounds:
         ends = [(total.total + side) / (per.total + other) for side in (-width, width) for other in (-slack, slack)]
         return min(ends), max(ends)
 
-    def _parts(self, columns: Columns) -> list[Columns]:
-        """The largest measured sets of these columns, at most PARTS."""
-        found: list[Columns] = []
-        for size in range(len(columns) - 1, 0, -1):
-            for part in itertools.combinations(columns, size):
-                if not any(set(part) <= set(other) for other in found) and self._evidence.covers(part):
-                    found.append(part)
-        return found[:PARTS]
-
     def _between(self, asked: Asked, parts: list[Columns], confidence: float) -> Interval:
         """Between the questions about the parts that weigh no more and no less."""
         below, above = (list(_candidates(asked, parts, upper)) for upper in (False, True))
         doubt = (1.0 - confidence) / max(1, len(below) + len(above))
-        lows = [self._sum(asked, candidate, 1.0 - 2.0 * doubt / len(candidate))[0] for candidate in below]
-        highs = [self._sum(asked, candidate, 1.0 - 2.0 * doubt / len(candidate))[1] for candidate in above]
-        return max(lows, default=-math.inf), min(highs, default=math.inf)
 
-    def _sum(self, asked: Asked, candidate: list[Piece], confidence: float) -> Interval:
-        """The ends of a sum of questions about parts, each within its own interval."""
-        low = high = 0.0
-        for sign, columns, weights in candidate:
-            per = None if asked.per is None else np.ones(weights.shape)
-            ends = self._covered(replace(asked, columns=columns, weights=weights, per=per), confidence)
-            low, high = low + min(sign * end for end in ends), high + max(sign * end for end in ends)
-        return low, high
+        def ends(candidate: list[Piece]) -> Interval:
+            return _sum(asked, candidate, lambda piece: self._covered(piece, 1.0 - 2.0 * doubt / len(candidate)))
+
+        return max((ends(each)[0] for each in below), default=-math.inf), min(
+            (ends(each)[1] for each in above), default=math.inf
+        )
+
+
+def _parts(columns: Columns, known: Callable[[Columns], bool]) -> list[Columns]:
+    """The largest known sets of these columns, at most PARTS."""
+    found: list[Columns] = []
+    for size in range(len(columns) - 1, 0, -1):
+        for part in itertools.combinations(columns, size):
+            if len(found) < PARTS and not any(set(part) <= set(other) for other in found) and known(part):
+                found.append(part)
+    return found
+
+
+def _sum(asked: Asked, candidate: list[Piece], ends_of: Callable[[Asked], Interval]) -> Interval:
+    """The ends of a sum of questions about parts, each within its own interval."""
+    low = high = 0.0
+    for sign, columns, weights in candidate:
+        per = None if asked.per is None else np.ones(weights.shape)
+        ends = ends_of(replace(asked, columns=columns, weights=weights, per=per))
+        low, high = low + min(sign * end for end in ends), high + max(sign * end for end in ends)
+    return low, high
 
 
 def _candidates(asked: Asked, parts: list[Columns], upper: bool) -> Iterator[list[Piece]]:
