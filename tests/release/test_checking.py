@@ -26,6 +26,7 @@ from maquette.privacy import UNITS_PER_ONE, DiscreteGaussian, DiscreteLaplace, R
 from maquette.query import LinearQuery
 from maquette.releases import Draft, checking
 from maquette.releases.checking import check_of, checked, family, reserved, tables_to_check, typical_error
+from maquette.reports import report
 
 ROWS = 4_000
 WORKLOAD = mq.marginals(SCHEMA, k=2)
@@ -465,3 +466,13 @@ def test_a_question_beyond_the_checked_tables_has_the_bounds_of_its_parts() -> N
         assert answer.high - answer.low < 0.9
         held += answer.low <= truth <= answer.high
     assert held >= rarely_missed(40, 0.95)
+
+
+def test_the_report_begins_with_the_certified_typical_error() -> None:
+    made = release_of(3)
+    assert made.check is not None
+    page = report(made)
+    stated = made.check.statement()
+    assert page.index("A typical question is off by at most") < page.index("Who is protected")
+    assert stated[1:] in page
+    assert stated in made._repr_html_()
