@@ -184,7 +184,7 @@ def test_large_tables_are_left_out_before_all_is_given_up() -> None:
     wide = mq.Schema([mq.Boolean(f"b{i}") for i in range(12)])
     workload = mq.marginals(wide, k=3)
     with Curator(table_of(wide, 3_000), mq.Budget(rho=1.0, delta=1e-9)) as curator:
-        prices = (10**12, 10**11, 3 * 10**10, 10**9)
+        prices = (10**12, 2 * 10**11, 3 * 10**10, 10**9)
         sizes = [len(tables_to_check(curator, workload, units, 3_000.0)) for units in prices]
     assert sizes == [220 + 66 + 12, 66 + 12, 12, 0]
 
