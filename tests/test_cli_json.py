@@ -190,3 +190,14 @@ def test_the_demo_says_where_everything_is(program: Program, monkeypatch: pytest
     assert program.ok("verify", made["release"], "--ledger", made["ledger"])["charges"] > 0
     code, _, (told,) = program.run("demo", "--rows", "20000", "--out", "story")
     assert (code, told["advice"]) == (1, "give a new folder, or delete that one")
+
+
+def test_a_release_states_its_check_and_every_answer_its_kind(program: Program) -> None:
+    made = program.ok("release", *TABLE, *BUDGET, "--ways", "2", "--out", "people.maq")
+    assert "certified at 95%" in made["checked"]
+    one = program.ok("ask", "people.maq", "smoker AND city = 'Oslo'")
+    assert (one["bound"], one["confidence"]) == ("measured", 0.95)
+    table = program.ok("ask", "people.maq", "SELECT city, count(*) AS n FROM t GROUP BY city")
+    assert [row["n"]["bound"] for row in table["rows"]] == ["measured"] * 2
+    plain = program.ok("release", *TABLE, *BUDGET, "--no-check", "--ledger", "other.ledger", "--out", "plain.maq")
+    assert plain["checked"] is None

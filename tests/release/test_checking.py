@@ -26,6 +26,7 @@ from maquette.privacy import UNITS_PER_ONE, DiscreteGaussian, DiscreteLaplace, R
 from maquette.query import LinearQuery
 from maquette.releases import Draft, checking
 from maquette.releases.checking import check_of, checked, family, reserved, tables_to_check, typical_error
+from maquette.reports import report
 
 ROWS = 4_000
 WORKLOAD = mq.marginals(SCHEMA, k=2)
@@ -168,7 +169,8 @@ def _door(charge: Any) -> str:
 def test_where_it_would_say_nothing_it_is_not_bought() -> None:
     """A public number of rows decides before anything is charged, a private one when the release has estimated it."""
     poor = mq.Budget(epsilon=0.01, delta=1e-9)
-    for relation, least in (("replace", 0.99), ("add-remove", 0.95)):
+    settings: tuple[tuple[Any, float], ...] = (("replace", 0.99), ("add-remove", 0.95))
+    for relation, least in settings:
         with Curator(table_of(SCHEMA, 300), poor, relation=relation, noise=Seeded(0)) as curator:
             made = mq.release(curator, WORKLOAD, method="everything")
             assert made.check is None
@@ -182,7 +184,7 @@ def test_large_tables_are_left_out_before_all_is_given_up() -> None:
     wide = mq.Schema([mq.Boolean(f"b{i}") for i in range(12)])
     workload = mq.marginals(wide, k=3)
     with Curator(table_of(wide, 3_000), mq.Budget(rho=1.0, delta=1e-9)) as curator:
-        prices = (10**12, 10**11, 3 * 10**10, 10**9)
+        prices = (10**12, 2 * 10**11, 3 * 10**10, 10**9)
         sizes = [len(tables_to_check(curator, workload, units, 3_000.0)) for units in prices]
     assert sizes == [220 + 66 + 12, 66 + 12, 12, 0]
 
@@ -452,3 +454,25 @@ def test_questions_use_the_table_with_the_smallest_distance() -> None:
     laws = (DiscreteGaussian, DiscreteLaplace)
     assert isinstance(made.check.event, laws)
     assert "\n" not in repr(made.check)
+
+
+def test_a_question_beyond_the_checked_tables_has_the_bounds_of_its_parts() -> None:
+    """Three columns, of which pairs were checked: certified, and true."""
+    query = mq.where(SCHEMA, "NOT smoker AND region = 'n' AND age < 20")
+    truth, held = exact(query, records(SCHEMA, ROWS)) / ROWS, 0
+    for seed in range(40):
+        answer = release_of(seed).answer(query)
+        assert answer.bound == "certified"
+        assert answer.high - answer.low < 0.9
+        held += answer.low <= truth <= answer.high
+    assert held >= rarely_missed(40, 0.95)
+
+
+def test_the_report_begins_with_the_certified_typical_error() -> None:
+    made = release_of(3)
+    assert made.check is not None
+    page = report(made)
+    stated = made.check.statement()
+    assert page.index("A typical question is off by at most") < page.index("Who is protected")
+    assert stated[1:] in page
+    assert stated in made._repr_html_()

@@ -30,7 +30,7 @@ def generous(currency: str) -> mq.Budget:
 
 
 def run(
-    method: str, budget: mq.Budget, noise: Any, relation: Any = "add-remove", rows: int = 300, **price: float
+    method: str, budget: mq.Budget, noise: Any, relation: Any = "add-remove", rows: int = 300, **price: Any
 ) -> tuple[mq.Release, list[Any]]:
     """A release of two-way marginals, without a check of its model, and the charges of its ledger."""
     with mq.Curator(table_of(SCHEMA, rows), budget, relation=relation, noise=noise) as curator:

@@ -32,6 +32,9 @@ def release(
     spend: Annotated[
         float | None, typer.Option(help="Epsilon to spend on this release (default: all that remains).")
     ] = None,
+    check: Annotated[
+        bool, typer.Option(help="Keep 4% of the price to certify how far the finished model is from the rows.")
+    ] = True,
     accounting: options.Books = "auto",
     relation: options.Neighbours = "add-remove",
     unit: options.Unit = None,
@@ -66,7 +69,7 @@ def release(
         ) as curator,
     ):
         workload = mq.marginals(curator.schema, k=min(ways, len(curator.schema)))
-        made = mq.release(curator, workload, method=method, epsilon=spend)
+        made = mq.release(curator, workload, method=method, epsilon=spend, check=check)
         digest = made.save(out)
         remaining = curator.remaining
     if json:

@@ -173,7 +173,7 @@ class Check:
     @property
     def mean(self) -> float:
         """The mean over tables of half the distance, as a fraction of rows: the typical error of a table."""
-        return float(np.maximum(self.distances, 0.0).mean()) / 2.0 / max(1.0, self.rows)
+        return max(0.0, float(self.distances.mean())) / 2.0 / max(1.0, self.rows)
 
     def mean_bound(self, confidence: float) -> float:
         """The mean of half the exact distances, as a fraction of rows, is at most this."""

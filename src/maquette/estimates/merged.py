@@ -28,6 +28,7 @@ Values = NDArray[np.float64]
 Groups = NDArray[np.int64]
 
 SCALE = 2**12
+CUTS = 8  # maximum groups of a question that are narrowed by their levels; a range cuts two
 
 
 class Merging:
@@ -207,8 +208,9 @@ class Bounded(Estimate):
 class MergedEvidence:
     """What was measured: levels (`fine`) and groups (`coarse`).
 
-    A query that distinguishes levels of one group lies between two that do not: those with the least and the largest
-    weight in each cell of groups. Its interval runs from the lower end of the first to the upper end of the second.
+    Where both say something of a query, they are combined by their noise. A query that distinguishes levels of one
+    group lies between two that do not: those with the least and the largest weight in each cell of groups. Its interval
+    runs from the lower end of the first to the upper end of the second, narrowed by the measured levels (`_ends`).
     """
 
     kind: ClassVar[str] = "merged"
@@ -227,11 +229,11 @@ class MergedEvidence:
 
     def estimate(self, weights: Values, columns: Columns) -> Estimate:
         """An estimate of the total whose interval contains it."""
+        if self.coarse.covers(columns) and not set(columns) & set(self.merging.changed):
+            return self.coarse.estimate(weights, columns)  # it holds all measurements of such columns
         if columns and self.fine.covers(columns):
-            return self.fine.estimate(weights, columns)
-        low, high = (
-            self.coarse.estimate(self._reduced(weights, columns, ufunc), columns) for ufunc in (np.minimum, np.maximum)
-        )
+            return self._combined(weights, columns)
+        low, high = self._ends(weights, columns)
         return Bounded(
             (low.total + high.total) / 2,
             max(low.deviation, high.deviation),
@@ -239,6 +241,83 @@ class MergedEvidence:
             low.gaussian,
             slack=abs(high.total - low.total) / 2,
         )
+
+    def _combined(self, weights: Values, columns: Columns) -> Estimate:
+        """From levels and groups of one column: levels(w - a h) + groups(a h), at the factor a with the least noise.
+
+        h is the mean weight of each group, less a constant, so that it does not touch the number of rows: then the two
+        parts have independent noise, and their sum is unbiased for every a.
+        """
+        alone = self.fine.estimate(weights, columns)
+        if len(columns) > 1 or not self.coarse.covers(columns) or not self._gaussian:
+            return alone
+        groups = self.merging.groups[columns[0]]
+        means = np.bincount(groups, weights=weights) / np.bincount(groups)
+        means = means - means.mean()
+        mean, rest = (self.fine.estimate(part, columns) for part in (means[groups], weights - means[groups]))
+        other = self.coarse.estimate(means, columns)
+        shared = (alone.deviation**2 + mean.deviation**2 - rest.deviation**2) / 2
+        noise = mean.deviation**2 + other.deviation**2
+        factor = shared / noise if noise else 0.0
+        deviation = math.sqrt(max(0.0, alone.deviation**2 - factor * shared))
+        return Estimate(alone.total + factor * (other.total - mean.total), deviation, deviation, True)
+
+    @property
+    def _gaussian(self) -> bool:
+        return self.fine.gaussian and self.coarse.gaussian
+
+    def _ends(self, weights: Values, columns: Columns) -> tuple[Estimate, Estimate]:
+        """Estimates of a total below and of one above.
+
+        Of the rows of a group that fit the rest of a condition, at most those are counted whose level fits, and at
+        least those that remain if all rows of other levels are among them. Where that is narrower than all or none of
+        the group, the measured levels replace or correct its cells.
+        """
+        low, high = (self._reduced(weights, columns, ufunc) for ufunc in (np.minimum, np.maximum))
+        ends = self.coarse.estimate(low, columns), self.coarse.estimate(high, columns)
+        cut = [name for name in columns if name in self.merging.changed and self._cuts(weights, columns, name)]
+        if len(cut) != 1 or len(columns) < 2 or not self._gaussian or not self.fine.covers(cut):
+            return ends
+        (name,), axis, groups = cut, columns.index(cut[0]), self.merging.groups[cut[0]]
+        seen = np.moveaxis(self._reduced(weights, columns, np.maximum, but=name), axis, 0).reshape(len(groups), -1)
+        low, high = (np.moveaxis(part, axis, 0) for part in (low, high))
+        shape, low, high = high.shape, low.reshape(len(low), -1).copy(), high.reshape(len(high), -1).copy()
+        fits, misses = seen.max(axis=1), (high[groups] - seen).max(axis=1)
+        below, above = np.zeros(len(groups)), np.zeros(len(groups))
+        for group in np.flatnonzero((low != high).any(axis=1))[:CUTS]:
+            here = groups == group
+            all_of, none = (self._cells(part, group, shape, axis, columns) for part in (high, low))
+            inside, outside = (self.fine.estimate(part * here, (name,)) for part in (fits, misses))
+            if all_of - outside.total > none + outside.deviation:
+                low[group], below = high[group], below + misses * here
+            if inside.total < all_of - inside.deviation:
+                high[group], above = 0.0, above + fits * here
+        tables = (np.moveaxis(part.reshape(shape), 0, axis) for part in (low, high))
+        first, second = (
+            self._sum(table, columns, part, name) for table, part in zip(tables, (-below, above), strict=True)
+        )
+        return first, second
+
+    def _sum(self, table: Values, columns: Columns, levels: Values, name: str) -> Estimate:
+        """Weights of groups plus weights of levels of a merged column: they share the noise of the total at most."""
+        one, other = self.coarse.estimate(table, columns), self.fine.estimate(levels, (name,))
+        totals = [part.estimate(np.ones(()), ()).deviation for part in (self.coarse, self.fine)]
+        shared = abs(float(table.mean()) * float(levels.mean())) * totals[0] * totals[1]
+        deviation = math.sqrt(one.deviation**2 + other.deviation**2 + 2 * shared)
+        return Estimate(one.total + other.total, deviation, deviation, True)
+
+    def _cells(self, flat: Values, group: int, shape: tuple[int, ...], axis: int, columns: Columns) -> float:
+        """The estimated total of one group's cells."""
+        only = np.zeros_like(flat)
+        only[group] = flat[group]
+        return self.coarse.estimate(np.moveaxis(only.reshape(shape), 0, axis), columns).total
+
+    def _cuts(self, weights: Values, columns: Columns, name: str) -> bool:
+        """Whether the weights distinguish levels of one group of a column."""
+        axis, (order, starts) = columns.index(name), self._runs[name]
+        runs = np.take(weights, order, axis=axis)
+        least, most = (ufunc.reduceat(runs, starts, axis=axis) for ufunc in (np.minimum, np.maximum))
+        return bool((least != most).any())
 
     def facts(self) -> dict[str, Any]:
         """The merged columns, and what was measured of levels and of groups."""
@@ -261,9 +340,10 @@ class MergedEvidence:
         fine = Residuals.restore(schema, facts["fine"], saving.inside("fine", arrays))
         return cls(merging, fine, Residuals.restore(merging.merged, facts["coarse"], saving.inside("coarse", arrays)))
 
-    def _reduced(self, weights: Values, columns: Columns, ufunc: np.ufunc) -> Values:
+    def _reduced(self, weights: Values, columns: Columns, ufunc: np.ufunc, but: str | None = None) -> Values:
+        """The least or the largest weight in each cell of groups; one column may keep its levels."""
         for axis, name in enumerate(columns):
-            if name in self.merging.changed:
+            if name in self.merging.changed and name != but:
                 order, starts = self._runs[name]
                 weights = ufunc.reduceat(np.take(weights, order, axis=axis), starts, axis=axis)
         return weights

@@ -38,6 +38,10 @@ class Model(Protocol):
     def marginal(self, columns: Sequence[str]) -> Values:
         """Probabilities over the cells of these columns."""
 
+    def explain(self) -> str:
+        """What the method expected, decided and why, line by line, in released numbers."""
+        return "\n".join(self.explanation or (f"method {self.certificate.method!r} has nothing to explain",))
+
     def sample(self, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
         """Encoded records."""
 
@@ -138,6 +142,7 @@ class Release:
         certificate: Certificate,
         *,
         trace: Sequence[Step] = (),
+        explanation: Sequence[str] = (),
         check: Check | None = None,
     ) -> None:
         self.schema = schema
@@ -147,6 +152,7 @@ class Release:
         self.evidence = evidence
         self.certificate = certificate
         self.trace = tuple(trace)
+        self.explanation = tuple(explanation)
         self.check = check
         self.bounds = Bounds(self.model, evidence, check)
 
@@ -192,6 +198,10 @@ class Release:
             guarantee=promise_of(bound.kind),
             bound=bound.kind,
         )
+
+    def explain(self) -> str:
+        """What the method expected, decided and why, line by line, in released numbers."""
+        return "\n".join(self.explanation or (f"method {self.certificate.method!r} has nothing to explain",))
 
     def sample(self, rows: int, *, rng: np.random.Generator | None = None) -> pa.Table:
         """Synthetic rows (an Arrow table) whose tables are close to the model's; for millions of rows, `write`."""

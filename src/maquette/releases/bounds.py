@@ -5,18 +5,19 @@
 cannot be otherwise: no count is below 0 or above the number of rows, no average leaves the declared range.
 
 Where a question is measured and checked, the interval is the part that both allow. Of the failure probability the check
-then gets a tenth and the measurements nine tenths, so that both hold at the confidence asked for; the check holds for
-all tables together, so a tenth costs it little. A question over columns that were not measured together lies between
-two that were: for every set A of measured columns, between the questions that weigh each cell of A by the least and by
-the largest weight inside it; a conjunction is also at least P(A) + P(B) - P(what A and B share) (Frechet). Each of
-these candidates gets an equal part of the failure probability. All of it is post-processing.
+then gets a twentieth and the measurements the rest, so that both hold at the confidence asked for; the check holds for
+all tables together, so a small share costs it little. A question over columns that were not measured together lies
+between two that were: for every set A of measured columns, between the questions that weigh each cell of A by the least
+and by the largest weight inside it; a conjunction is also at least P(A) + P(B) - P(what A and B share), and a
+disjunction at most that (Frechet). Each of these candidates gets an equal part of the failure probability. All of it is
+post-processing.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -35,12 +36,15 @@ Values = NDArray[np.float64]
 Interval = tuple[float, float]
 
 CERTAIN = 1e-9  # failure probability of the number of rows in a logical interval
-CHECKED = 0.1  # share of the failure probability for the check, where a question is also measured
+CHECKED = 0.05  # share of the failure probability for the check, where a question is also measured
 ROWS = 0.1  # share for the number of rows, where an estimate needs it by itself
 STEPS = 50  # halvings of an interval
 PARTS = 4  # maximum number of smaller tables that bound a larger one
 KEPT = 2**22  # maximum cells of the cached tables
+ROUNDING = 1e-12  # of weights
 EVERYTHING = (-math.inf, math.inf)
+
+Piece = tuple[int, Columns, Values]  # a sign, columns, and weights over their cells
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,11 @@ class Asked:
     per: Values | None = None
     between: Interval = (0.0, 1.0)
 
+    @property
+    def simple(self) -> bool:
+        """Whether it is a total, or a fraction of all rows."""
+        return self.per is None or bool((self.per == 1.0).all())
+
 
 class Bounds:
     """The intervals of one release."""
@@ -71,17 +80,17 @@ class Bounds:
     def __init__(self, model: Model, evidence: Evidence, check: Check | None) -> None:
         self._model, self._evidence, self._check = model, evidence, check
         self._tables: dict[tuple[Columns, Columns], tuple[Values, int]] = {}
+        self._rows: dict[float, Interval] = {}
 
     def of(self, asked: Asked, confidence: float, value: float) -> Bound:
         """The interval of a question whose answer is `value`."""
-        table = None if self._check is None else self._check.table(asked.columns)
         doubt = 1.0 - confidence
-        share = 0.0 if table is None else CHECKED
-        measured = self._measured(asked, 1.0 - (1.0 - share) * doubt)
-        if table is None:
-            return self._joined(asked, measured, EVERYTHING, value)
-        share = 1.0 if measured == EVERYTHING else CHECKED
-        return self._joined(asked, measured, self._certified(asked, table, 1.0 - share * doubt), value)
+        checked = self._checked(asked, 1.0 - CHECKED * doubt)
+        share = 1.0 if checked == EVERYTHING else 1.0 - CHECKED
+        measured = self._measured(asked, 1.0 - share * doubt)
+        if measured == EVERYTHING:
+            checked = self._checked(asked, confidence)
+        return self._joined(asked, measured, checked, value)
 
     def of_sum(self, query: LinearQuery, confidence: float, value: float) -> Bound | None:
         """The interval of the fraction of an additive question, from its single columns; None if it has none."""
@@ -93,6 +102,12 @@ class Bounds:
 
     def rows(self, confidence: float) -> Interval:
         """Bounds on the number of rows, from the measurement with the least noise."""
+        known = self._rows.get(confidence)
+        if known is None:
+            known = self._rows[confidence] = self._rows_at(confidence)
+        return known
+
+    def _rows_at(self, confidence: float) -> Interval:
         found = []
         if self._evidence.covers(()):
             estimate = self._evidence.estimate(np.ones(()), ())
@@ -124,6 +139,29 @@ class Bounds:
         least, most = min(0.0, float(asked.weights.min())), max(0.0, float(asked.weights.max()))
         return least * rows, most * rows
 
+    def _checked(self, asked: Asked, confidence: float) -> Interval:
+        """What the check says; everything if it says nothing. Its bounds hold together, so the best one is taken."""
+        if self._check is None:
+            return EVERYTHING
+        table = self._check.table(asked.columns)
+        if table is not None:
+            return self._certified(asked, table, confidence)
+        parts = _parts(asked.columns, lambda part: self._table(part) is not None)
+        if not parts or not asked.simple:
+            return EVERYTHING
+
+        def ends(piece: Asked) -> Interval:
+            held = self._table(piece.columns)
+            assert held is not None, "parts are parts of a table"
+            return self._certified(piece, held, confidence)
+
+        lows = [_sum(asked, each, ends)[0] for each in _candidates(asked, parts, upper=False)]
+        highs = [_sum(asked, each, ends)[1] for each in _candidates(asked, parts, upper=True)]
+        return max(lows, default=-math.inf), min(highs, default=math.inf)
+
+    def _table(self, columns: Columns) -> Columns | None:
+        return None if self._check is None else self._check.table(columns)
+
     def _certified(self, asked: Asked, table: Columns, confidence: float) -> Interval:
         """The check of the table seen through the question's columns: the distance holds for them too."""
         assert self._check is not None, "there is a table"
@@ -151,9 +189,8 @@ class Bounds:
         """What the evidence says; everything if it says nothing."""
         if self._evidence.covers(asked.columns):
             return self._covered(asked, confidence)
-        parts = self._parts(asked.columns)
-        simple = asked.per is None or bool((asked.per == 1.0).all())
-        if not parts or not simple:
+        parts = _parts(asked.columns, self._evidence.covers)
+        if not parts or not asked.simple:
             return EVERYTHING
         return self._between(asked, parts, confidence)
 
@@ -163,6 +200,8 @@ class Bounds:
         if asked.per is None:
             width = total.half_width(confidence)
             return total.total - width, total.total + width
+        if type(total) is not Estimate and asked.simple:
+            return self._corners(total, self._evidence.estimate(np.ones(()), ()), confidence)
         per = self._evidence.estimate(asked.per, asked.columns)
         if type(total) is not Estimate or type(per) is not Estimate:
             return self._corners(total, per, confidence)
@@ -179,51 +218,70 @@ class Bounds:
         ends = [(total.total + side) / (per.total + other) for side in (-width, width) for other in (-slack, slack)]
         return min(ends), max(ends)
 
-    def _parts(self, columns: Columns) -> list[Columns]:
-        """The largest measured sets of these columns, at most PARTS."""
-        found: list[Columns] = []
-        for size in range(len(columns) - 1, 0, -1):
-            for part in itertools.combinations(columns, size):
-                if not any(set(part) <= set(other) for other in found) and self._evidence.covers(part):
-                    found.append(part)
-        return found[:PARTS]
-
     def _between(self, asked: Asked, parts: list[Columns], confidence: float) -> Interval:
-        """Between the questions about the parts that weigh no less and no more."""
-        pairs = list(_overlaps(asked, parts))
-        doubt = (1.0 - confidence) / (len(parts) + max(1, len(pairs)))
-        above = [self._covered(_seen(asked, part, np.maximum), 1.0 - 2.0 * doubt)[1] for part in parts]
-        below = [sum(self._signed(asked, pair, 1.0 - 2.0 * doubt / 3.0)) for pair in pairs]
-        return max(below, default=-math.inf), min(above)
+        """Between the questions about the parts that weigh no more and no less."""
+        below, above = (list(_candidates(asked, parts, upper)) for upper in (False, True))
+        doubt = (1.0 - confidence) / max(1, len(below) + len(above))
 
-    def _signed(self, asked: Asked, pair: tuple[Columns, Columns, Columns], confidence: float) -> Iterator[float]:
-        """The lower ends of two parts, and minus the upper end of what they share."""
-        one, other, shared = pair
-        yield self._covered(_seen(asked, one, np.maximum), confidence)[0]
-        yield self._covered(_seen(asked, other, np.maximum), confidence)[0]
-        yield -self._covered(_seen(asked, shared, np.maximum), confidence)[1]
+        def ends(candidate: list[Piece]) -> Interval:
+            return _sum(asked, candidate, lambda piece: self._covered(piece, 1.0 - 2.0 * doubt / len(candidate)))
+
+        return max((ends(each)[0] for each in below), default=-math.inf), min(
+            (ends(each)[1] for each in above), default=math.inf
+        )
 
 
-def _seen(asked: Asked, columns: Columns, ufunc: np.ufunc) -> Asked:
-    """The question that weighs each cell of `columns` by the least or the largest weight inside it."""
-    axes = tuple(axis for axis, name in enumerate(asked.columns) if name not in columns)
-    weights = np.asarray(ufunc.reduce(asked.weights, axis=axes))
-    return replace(asked, columns=columns, weights=weights, per=None if asked.per is None else np.ones(weights.shape))
+def _parts(columns: Columns, known: Callable[[Columns], bool]) -> list[Columns]:
+    """The largest known sets of these columns, at most PARTS."""
+    found: list[Columns] = []
+    for size in range(len(columns) - 1, 0, -1):
+        for part in itertools.combinations(columns, size):
+            if len(found) < PARTS and not any(set(part) <= set(other) for other in found) and known(part):
+                found.append(part)
+    return found
 
 
-def _overlaps(asked: Asked, parts: list[Columns]) -> Iterator[tuple[Columns, Columns, Columns]]:
-    """Pairs of parts with w >= w_one + w_other - w_shared in every cell, as it is for conjunctions (Frechet)."""
+def _sum(asked: Asked, candidate: list[Piece], ends_of: Callable[[Asked], Interval]) -> Interval:
+    """The ends of a sum of questions about parts, each within its own interval."""
+    low = high = 0.0
+    for sign, columns, weights in candidate:
+        per = None if asked.per is None else np.ones(weights.shape)
+        ends = ends_of(replace(asked, columns=columns, weights=weights, per=per))
+        low, high = low + min(sign * end for end in ends), high + max(sign * end for end in ends)
+    return low, high
+
+
+def _candidates(asked: Asked, parts: list[Columns], upper: bool) -> Iterator[list[Piece]]:
+    """Sums of questions about the parts that weigh no less than the question in any cell (no more, if not `upper`).
+
+    For each part, the largest weight in each of its cells (the least). For two parts A and B, the sum of the least
+    weights of both minus that of what they share (of the largest weights), if that holds in every cell, as it does for
+    disjunctions (for conjunctions): the bounds of Frechet.
+    """
+    outer, inner = (np.maximum, np.minimum) if upper else (np.minimum, np.maximum)
+    side = 1.0 if upper else -1.0
+    for part in parts:
+        weights = _seen(asked, part, outer)
+        if weights.min() < weights.max():
+            yield [(1, part, weights.reshape(_shape(asked, part)))]
     for one, other in itertools.combinations(parts, 2):
-        if set(one) | set(other) == set(asked.columns):
-            shared = tuple(name for name in one if name in other)
-            first, second, both = (_spread(asked, part) for part in (one, other, shared))
-            if (asked.weights >= first + second - both - 1e-12).all():
-                yield one, other, shared
+        if set(one) | set(other) != set(asked.columns):
+            continue
+        shared = tuple(name for name in one if name in other)
+        pieces = [(1, one), (1, other), (-1, shared)]
+        total = sum(sign * _seen(asked, part, inner) for sign, part in pieces)
+        if (side * (total - asked.weights) >= -ROUNDING).all():
+            yield [(sign, part, _seen(asked, part, inner).reshape(_shape(asked, part))) for sign, part in pieces]
 
 
-def _spread(asked: Asked, columns: Columns) -> Values:
+def _seen(asked: Asked, columns: Columns, ufunc: np.ufunc) -> Values:
+    """The least or the largest weight in each cell of some columns; the other axes have length one."""
     axes = tuple(axis for axis, name in enumerate(asked.columns) if name not in columns)
-    return np.asarray(np.maximum.reduce(asked.weights, axis=axes, keepdims=True)) if axes else asked.weights
+    return np.asarray(ufunc.reduce(asked.weights, axis=axes, keepdims=True)) if axes else asked.weights
+
+
+def _shape(asked: Asked, columns: Columns) -> tuple[int, ...]:
+    return tuple(size for name, size in zip(asked.columns, asked.weights.shape, strict=True) if name in columns)
 
 
 @dataclass(frozen=True)

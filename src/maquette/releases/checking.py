@@ -22,14 +22,15 @@ from numpy.typing import NDArray
 from maquette.curator import Curator, Errors
 from maquette.errors import BudgetError, DeadlineMissed, QueryError
 from maquette.estimates import Check, Columns, Typical, rounded, spread_of, tables_of
-from maquette.privacy import DiscreteGaussian
+from maquette.privacy import DiscreteGaussian, DiscreteLaplace, half_width
 from maquette.query import Contrasts, Marginal, Workload
 from maquette.releases.artifact import Model
 from maquette.schema import Column, Ordered, Schema
 
 CHECK = 0.035  # share of a release's units for the distances of all tables
 TYPICAL = 0.005  # share for the mean error of a family of questions
-SILENT = 0.25  # a check whose noise is this part of the rows says nothing
+SILENT = 0.25  # a check whose noise alone makes bounds of this part of the rows says nothing
+DOUBT = 0.05  # failure probability of the prediction
 MANY = 20_000  # maximum number of tables
 LARGEST = 2**22  # maximum cells of one table: the curator counts those at once
 LISTED = 200_000  # maximum number of tables of a workload that are listed
@@ -55,8 +56,8 @@ def reserved(curator: Curator, workload: Workload, units: int, rows: float | Non
 def tables_to_check(curator: Curator, workload: Workload, units: int, rows: float) -> tuple[Columns, ...]:
     """The tables of a check for `units`: those of the workload and their smaller ones, as far as noise allows.
 
-    The largest tables are left out until the predicted standard deviation of a distance is below SILENT of the rows:
-    with k-way tables it grows like the root of their number under Gaussian noise, and like their number under Laplace.
+    The largest tables are left out until noise alone would make bounds (at 95%, all together) below SILENT of the rows:
+    it grows like the root of the number of tables under Gaussian noise, and faster than their number under Laplace.
     """
     if units < 1:
         return ()
@@ -129,37 +130,21 @@ def counts_of(model: Model, tables: Sequence[Columns], rows: float) -> list[Valu
     return [rounded(each, rows) for each in cells]
 
 
-def check_of(
-    curator: Curator, models: Sequence[Model], workload: Workload, units: int, *, rows: float
-) -> tuple[int, Check | None]:
-    """The best of these finished models, its check and its typical error, for `units` together.
+def check_of(curator: Curator, model: Model, workload: Workload, units: int, *, rows: float) -> Check | None:
+    """The check and the typical error of a finished model, for `units` together; None if they cannot be bought.
 
-    The best is the first one, unless the check says that another is closer to the rows. There is no check where it
-    cannot be bought: a model that cannot list a table, a budget that others have spent and a deadline that is missed
-    leave a release without it; so does an interrupt. What was charged for it stays charged, and is certified.
+    A model that cannot list a table, a budget that others have spent and a deadline that is missed leave a release
+    without a check; so does an interrupt. What was charged for it stays charged, and is certified.
     """
     part = int(units * TYPICAL / (CHECK + TYPICAL))
-    best, found = 0, None
+    found: Check | None = None
     try:
-        checks = checked(curator, models, workload, units - part, rows=rows)
-        if not checks:
-            return 0, None
-        best = _closest(checks)
-        found = checks[best]
-        typical = typical_error(curator, models[best], workload, part, rows=rows)
-        return best, replace(found, typical=typical)
+        for found in checked(curator, [model], workload, units - part, rows=rows):
+            typical = typical_error(curator, model, workload, part, rows=rows)
+            return replace(found, typical=typical)
     except (QueryError, BudgetError, DeadlineMissed, KeyboardInterrupt):
-        return best, found
-
-
-def _closest(checks: Sequence[Check]) -> int:
-    """The check with the least mean distance over its largest tables; the first, if noise alone could explain it."""
-    largest = max(map(len, checks[0].tables))
-    chosen = [i for i, table in enumerate(checks[0].tables) if len(table) == largest]
-    means = [float(np.mean([check.distances[i] for i in chosen])) for check in checks]
-    noise = spread_of(checks[0].event) * math.sqrt(2 / len(chosen))
-    best = int(np.argmin(means))
-    return best if means[best] < means[0] - noise else 0
+        return found
+    return None
 
 
 def _whole(schema: Schema, workload: Workload) -> list[Columns]:
@@ -182,12 +167,16 @@ def _candidates(schema: Schema, whole: Sequence[Columns], most: int) -> tuple[Co
 
 
 def _noise(curator: Curator, tables: Sequence[Columns], units: int) -> float:
-    """The standard deviation of a distance, predicted from public numbers."""
-    relation, accountant = curator.relation, curator.budget.accountant
-    moves = relation.l1(Marginal(curator.schema, tables[0]))
+    """What noise alone adds to a bound: half the quantile of a distance, predicted from public numbers."""
+    accountant, count = curator.budget.accountant, len(tables) + 1
+    moves = curator.relation.l1(Marginal(curator.schema, tables[0]))
+    event: DiscreteGaussian | DiscreteLaplace
     if accountant.currency == "pure":
-        return math.sqrt(2) * float(accountant.laplace_scale(units, Fraction(moves * (len(tables) + 1))))
-    return math.sqrt(accountant.gaussian_variance(units, Fraction(moves**2 * (len(tables) + 1))))
+        event = DiscreteLaplace(accountant.laplace_scale(units, Fraction(moves * count)), Fraction(moves * count))
+    else:
+        squared = Fraction(moves**2 * count)
+        event = DiscreteGaussian(accountant.gaussian_variance(units, squared), squared)
+    return half_width(event, 1.0 - 2.0 * DOUBT / (count + 1)) / 2
 
 
 def _sets(column: Column, count: int, rng: np.random.Generator) -> NDArray[np.int64]:

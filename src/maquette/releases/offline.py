@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,13 +11,14 @@ from maquette.errors import QueryError
 from maquette.estimates import MAX_CELLS, Allocation, Check, tables_of, units_for
 from maquette.privacy import UNITS_PER_ONE
 from maquette.query import Workload, residual
-from maquette.releases.artifact import Model, Release, certified
+from maquette.releases.artifact import Release, certified
 from maquette.releases.checking import check_of, reserved
 from maquette.releases.methods.draft import Draft
 from maquette.releases.methods.registry import Chosen, Method, method_of
 
 ROWS = 0.01  # share of the budget for the row estimate that the choice of method needs
 SMALL = 2**16  # cells above which rounds of dense fits take minutes and err no less than a graphical model
+AUTOMATIC = ("progress", "target")
 NOISY = 0.3  # expected error, before any fit, above which choosing what to measure pays
 
 
@@ -37,10 +37,11 @@ def release(
     With `check`, 4% of the price is kept to measure, at the end, how far the finished model is from the rows: every
     question of the workload then has a certified interval. Where that would say nothing it is not bought or charged.
 
-    method="auto" takes "everything" where the universe can be enumerated and its expected error, computed from
-    public and paid-for quantities, is small; where it is large, "adaptive" in a small universe and "graphical" in any
-    other. A method may be a function of your own (see `methods.registry`); the certificate of what it makes is written
-    from what the ledger charged.
+    method="auto" is "combined": it measures what is worth its noise, from columns alone to all triples, and keeps the
+    better of two models. Under a pure budget it is "everything" where the universe can be enumerated and its expected
+    error, computed from public and paid-for quantities, is small; else "adaptive" in a small universe and "graphical"
+    in any other. `explain()` of the release says what was decided. A method may be a function of your own (see
+    `methods.registry`); the certificate of what it makes is written from what the ledger charged.
 
     >>> import maquette as mq
     >>> schema = mq.Schema([mq.Integer("age", 0, 9), mq.Boolean("smoker")])
@@ -66,16 +67,18 @@ def release(
             settings = {name: value for name, value in settings.items() if name in (chosen.settings() or ())}
         made = chosen.call(curator, workload, **chosen.amount(curator, units), **settings)
         _check_made(curator, made, chosen)
-        made, found = _checked(curator, made, workload, kept)
+        found = check_of(curator, made.model, workload, kept, rows=made.evidence.rows) if kept else None
     return _certified(curator, made, chosen, account, found)
 
 
 def _check(chosen: Chosen | None, settings: dict[str, Any]) -> None:
-    """Refuse an unknown setting before anything is charged; "auto" takes only `progress`."""
+    """Refuse an unknown setting before anything is charged; "auto" takes only AUTOMATIC."""
     if chosen is not None:
         chosen.check(settings)
-    elif unknown := [name for name in settings if name != "progress"]:
-        raise QueryError(f"method 'auto' has no setting {', '.join(unknown)}", advice="it has progress")
+    elif unknown := [name for name in settings if name not in AUTOMATIC]:
+        raise QueryError(
+            f"method 'auto' has no setting {', '.join(unknown)}", advice=f"it has {' and '.join(AUTOMATIC)}"
+        )
 
 
 def _check_made(curator: Curator, made: object, chosen: Chosen) -> None:
@@ -90,24 +93,6 @@ def _check_made(curator: Curator, made: object, chosen: Chosen) -> None:
         raise QueryError(f"method {chosen.name!r} made a release of another schema")
 
 
-def _checked(
-    curator: Curator, made: Release | Draft, workload: Workload, kept: int
-) -> tuple[Release | Draft, Check | None]:
-    """The model that the check found closest to the rows, and its check, if one was bought."""
-    models = (made.model, *made.alternatives) if isinstance(made, Draft) else (made.model,)
-    best, found = check_of(curator, models, workload, kept, rows=made.evidence.rows) if kept else (0, None)
-    if isinstance(made, Draft) and made.alternatives:
-        made = replace(made, model=models[best], explanation=(*made.explanation, _why(models, best, found)))
-    return made, found
-
-
-def _why(models: Sequence[Model], best: int, found: Check | None) -> str:
-    names = [type(getattr(model, "model", model)).__name__ for model in models]
-    if found is None:
-        return f"kept the {names[best]}: without a check, the first of {', '.join(names)}"
-    return f"kept the {names[best]}: of {', '.join(names)} the check found it closest to the rows"
-
-
 def _certified(
     curator: Curator, made: Release | Draft, chosen: Chosen, account: ScopedAccount, found: Check | None
 ) -> Release:
@@ -115,7 +100,18 @@ def _certified(
     accuracy = made.accuracy if isinstance(made, Draft) else made.certificate.accuracy
     checked = None if found is None else found.statement()
     certificate = certified(curator, chosen.name, account, accuracy=accuracy, checked=checked)
-    return Release(curator.schema, made.model, made.evidence, certificate, trace=made.trace, check=found)
+    if chosen.trusted and isinstance(made, Release):  # it may say more of itself, such as its rule
+        certificate = replace(certificate, method=made.certificate.method)
+    explanation = made.explanation
+    return Release(
+        curator.schema,
+        made.model,
+        made.evidence,
+        certificate,
+        trace=made.trace,
+        check=found,
+        explanation=explanation,
+    )
 
 
 def _choose(curator: Curator, workload: Workload, units: int) -> tuple[Chosen, int]:
@@ -125,6 +121,8 @@ def _choose(curator: Curator, workload: Workload, units: int) -> tuple[Chosen, i
     rows; where the latter is private, a small share of the budget buys an estimate of it.
     """
     pure = curator.budget.accountant.currency == "pure"
+    if not pure:
+        return method_of("combined"), units
     if curator.schema.size > MAX_CELLS:
         return method_of("graphical"), units
     allocation = Allocation(curator.schema, tables_of(curator.schema, list(workload.marginals)), linear=pure)

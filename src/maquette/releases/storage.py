@@ -38,6 +38,8 @@ def save(release: Release, path: Path) -> str:
         "evidence": evidence,
         "trace": [asdict(step) for step in release.trace],
     }
+    if release.explanation:
+        manifest["explanation"] = list(release.explanation)
     if release.check is not None:  # files without one keep the bytes of version 0.1
         manifest["check"] = _describe("check", release.check, arrays)
     try:
@@ -96,4 +98,5 @@ def _rebuild(manifest: Mapping[str, Any], arrays: Arrays, models: Iterable[type[
     evidence = restore_evidence(roles["evidence"], schema, inside("evidence", arrays))
     trace = [Step(**{**step, "columns": tuple(step["columns"])}) for step in manifest.get("trace", [])]
     check = Check.restore(schema, manifest["check"], inside("check", arrays)) if "check" in manifest else None
-    return Release(schema, model, evidence, certificate, trace=trace, check=check)
+    said = tuple(map(str, manifest.get("explanation", ())))
+    return Release(schema, model, evidence, certificate, trace=trace, check=check, explanation=said)

@@ -137,9 +137,9 @@ def _utility(subject: Subject) -> Hazard:
         "The software",
         "Utility and bias",
         "partly",
-        "Answers covered by measurements have noise intervals; others have what logic and measurements of fewer columns "
-        "allow. Clamping and binning by the schema, and rare groups hidden by noise, cause biases that the intervals do "
-        "not include.",
+        "Answers covered by measurements have noise intervals; others have what logic and measurements of fewer "
+        "columns allow. Clamping and binning by the schema, and rare groups hidden by noise, cause biases that the "
+        "intervals do not include.",
     )
 
 

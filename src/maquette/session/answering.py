@@ -140,13 +140,13 @@ def answered(
     if isinstance(asked.parsed, LinearQuery):
         top, rows, bounds = numbers.ratio(*asked.goals)
         column = ratio(top, rows, bounds, scale=1.0, centre=0.0, lowest=0.0, highest=1.0, guarantee=guarantee)
-        one = column.answer((), "fraction", confidence, cost, source)
+        one = _kind(column.answer((), "fraction", confidence, cost, source))
         return _finished(replace(one, count=max(0.0, float(top.values))), remaining)
     columns = {
         output.title: _column(output, numbers, guarantee) for output in asked.parsed.outputs if output.kind != "group"
     }
     table = tabulate(asked.parsed, columns, confidence, cost, source)
-    return table.each(lambda one: _finished(one, remaining))
+    return table.each(lambda one: _finished(_kind(one), remaining))
 
 
 def _column(output: Output, numbers: Numbers, guarantee: str | None) -> OutputColumn:
@@ -166,6 +166,12 @@ def _column(output: Output, numbers: Numbers, guarantee: str | None) -> OutputCo
         highest=centre + scale,
         guarantee=guarantee,
     )
+
+
+def _kind(answer: Answer) -> Answer:
+    """What the model alone answers, without a promise, has the interval that logic allows."""
+    alone = answer.guarantee is None and answer.source == "hypothesis"
+    return replace(answer, bound="logical") if alone else answer
 
 
 def _finished(answer: Answer, remaining: Loss) -> Answer:

@@ -59,6 +59,9 @@ PAYS = 0.02  # share of pairs in the split below which tables are not worth choo
 LOOK = 0.03  # maximum share of the budget for a look at errors
 SHARP = 0.015  # standard deviation of an error, as a fraction of rows, that is enough
 BLURRED = 0.1  # standard deviation above which a look says nothing
+CHOICE = 0.01  # share of the budget that compares the models, at the end
+DIFFERENCE = 0.03  # standard deviation of a comparison, as a fraction of rows, above which it is not bought
+COMPARED = 100  # tables on which models are compared
 DEEPER = 0.05  # share of triples in the split above which they are looked at
 MAX_CELLS = 200_000  # of the junction tree
 TRIPLES, TRIPLE_CELLS = 300, 60_000  # most triples that are looked at, and most cells of them together
@@ -118,8 +121,7 @@ def combined(
                 interrupt.add_note("what was measured is charged; there is no model yet to release")
                 raise
     return Draft(
-        model=run.models[0],
-        alternatives=tuple(run.models[1:]),
+        model=run.best(),
         evidence=run.evidence,
         trace=run.trace,
         explanation=tuple(run.said),
@@ -148,7 +150,7 @@ class _Run:
         self.models: list[Model] = []
         self.trace: list[Step] = []
         self.said: list[str] = []
-        self.spent = 0
+        self.spent = self.reserve = 0
         self._check_room()
 
     def _weights(self, size: int) -> dict[Columns, float]:
@@ -175,8 +177,8 @@ class _Run:
 
     @property
     def left(self) -> int:
-        """The units that remain of the release's budget."""
-        return self.units - self.spent
+        """The units that remain for measurements."""
+        return self.units - self.spent - self.reserve
 
     @property
     def evidence(self) -> Evidence:
@@ -192,7 +194,10 @@ class _Run:
         power = {name: self.schema[name].size ** (2 / 3) for name in self.names}
         total = sum(power.values())
         self._measure_columns({name: each / total for name, each in power.items()}, int(FIRST * self.units))
-        rows, left = self.fine.rows, self.left
+        rows = self.fine.rows
+        share = int(CHOICE * self.units)
+        self.reserve = share if self._deviation(share) < DIFFERENCE * rows else 0
+        left = self.left
         self.split = split(self.schema, self.weights, rows, self._deviation(left), self.spent / left)
         pays = self.split[2] + self.split[3] >= PAYS
         self.said.append(
@@ -201,6 +206,7 @@ class _Run:
         )
         if not pays:
             self.said.append("tables are not worth their noise: all of the rest measures the columns again")
+            self.reserve = 0
             self._measure_columns(self._column_shares(), self.left)
             self._merge({})
             self.has_tables = False
@@ -378,6 +384,35 @@ class _Run:
         self.models.append(tree)
         if mixture_holds(self.merging.merged) and any(len(c) > 1 for c, _, _ in self.coarse.stored()):
             self.models.append(self._mixture())
+
+    def best(self) -> Model:
+        """The model that is closest to the rows on some tables of the workload; the first if that cannot be bought.
+
+        The tables are drawn from a fixed seed. One row moves the mean of their distances by at most one, so a small
+        share tells models apart even where single distances are noise.
+        """
+        names = [type(getattr(model, "model", model)).__name__ for model in self.models]
+        if len(self.models) == 1 or not self.reserve:
+            self.said.append(f"kept the {names[0]}" + (": a comparison would say nothing" if self.models[1:] else ""))
+            return self.models[0]
+        tables = self._compared()
+        rows, count = self.fine.rows, len(self.models)
+        answers = [np.asarray(model.marginal(table)) * rows for model in self.models for table in tables]
+        asked = [Marginal(self.schema, table) for table in tables] * count
+        found = self.curator.measure_error(asked, answers, units=self.units - self.spent)
+        means = np.asarray(found.values).reshape(count, -1).mean(axis=1) / 2 / rows
+        best = int(np.argmin(means))
+        listed = ", ".join(f"{name} {mean:.4f}" for name, mean in zip(names, means, strict=True))
+        self.said.append(f"kept the {names[best]}: mean distance of {len(tables)} tables from the rows: {listed}")
+        return self.models[best]
+
+    def _compared(self) -> list[Columns]:
+        tables = [table for table in self.tables if self.schema.cells(table) <= LARGEST]
+        largest = max(map(len, tables), default=0)
+        tables = [table for table in tables if len(table) == largest]
+        if len(tables) > COMPARED:
+            tables = [tables[i] for i in np.random.default_rng(0).choice(len(tables), COMPARED, replace=False)]
+        return tables
 
     def _count_columns(self) -> None:
         """Columns for the fits: those with all their levels as residuals, merged ones as counts of groups."""

@@ -14,13 +14,11 @@ class Draft:
     """What a method made, before `release` certifies it: a model, and what was measured.
 
     `evidence` gives answers their intervals; if there is none, `NoEvidence(rows)` holds the number of rows.
-    `accuracy` states a theorem, for the certificate. `alternatives` are other models of the same evidence: the check
-    at the end keeps the one that is closest to the rows. `explanation` says in words what was decided and why.
+    `accuracy` states a theorem, for the certificate. `explanation` says in words what was decided and why.
     """
 
     model: Model
     evidence: Evidence
     accuracy: str | None = None
     trace: Sequence[Step] = ()
-    alternatives: Sequence[Model] = ()
     explanation: Sequence[str] = ()

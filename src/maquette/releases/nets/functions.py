@@ -199,6 +199,7 @@ def within(
         source=source,
         cost=cost,
         guarantee=promise,
+        bound="logical" if promise is None else "measured",
     )
 
 

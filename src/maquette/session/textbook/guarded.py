@@ -116,6 +116,7 @@ class GuardedModel:
             source=source,
             cost=self._free,
             guarantee=self._promise if promised else None,
+            bound="measured" if promised else "logical",
         )
 
     @property
