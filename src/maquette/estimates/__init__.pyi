@@ -12,7 +12,12 @@ from .dense_fit import Fitted as Fitted, fit as fit
 from .evidence import Estimate as Estimate, Evidence as Evidence, NoEvidence as NoEvidence, spread as spread
 from .graphical_fit import STAGES as STAGES, Counted as Counted, Estimated as Estimated, estimates as estimates
 from .merged import MergedEvidence as MergedEvidence, MergedModel as MergedModel, Merging as Merging
-from .mixture_fit import Column as Column, Components as Components, components as components, mixture_holds as mixture_holds
+from .mixture_fit import (
+    Column as Column,
+    Components as Components,
+    components as components,
+    mixture_holds as mixture_holds,
+)
 from .residuals import Columns as Columns, Residuals as Residuals, forward as forward, subsets as subsets
 from .shares import Allocation as Allocation, tables_of as tables_of, units_for as units_for
 from .sums import estimate_sum as estimate_sum

@@ -24,8 +24,9 @@ def smoothed(counts: Values, deviation: float, *, ordered: bool) -> Values:
     """Probabilities of the levels, from counts with independent noise of this standard deviation."""
     total = max(float(counts.sum()), 1.0)
     if deviation <= 0.0:
-        found = np.maximum(counts, 0.0)
-        return found / found.sum() if found.sum() > 0 else np.full(len(counts), 1.0 / len(counts))
+        found: Values = np.maximum(counts, 0.0)
+        found = found if found.sum() > 0 else np.ones(len(counts))
+        return np.asarray(found / found.sum())
     if ordered and len(counts) >= MANY:
         shrunk = _shrunk(counts, deviation, total)
         found = _nearest(shrunk / total) + LEAST / len(counts)

@@ -4,9 +4,9 @@ Minimises
 
     1/2 sum of squared residuals over their variances + penalty * rows * sum_k w_k KL(p_k, independent columns)
 
-over weights and component tables (softmax of logits), by Adam. Penalties fall from large to small until the mean squared
-residual is at the level of the noise, so that the model stays near independence where the evidence says nothing. With F
-the components' tables, centred within each set of columns, the coefficients of all pairs are the blocks of
+over weights and component tables (softmax of logits), by Adam. Penalties fall from large to small until the mean
+squared residual is at the level of the noise, so that the model stays near independence where the evidence says
+nothing. With F the components' tables, centred within each set of columns, the coefficients of all pairs are the blocks of
 F^T diag(w) F: one matrix product, and no tree decides which pairs can be held. Public computation: it sees released
 numbers only, and starts from a fixed seed.
 """
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from maquette.estimates.residuals import Columns, Residuals, backward
 from maquette.hypothesis import Block, blocks_of, laid_out
-from maquette.schema import Schema, impossible_cells
+from maquette.schema import Schema
 
 COMPONENTS = 400
 FEWEST = 64
@@ -132,7 +132,7 @@ class _Problem:
         return [tuple(part) for part in found.values()]
 
     def _lay_features(self, sets: Iterable[Columns]) -> None:
-        wanted = dict.fromkeys((name,) for name in self.schema.names)
+        wanted: dict[Columns, None] = dict.fromkeys((name,) for name in self.schema.names)
         wanted.update(dict.fromkeys(part for names in sets for part in self._parts_of(names)))
         self.parts: dict[Columns, _Part] = {}
         start = 0
@@ -180,8 +180,7 @@ class _Problem:
                 size = self.schema[name].size
                 known = self.known.get(name)
                 table = np.multiply.outer(table, np.full(size, 1 / size) if known is None else known.probabilities)
-            gone = impossible_cells(Schema([self.schema[name] for name in block.columns], impossible=self._ruled(block)))
-            shut = np.zeros(block.cells, bool) if gone is None else gone.reshape(-1)
+            shut = self._closed(block)
             flat = np.where(shut, 0.0, table.reshape(-1))
             logs.append(np.log(np.maximum(flat / flat.sum(), 1e-12)))
             closed.append(shut)
@@ -190,8 +189,14 @@ class _Problem:
         self.starts = np.array([block.place.start for block in self.blocks])
         self.lengths = np.array([block.cells for block in self.blocks])
 
-    def _ruled(self, block: Block) -> list[Mapping[str, object]]:
-        return [entry for entry in self.schema.impossible if set(entry) <= set(block.columns)]
+    def _closed(self, block: Block) -> NDArray[np.bool_]:
+        """Which cells of a block are impossible."""
+        shut = np.zeros(block.shape, np.bool_)
+        for columns, mask in self.schema.zeros:
+            if set(columns) <= set(block.columns):
+                sizes = zip(block.columns, block.shape, strict=True)
+                shut |= mask.reshape([size if name in columns else 1 for name, size in sizes])
+        return shut.reshape(-1)
 
     def features(self, tables: Table) -> Table:
         """The centred cells of all parts, component by component."""
@@ -263,8 +268,8 @@ class _Descent:
         tables = np.exp(self._logits - np.repeat(peaks, problem.lengths, axis=1))
         tables[:, problem.closed] = 0.0
         sums = np.add.reduceat(tables, problem.starts, axis=1)
-        tables /= np.repeat(sums, problem.lengths, axis=1)
-        return tables
+        shares: Table = tables / np.repeat(sums, problem.lengths, axis=1)
+        return shares
 
     def _step(self, penalty: float, rate: float) -> float:
         """One step of Adam; returns the mean squared residual over variance before it."""
@@ -290,8 +295,8 @@ class _Descent:
         pulled = problem.precision * apart
         squares = float(np.vdot(pulled, apart)) / 2
         towards = features @ pulled
-        scores = np.einsum("kd,kd->k", features, towards) / 2
-        gradient = weights[:, None] * towards
+        scores: Table = np.einsum("kd,kd->k", features, towards) / 2
+        gradient: Table = np.multiply(weights[:, None], towards, dtype=np.float32)
         single = weights @ features - problem.first
         slope = problem.first_precision * single
         gradient += weights[:, None] * slope
@@ -319,15 +324,16 @@ class _Descent:
 
     def _move(self, gradient: Table, scores: Table, rate: float) -> None:
         self._steps += 1
-        for target, slope, mean, power in (
-            (self._logits, gradient, self._moments[0], self._moments[1]),
-            (self._scores, scores, self._moments[2], self._moments[3]),
-        ):
-            mean += np.float32(0.1) * (slope - mean)
-            power += np.float32(0.01) * (slope * slope - power)
-            scale = np.sqrt(power / np.float32(1 - 0.99**self._steps))
-            scale += np.float32(1e-8) * scale.max() + np.float32(1e-30)
-            target -= np.float32(rate / (1 - 0.9**self._steps)) * mean / scale
+        first, second, third, fourth = self._moments
+        self._adapt(self._logits, gradient, first, second, rate)
+        self._adapt(self._scores, scores, third, fourth, rate)
+
+    def _adapt(self, target: Table, slope: Table, mean: Table, power: Table, rate: float) -> None:
+        mean += np.float32(0.1) * (slope - mean)
+        power += np.float32(0.01) * (slope * slope - power)
+        scale = np.sqrt(power / np.float32(1 - 0.99**self._steps))
+        scale += np.float32(1e-8) * scale.max() + np.float32(1e-30)
+        target -= np.float32(rate / (1 - 0.9**self._steps)) * mean / scale
 
 
 def _softmax(scores: Table) -> Table:

@@ -6,7 +6,7 @@ spent on it, is u, has after a share s of the charge about the error of linear s
     e / sqrt(1 + (s + s0) t),   t = (e / u)^2,
 
 where s0 was spent on it before: e if the noise is large, u / sqrt(s) if it is small. The sum of these errors over all
-tables, each with its weight, is convex in the shares, and its least value has 1 + (s + s0) t = (weight e t / 2 nu)^(2/3)
+tables, each with its weight, is convex in the shares. Where it is least, 1 + (s + s0) t = (weight e t / 2 nu)^(2/3)
 wherever s > 0, for one number nu: tables that are not worth their noise get nothing.
 """
 
@@ -56,13 +56,14 @@ def believed(errors: Values, doubt: float, rows: float, size: int) -> Values:
     usual = usual * rows
     if np.isinf(doubt):
         return np.full(len(errors), float(usual @ shares))
-    apart = (np.asarray(errors)[:, None] - usual) / max(doubt, 0.1 * float(usual.min()))
+    apart = (errors[:, None] - usual) / max(doubt, 0.1 * float(usual.min()))
     logs = np.log(shares) - apart**2 / 2
     logs -= logs.max(axis=1, keepdims=True)
     chances = np.exp(logs)
     found: Values = (chances @ usual) / chances.sum(axis=1)
     # Beyond the usual errors, and where noise is far below the distance between them, the noisy error itself is better.
-    return np.where(np.asarray(errors) > max(float(usual.max()), 4 * doubt), errors, np.where(doubt < 0.05 * np.asarray(errors), errors, found))
+    clear = (errors > max(float(usual.max()), 4 * doubt)) | (doubt < 0.05 * errors)
+    return np.where(clear, errors, found)
 
 
 @dataclass(frozen=True)
@@ -107,8 +108,8 @@ def wanted(
 ) -> Wanted:
     """Tables with these errors and noises, each once."""
     spent = np.zeros(len(errors)) if before is None else np.asarray(before, dtype=np.float64)
-    given = (np.asarray(each, dtype=np.float64) for each in (errors, noises, weights))
-    return Wanted(*given, before=spent, copies=np.ones(len(errors)))
+    first, second, third = (np.asarray(each, dtype=np.float64) for each in (errors, noises, weights))
+    return Wanted(first, second, third, before=spent, copies=np.ones(len(errors)))
 
 
 def unexplained(errors: dict[Columns, float]) -> dict[Columns, float]:

@@ -14,6 +14,7 @@ from .game.dual_query import dual_query as dual_query
 from .game.equilibrium import Game as Game, Hedge as Hedge, Played as Played, mixed_answer as mixed_answer
 from .methods.adaptive import adaptive as adaptive
 from .methods.baseline import gaussian as gaussian, laplace as laplace
+from .methods.draft import Draft as Draft
 from .methods.everything import everything as everything
 from .methods.graphical import graphical as graphical
 from .methods.iterative import (
@@ -21,7 +22,6 @@ from .methods.iterative import (
     iterative_construction as iterative_construction,
 )
 from .methods.mwem import mwem as mwem
-from .methods.draft import Draft as Draft
 from .methods.registry import METHODS as METHODS, Method as Method, method_of as method_of
 from .nets.candidates import Net as Net
 from .nets.functions import (

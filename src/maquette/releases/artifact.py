@@ -38,10 +38,6 @@ class Model(Protocol):
     def marginal(self, columns: Sequence[str]) -> Values:
         """Probabilities over the cells of these columns."""
 
-    def explain(self) -> str:
-        """What the method expected, decided and why, line by line, in released numbers."""
-        return "\n".join(self.explanation or (f"method {self.certificate.method!r} has nothing to explain",))
-
     def sample(self, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
         """Encoded records."""
 

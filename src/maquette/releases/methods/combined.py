@@ -25,7 +25,6 @@ from maquette.estimates import (
     Column,
     Columns,
     Counted,
-    Estimated,
     Evidence,
     MergedEvidence,
     MergedModel,
@@ -288,7 +287,8 @@ class _Run:
     def _affordable(self, sets: Sequence[Columns]) -> list[Columns]:
         """The triples whose pairs err most, as many as the fit can take."""
         errors = {step.columns: step.distance for step in self.trace}
-        found, cells = [], 0
+        found: list[Columns] = []
+        cells = 0
 
         def promise(triple: Columns) -> float:
             return self.weights[3][triple] * sum(errors.get(pair, 0.0) for pair in itertools.combinations(triple, 2))
@@ -301,9 +301,7 @@ class _Run:
 
     def _settle(self) -> None:
         """Recompute the probabilities of the groups of every column from all that is known of its levels."""
-        self.known = {
-            name: np.bincount(self.merging.groups[name], weights=self._smooth(name)) for name in self.names
-        }
+        self.known = {name: np.bincount(self.merging.groups[name], weights=self._smooth(name)) for name in self.names}
         if () not in self.coarse or self.coarse.rows != self.fine.rows:
             self.coarse = self._with_rows(self.coarse)
 
@@ -432,7 +430,9 @@ class _Run:
     def _tree(self, shown: Progress) -> Model:
         """The junction tree of the measured tables that gain most, as many as it can hold."""
         merged = self.merging.merged
-        tree = JunctionTree(dict(zip(merged.names, merged.shape(merged.names), strict=True)), [c for c, _ in merged.zeros])
+        tree = JunctionTree(
+            dict(zip(merged.names, merged.shape(merged.names), strict=True)), [c for c, _ in merged.zeros]
+        )
         gain = {step.columns: step.distance * self.weights[len(step.columns)][step.columns] for step in self.trace}
         kept: set[Columns] = set()
         refused = 0
@@ -454,10 +454,7 @@ class _Run:
         for columns in sorted(kept, key=lambda each: (-gain[each], each)):
             model = model.grown([columns])
         model = model.grown([columns for columns, _, _ in inside.stored() if columns])
-        fitted: Estimated | None = None
-        for fitted in estimates(model, inside, counted=self.counted, progress=shown.update):
-            pass
-        assert fitted is not None, "the first fit takes no step"
+        *_, fitted = estimates(model, inside, counted=self.counted, progress=shown.update)
         self.said.append(
             f"junction tree: {len(kept)} of {len(gain)} tables, {tree.cells:,} cells, residuals {fitted.residual:.2f}"
         )
@@ -482,7 +479,7 @@ class _Run:
             groups = self.merging.groups[name]
             sizes = np.bincount(groups).astype(np.float64)
             grouped = np.bincount(groups, weights=counts + (self.fine.rows - counts.sum()) / len(counts))
-            known[name] = Column(grouped.astype(np.float64), sizes * variance, self.known[name])
+            known[name] = Column(grouped.astype(np.float64), sizes * variance, np.asarray(self.known[name]))
         fitted = components(self.coarse, known, count=QUICK if quick else None)
         if not quick:
             self.said.append(f"mixture: {len(fitted.weights)} components, residuals {fitted.residual:.2f}")
@@ -498,7 +495,9 @@ class _Run:
         cells = model.marginal(columns)
         for axis, name in enumerate(columns):
             if name in self.merging.changed:
-                members = (self.merging.groups[name] == np.arange(self.merging.merged[name].size)[:, None]).astype(float)
+                members = (self.merging.groups[name] == np.arange(self.merging.merged[name].size)[:, None]).astype(
+                    float
+                )
                 cells = np.moveaxis(np.tensordot(members, cells, axes=(1, axis)), 0, axis)
         return cells
 
