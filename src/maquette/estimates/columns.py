@@ -32,7 +32,8 @@ def smoothed(counts: Values, deviation: float, *, ordered: bool) -> Values:
         found = _nearest(shrunk / total) + LEAST / len(counts)
     else:
         found = _expected(counts, deviation, total)
-    return found / found.sum()
+    shares: Values = found / found.sum()
+    return shares
 
 
 def _shrunk(counts: Values, deviation: float, total: float) -> Values:

@@ -6,8 +6,8 @@ Minimises
 
 over weights and component tables (softmax of logits), by Adam. Penalties fall from large to small until the mean
 squared residual is at the level of the noise, so that the model stays near independence where the evidence says
-nothing. With F the components' tables, centred within each set of columns, the coefficients of all pairs are the blocks of
-F^T diag(w) F: one matrix product, and no tree decides which pairs can be held. Public computation: it sees released
+nothing. With F the components' tables, centred within each set of columns, the coefficients of all pairs are the blocks
+of F^T diag(w) F: one matrix product, and no tree decides which pairs can be held. Public computation: it sees released
 numbers only, and starts from a fixed seed.
 """
 
