@@ -224,7 +224,7 @@ def test_auto_is_the_combined_method_under_budgets_with_delta(currency: str, row
     wide = mq.Schema([mq.Boolean(f"b{i}") for i in range(25)])
     for schema, workload in ((BINARY, mq.marginals(BINARY, k=2)), (wide, mq.marginals(wide, columns=[("b0", "b1")]))):
         made = released("auto", table_of(schema, rows), BUDGETS[currency], Seeded(0), workload=workload)
-        assert made.certificate.method == "combined"
+        assert made.certificate.method.startswith("combined")
         assert made.explain()
 
 

@@ -22,10 +22,10 @@ from maquette.errors import QueryError
 from maquette.estimates import (
     MEAN,
     STAGES,
-    Column,
     Columns,
     Counted,
     Evidence,
+    KnownColumn,
     MergedEvidence,
     MergedModel,
     Merging,
@@ -479,7 +479,7 @@ class _Run:
             groups = self.merging.groups[name]
             sizes = np.bincount(groups).astype(np.float64)
             grouped = np.bincount(groups, weights=counts + (self.fine.rows - counts.sum()) / len(counts))
-            known[name] = Column(grouped.astype(np.float64), sizes * variance, np.asarray(self.known[name]))
+            known[name] = KnownColumn(grouped.astype(np.float64), sizes * variance, np.asarray(self.known[name]))
         fitted = components(self.coarse, known, count=QUICK if quick else None)
         if not quick:
             self.said.append(f"mixture: {len(fitted.weights)} components, residuals {fitted.residual:.2f}")
