@@ -14,8 +14,8 @@ from .evidence import Estimate as Estimate, Evidence as Evidence, NoEvidence as 
 from .graphical_fit import STAGES as STAGES, Counted as Counted, Estimated as Estimated, estimates as estimates
 from .merged import MergedEvidence as MergedEvidence, MergedModel as MergedModel, Merging as Merging
 from .mixture_fit import (
-    Column as Column,
     Components as Components,
+    KnownColumn as KnownColumn,
     components as components,
     mixture_holds as mixture_holds,
 )

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from maquette.curator import Measurement
 from maquette.estimates import (
-    Column,
     Columns,
     Counted,
     Evidence,
+    KnownColumn,
     MergedEvidence,
     MergedModel,
     Merging,
@@ -179,7 +179,7 @@ def _held(merged: Schema, gains: Mapping[Columns, float], max_cells: int) -> tup
 def mixture_of(gathered: Gathered, *, count: int | None = None) -> tuple[Mixture, str]:
     """The mixture of products of everything measured, over all levels; and a word on its fit."""
     known = {
-        name: Column(*gathered._counted(name, *gathered._settled(name)), gathered.grouped(name))
+        name: KnownColumn(*gathered._counted(name, *gathered._settled(name)), gathered.grouped(name))
         for name in gathered.names
     }
     fitted = components(gathered._with_columns(), known, count=count)
