@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +15,10 @@ from maquette.releases.checking import check_of, reserved
 from maquette.releases.methods.draft import Draft
 from maquette.releases.methods.registry import Chosen, Method, method_of
 
-ROWS = 0.01  # share of the budget for the row estimate that the choice of method needs
+ROWS = 0.01  # share of a pure budget for the row estimate that the choice of method needs
+GLANCE = 0.002  # the same of any other budget, where only small noise matters
+DENSE = 2**20  # cells up to which everything may be measured
+QUIET = 0.03  # expected error, before any fit, below which choosing what to measure buys nothing
 SMALL = 2**16  # cells above which rounds of dense fits take minutes and err no less than a graphical model
 AUTOMATIC = ("progress", "target")
 NOISY = 0.3  # expected error, before any fit, above which choosing what to measure pays
@@ -38,7 +40,8 @@ def release(
     question of the workload then has a certified interval. Where that would say nothing it is not bought or charged.
 
     method="auto" is "combined": it measures what is worth its noise, from columns alone to all triples, and keeps the
-    better of two models. Under a pure budget it is "everything" where the universe can be enumerated and its expected
+    best of several models; where the universe is small and so is the noise it is "everything". Under a pure budget it
+    is "everything" where the universe can be enumerated and its expected
     error, computed from public and paid-for quantities, is small; else "adaptive" in a small universe and "graphical"
     in any other. `explain()` of the release says what was decided. A method may be a function of your own (see
     `methods.registry`); the certificate of what it makes is written from what the ledger charged.
@@ -58,17 +61,18 @@ def release(
         raise QueryError("the workload was built for another schema", advice="build it from curator.schema")
     chosen = None if method == "auto" else method_of(method)
     _check(chosen, settings)
+    said = f"method {method!r} was asked for" if isinstance(method, str) else "the method was given"
     with curator.account("release") as account:
         units = units_for(curator, epsilon, rho)
         kept = reserved(curator, workload, units) if check else 0
         units -= kept
         if chosen is None:
-            chosen, units = _choose(curator, workload, units)
+            chosen, units, said = _choose(curator, workload, units)
             settings = {name: value for name, value in settings.items() if name in (chosen.settings() or ())}
         made = chosen.call(curator, workload, **chosen.amount(curator, units), **settings)
         _check_made(curator, made, chosen)
         found = check_of(curator, made.model, workload, kept, rows=made.evidence.rows) if kept else None
-    return _certified(curator, made, chosen, account, found)
+    return _certified(curator, made, chosen, account, found, said)
 
 
 def _check(chosen: Chosen | None, settings: dict[str, Any]) -> None:
@@ -94,7 +98,7 @@ def _check_made(curator: Curator, made: object, chosen: Chosen) -> None:
 
 
 def _certified(
-    curator: Curator, made: Release | Draft, chosen: Chosen, account: ScopedAccount, found: Check | None
+    curator: Curator, made: Release | Draft, chosen: Chosen, account: ScopedAccount, found: Check | None, said: str
 ) -> Release:
     """What a method made, with a certificate of everything that was charged for it, and its check."""
     accuracy = made.accuracy if isinstance(made, Draft) else made.certificate.accuracy
@@ -102,7 +106,7 @@ def _certified(
     certificate = certified(curator, chosen.name, account, accuracy=accuracy, checked=checked)
     if chosen.trusted and isinstance(made, Release):  # it may say more of itself, such as its rule
         certificate = replace(certificate, method=made.certificate.method)
-    explanation = made.explanation
+    explanation = (said, *made.explanation)
     return Release(
         curator.schema,
         made.model,
@@ -114,27 +118,31 @@ def _certified(
     )
 
 
-def _choose(curator: Curator, workload: Workload, units: int) -> tuple[Chosen, int]:
-    """The method that promises the least error, and the units left for it.
+def _choose(curator: Curator, workload: Workload, units: int) -> tuple[Chosen, int, str]:
+    """The method that promises the least error, the units left for it, and why.
 
     The expected error of measuring everything follows from the schema, the workload, the budget and the number of
     rows; where the latter is private, a small share of the budget buys an estimate of it.
     """
     pure = curator.budget.accountant.currency == "pure"
-    if not pure:
-        return method_of("combined"), units
-    if curator.schema.size > MAX_CELLS:
-        return method_of("graphical"), units
+    if curator.schema.size > (MAX_CELLS if pure else DENSE):
+        name = "graphical" if pure else "combined"
+        return method_of(name), units, f"{name}: the universe is too large to enumerate"
     allocation = Allocation(curator.schema, tables_of(curator.schema, list(workload.marginals)), linear=pure)
     contrasts = residual(curator.schema, next(iter(part for part in allocation.sets if part), ()))
     moves = curator.relation.l1(contrasts) / contrasts.gains[1]
     with curator.account("number of rows") as account:
-        rows = max(1.0, curator.count_rows(units=int(ROWS * units)))
+        rows = max(1.0, curator.count_rows(units=int((ROWS if pure else GLANCE) * units)))
     units -= account.units
     amount = units / UNITS_PER_ONE
     error = allocation.expected_error(curator.budget.accountant.currency, amount, rows / moves)
-    # Contrasts move more in L1 than whole tables do, so under a pure budget plain tables may have less noise.
-    plain = sum(table.cells for table in workload.marginals) / (2 * amount * rows / moves) if pure else math.inf
+    told = f"measuring everything is expected to err by {error:.2g} of the rows before any fit"
+    if not pure:
+        name = "everything" if error <= QUIET else "combined"
+        return method_of(name), units, f"{name}: {told}; up to {QUIET} nothing needs to be chosen"
+    # Contrasts move more in L1 than whole tables do, so plain tables may have less noise.
+    plain = sum(table.cells for table in workload.marginals) / (2 * amount * rows / moves)
     if error <= min(NOISY, plain):
-        return method_of("everything"), units
-    return method_of("adaptive" if curator.schema.size <= SMALL else "graphical"), units
+        return method_of("everything"), units, f"everything: {told}"
+    name = "adaptive" if curator.schema.size <= SMALL else "graphical"
+    return method_of(name), units, f"{name}: {told}, so choosing what to measure pays"
