@@ -72,7 +72,7 @@ def release(
         made = chosen.call(curator, workload, **chosen.amount(curator, units), **settings)
         _check_made(curator, made, chosen)
         found = check_of(curator, made.model, workload, kept, rows=made.evidence.rows) if kept else None
-    return _certified(curator, made, chosen, account, found, said)
+    return _certified(curator, made, chosen, account, found, said=said)
 
 
 def _check(chosen: Chosen | None, settings: dict[str, Any]) -> None:
@@ -98,7 +98,7 @@ def _check_made(curator: Curator, made: object, chosen: Chosen) -> None:
 
 
 def _certified(
-    curator: Curator, made: Release | Draft, chosen: Chosen, account: ScopedAccount, found: Check | None, said: str
+    curator: Curator, made: Release | Draft, chosen: Chosen, account: ScopedAccount, found: Check | None, *, said: str
 ) -> Release:
     """What a method made, with a certificate of everything that was charged for it, and its check."""
     accuracy = made.accuracy if isinstance(made, Draft) else made.certificate.accuracy
