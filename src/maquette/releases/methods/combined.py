@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -24,6 +24,7 @@ from maquette.estimates import (
     STAGES,
     Columns,
     Counted,
+    Estimated,
     Evidence,
     KnownColumn,
     MergedEvidence,
@@ -150,6 +151,7 @@ class _Run:
         self.trace: list[Step] = []
         self.said: list[str] = []
         self.spent = self.reserve = 0
+        self.interrupted = False
         self._check_room()
 
     def _weights(self, size: int) -> dict[Columns, float]:
@@ -226,10 +228,10 @@ class _Run:
         questions = [Marginal(self.schema, [name] if name else []) for name in shares]
         measured = self.curator.measure_many(questions, units=units, shares=list(shares.values()))
         self._pay(measured)
-        for name, measurement in zip(shares, measured, strict=True):
-            self._learn(name, measurement)
         if self.curator.relation.rows_are_public and () not in self.fine:
             self.fine.combine((), np.array(self.curator.count_rows()), np.array(EXACT))
+        for name, measurement in zip(shares, measured, strict=True):
+            self._learn(name, measurement)
 
     def _learn(self, name: str, measurement: Measurement) -> None:
         """Add a measured column to what is known of its levels."""
@@ -269,7 +271,7 @@ class _Run:
 
     def deeper(self) -> None:
         """With little noise, look at triples against a first mixture, and measure those worth their noise."""
-        if not self._goes_deeper or not mixture_holds(self.merging.merged):
+        if not self._goes_deeper:
             return
         first = self._mixture(quick=True)
         listed = [s for s in self.weights[3] if self.merging.merged.cells(s) <= LARGEST]
@@ -282,7 +284,7 @@ class _Run:
 
     @property
     def _goes_deeper(self) -> bool:
-        return bool(self.weights[3]) and self.split[3] >= DEEPER
+        return bool(self.weights[3]) and self.split[3] >= DEEPER and mixture_holds(self.merging.merged)
 
     def _affordable(self, sets: Sequence[Columns]) -> list[Columns]:
         """The triples whose pairs err most, as many as the fit can take."""
@@ -380,7 +382,9 @@ class _Run:
         self._count_columns()
         tree = self._tree(shown)
         self.models.append(tree)
-        if mixture_holds(self.merging.merged) and any(len(c) > 1 for c, _, _ in self.coarse.stored()):
+        if self.interrupted:
+            self.said.append("the fit was interrupted")
+        elif mixture_holds(self.merging.merged) and any(len(c) > 1 for c, _, _ in self.coarse.stored()):
             self.models.append(self._mixture())
 
     def best(self) -> Model:
@@ -397,7 +401,11 @@ class _Run:
         rows, count = self.fine.rows, len(self.models)
         answers = [np.asarray(model.marginal(table)) * rows for model in self.models for table in tables]
         asked = [Marginal(self.schema, table) for table in tables] * count
-        found = self.curator.measure_error(asked, answers, units=self.units - self.spent)
+        try:
+            found = self.curator.measure_error(asked, answers, units=self.units - self.spent)
+        except KeyboardInterrupt:
+            self.said.append(f"kept the {names[0]}: the comparison was interrupted")
+            return self.models[0]
         means = np.asarray(found.values).reshape(count, -1).mean(axis=1) / 2 / rows
         best = int(np.argmin(means))
         listed = ", ".join(f"{name} {mean:.4f}" for name, mean in zip(names, means, strict=True))
@@ -454,12 +462,25 @@ class _Run:
         for columns in sorted(kept, key=lambda each: (-gain[each], each)):
             model = model.grown([columns])
         model = model.grown([columns for columns, _, _ in inside.stored() if columns])
-        *_, fitted = estimates(model, inside, counted=self.counted, progress=shown.update)
+        fitted = self._fitted(estimates(model, inside, counted=self.counted, progress=shown.update))
         self.said.append(
             f"junction tree: {len(kept)} of {len(gain)} tables, {tree.cells:,} cells, residuals {fitted.residual:.2f}"
         )
         whole = fitted.model.grown(fitted.model.tree.nodes)  # as in a saved file, so that loading computes the same
         return MergedModel(self.merging, whole, self._within()) if self.merging.changed else whole
+
+    def _fitted(self, fits: Iterable[Estimated]) -> Estimated:
+        """The last of ever finer fits; an interrupt keeps the last that is there."""
+        fitted: Estimated | None = None
+        try:
+            for fitted in fits:
+                pass
+        except KeyboardInterrupt:
+            self.interrupted = True
+            if fitted is None:
+                raise
+        assert fitted is not None
+        return fitted
 
     def _within(self) -> dict[str, Values]:
         """The share of every level in its group."""
