@@ -140,7 +140,7 @@ def run(
 
 
 def _shown(made: mq.Release) -> dict[str, Any]:
-    """Everything public of a release, to the last bit: the file holds models, evidence, trace, check and certificate."""
+    """Everything public of a release, to the last bit; its file holds model, evidence, trace, check and certificate."""
     with tempfile.TemporaryDirectory() as folder:
         made.save(Path(folder) / "made.maq")
         file = (Path(folder) / "made.maq").read_bytes()

@@ -471,16 +471,15 @@ class _Run:
 
     def _fitted(self, fits: Iterable[Estimated]) -> Estimated:
         """The last of ever finer fits; an interrupt keeps the last that is there."""
-        fitted: Estimated | None = None
+        kept: list[Estimated] = []
         try:
-            for fitted in fits:
-                pass
+            for each in fits:
+                kept[:] = [each]
         except KeyboardInterrupt:
-            self.interrupted = True
-            if fitted is None:
+            if not kept:
                 raise
-        assert fitted is not None
-        return fitted
+            self.interrupted = True
+        return kept[0]
 
     def _within(self) -> dict[str, Values]:
         """The share of every level in its group."""
