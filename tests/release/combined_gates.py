@@ -244,15 +244,15 @@ def _spy(original: Callable[..., Any], name: str, steps: list[str]) -> Callable[
 
 @contextmanager
 def everywhere(name: str, change: Callable[..., Any]) -> Iterator[None]:
-    """Break a function wherever the files of the combined method have it, however many those are."""
+    """Break a function wherever the files of methods use it, however many those are."""
     with ExitStack() as patches:
         found = False
         for place, module in list(sys.modules.items()):
-            if place.startswith("maquette.releases.methods.combined") and name in vars(module):
+            if place.startswith("maquette.releases.methods.") and name in vars(module):
                 broken = functools.partial(change, getattr(module, name))
                 patches.enter_context(mock.patch.object(module, name, broken))
                 found = True
-        assert found, f"no file of the combined method uses {name}: mend the mutant"
+        assert found, f"no method uses {name}: mend the mutant"
         yield
 
 

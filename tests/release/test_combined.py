@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import importlib
 import itertools
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from combined_gates import everywhere
 from numpy.typing import NDArray
 from release_checks import SCHEMA, Seeded, counts, exact, open_records, rarely_missed, records, released, table_of
 
 import maquette as mq
 from gate_tools import wrapped
 from maquette.errors import MaquetteError, QueryError
-from maquette.estimates.merged import MergedModel
+from maquette.estimates import BlendedModel, MergedModel
 from maquette.hypothesis import GraphicalModel, Mixture
 from maquette.releases import checking
 from maquette.schema import Schema, impossible_cells
 
-method: Any = importlib.import_module("maquette.releases.methods.combined")
 MANY = mq.Schema([mq.Integer("age", 0, 39), mq.Category("region", ["n", "e", "s"]), mq.Boolean("smoker")])
 WIDE = mq.Schema([mq.Integer(f"c{i}", 0, 2 + i % 3) for i in range(8)])
 BUDGETS = {
@@ -95,9 +94,13 @@ def test_explanations_say_what_was_expected_and_kept() -> None:
         for name in ("little", "much")
     )
     assert "tables are not worth their noise" in little
-    for words in ("expected best split of the rest: columns", "tables were worth their noise in round 2", "kept the"):
+    for words in (
+        "expected best split of what is left: columns",
+        "tables were worth their noise in round 2",
+        "kept the",
+    ):
         assert words in much
-    assert "mean distance of 1 tables from the rows: GraphicalModel" in much
+    assert "mean distance of 1 tables from the rows: average" in much
 
 
 def test_without_noise_to_speak_of_triples_are_exact() -> None:
@@ -113,7 +116,6 @@ def test_it_beats_independent_columns_where_noise_allows_and_equals_them_where_n
     """Means of five releases each, at the same price."""
     for rho, rows, most in ((0.05, 5000, 0.6), (2e-5, 500, 1.05)):
         table = records(WIDE, rows)
-        opened = open_records(WIDE, table)
         budget = mq.Budget(rho=rho, delta=1e-9)
         ours, alone = (
             np.mean(
@@ -188,7 +190,7 @@ def test_columns_of_one_level_and_columns_outside_the_workload(columns: list[tup
         assert 0.9 * curator.budget.limit <= curator.ledger.spent() <= curator.budget.limit
     whole(made)
     assert made.marginal("one") == pytest.approx([1.0])
-    assert made.marginal("unasked") == pytest.approx([0.5, 0.5], abs=1e-6), "nothing was asked about it"
+    assert made.marginal("unasked") == pytest.approx([0.5, 0.5], abs=1e-4), "nothing was asked about it"
     if name == "much":
         for table in columns:
             apart = np.abs(made.marginal(*table) - counts(ODD, rows, table) / len(rows)).sum() / 2
@@ -320,7 +322,7 @@ def test_a_target_gets_more_of_the_budget_and_a_better_table() -> None:
     assert error(target="c3") < 0.97 * error()
 
 
-@pytest.mark.parametrize("kept", [0, 1], ids=["tree", "mixture"])
+@pytest.mark.parametrize("kept", range(3), ids=["average", "tree", "mixture"])
 @pytest.mark.parametrize("name", ["little", "some", "much"])
 def test_a_saved_release_is_the_same(name: str, kept: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whichever model is kept: the same bytes, answers, explanation and rows."""
@@ -331,7 +333,7 @@ def test_a_saved_release_is_the_same(name: str, kept: int, tmp_path: Path, monke
     )
     monkeypatch.undo()
     if name == "much":
-        assert isinstance(made.model, Mixture) == bool(kept)
+        assert isinstance(made.model, ((BlendedModel,), (GraphicalModel, MergedModel), (Mixture,))[kept])
     digest = made.save(tmp_path / "one.maq")
     again = mq.Release.load(tmp_path / "one.maq", digest=digest)
     assert again.save(tmp_path / "two.maq") == digest
@@ -390,34 +392,33 @@ def test_the_better_model_is_kept() -> None:
     assert isinstance(made.model, Mixture)
 
 
-def test_an_interrupted_fit_releases_what_has_been_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After the first of the ever finer fits of the tree, and during the fit of the mixture."""
-    original = method.estimates
-
-    def stopped(*args: Any, **named: Any) -> Any:
-        yield next(original(*args, **named))
-        raise KeyboardInterrupt
-
-    def stop(*_: Any, **__: Any) -> Any:
-        raise KeyboardInterrupt
-
-    for name, broken in (("estimates", stopped), ("components", stop)):
-        with monkeypatch.context() as patch:
-            patch.setattr(method, name, broken)
-            with mq.Curator(table_of(SCHEMA, 800), BUDGETS["some"], noise=Seeded(0)) as curator:
-                made = mq.release(curator, mq.marginals(SCHEMA, k=2), check=False)
-                assert made.certificate.units == curator.ledger.spent()
-        whole(made)
-        assert any(len(step.columns) == 2 for step in made.trace)
+def _stopped(original: Any, *args: Any, **named: Any) -> Any:
+    """The first of the ever finer fits, and then Ctrl-C."""
+    yield next(original(*args, **named))
+    raise KeyboardInterrupt
 
 
-def test_an_interrupt_before_a_model_says_that_what_was_measured_is_charged(monkeypatch: pytest.MonkeyPatch) -> None:
-    def stop(*_: Any, **__: Any) -> Any:
-        raise KeyboardInterrupt
+def _stop(*_: Any, **__: Any) -> Any:
+    raise KeyboardInterrupt
 
-    monkeypatch.setattr(method, "estimates", stop)
+
+@pytest.mark.parametrize(("name", "broken"), [("estimates", _stopped), ("components", _stop)])
+def test_an_interrupted_fit_releases_what_has_been_fitted(name: str, broken: Any) -> None:
+    """After the first fit of the tree, or during the fit of the mixture; one Ctrl-C is enough."""
     with mq.Curator(table_of(SCHEMA, 800), BUDGETS["some"], noise=Seeded(0)) as curator:
-        with pytest.raises(KeyboardInterrupt) as caught:
+        with everywhere(name, broken):
+            made = mq.release(curator, mq.marginals(SCHEMA, k=2), check=False)
+        assert made.certificate.units == curator.ledger.spent()
+    whole(made)
+    assert "kept the tree" in made.explain()
+    assert ("fit interrupted" in made.explain()) == (name == "estimates")
+    assert any(len(step.columns) == 2 for step in made.trace)
+
+
+@pytest.mark.parametrize("name", ["estimates", "believed"])
+def test_an_interrupt_before_a_model_says_that_what_was_measured_is_charged(name: str) -> None:
+    with mq.Curator(table_of(SCHEMA, 800), BUDGETS["some"], noise=Seeded(0)) as curator:
+        with everywhere(name, _stop), pytest.raises(KeyboardInterrupt) as caught:
             mq.release(curator, mq.marginals(SCHEMA, k=2))
         assert "what was measured is charged" in caught.value.__notes__[0]
         assert curator.ledger.spent() > 0
