@@ -105,7 +105,7 @@ def _steering(noise: Steered, asked: list[list[Marginal | Contrasts]]) -> Iterat
         return through(self, door, **{**named, "evaluate": lambda: noise.answered(evaluate)})
 
     def noted(self: Curator, questions: Any) -> Any:
-        found = questions_of(self, questions)
+        found: Any = questions_of(self, questions)
         asked.append(list(found))
         return found
 

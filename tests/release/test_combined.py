@@ -64,10 +64,10 @@ def test_all_that_was_asked_for_is_charged_and_never_more(name: str, relation: A
 
 
 @pytest.mark.parametrize("price", [{"rho": 0.01}, {"epsilon": 0.3}])
-def test_a_part_of_the_budget_is_left_for_others(price: dict[str, float]) -> None:
+def test_a_part_of_the_budget_is_left_for_others(price: dict[str, Any]) -> None:
     with mq.Curator(table_of(SCHEMA, 800), BUDGETS["some"], noise=Seeded(1)) as curator:
         made = mq.release(curator, mq.marginals(SCHEMA, k=2), **price)
-        assert curator.remaining.rho > 0.001
+        assert curator.remaining.units > 0.05 * curator.budget.limit
         for amount, value in price.items():
             assert getattr(made.certificate, amount, value) <= value * (1 + 1e-9)
         assert made.certificate.units == curator.ledger.spent() < curator.budget.limit
