@@ -32,6 +32,7 @@ REGISTRY: dict[str, str] = {  # the test of each table of mutants, and the room 
     "noise/test_noise_mutants.py::test_sampler_mutant_is_killed": "noise",
     "noise/test_noise_mutants.py::test_selection_mutant_is_killed": "noise",
     "release/test_checking.py::test_check_mutant_is_killed": "releases",
+    "release/test_combined_privacy.py::test_combined_mutant_is_killed": "releases",
     "release/test_graphical_privacy.py::test_mutant_is_killed": "releases",
     "session/test_guard_policy.py::test_a_broken_rule_differs_on_some_short_history": "sessions",
     "session/test_lazy_construction.py::test_broken_session_is_caught": "sessions",

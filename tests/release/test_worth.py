@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 from scipy import optimize
 
 import maquette as mq
-from maquette.estimates import Wanted, believed, noise_of, split, unexplained, wanted, weights_of
+from maquette.estimates import Columns, Wanted, believed, noise_of, split, unexplained, wanted, weights_of
 from maquette.estimates.worth import ECHO, MEDIAN
 
 SCHEMA = mq.Schema([mq.Integer(f"c{i}", 0, size - 1) for i, size in enumerate((2, 5, 12, 40, 3))])
@@ -164,7 +164,7 @@ def test_believed_errors_are_nearer_the_truth_than_noisy_ones() -> None:
 
 
 def test_a_pair_that_stronger_pairs_explain_counts_in_part() -> None:
-    errors = {("a", "b"): 5.0, ("a", "c"): 3.0, ("b", "c"): 4.0, ("d", "e"): 1.0, ("c", "d"): 0.5}
+    errors: dict[Columns, float] = {("a", "b"): 5.0, ("a", "c"): 3.0, ("b", "c"): 4.0, ("d", "e"): 1.0, ("c", "d"): 0.5}
     found = unexplained(errors)
     assert list(found) == list(errors)
     assert found == errors | {("a", "c"): ECHO * 3.0}
@@ -177,7 +177,7 @@ def test_a_pair_that_stronger_pairs_explain_counts_in_part() -> None:
 def test_what_is_not_explained_is_a_spanning_forest_of_the_largest_errors(seed: int) -> None:
     rng = np.random.default_rng(seed)
     pairs = [pair for pair in itertools.combinations("abcdefgh", 2) if rng.random() < 0.5]
-    errors = {pair: float(rng.random()) for pair in pairs}
+    errors: dict[Columns, float] = {pair: float(rng.random()) for pair in pairs}
     kept = {pair for pair, error in unexplained(errors).items() if error == errors[pair]}
     import networkx
 

@@ -53,8 +53,8 @@ def combined(
     gathering = Gathering(curator, workload, units_for(curator, epsilon, rho, units), target)
     models: list[Model] = []
     with Progress("fitting", STAGES, progress) as shown:
-        gathering.run(CHOICE, DIFFERENCE)
         try:
+            gathering.run(CHOICE, DIFFERENCE)
             _fit(gathering, max_cells, models, shown)
         except KeyboardInterrupt as interrupt:
             if not models:
@@ -98,7 +98,7 @@ def _fit(gathering: Gathering, max_cells: int, models: list[Model], shown: Progr
     tree, said = tree_of(found, gathering.gains, max_cells, shown.update)
     models.append(tree)
     gathering.said.append(said)
-    if found.tables and mixture_holds(found.merging.merged):
+    if found.tables and mixture_holds(found.merging.merged) and not found.interrupted:
         mixture, said = mixture_of(found)
         gathering.said.append(said)
         models[:] = [BlendedModel((tree, mixture)), tree, mixture]
@@ -119,7 +119,11 @@ def _closest(gathering: Gathering, models: Sequence[Model]) -> Model:
     rows = gathering.found.rows
     answers = [np.asarray(model.marginal(table)) * rows for model in models for table in tables]
     asked = [Marginal(gathering.schema, table) for table in tables] * len(models)
-    seen = gathering.curator.measure_error(asked, answers, units=gathering.units - gathering.spent)
+    try:
+        seen = gathering.curator.measure_error(asked, answers, units=gathering.units - gathering.spent)
+    except KeyboardInterrupt:
+        gathering.said.append(f"kept the {names[0]}: the comparison was interrupted")
+        return models[0]
     means = np.asarray(seen.values).reshape(len(models), -1).mean(axis=1) / 2 / rows
     best = int(np.argmin(means))
     listed = ", ".join(f"{name} {mean:.4f}" for name, mean in zip(names, means, strict=True))

@@ -8,7 +8,7 @@ the tables that it can hold, and a mixture of products of all tables.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,6 +18,7 @@ from maquette.curator import Measurement
 from maquette.estimates import (
     Columns,
     Counted,
+    Estimated,
     Evidence,
     KnownColumn,
     MergedEvidence,
@@ -49,6 +50,7 @@ class Gathered:
 
     def __post_init__(self) -> None:
         self.fine = Residuals(self.schema)
+        self.interrupted = False  # whether a fit was
         self.merge({})
 
     @property
@@ -154,10 +156,24 @@ def tree_of(
         for name in gathered.names
         if name in gathered.merging.changed
     ]
-    *_, fitted = estimates(model, inside, counted=counted, progress=told)
+    fitted = _finest(gathered, estimates(model, inside, counted=counted, progress=told))
     said = f"junction tree: {len(kept)} of {len(gains)} tables, {tree.cells:,} cells, residuals {fitted.residual:.2f}"
+    said += ", fit interrupted" if gathered.interrupted else ""
     whole = fitted.model.grown(fitted.model.tree.nodes)  # as in a saved file, so that loading computes the same
     return (MergedModel(gathered.merging, whole, gathered.within()) if gathered.merging.changed else whole), said
+
+
+def _finest(gathered: Gathered, fits: Iterable[Estimated]) -> Estimated:
+    """The last of ever finer fits; after an interrupt, the last that is there."""
+    kept: list[Estimated] = []
+    try:
+        for each in fits:
+            kept[:] = [each]
+    except KeyboardInterrupt:
+        if not kept:
+            raise
+        gathered.interrupted = True
+    return kept[0]
 
 
 def _held(merged: Schema, gains: Mapping[Columns, float], max_cells: int) -> tuple[JunctionTree, list[Columns]]:

@@ -111,7 +111,7 @@ class Gathering:
         deviation = self.deviation(self.left / (2 * len(self.names)))
         self.found.merge({name: self._groups(name, deviation) for name in self.names})
         self._pairs()
-        if self._goes_deeper and self.found.tables and mixture_holds(self.found.merging.merged):
+        if self._goes_deeper and self.found.tables:
             self._triples()
         return None
 
@@ -156,7 +156,9 @@ class Gathering:
 
     @property
     def _goes_deeper(self) -> bool:
-        return bool(self.weights[3]) and self.split[3] >= DEEPER
+        """Whether triples are looked at: a mixture must hold what they are compared with."""
+        holds = mixture_holds(self.found.merging.merged)
+        return bool(self.weights[3]) and self.split[3] >= DEEPER and holds
 
     def _triples(self) -> None:
         """Look at triples against a first mixture, and measure those worth their noise."""
