@@ -64,7 +64,7 @@ TROUBLE: dict[str, tuple[tuple[str, ...], int, str, dict[str, str]]] = {
         ("release", *TABLE, *BUDGET, "--out", "people.maq", "--method", "grafical"),
         1,
         "query",
-        {"happened": "there is no method 'grafical'", "expected": "auto, everything"},
+        {"happened": "there is no method 'grafical'", "expected": "auto, combined, everything"},
     ),
     "an epsilon of nothing": (
         ("release", *TABLE, "--epsilon", "0", "--out", "people.maq"),

@@ -404,7 +404,7 @@ NEWCOMER: dict[str, tuple[Callable[[], object], type[MaquetteError], str]] = {
     "a method misspelt": (
         lambda: mq.release(opened(), mq.marginals(LITTLE, k=2), method="grafical"),
         QueryError,
-        "there is no method 'grafical'; expected auto, everything, adaptive, graphical",
+        "there is no method 'grafical'; expected auto, combined, everything, adaptive, graphical",
     ),
     "too many columns": (
         lambda: mq.marginals(LITTLE, k=9),

@@ -217,21 +217,31 @@ def test_an_interrupt_while_fitting_releases_a_coarser_fit(monkeypatch: pytest.M
     assert made.marginal("smoker").sum() == pytest.approx(1)
 
 
+@pytest.mark.parametrize("rows", [50, 5000])
+@pytest.mark.parametrize("currency", ["zcdp", "gdp"])
+def test_auto_is_the_combined_method_under_budgets_with_delta(currency: str, rows: int) -> None:
+    """Whatever the noise is, and whether the universe can be listed or not."""
+    wide = mq.Schema([mq.Boolean(f"b{i}") for i in range(25)])
+    for schema, workload in ((BINARY, mq.marginals(BINARY, k=2)), (wide, mq.marginals(wide, columns=[("b0", "b1")]))):
+        made = released("auto", table_of(schema, rows), BUDGETS[currency], Seeded(0), workload=workload)
+        assert made.certificate.method.startswith("combined")
+        assert made.explain()
+
+
 def test_auto_measures_everything_where_noise_is_small() -> None:
-    made = released("auto", table_of(BINARY, 5000), mq.Budget(epsilon=1.0, delta=1e-9), Seeded(0))
+    made = released("auto", table_of(BINARY, 5000), mq.Budget(epsilon=1.0), Seeded(0))
     assert made.certificate.method.startswith("everything")
 
 
 def test_auto_chooses_what_to_measure_where_noise_is_large() -> None:
-    made = released("auto", table_of(BINARY, 300), mq.Budget(epsilon=0.01, delta=1e-9), Seeded(0))
+    made = released("auto", table_of(BINARY, 300), mq.Budget(epsilon=0.01), Seeded(0))
     assert made.certificate.method.startswith("adaptive")
 
 
-@pytest.mark.parametrize("currency", ["pure", "zcdp"])
-def test_auto_takes_a_graphical_model_where_no_dense_one_fits(currency: str) -> None:
+def test_auto_takes_a_graphical_model_where_no_dense_one_fits() -> None:
     wide = mq.Schema([mq.Boolean(f"b{i}") for i in range(25)])
     workload = mq.marginals(wide, columns=[("b0", "b1"), ("b7",)])
-    made = released("auto", table_of(wide, 50), BUDGETS[currency], Seeded(0), workload=workload)
+    made = released("auto", table_of(wide, 50), BUDGETS["pure"], Seeded(0), workload=workload)
     assert made.certificate.method.startswith("graphical")
 
 
@@ -245,7 +255,7 @@ def test_auto_weighs_the_relation_and_the_contributions(monkeypatch: pytest.Monk
         return errors[-1]
 
     monkeypatch.setattr(Allocation, "expected_error", spy)
-    budget = mq.Budget(epsilon=1.0, delta=1e-9)
+    budget = mq.Budget(epsilon=1.0)
     for relation in ("add-remove", "replace"):
         released("auto", table_of(BINARY, 5000), budget, ScriptedNoise([0] * 999), relation=relation)
     assert errors[1] == pytest.approx(2 * errors[0], rel=0.02)

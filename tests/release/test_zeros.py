@@ -164,7 +164,7 @@ def test_a_dense_model_moves_no_number_that_need_not_move() -> None:
 def test_steps_that_rounding_takes_astray_are_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
     model = DenseModel(PEOPLE, np.full(PEOPLE.shape(PEOPLE.names), 1.0 / PEOPLE.size))
     astray = np.tile(np.argwhere(closed(PEOPLE)).astype(np.int32), (5, 1))
-    monkeypatch.setattr(model._weights, "sample", lambda rows, rng: astray.copy())
+    monkeypatch.setattr(model._weights, "sample", lambda rows, rng, start: astray.copy())
     sampled = model.sample(len(astray), np.random.default_rng(0))
     assert sampled.shape == astray.shape
     assert not closed(PEOPLE)[tuple(sampled.T)].any()

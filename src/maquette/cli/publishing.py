@@ -28,7 +28,7 @@ def release(
     out: Annotated[Path, typer.Option("--out", "-o", help="Output file.")],
     delta: options.Delta = 0.0,
     ways: Annotated[int, typer.Option("--ways", "-k", min=1, help="Publish all tables of this many columns.")] = 3,
-    method: Annotated[str, typer.Option(help="Release method: auto, everything, adaptive, graphical, ...")] = "auto",
+    method: Annotated[str, typer.Option(help="Release method: auto, combined, everything, graphical, ...")] = "auto",
     spend: Annotated[
         float | None, typer.Option(help="Epsilon to spend on this release (default: all that remains).")
     ] = None,

@@ -1,3 +1,4 @@
+from .blended import BlendedModel as BlendedModel
 from .check import (
     Check as Check,
     Reach as Reach,
@@ -13,8 +14,8 @@ from .evidence import Estimate as Estimate, Evidence as Evidence, NoEvidence as 
 from .graphical_fit import STAGES as STAGES, Counted as Counted, Estimated as Estimated, estimates as estimates
 from .merged import MergedEvidence as MergedEvidence, MergedModel as MergedModel, Merging as Merging
 from .mixture_fit import (
-    Column as Column,
     Components as Components,
+    KnownColumn as KnownColumn,
     components as components,
     mixture_holds as mixture_holds,
 )
@@ -24,6 +25,7 @@ from .sums import estimate_sum as estimate_sum
 from .tables import Tables as Tables
 from .trace import MEAN as MEAN, Step as Step, step_of as step_of
 from .worth import (
+    COLUMN_ERROR as COLUMN_ERROR,
     Wanted as Wanted,
     believed as believed,
     noise_of as noise_of,

@@ -30,7 +30,7 @@ START = 1.0  # the first penalty
 FALL = 0.8  # the penalty falls by this factor after each stage
 LEAST = 0.003  # the last penalty: below it the model would follow the noise of single cells
 STAGES = 27
-EACH = 20  # steps of a stage
+EACH = 30  # steps of a stage
 POLISH = 40  # steps at the last penalty, ever smaller
 TARGET = 1.0  # mean squared residual over variance at which penalties stop falling
 RATE, SLOWER, SLOWEST = 0.3, 0.97, 0.05
@@ -42,7 +42,7 @@ Values = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Column:
+class KnownColumn:
     """What is known about one column: counts, the variance of each, and smoothed probabilities."""
 
     counts: Values
@@ -67,7 +67,7 @@ def mixture_holds(schema: Schema) -> bool:
 
 def components(
     residuals: Residuals,
-    columns: Mapping[str, Column],
+    columns: Mapping[str, KnownColumn],
     *,
     count: int | None = None,
     joined: Iterable[Sequence[str]] = (),
@@ -105,7 +105,7 @@ class _Problem:
     """The evidence, arranged for matrix products."""
 
     def __init__(
-        self, residuals: Residuals, columns: Mapping[str, Column], joined: Iterable[Sequence[str]] = ()
+        self, residuals: Residuals, columns: Mapping[str, KnownColumn], joined: Iterable[Sequence[str]] = ()
     ) -> None:
         self.schema, self.rows = residuals.schema, residuals.rows
         self.blocks = laid_out(self.schema, blocks_of(self.schema, joined))
@@ -114,6 +114,7 @@ class _Problem:
         evidence = [(names, values, variances) for names, values, variances in residuals if len(names) > 1]
         self._lay_features(names for names, _, _ in evidence)
         self.first, self.first_precision = np.zeros(self.width, np.float32), np.zeros(self.width, np.float32)
+        self.joint = np.zeros(self.width, np.bool_)  # cells of tables inside one block
         self.target = np.zeros((self.width, self.width), np.float32)
         self.precision = np.zeros((self.width, self.width), np.float32)
         self.triples: list[_Triple] = []
@@ -144,7 +145,7 @@ class _Problem:
             start = place.stop
         self.width = start
 
-    def _add_column(self, name: str, column: Column) -> None:
+    def _add_column(self, name: str, column: KnownColumn) -> None:
         place = self.parts[(name,)].place
         fractions = column.counts / self.rows
         self.first[place] = fractions - fractions.mean()
@@ -159,7 +160,7 @@ class _Problem:
         shaped = np.transpose(cells, order).reshape([self.schema.cells(part) for part in parts]).astype(np.float32)
         places = [self.parts[part].place for part in parts]
         if len(parts) == 1:
-            self.first[places[0]], self.first_precision[places[0]] = shaped, precision
+            self.first[places[0]], self.first_precision[places[0]], self.joint[places[0]] = shaped, precision, True
         elif len(parts) == 2:
             one, other = places
             self.target[one, other], self.target[other, one] = shaped, shaped.T
@@ -299,6 +300,7 @@ class _Descent:
         gradient: Table = np.multiply(weights[:, None], towards, dtype=np.float32)
         single = weights @ features - problem.first
         slope = problem.first_precision * single
+        squares += float(np.vdot(slope[problem.joint], single[problem.joint]))
         gradient += weights[:, None] * slope
         scores += features @ slope
         for triple in problem.triples:

@@ -29,7 +29,8 @@ TABLE = 0.4  # noise that is left in a table after a model was fitted to it and 
 ECHO = 0.5  # part of a pair's error that stronger pairs between its columns leave
 MEAN = 0.4  # half the mean of |noise|, in standard deviations
 GROUPS = 16  # levels of a column that later tables are expected to distinguish
-MEDIAN = {1: 0.3, 2: 0.035, 3: 0.008}  # fractions of rows by which tables of a size err, before anything is known
+COLUMN_ERROR = 0.3  # fraction of rows by which a column errs that was not measured
+MEDIAN = {2: 0.035, 3: 0.008}  # by which larger tables err, before anything is known
 SPREAD = 1.0  # standard deviation of the logarithm of these errors
 POINTS = np.linspace(-2.0, 2.6, 47)  # of the normal law of the logarithm
 LISTED = 500  # sets of one size that a plan looks at, if there are more
@@ -40,7 +41,7 @@ Values = NDArray[np.float64]
 def _expected(size: int) -> list[tuple[float, float]]:
     """Errors of tables, as fractions of rows, and the share of each: a column always errs, few larger tables do."""
     if size == 1:
-        return [(MEDIAN[1], 1.0)]
+        return [(COLUMN_ERROR, 1.0)]
     densities = np.exp(-(POINTS**2) / 2)
     errors = MEDIAN[size] * np.exp(SPREAD * POINTS)
     return list(zip(map(float, errors), map(float, densities / densities.sum()), strict=True))

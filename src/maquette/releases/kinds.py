@@ -11,7 +11,17 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
 from maquette.errors import DataError, QueryError
-from maquette.estimates import Check, DenseModel, Evidence, MergedEvidence, MergedModel, NoEvidence, Residuals, Tables
+from maquette.estimates import (
+    BlendedModel,
+    Check,
+    DenseModel,
+    Evidence,
+    MergedEvidence,
+    MergedModel,
+    NoEvidence,
+    Residuals,
+    Tables,
+)
 from maquette.extensions import find
 from maquette.hypothesis import HYPOTHESES, Arrays, BlockPolynomial, Savable
 from maquette.releases.artifact import Model
@@ -24,6 +34,7 @@ def _models() -> dict[str, type[Savable]]:
     from maquette.releases.game.boosting import MedianModel
 
     finished: list[type[Savable]] = [
+        BlendedModel,
         BlockPolynomial,
         DenseModel,
         MedianModel,
