@@ -66,7 +66,7 @@ def test_all_that_was_asked_for_is_charged_and_never_more(name: str, relation: A
 @pytest.mark.parametrize("price", [{"rho": 0.01}, {"epsilon": 0.3}])
 def test_a_part_of_the_budget_is_left_for_others(price: dict[str, Any]) -> None:
     with mq.Curator(table_of(SCHEMA, 800), BUDGETS["some"], noise=Seeded(1)) as curator:
-        made = mq.release(curator, mq.marginals(SCHEMA, k=2), **price)
+        made = mq.release(curator, mq.marginals(SCHEMA, k=2), method="combined", **price)
         assert curator.remaining.units > 0.05 * curator.budget.limit
         for amount, value in price.items():
             assert getattr(made.certificate, amount, value) <= value * (1 + 1e-9)
@@ -78,7 +78,7 @@ def test_choosing_is_not_bought_where_it_cannot_pay() -> None:
     doors = {}
     for name in ("little", "some", "much"):
         with mq.Curator(table_of(MANY, 800), BUDGETS[name], noise=Seeded(0)) as curator:
-            made = mq.release(curator, mq.marginals(MANY, k=3), check=False)
+            made = mq.release(curator, mq.marginals(MANY, k=3), method="combined", check=False)
             doors[name] = [c.description.split('"door": "')[1].split('"')[0] for c in curator.ledger.charges()]
         sizes = {len(step.columns) for step in made.trace}
         assert sizes == {"little": set(), "some": {2}, "much": {2, 3}}[name]
@@ -90,7 +90,7 @@ def test_choosing_is_not_bought_where_it_cannot_pay() -> None:
 def test_explanations_say_what_was_expected_and_kept() -> None:
     load = mq.marginals(MANY, k=3)
     little, much = (
-        released("auto", table_of(MANY, 300), BUDGETS[name], Seeded(0), workload=load, relation="replace").explain()
+        released("combined", table_of(MANY, 300), BUDGETS[name], Seeded(0), workload=load, relation="replace").explain()
         for name in ("little", "much")
     )
     assert "tables are not worth their noise" in little
@@ -186,7 +186,7 @@ def test_columns_of_one_level_and_columns_outside_the_workload(columns: list[tup
     rows = np.column_stack([rng.integers(0, size, 400) for size in ODD.shape(ODD.names)])
     workload = mq.marginals(ODD, columns=columns)
     with mq.Curator(open_records(ODD, rows), BUDGETS[name], noise=Seeded(0)) as curator:
-        made = mq.release(curator, workload)
+        made = mq.release(curator, workload, method="combined")
         assert 0.9 * curator.budget.limit <= curator.ledger.spent() <= curator.budget.limit
     whole(made)
     assert made.marginal("one") == pytest.approx([1.0])
@@ -200,7 +200,9 @@ def test_columns_of_one_level_and_columns_outside_the_workload(columns: list[tup
 def test_a_schema_of_one_column() -> None:
     schema = mq.Schema([mq.Integer("age", 0, 30)])
     rows = records(schema, 2000)
-    made = released("auto", open_records(schema, rows), BUDGETS["some"], Seeded(0), workload=mq.marginals(schema, k=1))
+    made = released(
+        "combined", open_records(schema, rows), BUDGETS["some"], Seeded(0), workload=mq.marginals(schema, k=1)
+    )
     assert distance(made, schema, rows, 1) < 0.1
     whole(made)
 
@@ -208,7 +210,7 @@ def test_a_schema_of_one_column() -> None:
 @pytest.mark.parametrize("k", [1, 2])
 def test_single_columns_get_everything_and_pairs_no_triples(k: int) -> None:
     with mq.Curator(table_of(SCHEMA, 800), BUDGETS["much"], noise=Seeded(0)) as curator:
-        made = mq.release(curator, mq.marginals(SCHEMA, k=k), check=False)
+        made = mq.release(curator, mq.marginals(SCHEMA, k=k), method="combined", check=False)
         doors = [charge.description.split('"door": "')[1].split('"')[0] for charge in curator.ledger.charges()]
         assert curator.ledger.spent() > 0.98 * curator.budget.limit
     assert {len(step.columns) for step in made.trace} == ({2} if k == 2 else set())
@@ -228,7 +230,9 @@ def test_impossible_combinations_have_exactly_nothing(name: str, held: bool) -> 
     assert closed is not None
     rows = records(BARRED, 1500)
     rows = rows if held else rows[~closed[tuple(rows.T)]]
-    made = released("auto", open_records(BARRED, rows), BUDGETS[name], Seeded(0), workload=mq.marginals(BARRED, k=3))
+    made = released(
+        "combined", open_records(BARRED, rows), BUDGETS[name], Seeded(0), workload=mq.marginals(BARRED, k=3)
+    )
     full = made.marginal(*BARRED.names)
     assert (full[closed] == 0.0).all()
     assert full.sum() == pytest.approx(1.0)
@@ -254,7 +258,7 @@ def test_a_block_too_large_for_a_mixture_leaves_nothing_unspent() -> None:
         impossible=[{"a": "0", "b": "0"}],
     )
     with mq.Curator(table_of(schema, 3000), BUDGETS["much"], noise=Seeded(0)) as curator:
-        made = mq.release(curator, mq.marginals(schema, k=3), check=False)
+        made = mq.release(curator, mq.marginals(schema, k=3), method="combined", check=False)
         assert curator.ledger.spent() > 0.98 * curator.budget.limit
     assert isinstance(made.model, GraphicalModel | MergedModel)
     assert made.marginal("a", "b")[0, 0] == 0.0
@@ -265,7 +269,9 @@ def test_missing_values_are_a_level_of_their_own() -> None:
     rng = np.random.default_rng(0)
     ages = [None if rng.random() < 0.3 else int(age) for age in rng.integers(0, 20, 3000)]
     jobs = [None if age is None or rng.random() < 0.1 else "xy"[age % 2] for age in ages]
-    made = released("auto", mq.open_table({"age": ages, "job": jobs}, schema), BUDGETS["much"], Seeded(0), check=True)
+    made = released(
+        "combined", mq.open_table({"age": ages, "job": jobs}, schema), BUDGETS["much"], Seeded(0), check=True
+    )
     missing = made.answer("age IS NULL")
     assert missing.value == pytest.approx(np.mean([age is None for age in ages]), abs=0.01)
     assert missing.low <= missing.value <= missing.high
@@ -315,7 +321,7 @@ def test_a_target_gets_more_of_the_budget_and_a_better_table() -> None:
     def error(**settings: Any) -> float:
         found = []
         for seed in range(10):
-            made = released("auto", table, budget, Seeded(seed), workload=load, **settings)
+            made = released("combined", table, budget, Seeded(seed), workload=load, **settings)
             found += [np.abs(made.marginal(*p) - counts(WIDE, rows, p) / len(rows)).sum() / 2 for p in pairs]
         return float(np.mean(found))
 
@@ -329,7 +335,7 @@ def test_a_saved_release_is_the_same(name: str, kept: int, tmp_path: Path, monke
     if name == "much":
         monkeypatch.setattr(np, "argmin", lambda _: kept)
     made = released(
-        "auto", table_of(MANY, 2000), BUDGETS[name], Seeded(0), workload=mq.marginals(MANY, k=3), check=True
+        "combined", table_of(MANY, 2000), BUDGETS[name], Seeded(0), workload=mq.marginals(MANY, k=3), check=True
     )
     monkeypatch.undo()
     if name == "much":
@@ -347,9 +353,9 @@ def test_a_saved_release_is_the_same(name: str, kept: int, tmp_path: Path, monke
     assert (one == two).all()
 
 
-def test_a_release_without_an_explanation_says_so() -> None:
+def test_a_release_of_another_method_says_that_it_was_asked_for() -> None:
     made = released("laplace", table_of(SCHEMA, 100), mq.Budget(epsilon=1.0), Seeded(0))
-    assert "has nothing to explain" in made.explain()
+    assert made.explain() == "method 'laplace' was asked for"
 
 
 @pytest.mark.thorough(fast=1)
@@ -362,7 +368,7 @@ def test_every_answer_has_a_bound_and_nearly_all_hold(releases: int) -> None:
     table, load = open_records(SCHEMA, rows), mq.marginals(SCHEMA, k=3)
     held = np.zeros(len(texts), dtype=int)
     for seed in range(releases):
-        made = released("auto", table, BUDGETS["some"], Seeded(seed), workload=load, check=True)
+        made = released("combined", table, BUDGETS["some"], Seeded(seed), workload=load, check=True)
         for i, text in enumerate(texts):
             answer = made.answer(text)
             assert answer.bound in ("measured", "certified", "logical")
@@ -407,7 +413,7 @@ def test_an_interrupted_fit_releases_what_has_been_fitted(name: str, broken: Any
     """After the first fit of the tree, or during the fit of the mixture; one Ctrl-C is enough."""
     with mq.Curator(table_of(SCHEMA, 800), BUDGETS["some"], noise=Seeded(0)) as curator:
         with everywhere(name, broken):
-            made = mq.release(curator, mq.marginals(SCHEMA, k=2), check=False)
+            made = mq.release(curator, mq.marginals(SCHEMA, k=2), method="combined", check=False)
         assert made.certificate.units == curator.ledger.spent()
     whole(made)
     assert "kept the tree" in made.explain()
@@ -419,7 +425,7 @@ def test_an_interrupted_fit_releases_what_has_been_fitted(name: str, broken: Any
 def test_an_interrupt_before_a_model_says_that_what_was_measured_is_charged(name: str) -> None:
     with mq.Curator(table_of(SCHEMA, 800), BUDGETS["some"], noise=Seeded(0)) as curator:
         with everywhere(name, _stop), pytest.raises(KeyboardInterrupt) as caught:
-            mq.release(curator, mq.marginals(SCHEMA, k=2))
+            mq.release(curator, mq.marginals(SCHEMA, k=2), method="combined")
         assert "what was measured is charged" in caught.value.__notes__[0]
         assert curator.ledger.spent() > 0
 
@@ -427,7 +433,7 @@ def test_an_interrupt_before_a_model_says_that_what_was_measured_is_charged(name
 def test_the_check_follows_whatever_was_kept() -> None:
     """The comparison and the check are separate charges: the model is not changed by the check."""
     with mq.Curator(table_of(SCHEMA, 2000), BUDGETS["much"], noise=Seeded(0)) as curator:
-        made = mq.release(curator, mq.marginals(SCHEMA, k=3))
+        made = mq.release(curator, mq.marginals(SCHEMA, k=3), method="combined")
         last = [charge.units / curator.budget.limit for charge in curator.ledger.charges()][-2:]
     assert made.check is not None
     assert last == pytest.approx([checking.CHECK, checking.TYPICAL], rel=1e-3)

@@ -217,15 +217,20 @@ def test_an_interrupt_while_fitting_releases_a_coarser_fit(monkeypatch: pytest.M
     assert made.marginal("smoker").sum() == pytest.approx(1)
 
 
-@pytest.mark.parametrize("rows", [50, 5000])
 @pytest.mark.parametrize("currency", ["zcdp", "gdp"])
-def test_auto_is_the_combined_method_under_budgets_with_delta(currency: str, rows: int) -> None:
-    """Whatever the noise is, and whether the universe can be listed or not."""
+def test_auto_under_budgets_with_delta_measures_everything_or_combines_and_says_why(currency: str) -> None:
+    """Everything in a small universe with little noise; else what is worth its noise."""
     wide = mq.Schema([mq.Boolean(f"b{i}") for i in range(25)])
-    for schema, workload in ((BINARY, mq.marginals(BINARY, k=2)), (wide, mq.marginals(wide, columns=[("b0", "b1")]))):
+    pairs, few = mq.marginals(BINARY, k=2), mq.marginals(wide, columns=[("b0", "b1")])
+    for schema, workload, rows, name, reason in (
+        (BINARY, pairs, 50_000, "everything", "is expected to err by"),
+        (BINARY, pairs, 50, "combined", "is expected to err by"),
+        (wide, few, 50_000, "combined", "too large to enumerate"),
+    ):
         made = released("auto", table_of(schema, rows), BUDGETS[currency], Seeded(0), workload=workload)
-        assert made.certificate.method.startswith("combined")
-        assert made.explain()
+        assert made.certificate.method.startswith(name)
+        assert made.explain().startswith(f"{name}: ")
+        assert reason in made.explain().splitlines()[0]
 
 
 def test_auto_measures_everything_where_noise_is_small() -> None:
@@ -245,7 +250,8 @@ def test_auto_takes_a_graphical_model_where_no_dense_one_fits() -> None:
     assert made.certificate.method.startswith("graphical")
 
 
-def test_auto_weighs_the_relation_and_the_contributions(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("currency", ["pure", "zcdp"])
+def test_auto_weighs_the_relation_and_the_contributions(currency: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Replacing a row moves contrasts twice as far as adding one: the expected error doubles."""
     errors = []
     original = Allocation.expected_error
@@ -255,7 +261,7 @@ def test_auto_weighs_the_relation_and_the_contributions(monkeypatch: pytest.Monk
         return errors[-1]
 
     monkeypatch.setattr(Allocation, "expected_error", spy)
-    budget = mq.Budget(epsilon=1.0)
+    budget = BUDGETS[currency]
     for relation in ("add-remove", "replace"):
         released("auto", table_of(BINARY, 5000), budget, ScriptedNoise([0] * 999), relation=relation)
     assert errors[1] == pytest.approx(2 * errors[0], rel=0.02)

@@ -61,6 +61,8 @@ def release(
         raise QueryError("the workload was built for another schema", advice="build it from curator.schema")
     chosen = None if method == "auto" else method_of(method)
     _check(chosen, settings)
+    if chosen is None and settings.get("target") is not None:
+        curator.schema.position(settings["target"])
     said = f"method {method!r} was asked for" if isinstance(method, str) else "the method was given"
     with curator.account("release") as account:
         units = units_for(curator, epsilon, rho)
