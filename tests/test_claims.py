@@ -18,6 +18,7 @@ PAGES = (
     "gaussian-accounting.md",
     "lottery-cap.md",
     "certified-check.md",
+    "combined.md",
     "lazy-rounds.md",
     "survivors.md",
 )

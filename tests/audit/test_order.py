@@ -71,6 +71,7 @@ def test_sessions_and_releases_go_through_the_doors_in_order(table: mq.PrivateTa
 
 @pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize(("method", "budget"), [
+    ("combined", mq.Budget(epsilon=20.0, delta=1e-9)),
     ("gaussian", mq.Budget(epsilon=20.0, delta=1e-9)),
     ("iterative-construction", mq.Budget(epsilon=20.0)),
     ("iterative-construction", mq.Budget(epsilon=20.0, delta=1e-9)),

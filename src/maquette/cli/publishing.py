@@ -32,6 +32,9 @@ def release(
     spend: Annotated[
         float | None, typer.Option(help="Epsilon to spend on this release (default: all that remains).")
     ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="Column whose tables count more, for rows that train a model of it.")
+    ] = None,
     check: Annotated[
         bool, typer.Option(help="Keep 4% of the price to certify how far the finished model is from the rows.")
     ] = True,
@@ -69,12 +72,14 @@ def release(
         ) as curator,
     ):
         workload = mq.marginals(curator.schema, k=min(ways, len(curator.schema)))
-        made = mq.release(curator, workload, method=method, epsilon=spend, check=check)
+        settings: dict[str, Any] = {} if target is None else {"target": target}
+        made = mq.release(curator, workload, method=method, epsilon=spend, check=check, **settings)
         digest = made.save(out)
         remaining = curator.remaining
     if json:
         facts: dict[str, Any] = {"file": str(out), "digest": digest, "method": made.certificate.method}
         facts["checked"] = made.certificate.checked
+        facts["explanation"] = list(made.explanation)
         facts["interrupted"] = interrupt.happened
         print_json({**facts, "cost": loss_facts(made.cost), "remaining": loss_facts(remaining)})
         raise typer.Exit(INTERRUPTED if interrupt.happened else 0)

@@ -14,6 +14,7 @@ from .game.dual_query import dual_query as dual_query
 from .game.equilibrium import Game as Game, Hedge as Hedge, Played as Played, mixed_answer as mixed_answer
 from .methods.adaptive import adaptive as adaptive
 from .methods.baseline import gaussian as gaussian, laplace as laplace
+from .methods.combined import combined as combined
 from .methods.draft import Draft as Draft
 from .methods.everything import everything as everything
 from .methods.graphical import graphical as graphical

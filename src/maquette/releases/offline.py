@@ -62,7 +62,8 @@ def release(
     chosen = None if method == "auto" else method_of(method)
     _check(chosen, settings)
     if chosen is None and settings.get("target") is not None:
-        curator.schema.position(settings["target"])
+        _check_target(curator, settings["target"])
+        chosen = method_of("combined")
     said = f"method {method!r} was asked for" if isinstance(method, str) else "the method was given"
     with curator.account("release") as account:
         units = units_for(curator, epsilon, rho)
@@ -84,6 +85,16 @@ def _check(chosen: Chosen | None, settings: dict[str, Any]) -> None:
     elif unknown := [name for name in settings if name not in AUTOMATIC]:
         raise QueryError(
             f"method 'auto' has no setting {', '.join(unknown)}", advice=f"it has {' and '.join(AUTOMATIC)}"
+        )
+
+
+def _check_target(curator: Curator, target: str) -> None:
+    """Refuse a target that cannot be served, before anything is charged."""
+    curator.schema.position(target)
+    if curator.budget.accountant.currency == "pure":
+        raise QueryError(
+            f"target={target!r} needs the method 'combined', and the budget has no delta",
+            advice="give the budget a delta, such as 1e-9, or leave target out",
         )
 
 
