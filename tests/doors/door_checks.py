@@ -9,12 +9,11 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
-from unittest import mock
 
 import numpy as np
 
 import maquette as mq
-from gate_tools import compiled, neighbours_of, patched, table_of
+from gate_tools import compiled, neighbours_of, noted_steps, patched, table_of
 from maquette.audit.reference import (
     Call,
     GuardNoise,
@@ -245,7 +244,12 @@ def gate_select_worst() -> None:
 
 def gate_select_best() -> None:
     candidates = np.array([[0, 1, 2, 0, 1, 0, 1.0, 0.2, 0.5], [3, 0, 0, 1, 0, 0, 0.0, 1.0, 1.5], np.zeros(9)])
-    gate_selection(lambda c: c.select_best(ASKED, candidates, **_price(c, 0.9)))
+
+    def ask(c: Curator) -> None:
+        c.select_best(ASKED, candidates, **_price(c, 0.9))
+        c.select_best(ASKED, candidates, **_price(c, 0.9), mechanism="exponential")
+
+    gate_selection(ask)
 
 
 def gate_lottery() -> None:
@@ -348,17 +352,7 @@ def gate_order() -> None:
 
     with Curator(table(people, 1), PURE, noise=Watched([0] * 99)) as curator:
         ledger = curator.ledger
-        spies = {name: getattr(ledger, name) for name in ("reserve", "commit")}
-
-        def spy(name: str) -> Callable[..., Any]:
-            def call(*args: Any, **kwargs: Any) -> Any:
-                done = spies[name](*args, **kwargs)
-                steps.append(name)
-                return done
-
-            return call
-
-        with mock.patch.object(ledger, "reserve", spy("reserve")), mock.patch.object(ledger, "commit", spy("commit")):
+        with noted_steps(ledger, steps):
             curator.measure(["a"], epsilon=0.5)
         assert steps == ["reserve", "draw", "commit"], steps
         assert ledger.spent() == UNITS_PER_ONE // 2

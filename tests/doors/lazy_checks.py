@@ -30,7 +30,7 @@ COUNTED = ((where("a"), 2), (where("b = 'x'"), 1), (where("a AND b = 'y'"), 0))
 
 
 def opened(curator: Curator, hits: int, threshold: float = 1.5) -> LazyGuard:
-    return curator.lazy_guard(threshold, hits=hits, epsilon=EPSILON, experimental=True)
+    return curator.lazy_guard(threshold, hits=hits, epsilon=EPSILON)
 
 
 # L1: every noise vector of a grid, against a reference.
@@ -316,7 +316,7 @@ def gate_once() -> None:
                 lambda: opened(curator, 2),
                 lambda: opened(curator, 3),
                 lambda: opened(curator, 2, threshold=9.0),
-                lambda: curator.lazy_guard(1.5, hits=2, epsilon=1.0, experimental=True, analyst="other"),
+                lambda: curator.lazy_guard(1.5, hits=2, epsilon=1.0, analyst="other"),
             ):
                 with pytest.raises(BudgetError, match="took all of the delta"):
                     again()

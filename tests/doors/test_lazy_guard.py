@@ -283,14 +283,12 @@ def test_the_renyi_divergence_of_the_theorem_is_reached() -> None:
 
 def test_refusals() -> None:
     with Curator(table(PEOPLE, 1), BASIC, noise=ScriptedNoise([])) as curator:
-        with pytest.raises(QueryError, match="experimental=True"):
-            curator.lazy_guard(1.5, hits=1, epsilon=1.0)
         with pytest.raises(QueryError, match="positive number of rows"):
             opened(curator, 1, threshold=math.nan)
         with pytest.raises(QueryError, match="hits is 0"):
             opened(curator, 0)
         with pytest.raises(BudgetError, match="this asks for epsilon 10"):
-            curator.lazy_guard(1.5, hits=1000, epsilon=10.0, experimental=True)
+            curator.lazy_guard(1.5, hits=1000, epsilon=10.0)
         assert curator.ledger.spent() == 0
         guard = opened(curator, 1)
         with pytest.raises(QueryError, match="one number at a time"):

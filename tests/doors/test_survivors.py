@@ -320,7 +320,7 @@ def test_a_guard_says_how_many_hits_are_left_and_when_it_is_sealed(lazy: bool) -
     budget = mq.Budget(epsilon=2.0, delta=1e-6 if lazy else 0.0, accounting="basic" if lazy else "pure")
     with mq.Curator(table, budget, noise=ScriptedNoise([0] * 20)) as curator:
         named: dict[str, Any] = {"threshold": 5.0, "hits": 2, "epsilon": 1.0}
-        guard = curator.lazy_guard(**named, experimental=True) if lazy else curator.guard(**named)
+        guard = curator.lazy_guard(**named) if lazy else curator.guard(**named)
         query = LinearQuery.constant(SCHEMA, 1.0)
         seen = [(guard.hits_left, guard.sealed)]
         for answer in (3.0, 90.0, 90.0):

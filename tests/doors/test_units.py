@@ -64,8 +64,8 @@ def test_units_charge_what_the_same_decimal_number_charges(door: str, accounting
 
 def test_a_lazy_guard_takes_units() -> None:
     with opened("basic") as one, opened("basic") as two:
-        by_units = one.lazy_guard(2.0, hits=2, units=10**15, experimental=True)
-        by_epsilon = two.lazy_guard(2.0, hits=2, epsilon=1.0, experimental=True)
+        by_units = one.lazy_guard(2.0, hits=2, units=10**15)
+        by_epsilon = two.lazy_guard(2.0, hits=2, epsilon=1.0)
         assert by_units.event == by_epsilon.event
         assert by_units.cost.units == by_epsilon.cost.units == one.ledger.spent()
 

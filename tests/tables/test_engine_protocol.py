@@ -5,6 +5,7 @@ Add yours to `KINDS`: a function from raw columns and a schema to a table.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, combinations, permutations
@@ -20,9 +21,13 @@ from maquette.errors import DataError, SchemaError
 from page_examples import example
 
 Columns = Mapping[str, Sequence[Any]]
+FOLDER = tempfile.TemporaryDirectory()
 KINDS: dict[str, Callable[[Columns, mq.Schema], PrivateTable]] = {
     "memory": mq.open_table,
     "duckdb": lambda columns, schema: mq.open_table(columns, schema, memory_limit=0),
+    "planes": lambda columns, schema: mq.open_table(
+        columns, schema, memory_limit=0, planes=tempfile.mkdtemp(prefix="planes-", dir=FOLDER.name)
+    ),
     "example": lambda columns, schema: table_of(example("ArrayEngine")(columns, schema)),
 }
 SCHEMA = mq.Schema([

@@ -88,6 +88,14 @@ def test_both_kernels_count_exactly(work: int, sets: Sequence[Sequence[str]], mo
             assert np.array_equal(flat.reshape(NUMBERS.shape(names)), counted(records, NUMBERS, names))
 
 
+def test_codes_out_of_range_write_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "_compiled_pays", lambda _: True)
+    layouts = [kernels.Layout((0,), (1,), 2), kernels.Layout((1,), (1,), 2)]
+    planes = np.array([[255] * 9, [0] * 9], dtype=np.uint8)
+    first, other = kernels.histograms([planes], layouts, 1)
+    assert (int(first.sum()), other.tolist()) == (9, [9, 0])
+
+
 def test_planes_hold_the_codes() -> None:
     schema = Schema([Integer("a", 0, 255), Integer("b", 0, 256), Integer("c", 0, 70_000), Integer("d", 0, 0)])
     records = np.array([[255, 256, 70_000, 0], [0, 255, 65_536, 0], [7, 1, 255, 0]], dtype=np.int32)

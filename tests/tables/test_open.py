@@ -264,7 +264,7 @@ def test_missing_is_a_list_of_texts(missing: object) -> None:
 @pytest.mark.parametrize("limit", [2**20, 0], ids=["memory", "duckdb"])
 def test_too_many_rows_are_refused(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert MAX_ROWS == 4_294_967_296
-    monkeypatch.setattr("maquette.curator.open.MAX_ROWS", 1_000)
+    monkeypatch.setattr("maquette.curator.engines.reading.MAX_ROWS", 1_000)
     rows = {"sex": ["f"] * 1_001, "age": [1] * 1_001, "id": [*range(1_000), 0]}
     with pytest.raises(DataError, match="at most 1,000 rows"):
         open_table(rows, SIMPLE, memory_limit=limit)
@@ -295,8 +295,8 @@ def chain(error: BaseException | None) -> list[BaseException]:
         ("t.csv", b"sex,age\n" + b"f,1\n" * 300_000 + b"f,SECRET,3\n", "line 300002"),
         ("t.csv.gz", b"SECRET not gzip", "cannot read the header"),
         ("t.parquet", b"SECRET not parquet", "as Parquet"),
-        ("t.xlsx", b"SECRET", "neither CSV nor Parquet"),
-        ("t.db", b"SECRET", "neither CSV nor Parquet"),
+        ("t.xlsx", b"SECRET", "as a spreadsheet"),
+        ("t.db", b"SECRET", "neither CSV, Excel .* nor Parquet"),
     ],
 )
 def test_broken_files_are_refused_without_quoting_them(
@@ -328,7 +328,7 @@ def test_rows_that_cannot_be_read_again_are_not_quoted_either(tmp_path: Path) ->
         (42, {}, "cannot read rows from int"),
         (pl.LazyFrame({"sex": ["f"], "age": [1]}), {}, "LazyFrame"),
         ("duckdb://nowhere.db?table=t", {}, "no database file 'nowhere.db'"),
-        ({"sex": ["f"], "age": [1]}, {"query": "SELECT 1"}, "query= is for DuckDB"),
+        ({"sex": ["f"], "age": [1]}, {"query": "SELECT 1"}, "query= is for databases"),
     ],
 )
 def test_wrong_sources_say_what_was_expected(source: object, options: dict[str, str], complaint: str) -> None:
@@ -392,3 +392,15 @@ def test_frames_and_numba_are_not_imported_for_a_small_file(tmp_path: Path) -> N
 
 def test_the_handle_is_what_open_table_returns() -> None:
     assert isinstance(open_table({"a": [True]}, Schema([Boolean("a")])), PrivateTable)
+
+
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64()], ids=str)
+def test_nan_in_a_parquet_file_is_missing_although_its_statistics_leave_it_out(
+    kind: pa.DataType, tmp_path: Path
+) -> None:
+    rows = pa.table({"a": pa.array([0.0, 1.0, float("nan")], kind)})
+    schema = Schema([Integer("a", 0, 9, nullable=True)])
+    table = open_table(parquet(tmp_path / "t.parquet", rows), schema)
+    assert engine_of(table).counts(["a"])[[0, 1, 9, 10]].tolist() == [1, 1, 0, 1]
+    with pytest.raises(OutOfDomain, match="a: 1"):
+        open_table(tmp_path / "t.parquet", Schema([Integer("a", 0, 9)]))

@@ -2,7 +2,7 @@ from .account import AccountEntry as AccountEntry, ScopedAccount as ScopedAccoun
 from .compile import Question as Question
 from .curator import Curator as Curator
 from .deadline import Deadline as Deadline
-from .engines.api import Engine as Engine
+from .engines.api import Amount as Amount, Engine as Engine, SpreadEngine as SpreadEngine, ValueEngine as ValueEngine
 from .engines.encoding import fingerprint_of as fingerprint_of
 from .guard import Guard as Guard
 from .intake import Law as Law, Mechanism as Mechanism
@@ -11,5 +11,7 @@ from .lottery import Drawn as Drawn, Lottery as Lottery
 from .noise import ExactNoise as ExactNoise, NoiseSource as NoiseSource, round_scale_up as round_scale_up
 from .open import open_table as open_table
 from .results import Chosen as Chosen, Errors as Errors, Measurement as Measurement, Tested as Tested
+from .spark import SparkTable as SparkTable
 from .sparse_vector import SparseVector as SparseVector, concentrated as concentrated
 from .table import PrivateTable as PrivateTable, table_of as table_of
+from .unit_counts import UnitReport as UnitReport, unit_report as unit_report

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,9 +28,12 @@ from maquette.curator.compiled import (
     Records,
     Signed,
     Summed,
+    UnitsCounted,
+    Valued,
     Weighed,
     frozen,
 )
+from maquette.curator.engines.api import Amount
 from maquette.errors import MaquetteError, QueryError
 from maquette.query import (
     LARGEST,
@@ -48,6 +51,8 @@ from maquette.query import (
     Parities,
     Statistic,
     Term,
+    UnitCounts,
+    ValueSums,
     checked_points,
     digest_of,
     forms as given,
@@ -85,13 +90,19 @@ class _Facts(NamedTuple):
 
 
 class Compiler:
-    """Compiles questions about tables of one schema."""
+    """Compiles questions about tables of one schema; `values` and `units` say what a table keeps beside its codes."""
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, *, values: bool = False, units: bool = False) -> None:
         self.schema = schema
+        self._keeps_units = units
+        self._values = values
         self._everyone = LinearQuery(schema, [Term(1.0, {})])
         self._counted = lru_cache(KEPT)(self._count)
         self._kept_residual = lru_cache(KEPT)(self._residual)
+
+    def __reduce__(self) -> tuple[Callable[[Schema], Compiler], tuple[Schema]]:
+        """A question that visits records goes to the executors that hold them, without what is cached here."""
+        return partial(Compiler, values=self._values), (self.schema,)
 
     def __call__(self, question: given.Asked) -> Compiled:
         """The compiled question; refused if it is not a question, or too large to be exact."""
@@ -115,6 +126,10 @@ class Compiler:
                 return self._listed(form)
             case given.Amounts():
                 return self._amounts(form)
+            case given.ValueSums():
+                return self._value_sums(form)
+            case given.UnitCells():
+                return self._units(form)
             case given.ParitySums():
                 return self._parities(form)
             case given.OfHistogram():
@@ -155,6 +170,44 @@ class Compiler:
             return np.asarray(_whole(where, view.weights(where)) * amounts[view.levels(name)])
 
         return self._weighed(_Facts(own.key, own.columns, own.shape, own.grid), own.moves, own, weigh)
+
+    def _value_sums(self, form: given.ValueSums) -> Compiled:
+        if not self._values:
+            raise QueryError("this table keeps no values beside its levels", advice="open it with open_table")
+        (name,) = _names([form.column])
+        low, high, centre = (plain.whole(getattr(form, end), end) for end in ("low", "high", "centre"))
+        where, axes = self._weight(form.where), self._axes(form.axes)
+        own = ValueSums(self.schema, name, low=low, high=high, centre=centre, axes=axes, where=where)
+        facts = _Facts(own.key, own.columns, own.shape, own.grid)._asdict()
+        amount = Amount(own.column, low, high, centre)
+        table = Marginal(self.schema, axes, where)
+        if self.schema.cells(own.columns) <= FEW_CELLS:
+            view = self._view(own.columns)
+            counted, places = frozen(_whole(where, view.weights(where))), frozen(_places(table, view))
+            return Valued(**facts, moves=own.moves, amount=amount, counted=counted, places=places)
+        return Valued(
+            **facts,
+            moves=own.moves,
+            few=False,
+            amount=amount,
+            weigh=lambda records: np.broadcast_to(_whole(where, self._records(records).weights(where)), len(records)),
+            place=lambda records: np.broadcast_to(_places(table, self._records(records)), len(records)),
+        )
+
+    def _units(self, form: given.UnitCells) -> Compiled:
+        if not self._keeps_units:
+            raise QueryError(
+                "this table does not know which rows belong to one privacy unit",
+                advice="open it with open_table, a privacy_unit and without code planes",
+            )
+        where, axes = self._weight(form.where), self._axes(form.axes)
+        own, table = UnitCounts(self.schema, axes, where), Marginal(self.schema, axes, where)
+        return UnitsCounted(
+            **_Facts(own.key, own.columns, own.shape, own.grid)._asdict(),
+            moves=own.moves,
+            weigh=lambda records: np.broadcast_to(_whole(where, self._records(records).weights(where)), len(records)),
+            place=lambda records: np.broadcast_to(_places(table, self._records(records)), len(records)),
+        )
 
     def _weighed(self, facts: _Facts, moves: Moves, table: Marginal, weigh: Callable[[_View], Integers]) -> Compiled:
         """A weight for every cell if there are few cells, otherwise for every record."""
@@ -398,8 +451,10 @@ def _refuse_inexact(terms: Sequence[Term]) -> None:
     """
     sizes = [math.prod([abs(t.coefficient), *(float(np.abs(f).max()) for f in t.factors.values())]) for t in terms]
     total, steps = math.fsum(sizes), len(terms) + max((len(t.factors) for t in terms), default=0) + 2
+    if total < LOST / steps:
+        return
     whole = all(t.coefficient.is_integer() and all((f == np.rint(f)).all() for f in t.factors.values()) for t in terms)
-    if not total < (WHOLE if whole else LOST / steps):
+    if not (whole and total < WHOLE):
         raise QueryError(
             f"the products of this question reach {total:.3g} before they cancel, too large to add exactly",
             advice="write it with weights in [0, 1]",

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.curator.engines.api import Engine
+from maquette.curator.engines.api import Amount, Engine, SpreadEngine, UnitEngine, ValueEngine
 from maquette.query import KeyIndex, Moves, Parities, Statistic
 
 FEW_CELLS = 2**22  # a public bound: whether cells or records are visited never depends on the data
@@ -36,7 +36,10 @@ def tally(engine: Engine, question: Compiled) -> Integers:
 
     Sensitivity: one row adds to the values at most what `moves` says, so `Relation` can price any unit of rows.
     """
-    values = question.values(engine)
+    if question.few or not isinstance(engine, SpreadEngine):
+        values = question.values(engine)
+    else:  # every form that visits records adds up over them, so the parts of a table may be visited elsewhere
+        values = engine.spread(question.values, question.shape)
     if values.shape != question.shape or values.dtype != np.int64:
         raise AssertionError(f"{type(question).__name__} has values of another shape or kind than it was priced for")
     return values
@@ -129,6 +132,72 @@ class ByRecord(Compiled):
             weights = np.clip(self.weigh(records), self.moves.low, self.moves.high)
             total += scattered(np.broadcast_to(self.place(records), len(records)), weights, self.shape)
         return total
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Valued(Compiled):
+    """The values of a column, added up where a row is counted: a row adds its clamped value, less the centre.
+
+    `amount` holds the numbers from which `moves` was computed, and the engine clamps every row's value to them. Of a
+    table of few cells it reads the sums of the cells; `counted` is 1 or 0 for each, `places` as in `Weighed`. Otherwise
+    it reads records, and `weigh` and `place` as in `ByRecord`.
+    """
+
+    amount: Amount
+    counted: Integers | None = None
+    places: Integers | None = None
+    weigh: Callable[[Records], Integers] | None = None
+    place: Callable[[Records], Integers] | None = None
+
+    @property
+    def reads(self) -> Sequence[tuple[str, ...]]:
+        """No counts."""
+        return []
+
+    def values(self, engine: Engine) -> Integers:
+        """Added up over the cells, or over the records."""
+        if not isinstance(engine, ValueEngine):
+            raise AssertionError("sums of values were compiled for a table that keeps none")
+        if self.counted is not None and self.places is not None:
+            sums = engine.sums(self.columns, self.amount) * np.clip(self.counted, 0, 1)
+            return scattered(np.broadcast_to(self.places, sums.shape).reshape(-1), sums.reshape(-1), self.shape)
+        assert self.weigh is not None
+        assert self.place is not None
+        total = np.zeros(self.shape, dtype=np.int64)
+        for records, amounts in engine.amounts(self.amount):
+            added = amounts * np.clip(self.weigh(records), 0, 1)
+            total += scattered(np.broadcast_to(self.place(records), len(records)), added, self.shape)
+        return total
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class UnitsCounted(Compiled):
+    """The number of privacy units with a counted row in each cell: a unit adds 1 to every cell that it enters.
+
+    Every pair of a cell and a unit is kept once, whichever and however many rows bring it: that is the clamp. `weigh`
+    is 1 or 0 for each record, `place` the flat index of its cell, or one past the last. It reads all records itself,
+    because parts of a table do not add up to the whole.
+    """
+
+    weigh: Callable[[Records], Integers]
+    place: Callable[[Records], Integers]
+
+    @property
+    def reads(self) -> Sequence[tuple[str, ...]]:
+        """No counts."""
+        return []
+
+    def values(self, engine: Engine) -> Integers:
+        """Counted over the different pairs of a cell and a unit."""
+        if not isinstance(engine, UnitEngine):
+            raise AssertionError("units were to be counted in a table that does not know them")
+        pairs = []
+        for records, units in engine.units():
+            places = np.where(np.clip(self.weigh(records), 0, 1) == 1, self.place(records), self.cells)
+            inside = (places >= 0) & (places < self.cells)
+            pairs.append(np.stack([places[inside], units[inside]], axis=1))
+        different = np.unique(np.concatenate(pairs), axis=0) if pairs else np.zeros((0, 2), dtype=np.int64)
+        return np.bincount(different[:, 0], minlength=self.cells).astype(np.int64).reshape(self.shape)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -7,7 +7,8 @@ of u), at most m rows, and changes nothing else. Every count vector over disjoin
 
 The order is the MD5 of (unit, codes, number of equal rows of the unit before this one). It is the same on every machine
 and for every file format, and unrelated to the meaning of the codes, so the kept rows are a fair sample of the unit's
-rows. Rows of a unit with equal codes are interchangeable. A unit is identified by its text without surrounding white
+rows. Rows of a unit with equal codes are numbered in the order of their values, so which values are kept is again
+decided by the unit's own rows alone. A unit is identified by its text without surrounding white
 space. A row without a unit (NULL, blank, or NaN, which data frames use for missing) cannot be bounded, because its unit
 is unknown: such tables are refused, with a count.
 """
@@ -16,8 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from maquette.errors import OutOfDomain
-from maquette.schema import INVALID, Schema, refuse_invalid, text_sql
+from maquette.schema import INVALID, Schema, text_sql
 
 if TYPE_CHECKING:
     import duckdb
@@ -30,24 +30,27 @@ def unit_sql(identifier: str) -> str:
 
 
 def bounded(
-    codes: duckdb.DuckDBPyRelation, schema: Schema, privacy_unit: str, max_contributions: int
+    codes: duckdb.DuckDBPyRelation, schema: Schema, max_contributions: int, *, numbered: bool = False
 ) -> duckdb.DuckDBPyRelation:
-    """Keep at most `max_contributions` rows per unit of a relation u, k0, k1, ...; the result is k0, k1, ....
+    """Keep at most `max_contributions` rows per unit of a relation u, k0, k1, ..., v0, ...; `lost` replaces u.
 
-    All rows are checked before any is dropped, so acceptance does not depend on which rows are kept.
+    If `numbered` and a unit may have several rows, its number `unit` follows, from 0 on in the order of the units'
+    texts: rows of one unit share it, so that units can be counted. It is read by `UnitEngine.units` alone.
+
+    Rows that must be refused (`lost`: without a unit; or with a code that fits no level) are never dropped, so that one
+    pass finds them all: acceptance does not depend on which rows are kept.
     """
     names = [f"k{i}" for i in range(len(schema))]
-    checks = [f"count(*) FILTER (WHERE {name} = {INVALID})" for name in names]
-    lost, *invalid = codes.aggregate(", ".join(["count(*) - count(u)", *checks])).fetchall()[0]
-    if lost:
-        raise OutOfDomain(
-            f"{lost} rows have no value in the privacy unit {privacy_unit!r}, so nobody knows whose they are. Give "
-            "each an owner, or remove them from the source",
-            {privacy_unit: lost},
-        )
-    refuse_invalid(schema, invalid)
     listed = ", ".join(names)
-    copies = codes.project(f"{listed}, u, row_number() OVER (PARTITION BY u, {listed}) AS copy")
+    values = [name for name in codes.columns if name.startswith("v")]
+    kept = ", ".join([*names, *values])
+    equal = f"PARTITION BY u, {listed}" + (f" ORDER BY {', '.join(values)}" if values else "")
+    copies = codes.project(f"{kept}, u, row_number() OVER ({equal}) AS copy")
     order = f"md5(concat_ws('|', {listed}, copy, u)), {listed}"
-    ranked = copies.project(f"{listed}, row_number() OVER (PARTITION BY u ORDER BY {order}) AS place")
-    return ranked.filter(f"place <= {max_contributions}").project(listed)
+    ranked = copies.project(f"{kept}, u, row_number() OVER (PARTITION BY u ORDER BY {order}) AS place")
+    refused = f"u IS NULL OR least({listed}, 0) = {INVALID}"
+    chosen = ranked.filter(f"place <= {max_contributions} OR {refused}")
+    number = (
+        ", CAST(dense_rank() OVER (ORDER BY u) - 1 AS INTEGER) AS unit" if numbered and max_contributions > 1 else ""
+    )
+    return chosen.project(f"{kept}, CAST(u IS NULL AS TINYINT) AS lost{number}")

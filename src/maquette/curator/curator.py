@@ -10,11 +10,12 @@ post-processing, so the privacy of the whole system is the privacy of these door
 
 from __future__ import annotations
 
+import html
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from fractions import Fraction
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,7 +37,7 @@ from maquette.curator.transaction import Arrays, digest, unpack
 from maquette.errors import QueryError
 from maquette.privacy import Budget, Kind, Loss
 from maquette.privacy.ledger import Ledger, LedgerSource
-from maquette.query import Contrasts, Marginal
+from maquette.query import Marginal
 
 CUSTODIAN = "custodian"
 BLOCK = 4096  # candidates scored at once
@@ -142,6 +143,25 @@ class Curator(Intake):
     def __repr__(self) -> str:
         return f"Curator({len(self.schema)} columns, {self.relation}, spent {self.spent} of {self.budget!r})"
 
+    def _repr_html_(self) -> str:
+        spent, whole = self.ledger.spent(), self.budget.limit
+        share = min(1.0, spent / whole) if whole else 0.0
+        bar = (
+            f'<svg width="160" height="10"><rect width="160" height="10" fill="none" stroke="#8a9ba8"/>'
+            f'<rect width="{160 * share:.1f}" height="10" fill="#2a8f9e"/></svg>'
+        )
+        facts = {
+            "table": self.table_name or "any name",
+            "columns": ", ".join(self.schema.names[:12]) + (", ..." if len(self.schema.names) > 12 else ""),
+            "protects": str(self.relation),
+            "spent": str(self.spent),
+            "remains": str(self.remaining),
+        }
+        rows = "".join(f"<tr><th>{k}</th><td>{html.escape(v)}</td></tr>" for k, v in facts.items())
+        return (
+            f"<table><caption>Curator</caption>{rows}<tr><th>budget</th><td>{bar} {share:.1%} spent</td></tr></table>"
+        )
+
     def measure(
         self,
         question: Question,
@@ -180,11 +200,7 @@ class Curator(Intake):
         Privacy: marginal i is one Laplace or Gaussian mechanism at the L1 or L2 sensitivity that `Relation` states
         (a row falls into one cell); the marginals compose. Mechanisms §1.1-1.4.
         """
-        asked = self._asked(questions)
-        marginals = [self._compile(question) for question in asked]
-        parts = self._split(self._units(epsilon, rho, units), len(marginals), shares)
-        law = self._law(noise)
-        events = [self._noise_event(law, part, m) for part, m in zip(parts, marginals, strict=True)]
+        asked, marginals, events = self._priced(questions, self._units(epsilon, rho, units), shares, noise)
 
         def evaluate() -> Arrays:
             self._prefetch(marginals)
@@ -204,11 +220,25 @@ class Curator(Intake):
             analyst=analyst,
             work=Work.of(self.schema, marginals),
         )
-        costs = [self._transaction.loss(self.budget.accountant.units(event)) for event in events]
-        return tuple(
-            Measurement(cast("Marginal | Contrasts", question), array / m.grid, event, cost, m.grid)
-            for question, m, array, event, cost in zip(asked, marginals, arrays, events, costs, strict=True)
-        )
+        return self._measurements(asked, marginals, arrays, events)
+
+    def expected(
+        self,
+        questions: Sequence[Question],
+        *,
+        epsilon: float | None = None,
+        rho: float | None = None,
+        units: int | None = None,
+        shares: Sequence[float] | None = None,
+        noise: Law = "auto",
+    ) -> tuple[Measurement, ...]:
+        """What `measure_many` would return, with zeros in place of every number: the noise, the grid and the cost.
+
+        Privacy: computed from the schema and the prices alone; no row is read and nothing is charged.
+        """
+        asked, marginals, events = self._priced(questions, self._units(epsilon, rho, units), shares, noise)
+        zeros = [np.zeros(m.shape, dtype=np.int64) for m in marginals]
+        return self._measurements(asked, marginals, zeros, events)
 
     def measure_error(
         self,
@@ -330,6 +360,7 @@ class Curator(Intake):
         epsilon: float | None = None,
         rho: float | None = None,
         units: int | None = None,
+        mechanism: Mechanism = "auto",
         request: str | None = None,
         analyst: str = CUSTODIAN,
     ) -> Chosen:
@@ -339,7 +370,8 @@ class Curator(Intake):
         score of a candidate is minus its largest error.
 
         Privacy: every error changes by at most D = max `Relation.one_cell`, hence so does their maximum; one
-        exponential mechanism (permute-and-flip under a pure budget) at sensitivity D. Mechanisms §3.1.
+        exponential mechanism or permute-and-flip ("auto": the latter under a pure budget, where it errs no more at the
+        same price) at sensitivity D. Mechanisms §3.1.
         """
         marginals = self._compiled(questions)
         grid = max(m.grid for m in marginals)
@@ -364,6 +396,7 @@ class Curator(Intake):
             "select_best",
             scores,
             sensitivity,
+            mechanism=mechanism,
             units=self._units(epsilon, rho, units),
             public={"questions": [m.key for m in marginals], "candidates": digest([rounded])},
             request=request,
@@ -412,13 +445,12 @@ class Curator(Intake):
         hits: int,
         epsilon: float | None = None,
         units: int | None = None,
-        experimental: bool = False,
         analyst: str = CUSTODIAN,
     ) -> LazyGuard:
         """A guard without threshold noise: (epsilon, delta)-DP, less noise for many hits; at most one per ledger.
 
         The whole guard is charged when it opens, `epsilon` and all of the budget's delta; its tests are free. Needs a
-        budget with accounting="basic" and experimental=True. The proof is in `LazyGuard`.
+        budget with accounting="basic". The theorem is that of `LazyGuard`, its proof docs/theory/lazy-rounds.md.
         """
         return LazyGuard.open(
             self._transaction,
@@ -428,7 +460,6 @@ class Curator(Intake):
             threshold=threshold,
             hits=hits,
             units=self._units(epsilon, None, units),
-            experimental=experimental,
             analyst=analyst,
         )
 

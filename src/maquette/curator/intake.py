@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +19,7 @@ from maquette.curator import plain
 from maquette.curator.compile import Compiler, Question, asked_of
 from maquette.curator.compiled import Compiled
 from maquette.curator.deadline import Deadline, Work, check_deadline
+from maquette.curator.engines.api import UnitEngine, ValueEngine
 from maquette.curator.noise import (
     ExactNoise,
     NoiseSource,
@@ -27,7 +28,7 @@ from maquette.curator.noise import (
     check_selection,
     round_scale_up,
 )
-from maquette.curator.results import NoiseEvent
+from maquette.curator.results import Measurement, NoiseEvent
 from maquette.curator.scores import rounded_to
 from maquette.curator.table import PrivateTable, engine_of
 from maquette.curator.transaction import Arrays, Transaction
@@ -36,6 +37,9 @@ from maquette.privacy import Budget, DiscreteGaussian, DiscreteLaplace, Event, K
 from maquette.privacy.ledger import LedgerSource, Terms, open_ledger
 from maquette.query import Asked, LinearQuery
 from maquette.schema import Schema
+
+if TYPE_CHECKING:
+    from maquette.query import Contrasts, Marginal
 
 Law = Literal["auto", "laplace", "gaussian"]
 Mechanism = Literal["auto", "exponential", "permute-and-flip"]
@@ -67,7 +71,10 @@ class Intake:
         self._noise: NoiseSource = ExactNoise() if noise is None else noise
         self._private = isinstance(self._noise, ExactNoise)
         self._schema = table.schema
-        self._compile = Compiler(self.schema)
+        self._table_name = table.name
+        self._keeps_values = isinstance(self._engine, ValueEngine)  # once: the test touches the engine's methods
+        units = table.max_contributions > 1 and isinstance(self._engine, UnitEngine) and self._engine.keeps_units
+        self._compile = Compiler(self.schema, values=self._keeps_values, units=units)
         self._budget = budget
         self._relation = Relation(relation, table.max_contributions)
         if self.relation.rows_are_public:
@@ -90,6 +97,21 @@ class Intake:
     def schema(self) -> Schema:
         """The public universe."""
         return self._schema
+
+    @property
+    def table_name(self) -> str | None:
+        """The table's name in SQL, from its source; None if it has none, so that any name means it."""
+        return self._table_name
+
+    @property
+    def deadline(self) -> Deadline | None:
+        """The deadline of every question that has none of its own."""
+        return self._transaction.deadline
+
+    @property
+    def keeps_values(self) -> bool:
+        """Whether sums can add up the values of binned columns themselves; a fact about the engine, not the rows."""
+        return self._keeps_values
 
     @property
     def budget(self) -> Budget:
@@ -153,6 +175,24 @@ class Intake:
                 f"the charge is too small to split over {parts} questions", advice="ask for more or for fewer"
             )
         return split
+
+    def _priced(
+        self, questions: Sequence[Question], units: int, shares: Sequence[float] | None, noise: Law
+    ) -> tuple[list[Asked], list[Compiled], list[NoiseEvent]]:
+        """Questions, compiled, each with the noise that its share of the units buys."""
+        asked = self._asked(questions)
+        marginals = [self._compile(question) for question in asked]
+        parts, law = self._split(units, len(marginals), shares), self._law(noise)
+        return asked, marginals, [self._noise_event(law, part, m) for part, m in zip(parts, marginals, strict=True)]
+
+    def _measurements(
+        self, asked: Sequence[Asked], marginals: Sequence[Compiled], arrays: Arrays, events: Sequence[NoiseEvent]
+    ) -> tuple[Measurement, ...]:
+        costs = [self._transaction.loss(self.budget.accountant.units(event)) for event in events]
+        return tuple(
+            Measurement(cast("Marginal | Contrasts", question), array / m.grid, event, cost, m.grid)
+            for question, m, array, event, cost in zip(asked, marginals, arrays, events, costs, strict=True)
+        )
 
     def _law(self, noise: Law) -> Literal["laplace", "gaussian"]:
         law = plain.one_of(noise, LAWS, "noise")

@@ -8,37 +8,75 @@ from __future__ import annotations
 
 import csv
 import difflib
-import glob
-import gzip
+import hashlib
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from maquette.errors import SchemaError, UnreadableSource
-from maquette.schema import DELIMITERS, as_arrow, column_names, complaint, quoted, texts
+from maquette.schema import (
+    CSV,
+    DELIMITERS,
+    PARQUET,
+    SHEETS,
+    FileFormat,
+    Group,
+    RowStream,
+    as_arrow,
+    column_names,
+    complaint,
+    files_of,
+    grouped,
+    kind_of,
+    quoted,
+    read_group,
+)
 
 if TYPE_CHECKING:
     import duckdb
 
+    from maquette.curator import postgresql, sqlite
+
+    Stream = postgresql.Stream | sqlite.Stream
+
 T = TypeVar("T")
-_CSV = (".csv", ".tsv", ".txt")
-_PARQUET = (".parquet", ".pq")
 _KINDS = (
-    "a CSV (.csv, .tsv, .txt, also .gz) or Parquet path, an Arrow table or dataset, a pandas or polars frame, "
-    "duckdb://file.db?table=name, a DuckDB relation, or a DuckDB connection with query="
+    "a CSV (.csv, .tsv, .txt, also .gz), Excel (.xlsx) or Parquet path, glob or directory, an Arrow table, dataset or "
+    "stream, a pandas or polars frame, duckdb://file.db?table=name, a DuckDB relation or connection with query=, "
+    "postgresql://host/database or sqlite://file.db with query=, or a Spark frame or SparkTable"
 )
 
 
 @dataclass(frozen=True)
 class Source:
-    """Rows that can be read again: a relation, and the names its columns have in the source, in order."""
+    """Rows: a relation, and the names its columns have in the source, in order; a stream can be read only once."""
 
     relation: duckdb.DuckDBPyRelation
     names: Sequence[str]
+    once: bool = False
+    server: Stream | None = None
+    streams: Sequence[RowStream] = ()
+
+    def __enter__(self) -> Source:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.server is not None:
+            self.server.hang_up()
+            if self.server.failure is not None:  # better than what the engine made of a stream that broke off
+                raise UnreadableSource(
+                    f"cannot read from {self.server.product}: {self.server.failure}", advice="Open it again"
+                )
+
+    @property
+    def failure(self) -> str | None:
+        """Why reading one of the files ended early, in words that quote no row."""
+        return next((stream.failure for stream in self.streams if stream.failure is not None), None)
 
     def identifiers(self, needed: Sequence[str]) -> dict[str, str]:
         """The SQL identifier of each needed column; DuckDB may rename columns that differ in case only."""
@@ -48,23 +86,26 @@ class Source:
 
 
 def read_source(
-    engine: duckdb.DuckDBPyConnection, source: Any, needed: Sequence[str], query: str | None, delimiter: str | None
+    engine: duckdb.DuckDBPyConnection, source: Any, needed: Sequence[str], query: str | None, file: FileFormat
 ) -> Source:
     """Open any supported source; `engine` is our own connection, for sources without one of their own."""
     import duckdb
 
     if isinstance(source, str) and source.startswith("duckdb://"):
         return _database(engine, source, query)
+    if isinstance(source, str) and source.startswith(("postgresql://", "postgres://", "sqlite://")):
+        return _streamed(engine, source, needed, query)
     if isinstance(source, duckdb.DuckDBPyConnection):
         return _query(source, query)
     if query is not None:
         raise UnreadableSource(
-            "query= is for DuckDB sources only", advice="give duckdb://file.db or a DuckDB connection"
+            "query= is for databases only",
+            advice="give duckdb://file.db, sqlite://file.db, postgresql://host/database or a DuckDB connection",
         )
     if isinstance(source, duckdb.DuckDBPyRelation):
         return Source(source, source.columns)
     if isinstance(source, str | Path):
-        return _files(engine, str(source), needed, delimiter)
+        return _files(engine, str(source), needed, file)
     return _frame(engine, source, needed)
 
 
@@ -99,61 +140,117 @@ def reading(what: str, read: Callable[[], T]) -> T:
     raise refusal
 
 
+def reading_rows(read: Callable[[], T], sources: Sequence[Source]) -> T:
+    """`reading`, where `read` opens sources: a stream of rows that broke off says better than the engine why."""
+    failure = None
+    try:
+        return reading("the rows", read)
+    except UnreadableSource:
+        failure = next((source.failure for source in sources if source.failure is not None), None)
+        if failure is None:
+            raise
+    raise UnreadableSource(f"cannot read {failure}")
+
+
 def _identifier(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _files(engine: duckdb.DuckDBPyConnection, pattern: str, needed: Sequence[str], delimiter: str | None) -> Source:
-    paths = [pattern] if Path(pattern).is_file() else sorted(glob.glob(pattern, recursive=True))
-    paths = [path for path in paths if Path(path).is_file()]
+def name_of(source: object) -> str | None:
+    """The name of a table in SQL: that of its file, or of the table in a database; None where it has no plain name."""
+    if not isinstance(source, str | Path):
+        return None
+    address = urlsplit(str(source)) if "://" in str(source) else None
+    if address is not None:
+        (name,) = parse_qs(address.query).get("table", [""])[:1]
+    else:
+        name = Path(source).stem
+    return name if name.isidentifier() else None
+
+
+def content_of(source: object) -> str | None:
+    """A digest of the bytes of a source of files; None if the source is not made of files."""
+    if not isinstance(source, str | Path) or "://" in str(source):
+        return None
+    digest = hashlib.sha256()
+
+    def add(path: str) -> None:
+        with open(path, "rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+
+    for path in files_of(str(source)):
+        reading(f"{path!r}", partial(add, path))
+    return digest.hexdigest()
+
+
+def _files(engine: duckdb.DuckDBPyConnection, pattern: str, needed: Sequence[str], file: FileFormat) -> Source:
+    if (lake := _lake(engine, Path(pattern))) is not None:
+        return lake
+    paths = files_of(pattern)
     if not paths:
         raise UnreadableSource(f"no file matches {pattern!r}", expected=_KINDS)
-    suffixes = {Path(path.removesuffix(".gz")).suffix.lower() for path in paths}
-    if suffixes <= set(_PARQUET):
-        return _parquet(engine, paths)
-    if suffixes <= set(_CSV):
-        return _csv(engine, paths, needed, delimiter)
-    raise UnreadableSource(f"{pattern!r} is neither CSV nor Parquet by its name", expected=_KINDS)
+    suffixes = set(map(kind_of, paths))
+    if suffixes <= set(PARQUET):
+        return _parquet(engine, paths, needed)
+    if suffixes <= set(CSV) or suffixes <= set(SHEETS):
+        return _texts(engine, paths, needed, file)
+    raise UnreadableSource(f"{pattern!r} is neither CSV, Excel (.xlsx) nor Parquet by its name", expected=_KINDS)
 
 
-def _parquet(engine: duckdb.DuckDBPyConnection, paths: list[str]) -> Source:
-    import pyarrow.parquet as pq
+def _lake(engine: duckdb.DuckDBPyConnection, root: Path) -> Source | None:
+    """A Delta or Iceberg table, whose files alone would include rows that were deleted; None for anything else."""
+    import duckdb
 
-    return reading(
-        f"{paths[0]!r} as Parquet",
-        lambda: Source(engine.read_parquet(paths, hive_partitioning=False), pq.read_schema(paths[0]).names),
+    marks = {"delta": root / "_delta_log", "iceberg": root / "metadata"}
+    kind = next((kind for kind, mark in marks.items() if root.is_dir() and mark.is_dir()), None)
+    if kind is None:
+        return None
+    with suppress(duckdb.Error):
+        engine.execute(f"LOAD {kind}")
+        relation = engine.sql(f"SELECT * FROM {kind}_scan({quoted(str(root))})")
+        return Source(relation, relation.columns)
+    raise UnreadableSource(
+        f"{str(root)!r} is a table in {kind.capitalize()} format, and DuckDB has no extension here to read it",
+        advice=f"run INSTALL {kind} in DuckDB once, or export the table to Parquet",
     )
 
 
-def _csv(engine: duckdb.DuckDBPyConnection, paths: list[str], needed: Sequence[str], delimiter: str | None) -> Source:
-    """Files are grouped by header, and each group is read with its own header, so that column order may differ."""
-    groups: dict[tuple[tuple[str, ...], str], list[str]] = {}
-    for path in paths:
-        tabs = Path(path.removesuffix(".gz")).suffix.lower() == ".tsv"
-        separator = delimiter or ("\t" if tabs else ",")
-        groups.setdefault((_header(path, separator), separator), []).append(path)
-    relation = None
-    for (header, separator), files in groups.items():
-        _check_header(needed, header, files[0])
+def _parquet(engine: duckdb.DuckDBPyConnection, paths: list[str], needed: Sequence[str]) -> Source:
+    """Columns are those of the first file; others may be in the names of directories, as in year=2024."""
+    import pyarrow.parquet as pq
+
+    def read() -> Source:
+        names = pq.read_schema(paths[0]).names
+        keys = [part.partition("=")[0] for part in Path(paths[0]).parts[:-1] if "=" in part]
+        keys = [key for key in keys if key in needed and key not in names]
+        listed = ", ".join(map(quoted, paths))
+        options = f"hive_partitioning = {bool(keys)}, hive_types_autocast = false"  # directories are texts, too
+        files = engine.sql(f"SELECT * FROM read_parquet([{listed}], {options})")
+        if not keys:
+            return Source(files, names)
+        return Source(
+            files.project(", ".join(_identifier(c) for c in files.columns[: len(names)] + keys)), [*names, *keys]
+        )
+
+    return reading(f"{paths[0]!r} as Parquet", read)
+
+
+def _texts(engine: duckdb.DuckDBPyConnection, paths: list[str], needed: Sequence[str], file: FileFormat) -> Source:
+    """CSV files and spreadsheets. Those with another header are read by their own, so that column order may differ."""
+    groups = [group for path in paths for group in reading(f"the header of {path!r}", partial(grouped, [path], file))]
+    relation, streams = None, []
+    for header, delimiter in dict.fromkeys((group.header, group.delimiter) for group in groups):
+        same = [
+            path for group in groups if (group.header, group.delimiter) == (header, delimiter) for path in group.paths
+        ]
+        _check_header(needed, header, same[0])
         chosen = ", ".join(f"c{header.index(name)} AS c{i}" for i, name in enumerate(needed))
-        part = texts(engine, files, len(header), separator).project(chosen)
+        rows, stream = read_group(engine, Group(header, delimiter, tuple(same)), file)
+        streams += [] if stream is None else [stream]
+        part = rows.project(chosen)
         relation = part if relation is None else relation.union(part)
     assert relation is not None
-    return Source(relation, needed)
-
-
-def _header(path: str, delimiter: str) -> tuple[str, ...]:
-    opened = gzip.open if path.endswith(".gz") else open
-
-    def first_line() -> list[str] | None:
-        with opened(path, "rb") as file:
-            lines = (line.decode("utf-8-sig") for line in file)  # line by line: a fault below is not in the header
-            return next(csv.reader(lines, delimiter=delimiter), None)
-
-    header = reading(f"the header of {path!r}", first_line)
-    if not header:
-        raise UnreadableSource(f"{path!r} is empty", expected="a header line with the column names")
-    return tuple(name.strip() for name in header)
+    return Source(relation, needed, once=bool(streams), streams=tuple(streams))
 
 
 def _check_header(needed: Sequence[str], header: Sequence[str], path: str) -> None:
@@ -172,6 +269,8 @@ def _frame(engine: duckdb.DuckDBPyConnection, source: Any, needed: Sequence[str]
     datasets = sys.modules.get("pyarrow.dataset")  # importing it would import pandas; a dataset's owner has imported it
     if datasets is not None and isinstance(source, datasets.Dataset):
         return Source(engine.from_arrow(source), source.schema.names)
+    if isinstance(source, pa.RecordBatchReader):
+        return Source(engine.from_arrow(source), source.schema.names, once=True)
     if isinstance(source, pa.RecordBatch):
         source = pa.Table.from_batches([source])
     table = None
@@ -182,6 +281,21 @@ def _frame(engine: duckdb.DuckDBPyConnection, source: Any, needed: Sequence[str]
         raise UnreadableSource(f"cannot read rows from {type(source).__name__}", expected=_KINDS)
     chosen = table.select(list(needed)).rename_columns([f"c{i}" for i in range(len(needed))])
     return Source(engine.from_arrow(chosen), needed)
+
+
+def _streamed(engine: duckdb.DuckDBPyConnection, address: str, needed: Sequence[str], query: str | None) -> Source:
+    from maquette.curator import postgresql, sqlite
+
+    kind: type[postgresql.Stream] | type[sqlite.Stream] = (
+        sqlite.Stream if address.startswith("sqlite://") else postgresql.Stream
+    )
+    stream = kind(address, needed, query)
+    try:
+        check_columns(needed, stream.names)
+        return Source(engine.from_arrow(stream.reader()), needed, once=True, server=stream)
+    except BaseException:
+        stream.hang_up()
+        raise
 
 
 def _database(engine: duckdb.DuckDBPyConnection, url: str, query: str | None) -> Source:

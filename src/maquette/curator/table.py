@@ -13,9 +13,12 @@ from maquette.schema import Schema
 class PrivateTable:
     """An opaque handle: it shows schema and privacy unit, but nothing computed from rows, not even their number."""
 
-    __slots__ = ("__weakref__", "_max_contributions", "_privacy_unit", "_schema")
+    __slots__ = ("__weakref__", "_max_contributions", "_name", "_privacy_unit", "_schema")
 
-    def __init__(self, schema: Schema, privacy_unit: str | None, max_contributions: int) -> None:
+    def __init__(
+        self, schema: Schema, privacy_unit: str | None, max_contributions: int, name: str | None = None
+    ) -> None:
+        self._name = name
         self._schema = schema
         self._privacy_unit = privacy_unit
         self._max_contributions = max_contributions
@@ -24,6 +27,11 @@ class PrivateTable:
     def schema(self) -> Schema:
         """The public universe."""
         return self._schema
+
+    @property
+    def name(self) -> str | None:
+        """The table's name in SQL, from its source; None if the source has none."""
+        return self._name
 
     @property
     def privacy_unit(self) -> str | None:
@@ -77,9 +85,11 @@ def check_unit(privacy_unit: str | None, max_contributions: int) -> None:
         )
 
 
-def private_table(engine: Engine, privacy_unit: str | None = None, max_contributions: int = 1) -> PrivateTable:
+def private_table(
+    engine: Engine, privacy_unit: str | None = None, max_contributions: int = 1, name: str | None = None
+) -> PrivateTable:
     """A handle for an engine; the engine lives as long as the handle."""
-    table = PrivateTable(engine.schema, privacy_unit, max_contributions)
+    table = PrivateTable(engine.schema, privacy_unit, max_contributions, name)
     _engines[table] = engine
     return table
 

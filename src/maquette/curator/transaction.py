@@ -129,6 +129,11 @@ class Transaction:
         self.ledger.commit(ticket, recorded, hit=was_hit)
         return unpack(recorded), cost
 
+    @property
+    def deadline(self) -> Deadline | None:
+        """The deadline of every request that has none of its own."""
+        return self._deadline
+
     @contextmanager
     def within(self, deadline: Deadline | None) -> Iterator[None]:
         """All requests of this thread in the block have this deadline, counted from its start; None keeps ours.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,18 @@ from numpy.typing import NDArray
 from maquette.schema import Schema
 
 MAX_ROWS = 2**32  # maximum rows of a table: bounds all integer statistics behind the wall
+
+
+class Amount(NamedTuple):
+    """What a row adds to a sum: the value of a column, clamped to `low` to `high`, less `centre`; 0 if it is missing.
+
+    All numbers are steps of the column's `value_grid`.
+    """
+
+    column: str
+    low: int
+    high: int
+    centre: int = 0
 
 
 @runtime_checkable
@@ -41,3 +53,46 @@ class Engine(Protocol):
 
     def prefetch(self, column_sets: Iterable[Sequence[str]]) -> None:
         """Count many column sets in few passes, so that `counts` finds them; a hint, bounded in memory."""
+
+
+@runtime_checkable
+class UnitEngine(Engine, Protocol):
+    """An engine that also knows which records belong to one privacy unit, so that units can be counted.
+
+    Privacy: records of one unit have one number, and there are at most `max_contributions` of them.
+    """
+
+    @property
+    def keeps_units(self) -> bool:
+        """Whether it does."""
+
+    def units(self) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int64]]]:
+        """The encoded records in chunks, each with the number of every record's unit."""
+
+
+@runtime_checkable
+class ValueEngine(Engine, Protocol):
+    """An engine that also keeps the values of binned numbers, so that sums are those of the values themselves.
+
+    A value is a whole number of steps of the column's `value_grid`, as `Column.value_sql` reads it.
+
+    Privacy: every record's amount is clamped to `low` to `high` of `Amount`, less its centre, before it is added up;
+    the price of a sum is computed from these two numbers, and nothing above checks the clamp.
+    """
+
+    def sums(self, columns: Sequence[str], amount: Amount) -> NDArray[np.int64]:
+        """The sum of the records' amounts in every cell of `columns`: axes in the order asked, read-only."""
+
+    def amounts(self, amount: Amount) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int64]]]:
+        """The encoded records in chunks, each with the amount of every record."""
+
+
+@runtime_checkable
+class SpreadEngine(Engine, Protocol):
+    """An engine whose records are on other machines and stay there: it has no `blocks`.
+
+    Questions over too many cells are evaluated where the records are, part by part, and their values added up.
+    """
+
+    def spread(self, values: Callable[[Engine], NDArray[np.int64]], shape: tuple[int, ...]) -> NDArray[np.int64]:
+        """The sum of `values` over disjoint parts of the records, each as an engine of its own; exact."""

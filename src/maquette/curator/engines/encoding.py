@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 Codes = NDArray[np.signedinteger[Any]]
 BATCH = 2**20
+_TOGETHER, _LEAST = 2**26, 2**13  # most cells, and least records, of one batch: bounded memory for hundreds of columns
 _HASHED = 2**13  # records hashed together: their state stays in the first-level cache
 _SEEDS = (0x243F6A8885A308D3, 0x13198A2E03707344)  # digits of pi, as are the odd multipliers
 _MULTIPLIERS = (0xA4093822299F31D1, 0x082EFA98EC4E6C89)
@@ -53,7 +54,7 @@ def _sql_type(column: Column) -> str:
 
 def code_batches(relation: duckdb.DuckDBPyRelation) -> Iterator[list[Codes]]:
     """The codes of a relation k0, k1, ..., in batches: one array per column."""
-    for batch in relation.to_arrow_reader(BATCH):
+    for batch in relation.to_arrow_reader(max(_LEAST, min(BATCH, _TOGETHER // len(relation.columns)))):
         if batch.num_rows:
             yield [as_numpy(column) for column in batch.columns]
 
@@ -72,9 +73,19 @@ def _bytes(column: Column) -> int:
     return max(1, math.ceil((column.size - 1).bit_length() / 8))
 
 
+def plane_bytes(schema: Schema) -> list[int]:
+    """The number of byte planes of each column."""
+    return [_bytes(column) for column in schema]
+
+
+def plane_count(schema: Schema) -> int:
+    """The number of byte planes of a schema."""
+    return sum(plane_bytes(schema))
+
+
 def planes_of(schema: Schema, codes: Sequence[Codes]) -> Planes:
     """Codes as byte planes, low bytes first."""
-    planes = np.empty((sum(map(_bytes, schema)), len(codes[0])), dtype=np.uint8)
+    planes = np.empty((plane_count(schema), len(codes[0])), dtype=np.uint8)
     plane = 0
     for column, values in zip(schema, codes, strict=True):
         for byte in range(_bytes(column)):
@@ -142,6 +153,16 @@ class Fingerprint:
             for lane, seed in enumerate(_SEEDS):
                 total = int(_mixed(words, seed).sum(dtype=np.uint64))
                 self._sums[lane] = (self._sums[lane] + total) % 2**64
+
+    @property
+    def sums(self) -> tuple[int, int]:
+        """The two sums, each below 2^64."""
+        return self._sums[0], self._sums[1]
+
+    def merge(self, rows: int, sums: Sequence[int]) -> None:
+        """Add the records of another part of the table, by their number and sums."""
+        self.rows += rows
+        self._sums = [(own + other) % 2**64 for own, other in zip(self._sums, sums, strict=True)]
 
     def digest(self, *declared: object) -> str:
         """The digest of the records together with the declared facts about them."""

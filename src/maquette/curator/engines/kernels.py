@@ -10,22 +10,37 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 Planes = NDArray[np.uint8]
-Piece = tuple[Planes, int, int]
 _Counted = list[NDArray[np.signedinteger[Any]]]
 _BLOCK = 2048  # records whose cells are computed together, to stay in the first-level cache
 _WIDENED = 2**18  # records whose bytes are widened together when numpy counts
 _LOADING = 2**27  # records times sets that numpy counts in the time that loading the compiled kernel takes: a second
+_READ = 2**18  # records of stored planes that are read together: they stay in the second-level cache
 _FEW = 2**17  # below this number of records, several threads are not worth it
 _SPLIT = 2**20  # up to this number of cells, each thread gets its own histogram
+
+
+class Stored(Protocol):
+    """Planes that are not in memory: those which layouts name are read when they are counted."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of planes, and of records."""
+
+    def load(self, planes: Sequence[int], first: int, last: int) -> Planes:
+        """Records first <= i < last of some planes."""
+
+
+Chunk = Planes | Stored
+Piece = tuple[Chunk, int, int]
 
 
 @dataclass(frozen=True)
@@ -38,7 +53,7 @@ class Layout:
 
 
 def histograms(
-    chunks: Sequence[Planes], layouts: Sequence[Layout], threads: int | None = None
+    chunks: Sequence[Chunk], layouts: Sequence[Layout], threads: int | None = None
 ) -> list[NDArray[np.int64]]:
     """The flat histogram of every layout over all chunks; exact.
 
@@ -82,21 +97,41 @@ def _run(threads: int, jobs: Sequence[Callable[[], _Counted]]) -> list[_Counted]
         return [future.result() for future in [pool.submit(job) for job in jobs]]
 
 
-def _pieces(chunks: Sequence[Planes], first: int, last: int) -> Iterator[Piece]:
-    """Records first <= i < last of the concatenated chunks."""
+def _pieces(chunks: Sequence[Chunk], first: int, last: int) -> Iterator[Piece]:
+    """Records first <= i < last of the concatenated chunks, in pieces that are small enough to read at once."""
     start = 0
     for chunk in chunks:
         low, high = max(first - start, 0), min(last - start, chunk.shape[1])
-        if low < high:
-            yield chunk, low, high
+        step = high - low if isinstance(chunk, np.ndarray) else _READ
+        for begin in range(low, high, max(step, 1)):
+            yield chunk, begin, min(begin + step, high)
         start += chunk.shape[1]
 
 
-def _plain_counts(chunks: Sequence[Planes], layouts: Sequence[Layout]) -> list[NDArray[np.int64]]:
+def _loaded(piece: Piece, needed: Sequence[int]) -> tuple[Planes, int, int]:
+    """A piece in memory; of a stored one only the needed planes, at the places that `_numbered` gives them."""
+    chunk, first, last = piece
+    if isinstance(chunk, np.ndarray):
+        return chunk, first, last
+    return chunk.load(needed, first, last), 0, last - first
+
+
+def _numbered(chunks: Sequence[Chunk], layouts: Sequence[Layout]) -> tuple[Sequence[int], Sequence[Layout]]:
+    """The planes that layouts need, and the layouts by places among these if the chunks are stored."""
+    needed = sorted({plane for layout in layouts for plane in layout.planes})
+    if all(isinstance(chunk, np.ndarray) for chunk in chunks):
+        return needed, layouts
+    place = {plane: i for i, plane in enumerate(needed)}
+    return needed, [replace(layout, planes=tuple(place[plane] for plane in layout.planes)) for layout in layouts]
+
+
+def _plain_counts(chunks: Sequence[Chunk], layouts: Sequence[Layout]) -> list[NDArray[np.int64]]:
     totals = [np.zeros(layout.cells, dtype=np.int64) for layout in layouts]
-    for chunk in chunks:
-        for start in range(0, chunk.shape[1], _WIDENED):
-            wide = chunk[:, start : start + _WIDENED].astype(np.int32)
+    needed, layouts = _numbered(chunks, layouts)
+    for piece in _pieces(chunks, 0, sum(chunk.shape[1] for chunk in chunks)):
+        planes, first, last = _loaded(piece, needed)
+        for start in range(first, last, _WIDENED):
+            wide = planes[:, start : min(start + _WIDENED, last)].astype(np.int32)
             index, part = np.empty((2, wide.shape[1]), dtype=np.int32)
             for total, layout in zip(totals, layouts, strict=True):
                 index[:] = 0
@@ -111,12 +146,14 @@ def _compiled_counts(
     pieces: Sequence[Piece], layouts: Sequence[Layout], dtype: type[np.signedinteger[Any]]
 ) -> _Counted:
     kernel = _kernel()
+    needed, layouts = _numbered([chunk for chunk, _, _ in pieces], layouts)
     starts = np.cumsum([0, *(len(layout.planes) for layout in layouts)])
     offsets = np.cumsum([0, *(layout.cells for layout in layouts)])
     planes = np.array([p for layout in layouts for p in layout.planes], dtype=np.int64)
     strides = np.array([s for layout in layouts for s in layout.strides], dtype=np.uint32)
     totals = np.zeros(offsets[-1], dtype=dtype)
-    for chunk, first, last in pieces:
+    for piece in pieces:
+        chunk, first, last = _loaded(piece, needed)
         kernel(chunk, first, last, starts, planes, strides, offsets, totals)
     return [totals[a:b] for a, b in pairwise(offsets)]
 
@@ -140,6 +177,7 @@ def _count(  # noqa: PLR0917 -- numba takes positional arguments only
     index = np.empty(_BLOCK, dtype=np.uint32)
     for layout in range(len(starts) - 1):
         histogram = totals[offsets[layout] : offsets[layout + 1]]
+        largest = np.uint32(len(histogram) - 1)
         for start in range(first, last, _BLOCK):
             size = min(_BLOCK, last - start)
             index[:size] = 0
@@ -149,4 +187,4 @@ def _count(  # noqa: PLR0917 -- numba takes positional arguments only
                 for i in range(size):
                     index[i] += stride * np.uint32(codes[i])
             for i in range(size):
-                histogram[index[i]] += 1
+                histogram[min(index[i], largest)] += 1  # codes of an altered source must not write elsewhere
