@@ -6,6 +6,8 @@ from .columns import (
     Column as Column,
     Comparison as Comparison,
     LevelMask as LevelMask,
+    arrow_array as arrow_array,
+    cleaned_sql as cleaned_sql,
     identifier as identifier,
     nearest as nearest,
     quoted as quoted,
@@ -14,16 +16,25 @@ from .columns import (
     writable as writable,
 )
 from .csv_files import (
+    CSV as CSV,
     DELIMITERS as DELIMITERS,
+    PARQUET as PARQUET,
+    Group as Group,
     complaint as complaint,
-    delimiter_of as delimiter_of,
-    header_line as header_line,
-    texts as texts,
+    files_of as files_of,
+    grouped as grouped,
+    kind_of as kind_of,
+    read_group as read_group,
 )
 from .dates import Date as Date
+from .encodings import spoken as spoken
+from .file_format import FileFormat as FileFormat, UnitDeclaration as UnitDeclaration
 from .impossible import impossible_cells as impossible_cells
+from .integers import Integer as Integer
 from .kinds import column_kind as column_kind, kind_named as kind_named, kind_names as kind_names
-from .ordered import Integer as Integer, Number as Number, Ordered as Ordered
+from .numbers import Number as Number
+from .ordered import Ordered as Ordered
+from .row_streams import RowStream as RowStream
 from .schema import (
     Schema as Schema,
     as_arrow as as_arrow,
@@ -31,3 +42,5 @@ from .schema import (
     preview as preview,
     refuse_invalid as refuse_invalid,
 )
+from .spreadsheets import SHEETS as SHEETS
+from .toml import written_value as written_value

@@ -25,6 +25,8 @@ from maquette.errors import QueryError, SchemaError
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from maquette.schema.values import ValueGrid
+
 INVALID = -1
 NULL_LABEL = "NULL"
 SAID = 'list texts that mean "no value", as missing = ["NA"]'
@@ -46,12 +48,25 @@ def quoted(text: str) -> str:
 _SPACE = r"[\s\v\x1c-\x1f\x{85}\pZ]"  # white space, to the engine's regular expressions
 _SPACES = quoted("".join(filter(str.isspace, map(chr, range(0x3001)))))  # all white space: U+3000 is the last
 
+_NUMBER_TYPES = "U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|DECIMAL.*|BOOLEAN"
+
+
+def cleaned_sql(identifier: str, kind: object) -> str:
+    """SQL for a raw value of a DuckDB type: a text or bytes without white space around it, others as is."""
+    texts = ("VARCHAR", "BLOB", "ENUM")
+    return text_sql(identifier) if str(kind).startswith(texts) else identifier
+
 
 def text_sql(identifier: str) -> str:
     """SQL for a raw value as text without surrounding white space: the same as `str.strip`, for all of Unicode."""
     text = f"CAST({identifier} AS VARCHAR)"
     # Trimming takes ten times as long as testing whether there is anything to trim.
     return f"CASE WHEN regexp_matches({text}, '^{_SPACE}|{_SPACE}$') THEN trim({text}, {_SPACES}) ELSE {text} END"
+
+
+def number_type_sql(identifier: str) -> str:
+    """SQL for whether raw values are numbers by their type; a constant to the engine, which then drops a branch."""
+    return f"regexp_full_match(typeof({identifier}), '{_NUMBER_TYPES}')"
 
 
 def identifier(name: str) -> str:
@@ -130,8 +145,23 @@ class Column(ABC):
         """The number used for each known level in sums and averages; None if the column is not numeric."""
         return None
 
+    @property
+    def value_grid(self) -> ValueGrid | None:
+        """The grid of the values that sums add up; None if every level has one value, or the column no numbers."""
+        return None
+
+    def value_sql(self, identifier: str) -> str:
+        """A DuckDB expression for the value of any raw value on `value_grid`, clamped; NULL if it is missing."""
+        if self.missing:
+            texts = ", ".join(map(quoted, self.missing))
+            return f"CASE WHEN {text_sql(identifier)} IN ({texts}) THEN NULL ELSE {self._value_sql(identifier)} END"
+        return self._value_sql(identifier)
+
+    def _value_sql(self, identifier: str) -> str:
+        return "NULL"
+
     def code_sql(self, identifier: str) -> str:
-        """A DuckDB expression that gives the code of any raw value."""
+        """A DuckDB expression that gives the code of any raw value, after `cleaned_sql`."""
         null, unknown = self.known if self.nullable else INVALID, self._unknown
         rest = str(unknown)
         if null != unknown:
@@ -181,6 +211,10 @@ class Column(ABC):
             raise SchemaError(f"column {self.name!r}: codes must lie in 0..{self.size - 1}")
         values = pa.array([*self.values, *([None] if self.nullable else [])], type=self._arrow_type())
         return values.take(pa.array(codes))
+
+    def spread(self, codes: NDArray[np.integer[Any]], rng: np.random.Generator) -> pa.Array:
+        """One raw value per code, drawn from the values of its level; a level without numbers has one value."""
+        return self.decode(codes)
 
     @property
     @abstractmethod
@@ -241,7 +275,8 @@ def encode_columns(columns: Sequence[Column], values: Sequence[object]) -> list[
     codes = [f"CAST({column.code_sql(f'v{i}')} AS INTEGER) AS c{i}" for i, column in enumerate(columns)]
     with duckdb.connect() as engine:
         engine.execute("SET TimeZone = 'UTC'")  # dates must not depend on the machine
-        relation = engine.from_arrow(pa.table(arrays, names=[f"v{i}" for i in range(len(columns))]))
+        given = engine.from_arrow(pa.table(arrays, names=[f"v{i}" for i in range(len(columns))]))
+        relation = given.project(", ".join(f"{cleaned_sql(f'v{i}', t)} AS v{i}" for i, t in enumerate(given.types)))
         encoded = relation.project(", ".join(codes)).fetchnumpy()
     return [np.ascontiguousarray(encoded[f"c{i}"], dtype=np.int32) for i in range(len(columns))]
 
@@ -263,14 +298,35 @@ def arrow_array(values: Any) -> pa.Array | pa.ChunkedArray:
 
 @dataclass(frozen=True)
 class Boolean(Column):
-    """False and true.
+    """False and true. `yes` and `no` list further words for them, such as ja and nein, in upper or lower case.
 
     >>> Boolean("smoker").encode([True, False, 1])
     array([1, 0, 1], dtype=int32)
+    >>> Boolean("smoker", yes=["ja"], no=["nein"]).encode(["Ja", "nein"])
+    array([1, 0], dtype=int32)
     """
 
     kind: ClassVar[str] = "boolean"
-    _accepted = "values must be true or false, yes or no, 1 or 0"
+    yes: Sequence[str] = ()
+    no: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for what in ("yes", "no"):
+            words = getattr(self, what)
+            listed = isinstance(words, Sequence) and not isinstance(words, str)
+            if not listed or not all(isinstance(word, str) and word.strip() and writable(word) for word in words):
+                raise SchemaError(
+                    f"column {self.name!r}: {what} is {shown(words)}", expected='a list of words, such as ["ja"]'
+                )
+            object.__setattr__(self, what, tuple(sorted({word.strip().lower() for word in words})))
+        if both := set(self.yes) & set(self.no):
+            raise SchemaError(f"column {self.name!r}: {sorted(both)[0]!r} means both yes and no", advice="drop one")
+
+    @property
+    def _accepted(self) -> str:
+        words = f", or {', '.join([*self.yes, *self.no])}" if self.yes or self.no else ""
+        return f"values must be true or false, yes or no, 1 or 0{words}"
 
     @property
     def known(self) -> int:
@@ -299,7 +355,12 @@ class Boolean(Column):
         text = text_sql(identifier)
         # Data frames turn booleans into floats when some values are missing.
         number = f"CASE TRY_CAST({text} AS DOUBLE) WHEN 0 THEN 0 WHEN 1 THEN 1 END"
-        return f"coalesce(CAST(TRY_CAST({text} AS BOOLEAN) AS INTEGER), {number})"
+        known = f"coalesce(CAST(TRY_CAST({text} AS BOOLEAN) AS INTEGER), {number})"
+        if not (self.yes or self.no):
+            return known
+        lists = [(code, ", ".join(map(quoted, words))) for code, words in ((0, self.no), (1, self.yes)) if words]
+        words = " ".join(f"WHEN lower({text}) IN ({listed}) THEN {code}" for code, listed in lists)
+        return f"CASE {words} ELSE {known} END"
 
     def compare(self, comparison: Comparison, literal: object) -> LevelMask:
         """Equality with true, false, 1 or 0."""
@@ -372,7 +433,7 @@ class Category(Column):
     def _known_sql(self, identifier: str) -> str:
         text = text_sql(identifier)
         if all(level.lstrip("-").isdigit() for level in map(str, self.levels)):
-            text = rf"regexp_replace({text}, '^(-?\d+)\.0$', '\1')"  # integers that arrive as floats
+            text = rf"regexp_replace({text}, '^(-?\d+)\.0+$', '\1')"  # integers that arrive as floats or decimals
         levels = [quoted(str(level)) for level in self.levels]
         if len(levels) > _LONG:
             return f"CAST(enum_code(TRY_CAST({text} AS ENUM({', '.join(levels)}))) AS INTEGER)"

@@ -1,36 +1,136 @@
-"""CSV files: values as text, the delimiter from the header, a bad line named by its number."""
+"""CSV files and spreadsheets: values as text, the delimiter from the header, a bad line named by its number."""
 
 from __future__ import annotations
 
 import csv
-import gzip
+import glob
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from maquette.errors import UnreadableSource
+from maquette.schema.encodings import opened
+from maquette.schema.file_format import UTF8, FileFormat
+from maquette.schema.row_streams import Row, RowStream, csv_rows
+from maquette.schema.spreadsheets import SHEETS, Sheet
 
 if TYPE_CHECKING:
     import duckdb
 
 DELIMITERS = ",;\t|"
+CSV = (".csv", ".tsv", ".txt")
+PARQUET = (".parquet", ".pq")
+NAMED = "CSV (.csv, .tsv, .txt, also .gz), Excel (.xlsx) nor Parquet"
 
 
-def read_csv(
-    engine: duckdb.DuckDBPyConnection, paths: Sequence[str]
-) -> tuple[duckdb.DuckDBPyRelation, tuple[str, ...]]:
-    """The rows of CSV files as text columns c0, c1, ..., and the column names of the header."""
-    first = header_line(paths[0])
-    delimiter = delimiter_of(first)
-    for path in paths[1:]:
-        if header_line(path) != first:
+@dataclass(frozen=True)
+class Group:
+    """Files with the same header."""
+
+    header: tuple[str, ...]
+    delimiter: str
+    paths: tuple[str, ...]
+
+    @property
+    def sheets(self) -> bool:
+        """Whether the files are spreadsheets."""
+        return kind_of(self.paths[0]) in SHEETS
+
+
+def kind_of(path: str) -> str:
+    """The ending of a file's name, in small letters, without .gz."""
+    return Path(path.removesuffix(".gz")).suffix.lower()
+
+
+def files_of(pattern: str) -> list[str]:
+    """The files that a path, a glob or a directory stands for, in order of name, without hidden ones."""
+    root = Path(pattern)
+    if root.is_file():
+        return [pattern]
+    if not root.is_dir():
+        return [path for path in sorted(glob.glob(pattern, recursive=True)) if Path(path).is_file()]
+    below = (path for path in root.rglob("*") if path.is_file())
+    data = [p for p in below if not any(part.startswith((".", "_")) for part in p.relative_to(root).parts)]
+    return sorted(map(str, data))
+
+
+def grouped(paths: Sequence[str], file: FileFormat, *, detect: bool = False) -> list[Group]:
+    """Files by header, so that the order of columns may differ; `detect` finds the delimiter in each header."""
+    groups: dict[tuple[tuple[str, ...], str], list[str]] = {}
+    for path in paths:
+        groups.setdefault(_header(path, file, detect=detect), []).append(path)
+    return [Group(header, delimiter, tuple(files)) for (header, delimiter), files in groups.items()]
+
+
+def _header(path: str, file: FileFormat, *, detect: bool) -> tuple[tuple[str, ...], str]:
+    if kind_of(path) in SHEETS:
+        return Sheet(path, file.sheet).header, ""
+    delimiter = file.delimiter or ("\t" if kind_of(path) == ".tsv" else ",")
+    if detect and file.delimiter is None:
+        delimiter = delimiter_of(header_line(path, file.encoding))
+    header = next(csv.reader(_lines(path, file.encoding), delimiter=delimiter), None)
+    if not header:
+        raise UnreadableSource(f"{path!r} is empty", expected="a header line with the column names")
+    return tuple(name.strip() for name in header), delimiter
+
+
+def _lines(path: str, encoding: str | None) -> Iterator[str]:
+    """The lines of a file, decoded one by one: a fault further down is not in the header."""
+    with opened(path) as file:
+        if encoding in (None, UTF8):
+            yield from (line.decode("utf-8-sig") for line in file)
+        else:
+            import io
+
+            yield from io.TextIOWrapper(file, encoding=encoding, newline="")
+
+
+def read_group(
+    engine: duckdb.DuckDBPyConnection, group: Group, file: FileFormat
+) -> tuple[duckdb.DuckDBPyRelation, RowStream | None]:
+    """The rows of files with one header as text columns c0, c1, ...; the stream that they come from, if they do."""
+    if not group.sheets and file.encoding in (None, UTF8):
+        return texts(engine, group.paths, len(group.header), group.delimiter), None
+
+    def rows() -> Iterator[Row]:
+        for path in group.paths:
+            if group.sheets:
+                yield from Sheet(path, file.sheet).rows()
+            else:
+                yield from csv_rows(path, file.encoding or UTF8, group.delimiter)
+
+    stream = RowStream(len(group.header), rows)
+    return engine.from_arrow(stream.reader()), stream
+
+
+def read_draft(
+    engine: duckdb.DuckDBPyConnection, paths: Sequence[str], file: FileFormat
+) -> tuple[duckdb.DuckDBPyRelation, tuple[str, ...], str]:
+    """The rows of files as a table of texts c0, c1, ..., the column names, and the delimiter of CSV files.
+
+    Files may differ in the order of their columns, not in the columns.
+    """
+    first, *others = grouped(paths, file, detect=True)
+    for other in others:
+        if sorted(other.header) != sorted(first.header):
             raise UnreadableSource(
-                f"{path!r} and {paths[0]!r} have different headers", advice="draft from one of the two"
+                f"{other.paths[0]!r} and {first.paths[0]!r} have different headers", advice="draft from one of the two"
             )
-    names = tuple(name.strip() for name in next(csv.reader([first], delimiter=delimiter)))
-    texts(engine, paths, len(names), delimiter).create("rows")  # read once: every column is used several times
-    return engine.table("rows"), names
+    for group in (first, *others):
+        relation, stream = read_group(engine, group, file)
+        chosen = ", ".join(f"c{group.header.index(name)} AS c{i}" for i, name in enumerate(first.header))
+        part = relation if group.header == first.header else relation.project(chosen)
+        try:
+            if group is first:
+                part.create("rows")  # read once: every column is used several times
+            else:
+                part.insert_into("rows")
+        finally:
+            if stream is not None and stream.failure is not None:
+                raise UnreadableSource(f"cannot read {stream.failure}")
+    return engine.table("rows"), first.header, first.delimiter
 
 
 def texts(
@@ -53,17 +153,18 @@ def delimiter_of(header: str) -> str:
     return max(DELIMITERS, key=header.count)
 
 
-def header_line(path: str | Path) -> str:
+def header_line(path: str | Path, encoding: str | None = None) -> str:
     """The first line of a CSV file."""
-    opened = gzip.open if str(path).endswith(".gz") else open
     try:
-        with opened(path, "rb") as file:
+        with opened(str(path)) as file:
             line = file.readline()
+            if encoding == "utf-16":  # a line ends in two bytes
+                line += file.read(1)
     except (OSError, EOFError):
         raise UnreadableSource(
             f"cannot read {str(path)!r}: it cannot be opened, or is not what its name says"
         ) from None
-    header = line.decode("utf-8-sig", errors="replace").strip("\r\n")
+    header = line.decode("utf-8-sig" if encoding in (None, UTF8) else encoding, errors="replace").strip("\r\n")
     if not header.strip():
         raise UnreadableSource(f"{str(path)!r}: the file is empty", expected="a header line with the column names")
     return header
@@ -83,9 +184,11 @@ def complaint(error: Exception) -> str:
     fields = re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", told)
     if isinstance(error, UnicodeDecodeError) or "unicode" in told.lower():
         why = (
-            "it is not UTF-8 text. Save it as UTF-8 (spreadsheets call it CSV UTF-8), or convert it, as in "
-            "iconv -f latin1 -t utf-8 old.csv > new.csv"
+            'it is not UTF-8 text. Declare its encoding, as encoding = "cp1252" under [file] of the schema; '
+            "`maquette schema guess` finds it. Or save it as UTF-8 (spreadsheets call it CSV UTF-8)"
         )
+    elif isinstance(error, OSError | EOFError):
+        why = "it cannot be opened, or is not what its name says"
     elif fields:
         more = "more" if int(fields[2]) > int(fields[1]) else "fewer"
         why = f"it has {more} fields than the {fields[1]} of the header. Correct it; text with a delimiter needs quotes"

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import SchemaError
-from maquette.schema.columns import Comparison, quoted, shown, text_sql
+from maquette.schema.columns import Comparison, number_type_sql, quoted, shown, text_sql
 from maquette.schema.ordered import Ordered
 
 if TYPE_CHECKING:
@@ -24,6 +24,12 @@ _DAYS = {"day": 1, "week": 7}
 _WRITTEN = {"ymd": "YYYY-MM-DD", "dmy": "DD/MM/YYYY or YYYY-MM-DD", "mdy": "MM/DD/YYYY or YYYY-MM-DD"}
 YEAR_LAST = r"^(\d{1,2})[/.-](\d{1,2})[/.-](\d{4})([ T]+\d.*)?$"
 _ISO = {"dmy": r"\3-\2-\1", "mdy": r"\3-\1-\2"}
+SHORT = r"^(\d{1,2})[/.-](\d{1,2})[/.-](\d{1,2})([ T]+\d.*)?$"  # three numbers of two digits; the order says the year
+_SHORT = {  # the year is written as %s
+    "ymd": (r"^(%s)[/.-](\d{1,2})[/.-](\d{1,2})([ T]+\d.*)?$", r"\1-\2-\3"),
+    "dmy": (r"^(\d{1,2})[/.-](\d{1,2})[/.-](%s)([ T]+\d.*)?$", r"\3-\2-\1"),
+    "mdy": (r"^(\d{1,2})[/.-](\d{1,2})[/.-](%s)([ T]+\d.*)?$", r"\3-\1-\2"),
+}
 
 
 @dataclass(frozen=True)
@@ -32,10 +38,14 @@ class Date(Ordered):
 
     Text is read as year-month-day; a time of day after the date is ignored. `order="dmy"` also reads 31/01/2024 (or
     31.1.2024, 31-01-2024), and `order="mdy"` also reads 01/31/2024. The order must be declared, because 03/04/2024 is
-    ambiguous. A year has four digits.
+    ambiguous. A year has four digits, unless `pivot` says which century two digits mean: with `pivot=30`, 00 to 30 are
+    2000 to 2030, and 31 to 99 are 1931 to 1999. An instant of a typed column counts on its day in UTC; a text on the
+    day that it names. Dates without end, which databases call infinity and -infinity, are clamped; a number is no date.
 
     >>> Date("seen", "2024-01-01", "2024-12-31", unit="month").encode(["2024-03-05", "2030-01-01"])
     array([ 2, 11], dtype=int32)
+    >>> Date("born", "1900-01-01", "2039-12-31", unit="year", order="dmy", pivot=30).encode(["1.2.31", "28.02.30"])
+    array([ 31, 130], dtype=int32)
     """
 
     kind: ClassVar[str] = "date"
@@ -44,6 +54,7 @@ class Date(Ordered):
     _: KW_ONLY
     unit: Literal["day", "week", "month", "quarter", "year"] = "day"
     order: Literal["ymd", "dmy", "mdy"] = "ymd"
+    pivot: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -62,6 +73,11 @@ class Date(Ordered):
         if self.order not in _WRITTEN:
             raise SchemaError(
                 f"column {self.name!r}: order is {shown(self.order)}", expected=f"one of {', '.join(_WRITTEN)}"
+            )
+        if self.pivot is not None and (type(self.pivot) is not int or not 0 <= self.pivot <= 99):
+            raise SchemaError(
+                f"column {self.name!r}: pivot is {shown(self.pivot)}",
+                expected="a whole number from 0 to 99: the last year of two digits that begins with 20",
             )
         if _date(self.high) < _date(self.low):
             raise SchemaError(
@@ -121,20 +137,36 @@ class Date(Ordered):
             code = f"datediff('day', {low}, {clamped}) // {_DAYS[self.unit]}"
         else:
             code = f"datediff('{self.unit}', {low}, {clamped})"
-        # DuckDB reads 3/4/24 as a day of the year 3.
-        whole = f"{day} >= DATE '1000-01-01' OR regexp_matches({text_sql(identifier)}, '^[0-9]{{4}}')"
-        return f"CASE WHEN {day} IS NOT NULL AND ({whole}) THEN CAST({code} AS INTEGER) END"
+        # DuckDB reads 3/4/24 as a day of the year 3, and the word epoch as a date.
+        early = f"regexp_matches({text_sql(identifier)}, '^([0-9]{{4}}|-)')"
+        fits = f"{day} IS NOT NULL AND ({day} >= DATE '1000-01-01' OR {early})"
+        word = f"typeof({identifier}) = 'VARCHAR' AND lower(CAST({identifier} AS VARCHAR)) = 'epoch'"
+        level = f"CASE WHEN {word} THEN NULL WHEN {fits} THEN CAST({code} AS INTEGER) END"
+        return f"CASE WHEN {number_type_sql(identifier)} THEN NULL ELSE {level} END"
 
     def iso_sql(self, identifier: str) -> str:
-        """SQL that moves the year to the front if the declared order puts it last."""
-        if self.order == "ymd":
-            return identifier
-        return f"regexp_replace({text_sql(identifier)}, {quoted(YEAR_LAST)}, {quoted(_ISO[self.order])})"
+        """SQL that moves the year to the front if the declared order puts it last, and writes it in four digits."""
+        turned = identifier
+        if self.order != "ymd":
+            turned = f"regexp_replace({text_sql(identifier)}, {quoted(YEAR_LAST)}, {quoted(_ISO[self.order])})"
+        if self.pivot is None:
+            return turned
+        tens, ones = divmod(self.pivot, 10)
+        recent = f"{tens}[0-{ones}]" + (rf"|[0-{tens - 1}]\d" if tens else "")
+        pattern, iso = _SHORT[self.order]
+        text = turned if self.order != "ymd" else text_sql(identifier)
+        for years, century in (
+            (recent, "20"),
+            (r"\d\d", "19"),
+        ):  # the second leaves full years alone
+            text = f"regexp_replace({text}, {quoted(pattern % years)}, {quoted(century + iso)})"
+        return text
 
     @property
     def _accepted(self) -> str:
         also = ', or declare order = "dmy" or "mdy" if the year comes last' if self.order == "ymd" else ""
-        return f"values must be dates as {_WRITTEN[self.order]}{also}"
+        short = ", or with years of two digits" if self.pivot is not None else ""
+        return f"values must be dates as {_WRITTEN[self.order]}{short}{also}"
 
     @cached_property
     def _boundaries(self) -> NDArray[np.float64]:

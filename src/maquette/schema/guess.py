@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import glob
+import csv
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,9 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from maquette.errors import PrivacyWarning, SchemaError, UnreadableSource
 from maquette.schema.columns import INVALID, Boolean, Category, Column, identifier
-from maquette.schema.csv_files import read_csv, unreadable
-from maquette.schema.guess_text import Skipped, draft_date, draft_integer, draft_number, draft_text, tally
+from maquette.schema.csv_files import CSV, NAMED, PARQUET, files_of, kind_of, read_draft, unreadable
+from maquette.schema.encodings import detect
+from maquette.schema.file_format import FileFormat
+from maquette.schema.guess_notes import notes_of
+from maquette.schema.guess_text import Skipped, draft_date, draft_text, tally
 from maquette.schema.schema import Schema, as_arrow
+from maquette.schema.spreadsheets import SHEETS
 
 if TYPE_CHECKING:
     import duckdb
@@ -28,15 +32,14 @@ _NUMBERS = (
     "UINTEGER",
     "UBIGINT",
 )
-KINDS = {"csv", "tsv", "txt", "parquet", "pq"}
-_SIMPLE = ("BOOLEAN", "DATE", "DOUBLE", "FLOAT", '"NULL"')
 
 
-def guess(source: object) -> Schema:
-    """Draft a schema from a CSV or Parquet path, an Arrow table, a data frame or a mapping of columns.
+def guess(source: object, file: FileFormat | None = None) -> Schema:
+    """Draft a schema from a CSV, Excel or Parquet path, glob or directory, an Arrow table, a frame or columns.
 
     The draft always fits the table it was made from. Columns that cannot be drafted are left out; `skipped` and the
-    draft's file list them with the reason.
+    draft's file list them with the reason, and `notes` say of every other column what was seen and why it was chosen.
+    Delimiter and encoding of text files are detected, unless `file` declares them, and are part of the draft.
     """
     import duckdb
 
@@ -47,74 +50,88 @@ def guess(source: object) -> Schema:
     )
     drafted: list[Column] = []
     skipped: list[str] = []
+    notes: dict[str, list[str]] = {}
+    form = FileFormat() if file is None else file
     with duckdb.connect() as engine:
         engine.execute("SET TimeZone = 'UTC'")  # dates must not depend on the machine
         try:
-            relation, names = _relation(engine, source)
+            relation, names, form = _relation(engine, source, form)
             for place, name in enumerate(names):
                 try:
-                    drafted.append(_draft(relation, place, names))
+                    column, remarks = _draft(relation, place, names)
                 except Skipped as reason:
                     skipped.append(f"{name if name.isprintable() else repr(name)} ({reason})")
-        except duckdb.Error as error:
+                else:
+                    drafted.append(column)
+                    notes[name] = notes_of(column, *remarks)
+        except (duckdb.Error, UnicodeDecodeError, csv.Error, OSError, EOFError) as error:
             raise unreadable(source, error) from None
-    if _is_csv(source) and _is_data(names, drafted):
+    if _is_text(source) and _is_data(names, drafted):
         raise UnreadableSource(
             f"the first line of {str(source)!r} looks like data, not a header", advice="add one with the column names"
         )
     if not drafted:
         raise SchemaError(f"no column could be drafted: {'; '.join(skipped)}", advice="Write the schema by hand")
-    return Schema(drafted, guessed=True, skipped=skipped)
+    return Schema(drafted, guessed=True, skipped=skipped, notes=notes, file=form)
 
 
-def _relation(engine: duckdb.DuckDBPyConnection, source: object) -> tuple[duckdb.DuckDBPyRelation, Sequence[str]]:
-    """Rows, and the names of their columns."""
+def _relation(
+    engine: duckdb.DuckDBPyConnection, source: object, form: FileFormat
+) -> tuple[duckdb.DuckDBPyRelation, Sequence[str], FileFormat]:
+    """Rows, the names of their columns, and how the file is written."""
     if not isinstance(source, str | Path):
         relation = engine.from_arrow(as_arrow(source))
-        return relation, relation.columns
-    path = Path(source)
-    if path.is_dir():
-        raise UnreadableSource(f"{str(source)!r} is a directory", expected="a CSV or Parquet file")
-    files = [str(path)] if path.is_file() else sorted(glob.glob(str(source)))
+        return relation, relation.columns, form
+    files = files_of(str(source))
     if not files:
-        raise UnreadableSource(f"there is no file {str(source)!r}", expected="a CSV or Parquet file")
-    if not set(files[0].lower().removesuffix(".gz").rsplit(".", 1)[1:]) & KINDS:
+        what = "is a directory without files" if Path(source).is_dir() else "matches no file"
+        raise UnreadableSource(f"{str(source)!r} {what}", expected="a CSV, Excel (.xlsx) or Parquet file")
+    kinds = set(map(kind_of, files))
+    if kinds <= set(PARQUET):
+        relation = engine.read_parquet(files)
+        return relation, relation.columns, form
+    if not (kinds <= set(CSV) or kinds <= set(SHEETS)):
         raise UnreadableSource(
-            f"{str(source)!r} is neither CSV (.csv, .tsv, .txt, also .gz) nor Parquet by its name",
+            f"{str(source)!r} is neither {NAMED} by its name",
             advice="export it as one of them (spreadsheets: save as CSV UTF-8)",
         )
-    if _is_csv(source):
-        return read_csv(engine, files)
-    relation = engine.read_parquet(files)
-    return relation, relation.columns
+    if kinds <= set(CSV) and form.encoding is None and not (found := detect(files)).usual:
+        form = form.changed(encoding=found.encoding)
+    relation, names, delimiter = read_draft(engine, files, form)
+    usual = "\t" if kinds == {".tsv"} else ","
+    return relation, names, form if delimiter in ("", usual) else form.changed(delimiter=delimiter)
 
 
-def _is_csv(source: object) -> bool:
-    return isinstance(source, str | Path) and Path(source).suffix.lower() not in (".parquet", ".pq")
+def _is_text(source: object) -> bool:
+    """Whether the source is made of CSV files, whose first line may be no header."""
+    return isinstance(source, str | Path) and set(map(kind_of, files_of(str(source)))) <= set(CSV)
 
 
-def _draft(relation: duckdb.DuckDBPyRelation, place: int, names: Sequence[str]) -> Column:
+def _draft(relation: duckdb.DuckDBPyRelation, place: int, names: Sequence[str]) -> tuple[Column, list[str]]:
+    """The column and remarks about it."""
     name, value, kind = names[place], identifier(relation.columns[place]), str(relation.types[place])
     if not name:
         raise Skipped(f"column {place + 1} has no name; give it one in the header")
     if list(names).count(name) > 1:
         raise Skipped("several columns have this name; rename all but one")
+    remarks: list[str] = []
     if kind == "VARCHAR" or kind.startswith("ENUM"):
-        column = draft_text(relation, name, value)
+        column, remarks = draft_text(relation, name, value)
         relation, value = tally(relation, value), "text"
+    elif kind in (*_NUMBERS, "DOUBLE", "FLOAT") or kind.startswith("DECIMAL"):
+        finite = f"CASE WHEN isfinite(CAST({value} AS DOUBLE)) THEN {value} END"
+        column, remarks = draft_text(relation.project(f"CAST({finite} AS VARCHAR) AS number"), name, "number")
     else:
         column = _typed(relation, name, value, kind)
     if relation.filter(f"{column.code_sql(value)} = {INVALID}").limit(1).fetchall():
         raise Skipped(f"some values do not fit a column of kind {column.kind}; correct them, or declare it by hand")
-    return column
+    return column, remarks
 
 
 def _typed(relation: duckdb.DuckDBPyRelation, name: str, value: str, kind: str) -> Column:
-    """Draft a column whose source declares its type."""
-    if kind in ("DOUBLE", "FLOAT"):
-        value = f"CASE WHEN isfinite({value}) THEN {value} END"
-    if kind not in (*_NUMBERS, *_SIMPLE) and not kind.startswith(("DECIMAL", "TIMESTAMP")):
-        raise Skipped(f"no kind of column holds {kind.partition('(')[0]}")
+    """Draft a column of truth values or dates by the type that its source declares."""
+    if kind not in ("BOOLEAN", "DATE") and not kind.startswith("TIMESTAMP"):
+        raise Skipped("no values" if kind == '"NULL"' else f"no kind of column holds {kind.partition('(')[0]}")
     facts: list[tuple[Any, ...]] = relation.aggregate(
         f"min({value}), max({value}), count({value}) < count(*)"
     ).fetchall()
@@ -123,11 +140,7 @@ def _typed(relation: duckdb.DuckDBPyRelation, name: str, value: str, kind: str) 
         raise Skipped("no values")
     if kind == "BOOLEAN":
         return Boolean(name, nullable=nullable)
-    if kind in _NUMBERS:
-        return draft_integer(name, int(low), int(high), nullable=nullable)
-    if kind == "DATE" or kind.startswith("TIMESTAMP"):
-        return draft_date(name, low, high, nullable=nullable)
-    return draft_number(name, float(low), float(high), nullable=nullable)
+    return draft_date(name, low, high, nullable=nullable)
 
 
 def _is_data(names: Sequence[str], drafted: Sequence[Column]) -> bool:

@@ -8,7 +8,8 @@ from typing import Any
 from maquette.errors import SchemaError
 from maquette.schema.columns import Boolean, Category, Column, shown
 from maquette.schema.dates import Date
-from maquette.schema.ordered import Integer, Number
+from maquette.schema.integers import Integer
+from maquette.schema.numbers import Number
 from maquette.schema.schema import Schema
 
 _BINS = 32  # SmartNoise declares bounds of a number but no bins

@@ -12,7 +12,8 @@ from typing import Literal, TypeVar
 from maquette.errors import SchemaError
 from maquette.schema.columns import Boolean, Category, Column
 from maquette.schema.dates import Date
-from maquette.schema.ordered import Integer, Number
+from maquette.schema.integers import Integer
+from maquette.schema.numbers import Number
 
 GROUP: Literal["maquette.columns"] = "maquette.columns"
 BUILT_IN: tuple[type[Column], ...] = (Boolean, Category, Integer, Number, Date)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from maquette.errors import OutOfDomain, QueryError, SchemaError
 from maquette.schema.columns import INVALID, Column, arrow_array, encode_columns, nearest
+from maquette.schema.file_format import FileFormat, UnitDeclaration
 from maquette.schema.impossible import Entry, Zeros, checked, zeros_of
 from maquette.schema.kinds import BUILT_IN
 
@@ -40,6 +41,9 @@ class Schema:
 
     >>> Schema([Integer("age", 0, 99, width=10), Boolean("married")], impossible=[{"age": "0-9", "married": "true"}])
     Schema(2 columns, universe 20, 1 impossible combination: age, married)
+
+    `file` says how the file of rows is written, `unit` whose a row is; `skipped` and `notes` are what a draft tells its
+    reader.
     """
 
     def __init__(
@@ -49,10 +53,16 @@ class Schema:
         impossible: Entry | Iterable[Entry] = (),
         guessed: bool = False,
         skipped: Iterable[str] = (),
+        notes: Mapping[str, Sequence[str]] | None = None,
+        file: FileFormat | None = None,
+        unit: UnitDeclaration | None = None,
     ) -> None:
         self.columns = tuple(columns)
         self.guessed = guessed
         self.skipped = tuple(skipped)  # what a draft left out and why; information for its reader only
+        self.notes = {name: tuple(lines) for name, lines in (notes or {}).items()}  # the same about its columns
+        self.file = FileFormat() if file is None else file  # how a file of rows is written; part of no digest
+        self.unit = unit  # whose a row is, where the schema file says so; part of no digest
         strangers = [c for c in self.columns if not isinstance(c, Column)]
         if strangers or not self.columns:
             kinds = ", ".join(kind.__name__ for kind in BUILT_IN)
@@ -99,7 +109,8 @@ class Schema:
         raise QueryError(f"there is no column {name!r}", advice=hint)
 
     def __getitem__(self, name: str) -> Column:
-        return self.columns[self.position(name)]
+        position = self._positions.get(name) if isinstance(name, str) else None
+        return self.columns[self.position(name) if position is None else position]
 
     def __contains__(self, name: object) -> bool:
         return name in self._positions
@@ -149,6 +160,12 @@ class Schema:
 
         return pa.table({c.name: c.decode(records[:, i]) for i, c in enumerate(self.columns)})
 
+    def spread(self, records: NDArray[np.integer[Any]], rng: np.random.Generator) -> pa.Table:
+        """One raw row per encoded record; a number is drawn from the values of its bin."""
+        import pyarrow as pa
+
+        return pa.table({c.name: c.spread(records[:, i], rng) for i, c in enumerate(self.columns)})
+
     def dumps(self) -> str:
         """The schema as TOML text, ready for review and `loads`."""
         from maquette.schema.toml import dumps
@@ -184,11 +201,11 @@ class Schema:
                 return cls.loads(text)
 
     @classmethod
-    def guess(cls, source: object) -> Schema:
+    def guess(cls, source: object, file: FileFormat | None = None) -> Schema:
         """Draft a schema by reading the data. The draft is not private: review every bound and level."""
         from maquette.schema.guess import guess
 
-        return guess(source)
+        return guess(source, file)
 
     def __repr__(self) -> str:
         size = f"universe {_magnitude(self.size)}"

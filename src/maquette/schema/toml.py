@@ -6,32 +6,47 @@ import datetime as dt
 import json
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields
-from typing import Any
+from typing import Any, TypeVar
 
 from maquette.errors import SchemaError
 from maquette.schema.columns import Column, nearest, shown
+from maquette.schema.file_format import FileFormat, UnitDeclaration
 from maquette.schema.kinds import kind_named, kind_names
 from maquette.schema.schema import Schema
 
 _GUESSED = (
     "# DRAFT: made by reading the data, so its bounds and levels are not private.\n"
-    "# Replace each by what you would declare without looking, then delete the next line.\n"
+    "# Replace each by what you would declare without looking, then delete the next line. Lines that begin with #\n"
+    "# say what was seen in the rows: delete them too before you give this file to others.\n"
     "guessed = true\n"
 )
+_SKIPPED = "# skipped: "
+T = TypeVar("T")
 
 
 def dumps(schema: Schema) -> str:
-    """One `[[column]]` block per column, defaults left out, and one `[[impossible]]` block per such combination."""
-    blocks = [_block("column", column.as_dict()) for column in schema]
-    blocks += [_block("impossible", entry) for entry in schema.impossible]
-    skipped = "".join(f"# skipped: {column}\n" for column in schema.skipped)
+    """A `[file]` block if one is needed, one `[[column]]` per column, defaults left out, one `[[impossible]]` each.
+
+    A draft has comments: what it left out, and above each column what it saw and why it chose.
+    """
+    notes = schema.notes if schema.guessed else {}
+    file = schema.file.as_dict()
+    blocks = [_block("[file]", file)] if file else []
+    blocks += [] if schema.unit is None else [_block("[unit]", schema.unit.as_dict())]
+    blocks += [_comments(notes.get(column.name, ())) + _block("[[column]]", column.as_dict()) for column in schema]
+    blocks += [_block("[[impossible]]", entry) for entry in schema.impossible]
+    skipped = "".join(f"{_SKIPPED}{column}\n" for column in schema.skipped)
     return "\n".join(part for part in (_GUESSED * schema.guessed, skipped, *(block + "\n" for block in blocks)) if part)
 
 
+def _comments(lines: Sequence[str]) -> str:
+    return "".join(f"# {line}\n" for line in lines)
+
+
 def _block(title: str, settings: Mapping[str, Any]) -> str:
-    return "\n".join([f"[[{title}]]", *(f"{_key(key)} = {_value(value)}" for key, value in settings.items())])
+    return "\n".join([title, *(f"{_key(key)} = {written_value(value)}" for key, value in settings.items())])
 
 
 def loads(text: str) -> Schema:
@@ -46,7 +61,7 @@ def loads(text: str) -> Schema:
         raise SchemaError(
             "the schema is empty", expected="[[column]] blocks, as `maquette schema guess table.csv` drafts"
         )
-    unknown = set(document) - {"column", "guessed", "impossible"}
+    unknown = set(document) - {"column", "file", "guessed", "impossible", "unit"}
     if unknown or not isinstance(document.get("column"), list):
         raise SchemaError(
             f"the schema file holds {', '.join(map(repr, sorted(unknown))) if unknown else 'no columns'}",
@@ -56,7 +71,34 @@ def loads(text: str) -> Schema:
     impossible = document.get("impossible", [])
     if not isinstance(impossible, list):
         raise SchemaError("impossible combinations are [[impossible]] blocks, in two pairs of brackets, one for each")
-    return Schema(columns, impossible=impossible, guessed=bool(document.get("guessed", False)))
+    guessed = bool(document.get("guessed", False))
+    skipped = [line.removeprefix(_SKIPPED) for line in text.splitlines() if line.startswith(_SKIPPED)]
+    return Schema(
+        columns,
+        impossible=impossible,
+        guessed=guessed,
+        skipped=skipped if guessed else (),
+        notes=dict(zip((column.name for column in columns), _notes(text), strict=False)) if guessed else None,
+        file=_single("file", FileFormat, document.get("file", {})),
+        unit=None if "unit" not in document else _single("unit", UnitDeclaration, document["unit"]),
+    )
+
+
+def _single(name: str, kind: type[T], block: object) -> T:
+    """What a block in single brackets declares."""
+    if not isinstance(block, dict):
+        raise SchemaError(f"{name} is no block", expected=f"one [{name}] block, in single brackets")
+    _check_settings(f"the [{name}] block", kind, block)
+    return kind(**block)
+
+
+def _notes(text: str) -> Iterator[list[str]]:
+    """The comments right above each column of a draft."""
+    above: list[str] = []
+    for line in text.splitlines():
+        if line.strip() == "[[column]]":
+            yield above
+        above = [*above, line[2:]] if line.startswith("# ") and not line.startswith(_SKIPPED) else []
 
 
 def _column(number: int, block: object) -> Column:
@@ -78,7 +120,7 @@ def _column(number: int, block: object) -> Column:
         raise SchemaError(f"column {block['name']!r} ({kind}): {error}") from None
 
 
-def _check_settings(named: str, column: type[Column], settings: dict[str, Any]) -> None:
+def _check_settings(named: str, column: type[Any], settings: dict[str, Any]) -> None:
     declared = {field.name: field for field in fields(column)}
     for unknown in (setting for setting in settings if setting not in declared):
         close = nearest(unknown, declared)
@@ -92,16 +134,17 @@ def _check_settings(named: str, column: type[Column], settings: dict[str, Any]) 
 
 
 def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _value(name)
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else written_value(name)
 
 
-def _value(value: Any) -> str:
+def written_value(value: Any) -> str:
+    """A setting as a schema file writes it."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, dt.date):
         return value.isoformat()
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(_value(item) for item in value) + "]"
+        return "[" + ", ".join(written_value(item) for item in value) + "]"
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return repr(value)

@@ -1,0 +1,92 @@
+"""Spreadsheets (.xlsx): the first row of a sheet names the columns, every cell becomes the text that a CSV would hold.
+
+A cell has a value and a format; the value is read. So a cell that shows 12.5 % holds 0.125, one that shows 1.234,50 €
+holds 1234.5, and a date is year-month-day, whatever the sheet shows. An error of a formula, such as #N/A, is no value.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from maquette.errors import UnreadableSource
+from maquette.schema.row_streams import BadRow, wrong_width
+
+if TYPE_CHECKING:
+    from python_calamine import CalamineSheet
+
+SHEETS = (".xlsx",)
+
+
+class Sheet:
+    """One sheet of a spreadsheet file: its columns and rows."""
+
+    def __init__(self, path: str, name: str | None = None) -> None:
+        self.path = path
+        self._sheet, self.name, self.others = _opened(path, name)
+        header = next(self._lines(), None)
+        if header is None:
+            raise UnreadableSource(
+                f"sheet {self.name!r} of {path!r} is empty",
+                expected="a first row with the column names",
+                advice='name another sheet, as sheet = "..." under [file] of the schema',
+            )
+        self.header = tuple((name or "").strip() for name in header)
+
+    def rows(self) -> Iterator[list[str | None]]:
+        """The rows below the header; rows without any value are left out."""
+        for line, row in enumerate(self._lines(), 1):
+            if len(row) != len(self.header):
+                raise BadRow(wrong_width(self.path, line, len(row), len(self.header)))
+            if line > 1 and any(cell is not None for cell in row):
+                yield row
+
+    def _lines(self) -> Iterator[list[str | None]]:
+        for row in self._sheet.iter_rows():
+            yield [text_of(cell) for cell in row]
+
+
+def text_of(cell: Any) -> str | None:
+    """The text of a cell; None if it is empty."""
+    if cell is None or cell == "":
+        return None
+    if isinstance(cell, bool):
+        return "true" if cell else "false"
+    if isinstance(cell, float):
+        return str(int(cell)) if cell.is_integer() and abs(cell) < 2**53 else repr(cell)
+    if isinstance(cell, dt.datetime):
+        return cell.isoformat(sep=" ") if cell.time() != dt.time() else cell.date().isoformat()
+    if isinstance(cell, dt.date):
+        return cell.isoformat()
+    return str(cell)
+
+
+def _opened(path: str, name: str | None) -> tuple[CalamineSheet, str, tuple[str, ...]]:
+    """A sheet, its name, and the names of the others."""
+    python_calamine = _library()
+    refusal = UnreadableSource(
+        f"cannot read {path!r} as a spreadsheet",
+        advice="is it protected by a password, or not what its name says? Save it again, or as CSV UTF-8",
+    )
+    names: list[str] = []
+    with suppress(python_calamine.CalamineError, OSError):
+        book = python_calamine.load_workbook(path)
+        names = list(book.sheet_names)
+        chosen = names[0] if name is None and names else name
+        if chosen in names:
+            return book.get_sheet_by_name(chosen), chosen, tuple(other for other in names if other != chosen)
+        refusal = UnreadableSource(f"{path!r} has no sheet {name!r}", expected=f"one of {', '.join(map(repr, names))}")
+    raise refusal  # outside of the handler: no exception in its chain holds the reader's own text
+
+
+def _library() -> Any:
+    with suppress(ImportError):
+        import python_calamine
+
+        return python_calamine
+    raise UnreadableSource(
+        "spreadsheets are read through python-calamine, which is not installed",
+        advice="pip install 'maquette[excel]', or save the sheet as CSV UTF-8",
+    )

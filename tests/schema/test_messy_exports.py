@@ -1,0 +1,255 @@
+"""Tables as they are exported: the draft reads them, the numbers keep their shape, and bad declarations are refused."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import maquette as mq
+from maquette.cli import app
+from maquette.errors import OutOfDomain, SchemaError
+from maquette.reports import report
+from maquette.schema import Boolean, Integer, Number, Schema
+
+ROWS = 600
+
+
+def german(number: float) -> str:
+    return f"{number:,.2f}".replace(",", "_").replace(".", ",").replace("_", ".")
+
+
+def export() -> dict[str, list[str]]:
+    r = random.Random(5)
+    zeros = [r.random() < 0.9 for _ in range(ROWS)]
+    return {
+        "Betrag": ["0,00 €" if z else f"{german(r.lognormvariate(7, 1))} €" for z in zeros],
+        "Quote": [f"{r.random() * 100:.1f} %".replace(".", ",") for _ in range(ROWS)],
+        "Raucher": [r.choice(["Ja", "nein", "#N/V"]) for _ in range(ROWS)],
+        "gültig": [r.choice(["WAHR", "FALSCH"]) for _ in range(ROWS)],
+        "Kunde": [str(100_000 + 7 * i) for i in range(ROWS)],
+        "gain": ["0" if z else str(r.choice([99_999, r.randint(1, 30_000)])) for z in zeros],
+        "us": [f"{r.randint(1, 3_000_000):,}" for _ in range(ROWS)],
+        "thin": [f"{r.randint(1, 3_000_000):,}".replace(",", "\u202f") for _ in range(ROWS)],
+        "job": [r.choice(["nurse", "cook", "?"]) for _ in range(ROWS)],
+    }
+
+
+@pytest.fixture(scope="module")
+def draft() -> Schema:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return Schema.guess(export())
+
+
+def test_a_draft_names_how_numbers_are_written(draft: Schema) -> None:
+    money, share = draft["Betrag"].as_dict(), draft["Quote"].as_dict()
+    assert (money["decimal"], money["thousands"], money["marks"]) == (",", ".", ("€",))
+    assert (money["atoms"], money["precision"]) == ((0.0,), 2)
+    assert (share["marks"], share["precision"]) == (("%",), 1)
+    assert draft["us"].as_dict()["thousands"] == ","
+    assert draft["thin"].as_dict()["thousands"] == " "
+    assert draft["gain"].as_dict()["atoms"] == (0, 99_999)
+
+
+def test_a_draft_reads_words_and_marks_of_missing_values(draft: Schema) -> None:
+    assert draft["Raucher"] == Boolean("Raucher", yes=["ja"], no=["nein"], nullable=True, missing=["#N/V"])
+    assert draft["gültig"] == Boolean("gültig", yes=["wahr"], no=["falsch"])
+    assert draft["job"].as_dict()["missing"] == ("?",)
+
+
+def test_a_key_is_flagged_and_not_drafted(draft: Schema) -> None:
+    assert "Kunde" not in draft
+    assert any("looks like a key" in line and "--unit Kunde" in line for line in draft.skipped)
+
+
+def test_a_draft_fits_its_own_table_and_is_kept_by_its_file(draft: Schema) -> None:
+    with pytest.warns(mq.errors.PrivacyWarning):
+        mq.open_table(export(), draft)
+    assert Schema.loads(draft.dumps()) == draft
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"thousands": "."}, "1.23"),
+        ({"thousands": "."}, "12.34.567"),
+        ({"thousands": ","}, "1,2345"),
+        ({"marks": ["€"]}, "5 $"),
+        ({"decimal": ","}, "1.5"),
+        ({}, "1 000"),
+    ],
+)
+def test_a_number_that_is_written_otherwise_is_refused(settings: dict[str, Any], text: str) -> None:
+    settings = {"decimal": ","} | settings if settings.get("thousands") == "." else settings
+    with pytest.raises(OutOfDomain):
+        mq.open_table({"x": [text]}, Schema([Number("x", 0, 10_000, bins=4, **settings)]))
+
+
+@pytest.mark.parametrize(
+    ("decimal", "thousands", "marks", "text", "value"),
+    [
+        (",", ".", [], "1.234.567,89", 1_234_567.89),
+        (".", ",", ["$"], "$1,234.50", 1234.5),
+        (".", " ", [], "1\u2009234\u00a0567", 1_234_567),
+        (",", "", ["%"], "-12,5 %", -12.5),
+        (".", "'", ["CHF"], "CHF 1'234.05", 1234.05),
+    ],
+)
+def test_numbers_are_read_as_they_are_declared(
+    decimal: Any, thousands: Any, marks: list[str], text: str, value: float
+) -> None:
+    column = Number("x", edges=[-100, value, 2_000_000], decimal=decimal, thousands=thousands, marks=marks)
+    assert column.encode([text]).tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        lambda: Integer("x", 0, 9, width=5, atoms=[10]),
+        lambda: Integer("x", 0, 9, width=5, atoms=[0.5]),
+        lambda: Number("x", 0, 1, bins=2, atoms="0"),  # type: ignore[arg-type]
+        lambda: Number("x", 0, 1, bins=2, precision=-1),
+        lambda: Number("x", 0, 1, bins=2, decimal=",", thousands=","),
+        lambda: Number("x", 0, 1, bins=2, marks="€"),
+        lambda: Boolean("x", yes=["ja"], no=["Ja"]),
+    ],
+)
+def test_a_wrong_declaration_is_refused(declared: Any) -> None:
+    with pytest.raises(SchemaError, match="column 'x'"):
+        declared()
+
+
+ATOMS = [
+    Integer("x", -7, 200, width=30, atoms=[0, 50, 200, -7], nullable=True),
+    Number("x", edges=[-1, 0, 2.5, 9], atoms=[0, 1.25, 9], nullable=True),
+    Number("x", -3, 3, bins=5, atoms=[-3], precision=2),
+]
+
+
+@pytest.mark.parametrize("column", ATOMS)
+def test_a_spread_value_lies_in_its_bin_and_an_atom_stands_for_itself(column: Integer | Number) -> None:
+    codes = np.arange(column.size).repeat(50)
+    values = column.spread(codes, np.random.default_rng(1))
+    assert np.array_equal(column.encode(values), codes)
+    for atom in column.atoms:
+        level = int(column.encode([atom])[0])
+        assert set(values.take(np.flatnonzero(codes == level)).to_pylist()) == {atom}
+        assert column.compare("=", atom).tolist() == [i == level for i in range(column.size)]
+        above, beyond = column.compare(">=", atom), column.compare(">", atom)
+        assert (above & ~beyond).tolist() == [i == level for i in range(column.size)]
+
+
+def test_spread_values_have_the_declared_precision() -> None:
+    column = ATOMS[2]
+    drawn = column.spread(np.arange(1, column.size).repeat(200), np.random.default_rng(2)).to_pylist()
+    assert all(round(value, 2) == value for value in drawn)
+    assert len(set(drawn)) > 300
+
+
+def test_old_schemas_keep_their_digest() -> None:
+    old = Schema([Integer("age", 0, 99, width=10), Number("bmi", edges=[10, 18.5, 60]), Boolean("smoker")])
+    facts = [
+        {"name": "age", "kind": "integer", "low": 0, "high": 99, "width": 10},
+        {"name": "bmi", "kind": "number", "edges": [10.0, 18.5, 60.0]},
+        {"name": "smoker", "kind": "boolean"},
+    ]
+    assert old.digest == hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def test_synthetic_rows_of_a_zero_inflated_column_keep_their_zeros_and_mean() -> None:
+    rng = np.random.default_rng(8)
+    gains = np.where(rng.random(20_000) < 0.9, 0, rng.integers(1, 9_999, 20_000))
+    schema = Schema([Integer("gain", 0, 9_999, width=1_000, atoms=[0]), Boolean("a")])
+    table = mq.open_table({"gain": gains, "a": rng.random(20_000) < 0.5}, schema)
+    with mq.Curator(table, mq.Budget(epsilon=2.0)) as curator:
+        made = mq.release(curator, mq.marginals(schema, k=2, sums=["gain"]))
+        with pytest.raises(mq.QueryError, match="counts are enough"):
+            mq.marginals(schema, k=1, sums=["a"])
+    drawn = np.array(made.sample(20_000, rng=np.random.default_rng(1))["gain"].to_pylist())
+    assert abs((drawn == 0).mean() - (gains == 0).mean()) < 0.01
+    assert abs(drawn.mean() / gains.mean() - 1) < 0.1
+    asked = made.answer("SELECT avg(gain) FROM t")
+    assert asked.low <= asked.value <= asked.high
+    assert abs(asked.value / gains.mean() - 1) < 0.05
+    by = made.answer("SELECT a, sum(gain) FROM t GROUP BY a")
+    assert abs(sum(number.value for number in by.numbers) / gains.sum() - 1) < 0.1
+
+
+def test_bought_sums_are_kept_by_the_file(tmp_path: Path) -> None:
+    schema = Schema([Integer("gain", 0, 99, width=10, atoms=[0]), Boolean("a")])
+    table = mq.open_table({"gain": [0, 5, 70] * 100, "a": [True, False, True] * 100}, schema)
+    with mq.Curator(table, mq.Budget(epsilon=5.0)) as curator:
+        made = mq.release(curator, mq.marginals(schema, k=2, sums=["gain"]))
+    made.save(tmp_path / "made.maq")
+    again = mq.Release.load(tmp_path / "made.maq")
+    for question in ("SELECT avg(gain) FROM t", "SELECT sum(gain) FROM t WHERE a"):
+        assert again.answer(question).value == made.answer(question).value
+
+
+def test_an_average_asked_directly_is_that_of_the_values() -> None:
+    schema = Schema([Integer("gain", 0, 9_999, width=5_000, nullable=True)])
+    table = mq.open_table({"gain": [1, 2, 3, None] * 5_000}, schema)
+    with mq.Curator(table, mq.Budget(epsilon=100.0)) as curator:
+        assert abs(mq.answer(curator, "SELECT avg(gain) FROM t", epsilon=40.0).value - 2) < 1
+        assert abs(mq.answer(curator, "SELECT sum(gain) FROM t", epsilon=40.0).value - 30_000) < 5_000
+
+
+def test_a_draft_is_refused_until_it_is_reviewed_or_trusted(tmp_path: Path) -> None:
+    rows, schema = tmp_path / "t.csv", tmp_path / "t.schema.toml"
+    rows.write_text("a,b\n" + "true,1\nfalse,2\n" * 50)
+    Schema([Boolean("a"), Integer("b", 0, 9)], guessed=True).save(schema)
+    told = ["release", str(rows), "--schema", str(schema), "--epsilon", "1", "--out", str(tmp_path / "t.maq")]
+    with pytest.raises(SchemaError, match="is a draft"):
+        CliRunner().invoke(app, told, catch_exceptions=False)
+    assert not (tmp_path / "t.ledger").exists()
+    with pytest.warns(mq.errors.PrivacyWarning):
+        assert CliRunner().invoke(app, [*told, "--trust-draft"], catch_exceptions=False).exit_code == 0
+    made = mq.Release.load(tmp_path / "t.maq")
+    assert made.certificate.drafted
+    page = report(made, tmp_path / "t.html").read_text()
+    assert "drafted by reading the rows" in page
+    assert "never from the rows" not in page
+
+
+def test_a_draft_is_reviewed_by_walking_through_it(tmp_path: Path) -> None:
+    path = tmp_path / "t.schema.toml"
+    Schema([Boolean("a"), Integer("b", 0, 9), Boolean("c")], guessed=True).save(path)
+    done = CliRunner().invoke(app, ["schema", "edit", str(path)], input="keep\nchange\nx\n0\n19\ndrop\ny\n")
+    assert done.exit_code == 0, done.output
+    assert Schema.load(path) == Schema([Boolean("a"), Integer("b", 0, 19)])
+    assert not Schema.load(path).guessed
+
+
+def test_the_custodian_sees_what_a_contribution_bound_would_drop(tmp_path: Path) -> None:
+    rows, schema = tmp_path / "visits.csv", tmp_path / "visits.schema.toml"
+    people = [f"p{i}" for i in range(100) for _ in range(1 + (i % 20 == 0) * 9)]
+    rows.write_text("patient,a\n" + "".join(f"{person},true\n" for person in people))
+    Schema([Boolean("a")]).save(schema)
+    told = ["schema", "check", str(rows), "--schema", str(schema), "--unit", "patient"]
+    shown = CliRunner().invoke(app, told, catch_exceptions=False).output
+    assert "145 rows of 100 different patient" in shown
+    assert "--max-contributions 10" in shown
+
+
+def test_a_plan_is_in_peoples_words_and_a_preview_reads_no_row(tmp_path: Path) -> None:
+    path = tmp_path / "t.schema.toml"
+    Schema([Boolean("a"), Integer("b", 0, 99, width=10, atoms=[0]), Boolean("c")]).save(path)
+    numbers = ["--schema", str(path), "--rows", "5000", "--epsilon", "1", "--delta", "1e-9"]
+    said = CliRunner().invoke(app, ["plan", *numbers], catch_exceptions=False).output
+    assert "counts of single columns within ±" in said
+    assert "a session" in said
+    assert "Nothing was read or charged" in said
+    assert "vacuous" not in said
+    told = ["preview", str(path), "--rows", "2000", "--out", str(tmp_path / "preview")]
+    assert CliRunner().invoke(app, told, catch_exceptions=False).exit_code == 0
+    page = (tmp_path / "preview" / "preview.html").read_text()
+    assert page.index("In short") < page.index("Who is protected")
+    assert "Do not use it" in page
