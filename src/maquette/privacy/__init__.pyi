@@ -20,5 +20,5 @@ from .interval import (
 )
 from .lazy import lazy_epsilon as lazy_epsilon, lazy_rate as lazy_rate
 from .loss import Loss as Loss
-from .relation import Kind as Kind, Relation as Relation
+from .relation import Kind as Kind, Relation as Relation, rows_counted as rows_counted
 from .units import MAX_UNITS as MAX_UNITS, UNITS_PER_ONE as UNITS_PER_ONE, float_down as float_down

@@ -34,8 +34,8 @@ class Budget:
 
     Everything released within `limit` units is together (epsilon, delta)-DP. `accounting` is the composition method. By
     default a budget with delta 0 adds epsilons ("pure") and any other adds rho ("zcdp"). "gdp" adds mu squared and
-    needs less Gaussian noise for the same guarantee. "basic" adds epsilons and keeps delta for one lazy guard
-    (experimental). If rho is given, delta is only used to convert to `epsilon` (infinite at 0).
+    needs less Gaussian noise for the same guarantee. "basic" adds epsilons and keeps delta for one lazy guard.
+    If rho is given, delta is only used to convert to `epsilon` (infinite at 0).
 
     >>> Budget(epsilon=1.0, delta=1e-9)
     Budget(epsilon=1.0, delta=1e-09, accounting='zcdp')

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
+_KEPT = 2**12  # conversions that are remembered: a session asks for few different prices
 
 # Bounds on floating-point errors, well above the errors measured against 40-digit arithmetic (see the tests).
 _SUM_ERROR = 1e-14  # relative, of the three terms of a zCDP conversion
@@ -13,6 +15,7 @@ _TAIL_ERROR = 4e-15  # relative, of a scaled Gaussian tail
 _LOG_ERROR = 1e-11  # absolute, of the logarithm of a Gaussian delta
 
 
+@lru_cache(_KEPT)
 def zcdp_epsilon(rho: float, delta: float) -> float:
     """Return an epsilon such that every rho-zCDP mechanism is (epsilon, delta)-DP, tight in Rényi terms.
 
@@ -35,6 +38,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     return max(0.0, _minimum(epsilon_of))
 
 
+@lru_cache(_KEPT)
 def zcdp_rho(epsilon: float, delta: float) -> float:
     """Return the rho whose tight conversion at `delta` is `epsilon`, to float precision: inverse of `zcdp_epsilon`."""
     log_inverse_delta = -math.log(delta)
@@ -47,6 +51,7 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
     return max(0.0, -_minimum(negative_rho_of))
 
 
+@lru_cache(_KEPT)
 def gaussian_epsilon(mu: float, delta: float) -> float:
     """Return the smallest epsilon such that mu-Gaussian DP is (epsilon, delta)-DP, rounded up.
 
@@ -67,6 +72,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     return high
 
 
+@lru_cache(_KEPT)
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """Return the mu whose exact conversion at `delta` is `epsilon`, to float precision."""
     log_delta = math.log(delta)

@@ -15,9 +15,21 @@ from dataclasses import dataclass
 from typing import Literal
 
 from maquette.errors import BudgetError
-from maquette.query import Movable
+from maquette.query import Movable, Moves
 
 Kind = Literal["add-remove", "replace"]
+
+
+def rows_counted(unit: str | None, max_contributions: int) -> str | None:
+    """How many rows of one unit are counted, in words; None if each row is a unit.
+
+    >>> rows_counted("patient", 5)
+    'at most 5 rows per patient are counted'
+    """
+    if unit is None:
+        return None
+    many = f"{max_contributions:,} rows per {unit} are" if max_contributions > 1 else f"one row per {unit} is"
+    return f"at most {many} counted"
 
 
 @dataclass(frozen=True)
@@ -46,6 +58,8 @@ class Relation:
         at most the largest entry, so under replace the changes by the leaving and the entering row may add up.
         """
         moves = question.moves
+        if moves.once:
+            return 1
         if moves.gains is not None:
             return self.max_contributions * moves.size * moves.gains[0] * self._ends
         return self.max_contributions * (moves.size if self.kind == "add-remove" else moves.span)
@@ -59,6 +73,8 @@ class Relation:
         at most their largest L1 column norm.
         """
         moves = question.moves
+        if moves.once:
+            return self._entered(moves)
         moved = self.max_contributions * moves.size * (1 if moves.gains is None else moves.gains[1])
         if self.kind == "add-remove" or moves.gains is not None or moves.cells > 1:
             return moved * self._ends
@@ -74,12 +90,23 @@ class Relation:
         changes need not be orthogonal: four times (m*W)^2 times the largest squared L2 column norm.
         """
         moves = question.moves
+        if moves.once:
+            return self._entered(moves)
         if moves.gains is not None:
             return (self.max_contributions * moves.size * self._ends) ** 2 * moves.gains[2]
         if moves.cells == 1:
             return self.l1(question) ** 2
         row = moves.size**2 if self.kind == "add-remove" else max(2 * moves.size**2, moves.span**2)
         return self.max_contributions**2 * row
+
+    def _entered(self, moves: Moves) -> int:
+        """How many values one unit changes, each by 1, where units are counted.
+
+        add-remove: a unit of m rows enters at most m cells, and no more than there are. replace: one unit leaves its
+        cells and another enters its own, at most 2*m of them; a cell that both are in does not change. Changes are 0,
+        1 or -1, so this is the L1 sensitivity and the square of the L2 sensitivity.
+        """
+        return min(self.max_contributions * self._ends, moves.cells)
 
     @property
     def _ends(self) -> int:

@@ -210,6 +210,10 @@ class BookLedger(ABC):
         scope = machine.TABLE_SCOPE if analyst is None else machine.analyst_scope(analyst)
         return self._look(lambda book: book.spent(scope))
 
+    def told(self) -> int:
+        """Units charged to the table, as of the last commit or later; waits for nobody where that is possible."""
+        return self.spent()
+
     def charges(self) -> Iterator[Charge]:
         """Every charge, oldest first, read page by page so that a long list does not block others."""
         last = 0

@@ -49,6 +49,7 @@ class Home:
         self._head = head
         self._anchor = anchor
         self._version: int | None = None
+        self._told: int | None = None
 
     def book(self, connection: sqlite3.Connection) -> Book:
         """The book for one operation, inside a transaction of this connection."""
@@ -120,6 +121,11 @@ class Home:
         self._check_sole()
         return result
 
+    @property
+    def spent(self) -> int | None:
+        """Units spent as of the last durable commit; None where another process may have spent more."""
+        return None if self._version is None else self._told
+
     def close(self) -> None:
         """Close the database, then let others in."""
         with suppress(sqlite3.Error):
@@ -148,6 +154,7 @@ class Home:
             self._head.advance(mark, self.connection)
             if self._anchor:
                 self._anchor.advance(Receipt(mark.seq, mark.head))
+            self._told = mark.spent
 
     def _check_sole(self) -> None:
         if self._version not in (None, self._data_version()):

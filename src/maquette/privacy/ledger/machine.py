@@ -87,6 +87,18 @@ def analyst_scope(analyst: str) -> str:
     return f"analyst {analyst}"
 
 
+def scopes(books: Books, analyst: str) -> tuple[str, ...]:
+    """Whose budgets a charge of this analyst takes from: the analyst's, the table's, and that of a limited group.
+
+    The analyst `team/ada` belongs to the group `team/` once that name, with its slash, has been given a limit.
+    """
+    own = (analyst_scope(analyst), TABLE_SCOPE)
+    group, slash, member = analyst.partition("/")
+    if slash and member and books.budgets.get(shared := analyst_scope(group + slash)) is not None:
+        return (own[0], shared, own[1])
+    return own
+
+
 def spending(books: Books, scope: str) -> Spending:
     """The limit and the units spent; an analyst without a separate limit has the table's."""
     return books.budgets.get(scope) or (books.limit, 0)
@@ -105,7 +117,7 @@ def reserve(books: Books, request: Request, currency: str) -> Entry | int:
         text.encode()  # text that cannot be encoded cannot be stored
     if known := books.requests.get(request.id):
         return _answer_of(books, request, *known)
-    for scope in (analyst_scope(request.analyst), TABLE_SCOPE):
+    for scope in scopes(books, request.analyst):
         _check_budget(books, scope, request.units, currency)
     if request.guard is not None:
         _check_guard(books, request.guard)
@@ -238,7 +250,7 @@ def follow(books: Books, seq: int, kind: str, facts: Any) -> None:
 
 def _charged(books: Books, seq: int, facts: Sequence[Any]) -> None:
     id, analyst, _, units, guard = facts  # noqa: A001
-    for scope in (analyst_scope(analyst), TABLE_SCOPE):
+    for scope in scopes(books, analyst):
         _spend(books, scope, units)
     if guard is not None:
         _use_hits(books, guard, 1)

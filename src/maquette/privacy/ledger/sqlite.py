@@ -80,6 +80,11 @@ class SqliteLedger(BookLedger):
     def _look(self, operation: Callable[[Book], T]) -> T:
         return self._writer.look(lambda connection: operation(self._home.book(connection)), self._home.reading)
 
+    def told(self) -> int:
+        """Units charged to the table as of the last commit: at once, also while another is being written."""
+        known = self._home.spent if self._writer.running else None
+        return self.spent() if known is None else known
+
     def verify(self) -> Receipt:
         """Check the whole chain and recompute every sum and state from it; return its head."""
         return self._writer.run(self._home.verify)

@@ -33,9 +33,14 @@ class Writer:
     """
 
     def __init__(
-        self, transaction: Callable[[], AbstractContextManager[sqlite3.Connection]], *, threaded: bool
+        self,
+        transaction: Callable[[], AbstractContextManager[Any]],
+        *,
+        threaded: bool,
+        broken: tuple[type[Exception], ...] = BROKEN,
     ) -> None:
         self._transaction = transaction
+        self._broken = (*broken, LedgerCorrupted)
         self._pid = os.getpid()
         self._mutex = threading.Lock()
         self._writing = threading.Lock()
@@ -50,6 +55,11 @@ class Writer:
     def inherited(self) -> bool:
         """Whether this process is a fork of the one that opened the ledger."""
         return os.getpid() != self._pid
+
+    @property
+    def running(self) -> bool:
+        """Whether operations are accepted: it is this process's own, open, and nothing failed."""
+        return not (self._closed or self._failure or self.inherited)
 
     def run(self, operation: Operation[T]) -> T:
         """Run the operation inside a transaction; return, or raise, once its outcome is durable."""
@@ -115,7 +125,7 @@ class Writer:
             if self._failure is not None:
                 raise self._failure
             with self._writing, self._transaction() as connection:
-                outcomes = [_attempt(connection, job.operation) for job in group]
+                outcomes = [_attempt(connection, job.operation, self._broken) for job in group]
         except LedgerLocked as refusal:
             outcomes = [(None, copy(refusal)) for _ in group]
         except Exception as failure:
@@ -128,14 +138,16 @@ class Writer:
                 job.future.set_exception(refused)
 
 
-def _attempt(connection: sqlite3.Connection, operation: Operation[T]) -> tuple[T | None, Exception | None]:
+def _attempt(
+    connection: Any, operation: Operation[T], broken: tuple[type[Exception], ...]
+) -> tuple[T | None, Exception | None]:
     """Run one operation. A refusal undoes this operation only; a broken database fails the whole transaction."""
     connection.execute("SAVEPOINT operation")
     refused: Exception | None = None
     result: T | None = None
     try:
         result = operation(connection)
-    except (*BROKEN, LedgerCorrupted):
+    except broken:
         raise
     except Exception as refusal:
         connection.execute("ROLLBACK TO operation")

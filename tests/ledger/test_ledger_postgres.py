@@ -1,0 +1,265 @@
+"""The PostgreSQL ledger on a real server: the rules of every ledger, one owner, fencing by epoch, restarts."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import maquette as mq
+from maquette.errors import (
+    BudgetExceeded,
+    LedgerCorrupted,
+    LedgerError,
+    LedgerLocked,
+    LedgerMismatch,
+    RequestConflict,
+    RequestLost,
+)
+from maquette.privacy.ledger import MemoryLedger, PostgresLedger, Recorded, Request, Terms, Ticket
+from postgres_server import Server, running
+
+psycopg = pytest.importorskip("psycopg")
+
+TERMS = Terms(table="ab" * 32, schema="cd" * 32, relation="add-remove", currency="pure", limit=1_000)
+KEY = bytes(range(32))
+_names = (f"test_{number}" for number in itertools.count())
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with running() as found:
+        yield found
+
+
+@pytest.fixture
+def name() -> str:
+    return next(_names)
+
+
+def opened(server: Server, name: str, terms: Terms = TERMS, **given: Any) -> closing[PostgresLedger]:
+    return closing(PostgresLedger(server.address, terms, name=name, **{"key": KEY, **given}))
+
+
+def asked(id: str, units: int = 10, analyst: str = "ada", digest: str = "q") -> Request:  # noqa: A002
+    return Request(id=id, analyst=analyst, digest=digest, units=units, description="{}")
+
+
+def test_it_keeps_the_books_of_every_other_ledger(server: Server, name: str) -> None:
+    memory = MemoryLedger(TERMS, key=KEY)
+    with opened(server, name) as postgres:
+        for ledger in (memory, postgres):
+            ticket = ledger.reserve(asked("one"))
+            assert isinstance(ticket, Ticket)
+            ledger.commit(ticket, b"answer \x00\xff")
+            again = ledger.reserve(asked("one"))
+            assert isinstance(again, Recorded)
+            assert again.answer == b"answer \x00\xff"
+            with pytest.raises(RequestConflict):
+                ledger.reserve(asked("one", digest="another"))
+            with pytest.raises(BudgetExceeded):
+                ledger.reserve(asked("two", 991))
+            ledger.limit_analyst("bob", 5)
+            with pytest.raises(BudgetExceeded):
+                ledger.reserve(asked("three", 6, "bob"))
+            ledger.limit_analyst("team/", 20)
+            ledger.reserve(asked("four", 15, "team/ada"))
+            with pytest.raises(BudgetExceeded):
+                ledger.reserve(asked("five", 6, "team/bob"))
+            ledger.open_guard("guard", hits=2)
+            assert ledger.hits_left("guard") == 2
+            late = ledger.reserve(asked("six"))
+            assert isinstance(late, Ticket)
+            ledger.withhold(late)
+            ledger.verify()
+        assert list(memory.charges()) == list(postgres.charges())
+        assert memory.spent() == postgres.spent() == 35
+        assert postgres.spent("team/") == 15
+
+
+def test_a_restart_keeps_answers_and_loses_reservations(server: Server, name: str) -> None:
+    with opened(server, name) as ledger:
+        ticket = ledger.reserve(asked("one"))
+        assert isinstance(ticket, Ticket)
+        ledger.commit(ticket, b"kept")
+        ledger.reserve(asked("two"))
+    with opened(server, name) as ledger:
+        recorded = ledger.reserve(asked("one"))
+        assert isinstance(recorded, Recorded)
+        assert recorded.answer == b"kept"
+        with pytest.raises(RequestLost):
+            ledger.reserve(asked("two"))
+        assert ledger.spent() == 20
+    with pytest.raises(LedgerMismatch):
+        PostgresLedger(server.address, Terms(**{**vars(TERMS), "limit": 2_000}), name=name, key=KEY)
+    with pytest.raises(LedgerCorrupted):
+        PostgresLedger(server.address, TERMS, name=name, key=bytes(32))
+
+
+def test_one_process_owns_it(server: Server, name: str) -> None:
+    with opened(server, name), pytest.raises(LedgerLocked):
+        PostgresLedger(server.address, TERMS, name=name, key=KEY)
+
+
+def _cut(server: Server) -> None:
+    """End the owner's connection on the server, as a failover does; its process has not noticed yet."""
+    with psycopg.connect(server.address, autocommit=True) as admin:
+        admin.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'maquette ledger'"
+        )
+
+
+def test_an_old_owner_is_fenced_by_epoch(server: Server, name: str) -> None:
+    old = PostgresLedger(server.address, TERMS, name=name, key=KEY)
+    ticket = old.reserve(asked("one"))
+    assert isinstance(ticket, Ticket)
+    number = old._connection
+    _cut(server)
+    with opened(server, name) as new:
+        old._connection = type(number)(psycopg.connect(server.address, autocommit=True))  # it is back, without its lock
+        old._connection.execute(f"SET search_path TO maquette_{name}")
+        with pytest.raises(LedgerError, match="taken over"):
+            old.commit(ticket, b"too late")
+        with pytest.raises(LedgerError):
+            old.reserve(asked("two"))
+        with pytest.raises(RequestLost):
+            new.reserve(asked("one"))
+        assert new.lookup("one") is None
+        assert new.spent() == 10
+        new.verify()
+    old.close()
+
+
+def test_a_broken_connection_stops_the_ledger_and_opening_it_settles(server: Server, name: str) -> None:
+    ledger = PostgresLedger(server.address, TERMS, name=name, key=KEY)
+    ticket = ledger.reserve(asked("one"))
+    assert isinstance(ticket, Ticket)
+    server.restart()
+    with pytest.raises(LedgerError, match="stopped"):
+        ledger.commit(ticket, b"unknown")
+    with pytest.raises(LedgerError, match="stopped"):
+        ledger.spent()
+    ledger.close()
+    with opened(server, name) as again:
+        assert again.spent() == 10
+        with pytest.raises(RequestLost):
+            again.reserve(asked("one"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE event SET facts = replace(facts, '10', '11') WHERE kind = 'charge'",
+        "UPDATE budget SET spent = spent - 1",
+        "DELETE FROM request",
+        "DELETE FROM event WHERE seq = (SELECT max(seq) FROM event WHERE kind = 'charge')",
+        "UPDATE event SET content = '\\x00' WHERE kind = 'charge'",
+    ],
+)
+def test_tampering_is_seen(server: Server, name: str, change: str) -> None:
+    with opened(server, name) as ledger:
+        ledger.reserve(asked("one"))
+    with psycopg.connect(server.address, autocommit=True) as admin:
+        admin.execute(f"SET search_path TO maquette_{name}")
+        admin.execute(change)
+    with pytest.raises(LedgerCorrupted):
+        PostgresLedger(server.address, TERMS, name=name, key=KEY)
+
+
+def test_an_anchor_reveals_an_older_copy(server: Server, name: str, tmp_path: Path) -> None:
+    anchor = tmp_path / "anchor"
+    with opened(server, name, anchor=anchor) as ledger:
+        ledger.reserve(asked("one"))
+    with psycopg.connect(server.address, autocommit=True) as admin:
+        admin.execute(f"SET search_path TO maquette_{name}")
+        last = "(SELECT max(seq) FROM event WHERE kind = 'charge')"
+        admin.execute("DELETE FROM request")
+        admin.execute(f"DELETE FROM event WHERE seq >= {last}")
+        admin.execute("UPDATE budget SET spent = 0 WHERE scope = 'table'")
+        admin.execute("DELETE FROM budget WHERE scope <> 'table'")
+    with pytest.raises(LedgerCorrupted, match="anchor"):
+        PostgresLedger(server.address, TERMS, name=name, key=KEY, anchor=anchor)
+
+
+def test_threads_share_commits_and_never_overspend(server: Server, name: str) -> None:
+    refused: list[str] = []
+    with opened(server, name) as ledger:
+
+        def spend(thread: int) -> None:
+            for number in range(20):
+                try:
+                    ticket = ledger.reserve(asked(f"{thread}:{number}", 20))
+                    assert isinstance(ticket, Ticket)
+                    ledger.commit(ticket, b"x")
+                except BudgetExceeded:
+                    refused.append(f"{thread}:{number}")
+
+        threads = [threading.Thread(target=spend, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert ledger.spent() == 1_000
+        assert len(refused) == 160 - 50
+        ledger.verify()
+
+
+def test_a_session_on_it_goes_on_after_a_restart(server: Server, name: str, tmp_path: Path) -> None:
+    schema = mq.Schema([mq.Integer("age", 0, 9), mq.Boolean("smoker")])
+    rows = {"age": [3, 7] * 500, "smoker": [True, False] * 500}
+    answers = []
+    for _ in range(2):
+        table = mq.open_table(rows, schema)
+        kept = lambda terms: PostgresLedger(server.address, terms, name=name, key_path=tmp_path / "key")  # noqa: E731
+        with mq.Curator(table, mq.Budget(epsilon=3.0), ledger=kept) as curator:
+            session = mq.online(curator, alpha=0.1)
+            answers.append((session.ask("smoker", request="once").value, curator.spent.units))
+    assert answers[0] == answers[1]
+
+
+def test_the_password_is_not_shown(server: Server, name: str) -> None:
+    address = server.address.replace("maquette@", "maquette:geheim@")
+    with closing(PostgresLedger(address, TERMS, name=name, key=KEY)) as ledger:
+        assert "geheim" not in repr(ledger) + ledger._repr_html_()
+
+
+def test_a_ledger_file_moves_to_postgresql(server: Server, name: str, tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    from maquette.cli import app
+    from maquette.privacy.ledger import SqliteLedger, export_ledger
+    from maquette.privacy.ledger.chain import Chain
+    from maquette.privacy.ledger.exchange import read_export
+
+    path = tmp_path / "people.ledger"
+    with closing(SqliteLedger(path, TERMS)) as ledger:
+        ticket = ledger.reserve(asked("one"))
+        assert isinstance(ticket, Ticket)
+        ledger.commit(ticket, b"kept")
+        ledger.limit_analyst("bob", 5)
+        ledger.reserve(asked("two"))
+    key = tmp_path / "people.ledger.key"
+    out = tmp_path / "export"
+    export_ledger(path, out)
+    lines = out.read_text().splitlines(keepends=True)
+    for wrong in (lines[:-1], [*lines[:-2], lines[-1]], [lines[0].replace("0", "1"), *lines[1:]]):
+        out.write_text("".join(wrong))
+        with pytest.raises(LedgerCorrupted):
+            read_export(out, Chain(key.read_bytes()))
+    result = CliRunner().invoke(app, ["ledger", "migrate", str(path), server.address, "--name", name])
+    assert result.exit_code == 0, result.output
+    assert not path.exists()
+    with opened(server, name, key=None, key_path=key) as moved:
+        recorded = moved.reserve(asked("one"))
+        assert isinstance(recorded, Recorded)
+        assert recorded.answer == b"kept"
+        assert moved.spent() == 20
+        with pytest.raises(RequestLost):
+            moved.reserve(asked("two"))
+        with pytest.raises(BudgetExceeded):
+            moved.reserve(asked("three", 6, "bob"))
