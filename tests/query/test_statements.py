@@ -13,9 +13,10 @@ from query_checks import conditions, encoded, engine_rows, name_sql, schemas, ta
 
 from gate_tools import exact, exact_by_records
 from maquette.errors import QueryError
-from maquette.query import Buckets, Marginal, Measure, Statement, parse, where
+from maquette.query import Buckets, Marginal, Measure, Statement, where
 from maquette.query.linear import FINE
 from maquette.schema import Boolean, Category, Integer, Number, Schema
+from plain_statements import parse
 
 PEOPLE = Schema(
     [

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from maquette.answers.result import Answer, BoundKind, Row, Source
+    from maquette.answers.rowset import Rowset
 
 
 class Answered(Protocol):
@@ -49,6 +50,10 @@ class Answered(Protocol):
     @property
     def rows(self) -> tuple[Row, ...]:
         """Every group with its numbers."""
+
+    @property
+    def rowset(self) -> Rowset:
+        """The answer as ordered, named and typed columns, as the statement lists them."""
 
     def row(self, *groups: str) -> Row:
         """The numbers of one group, by its labels."""
@@ -91,5 +96,8 @@ class Answered(Protocol):
 
     def to_pandas(self) -> pd.DataFrame:
         """The same as a pandas data frame."""
+
+    def plot(self) -> Any:
+        """An altair chart of the numbers and their intervals."""
 
     def _repr_html_(self) -> str: ...

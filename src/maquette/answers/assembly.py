@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from maquette.answers.api import Answered
 from maquette.answers.result import NOISE_ONLY, Answer, AnswerTable, BoundKind, Row, Source, promise_of
 from maquette.privacy import Loss
-from maquette.query import Marginal, Measure, Output, Statement
+from maquette.query import Axis, Marginal, Measure, Output, Statement
+from maquette.schema import Boolean, Date, Integer, Schema
 
 Values = NDArray[np.float64]
 
@@ -42,33 +43,56 @@ def assemble(
 
     Numbers that need one of the `unknown` marginals (by key) carry no guarantee.
     """
-    columns = {
+    return tabulate(statement, columns_of(statement, estimates, confidence, unknown), confidence, cost, source)
+
+
+def columns_of(
+    statement: Statement, estimates: Mapping[str, Estimated], confidence: float, unknown: Collection[str] = ()
+) -> dict[str, OutputColumn]:
+    """Every measured output of a statement, by title."""
+    return {
         output.title: _column(output, estimates, confidence, unknown)
         for output in statement.outputs
         if output.kind != "group"
     }
-    return tabulate(statement, columns, confidence, cost, source)
 
 
 def tabulate(
     statement: Statement, columns: Mapping[str, OutputColumn], confidence: float, cost: Loss, source: Source
 ) -> Answered:
     """The answer to a statement from the values of its outputs, by title."""
-    shape = tuple(len(labels) for labels in _labels(statement))
+    every = _labels(statement)
+    shape = tuple(len(labels) for labels in every)
     if not shape and len(columns) == 1:
-        ((kind, estimate),) = ((o.kind, columns[o.title]) for o in statement.outputs if o.kind != "group")
-        return estimate.answer((), kind, confidence, cost, source)
+        ((kind, title),) = ((o.kind, o.title) for o in statement.outputs if o.kind != "group")
+        return replace(columns[title].answer((), kind, confidence, cost, source), title=title)
     kinds = {output.title: output.kind for output in statement.outputs}
+    values = [values_of(statement.schema, axis) for axis in statement.axes]
     rows = []
     for cell in np.ndindex(shape):
-        labels = tuple(_labels(statement)[axis][i] for axis, i in enumerate(cell))
+        labels = tuple(every[axis][i] for axis, i in enumerate(cell))
         answers = {t: e.answer(cell, kinds[t], confidence, cost, source) for t, e in columns.items()}
-        rows.append(Row(labels, answers))
-    return AnswerTable(_group_titles(statement), tuple(columns), tuple(rows), cost)
+        rows.append(Row(labels, answers, tuple(values[axis][i] for axis, i in enumerate(cell))))
+    order = tuple(output.title for output in statement.outputs)
+    return AnswerTable(_group_titles(statement), tuple(columns), tuple(rows), cost, order)
 
 
 def _labels(statement: Statement) -> tuple[tuple[str, ...], ...]:
     return Marginal(statement.schema, statement.axes).labels
+
+
+def values_of(schema: Schema, axis: Axis) -> tuple[Any, ...]:
+    """The groups of an axis as values: numbers, truth values and dates where a level is a single one, else labels."""
+    if not isinstance(axis, str):
+        return axis.values or axis.labels
+    column = schema[axis]
+    single = (
+        isinstance(column, Boolean)
+        or (isinstance(column, Integer) and column.width == 1)
+        or (isinstance(column, Date) and column.unit == "day")
+    )
+    known = tuple(column.values) if single else column.labels[: column.known]
+    return (*known, *([None] if column.nullable else []))
 
 
 def _group_titles(statement: Statement) -> tuple[str, ...]:
@@ -116,7 +140,7 @@ def _column(
     if output.per is not None:
         return replace(_average(output.measure, output.per, estimates, confidence), guarantee=guarantee)
     total, width = _total(output.measure, estimates, confidence)
-    floor = 0.0 if not output.measure.signed else -math.inf
+    floor = 0.0 if not output.measure.signed and output.measure.range[0] >= 0 else -math.inf
     return OutputColumn(total, np.maximum(total - width, floor), np.maximum(total + width, floor), guarantee)
 
 
@@ -140,7 +164,7 @@ def _average(measure: Measure, per: Marginal, estimates: Mapping[str, Estimated]
     total, total_width = _total(measure, estimates, each)
     rows = estimates[per.key].values
     rows_width = estimates[per.key].half_width(each)
-    centre, lowest, highest = measure.centre, measure.centre - measure.scale, measure.centre + measure.scale
+    centre, (lowest, highest) = measure.centre, measure.range
     known = rows - rows_width > 0
     fewest = np.where(known, rows - rows_width, 1.0)
     corners = [centre + (total + s * total_width) / n for s in (-1, 1) for n in (fewest, fewest + 2 * rows_width)]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from maquette.answers.rowset import Cell, ColumnType, Rowset, RowsetColumn, Standing, finite, labels_column
 from maquette.errors import QueryError
 from maquette.privacy import Loss
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 Source = Literal["cache", "derived", "hypothesis", "measured"]
 BoundKind = Literal["measured", "certified", "logical"]
 
-SHOWN = 50  # rows shown in a notebook
 TITLE = "value"  # title of the only column of a single number
 NOISE_ONLY = "noise interval: the noise that was added to the binned, clamped table; no sampling or binning error"
 CERTIFIED = (
@@ -42,7 +41,8 @@ class Answer:
     answer, all its numbers together; `remaining`, in a session, is the budget left after it.
 
     `bound` says where the interval comes from: "measured" (the noise of measurements), "certified" (the measured
-    distance of the finished model from the rows) or "logical" (only what cannot be otherwise).
+    distance of the finished model from the rows) or "logical" (only what cannot be otherwise). `standing` says whether
+    the interval is promised. Where SQL answers NULL, `value`, `low` and `high` are not numbers (NaN).
     """
 
     value: float
@@ -56,11 +56,26 @@ class Answer:
     guarantee: str | None = NOISE_ONLY
     remaining: Loss | None = None
     bound: BoundKind = "measured"
+    title: str = TITLE
+    together: bool = False
+    type: ColumnType = "number"
+    counted: str | None = None
+    """How many rows of one privacy unit are counted, in words; None if each row is a unit."""
 
     @property
     def numbers(self) -> tuple[Answer, ...]:
         """Itself, as the only number."""
         return (self,)
+
+    @property
+    def standing(self) -> Standing:
+        """Promised, cached (promised, and answered before), or guessed by the public model without a promise."""
+        return "guessed" if self.guarantee is None else "cached" if self.source == "cache" else "promised"
+
+    @property
+    def rowset(self) -> Rowset:
+        """One column with one value, under its title in the statement."""
+        return Rowset((_numbers_column(self.title, [self]),))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -87,7 +102,8 @@ class Answer:
     def as_dict(self) -> dict[str, Any]:
         """The answer as plain data, without its cost."""
         facts = {"count": self.count, "source": self.source, "guarantee": self.guarantee}
-        return {**_interval(self), **facts, "confidence": self.confidence}
+        facts |= {} if self.counted is None else {"counted": self.counted}
+        return {**_interval(self), **facts, "confidence": _level(self)}
 
     def to_arrow(self) -> pa.Table:
         """One row of value, low, high and the kind of the interval."""
@@ -105,17 +121,26 @@ class Answer:
         return format(self.value, spec) if spec else str(self)
 
     def __str__(self) -> str:
-        return f"{_show(self.value)} [{_show(self.low)}, {_show(self.high)}]"
+        if self.value != self.value:
+            return "NULL"
+        return f"{show(self.value)} [{show(self.low)}, {show(self.high)}]{'' if self.guarantee else ' (guess)'}"
 
     def __repr__(self) -> str:
         kind = "" if self.bound == "measured" else f" ({self.bound})"
-        return f"Answer({self} at {self.confidence:.0%}{kind}, {self.source}, cost {self.cost})"
+        sure = f" at {percent(self.confidence)}{kind}" if self.guarantee else ", no promise"
+        counted = "" if self.counted is None else f", {self.counted}"
+        return f"Answer({self}{sure}, {self.source}, cost {self.cost}{counted})"
 
     def _repr_html_(self) -> str:
-        return (
-            f"<b>{_show(self.value)}</b> [{_show(self.low)}, {_show(self.high)}] {self.bound} at {self.confidence:.0%} "
-            f"<small>{self.source}{'' if self.guarantee else ', without a promise'}, {_price(self.cost)}</small>"
-        )
+        from maquette.answers.display import number_html
+
+        return number_html(self)
+
+    def plot(self) -> Any:
+        """An altair chart of the number and its interval; needs the extra `charts`."""
+        from maquette.answers.display import chart
+
+        return chart(self)
 
 
 @dataclass(frozen=True)
@@ -124,6 +149,8 @@ class Row:
 
     groups: tuple[str, ...]
     answers: dict[str, Answer]
+    values: tuple[Cell, ...] = ()
+    """The same groups as values, where a label stands for one: a number, a truth value or a date."""
 
     def __getitem__(self, title: str) -> Answer:
         return self.answers[title]
@@ -131,12 +158,20 @@ class Row:
 
 @dataclass(frozen=True)
 class AnswerTable:
-    """The answers to a statement with groups or several aggregates; every declared group is there."""
+    """The answers to a statement with groups or several aggregates.
+
+    Every declared group is there, unless the statement itself leaves some out (HAVING, LIMIT). `order` lists the
+    columns as the statement does; `together` says that all intervals hold together at `confidence`, which they do
+    wherever groups were chosen, sorted or combined by their noisy numbers.
+    """
 
     group_titles: tuple[str, ...]
     titles: tuple[str, ...]
     rows: tuple[Row, ...]
     cost: Loss
+    order: tuple[str, ...] | None = None
+    together: bool = False
+    sure: float | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -187,18 +222,31 @@ class AnswerTable:
     @property
     def confidence(self) -> float:
         """The probability with which each interval covers its number."""
-        return self.rows[0][self.titles[0]].confidence
+        return next((one.confidence for one in self.numbers), 1.0 if self.sure is None else self.sure)
 
     @property
     def source(self) -> Source:
         """Where the numbers came from."""
-        return self.rows[0][self.titles[0]].source
+        return next((one.source for one in self.numbers), "derived")
+
+    @property
+    def rowset(self) -> Rowset:
+        """The columns in the order of the statement, each with its type and intervals."""
+        groups = {title: i for i, title in enumerate(self.group_titles)}
+        columns = []
+        for title in self.columns if self.order is None else self.order:
+            if title in groups:
+                place = groups[title]
+                columns.append(labels_column(title, [(row.values or row.groups)[place] for row in self.rows]))
+            else:
+                columns.append(_numbers_column(title, [row[title] for row in self.rows]))
+        return Rowset(tuple(columns))
 
     @property
     def guarantee(self) -> str | None:
         """What is promised for every number; None if at least one of them has no promise."""
         given = [one.guarantee for one in self.numbers]
-        weakest = next((one.guarantee for one in self.numbers if one.bound == self.bound), None)
+        weakest = next((one.guarantee for one in self.numbers if one.bound == self.bound), NOISE_ONLY)
         return None if None in given else weakest
 
     @property
@@ -210,11 +258,11 @@ class AnswerTable:
     @property
     def remaining(self) -> Loss | None:
         """In a session, the budget left after the charge."""
-        return self.rows[0][self.titles[0]].remaining
+        return next((one.remaining for one in self.numbers), None)
 
     def each(self, change: Callable[[Answer], Answer]) -> AnswerTable:
         """The same table with `change` applied to every number."""
-        rows = (Row(row.groups, {title: change(one) for title, one in row.answers.items()}) for row in self.rows)
+        rows = (replace(row, answers={title: change(one) for title, one in row.answers.items()}) for row in self.rows)
         return replace(self, rows=tuple(rows))
 
     def recalled(self, cost: Loss) -> AnswerTable:
@@ -227,7 +275,7 @@ class AnswerTable:
             dict(zip(self.group_titles, row.groups, strict=True)) | {t: _interval(row[t]) for t in self.titles}
             for row in self.rows
         ]
-        return {"rows": rows, "confidence": self.confidence}
+        return {"rows": rows, "confidence": self.confidence, "together": self.together}
 
     def to_arrow(self) -> pa.Table:
         """Group labels, and value, low, high and kind of interval of every aggregate."""
@@ -256,18 +304,33 @@ class AnswerTable:
             "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
         ]
         more = [] if len(shown) == len(self.rows) else [f"... {len(self.rows) - len(shown)} more rows"]
-        return "\n".join([*text, *more])
+        return "\n".join([*text, *more, *self._standing])
+
+    @property
+    def _standing(self) -> list[str]:
+        """A line of text that says what the numbers are: promised, cached or guessed."""
+        found = {standing: sum(one.standing == standing for one in self.numbers) for standing in get_args(Standing)}
+        told = [standing for standing, count in found.items() if count]
+        if not told:
+            return []
+        sure = f" at {percent(self.confidence)}, {'together' if self.together else 'each'}"
+        if len(told) == 1:
+            return [f"({told[0]}{'' if told[0] == 'guessed' else sure})"]
+        return [f"({', '.join(f'{found[standing]:,} {standing}' for standing in told)}; promises{sure})"]
+
+    def plot(self) -> Any:
+        """An altair chart of every group with its interval; needs the extra `charts`."""
+        from maquette.answers.display import chart
+
+        return chart(self)
 
     def __repr__(self) -> str:
         return f"AnswerTable({len(self.rows)} rows of {', '.join(self.titles)}, cost {self.cost})"
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{html.escape(title)}</th>" for title in (*self.group_titles, *self.titles))
-        body = "".join(_html_row(row, self.titles) for row in self.rows[:SHOWN])
-        if len(self.rows) > SHOWN:
-            width = len(self.group_titles) + len(self.titles)
-            body += f'<tr><td colspan="{width}">... {len(self.rows) - SHOWN:,} more rows</td></tr>'
-        return f"<table><tr>{head}</tr>{body}</table><small>{_price(self.cost)}</small>"
+        from maquette.answers.display import table_html
+
+        return table_html(self)
 
 
 def _found(rows: Sequence[Row], titles: Sequence[str], groups: tuple[str, ...]) -> Row:
@@ -278,7 +341,25 @@ def _found(rows: Sequence[Row], titles: Sequence[str], groups: tuple[str, ...]) 
 
 
 def _interval(answer: Answer) -> dict[str, Any]:
-    return {"value": answer.value, "low": answer.low, "high": answer.high, "bound": answer.bound}
+    ends = {"value": answer.value, "low": answer.low, "high": answer.high, "bound": answer.bound}
+    return {**ends, "standing": answer.standing}
+
+
+def _level(answer: Answer) -> float | None:
+    """The confidence of a promise; a guess has none."""
+    return None if answer.guarantee is None else answer.confidence
+
+
+def _numbers_column(title: str, answers: Sequence[Answer]) -> RowsetColumn:
+    kinds = {answer.type for answer in answers}
+    return RowsetColumn(
+        title,
+        kinds.pop() if len(kinds) == 1 else "number",
+        tuple(finite(answer.value) for answer in answers),
+        tuple(finite(answer.low) for answer in answers),
+        tuple(finite(answer.high) for answer in answers),
+        tuple(answer.standing for answer in answers),
+    )
 
 
 def _arrow(rows: Sequence[Row], group_titles: Sequence[str], titles: Sequence[str]) -> pa.Table:
@@ -291,17 +372,15 @@ def _arrow(rows: Sequence[Row], group_titles: Sequence[str], titles: Sequence[st
         columns[f"{title}_low"] = [answer.low for answer in answers]
         columns[f"{title}_high"] = [answer.high for answer in answers]
         columns[f"{title}_bound"] = [answer.bound for answer in answers]
+        columns[f"{title}_standing"] = [answer.standing for answer in answers]
     return pa.table(columns)
 
 
-def _price(cost: Loss) -> str:
-    return f"cost {html.escape(str(cost))}" if cost.units else "free"
+def percent(share: float) -> str:
+    """A share in percent."""
+    return f"{100 * share:.6g}%"
 
 
-def _html_row(row: Row, titles: Sequence[str]) -> str:
-    cells = [html.escape(label) for label in row.groups] + [html.escape(str(row[title])) for title in titles]
-    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
-
-
-def _show(number: float) -> str:
+def show(number: float) -> str:
+    """A number as people read it."""
     return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.4g}"

@@ -67,7 +67,27 @@ from .marginal import (
     marginal_of as marginal_of,
 )
 from .moves import LARGEST as LARGEST, Movable as Movable, Moves as Moves
+from .sql.context import Context as Context
 from .sql.grammar import written as written
+from .sql.levels import evaluated as evaluated
+from .sql.program import (
+    Answers as Answers,
+    Attach as Attach,
+    Core as Core,
+    Extend as Extend,
+    Filter as Filter,
+    Join as Join,
+    Limit as Limit,
+    Pick as Pick,
+    Program as Program,
+    Sort as Sort,
+    Stack as Stack,
+    Total as Total,
+    Windowed as Windowed,
+)
+from .sql.public import PublicTable as PublicTable, named_table as named_table
+from .sql.reference import sql_reference as sql_reference
+from .sql.settings import CutRule as CutRule, Settings as Settings, settings_of as settings_of
 from .sql.statement import (
     Measure as Measure,
     Output as Output,
@@ -76,6 +96,14 @@ from .sql.statement import (
     question as question,
 )
 from .sums import Sum as Sum
+from .unit_counts import UnitCounts as UnitCounts
+from .value_sums import ValueSums as ValueSums
+from .waves import (
+    inverse_waves as inverse_waves,
+    is_ordered as is_ordered,
+    scale_of as scale_of,
+    waves_of as waves_of,
+)
 from .workload import (
     Combinations as Combinations,
     Workload as Workload,

@@ -120,6 +120,21 @@ class IsNull(Expression):
 
 
 @dataclass(frozen=True, eq=False)
+class OnLevels(Expression):
+    """A condition known on every combination of levels of some columns: where it holds, and where it is false.
+
+    On `open` levels it holds for some values and not for others: it cuts through a bin. It is then refused with
+    `error`, unless it is bracketed (see `between`).
+    """
+
+    columns: tuple[str, ...]
+    holds: LevelMask
+    fails: LevelMask
+    open: LevelMask | None = None
+    error: QueryError | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Truth(Expression):
     """A boolean column used as a condition, or any column to be compared with a literal. Made by `col`."""
 
@@ -279,6 +294,13 @@ def _build(schema: Schema, node: Expression, negated: bool, depth: int) -> _Leve
             return _combined(schema, parts, every)
         case Always(value):
             return LinearQuery.constant(schema, float(value != negated))
+        case OnLevels(columns, holds, fails):
+            if node.open is not None:
+                raise node.error or QueryError("a condition cuts through a bin")
+            chosen = fails if negated else holds
+            if len(columns) == 1:
+                return _Levels(schema.position(columns[0]), chosen)
+            return LinearQuery.table(schema, columns, chosen)
     with located(node.at):
         return _atom(schema, node, negated)
 

@@ -60,6 +60,30 @@ class Amounts:
 
 
 @dataclass(frozen=True, eq=False)
+class ValueSums:
+    """For every cell, the sum of a column's values less `centre`, over the rows for which `where` holds.
+
+    Values are clamped to [`low`, `high`], from which the price is computed; a missing value adds 0. All numbers are
+    steps of the column's `value_grid`.
+    """
+
+    column: str
+    low: int
+    high: int
+    centre: int
+    axes: Sequence[str | Sequence[Weight]]
+    where: Weight
+
+
+@dataclass(frozen=True, eq=False)
+class UnitCells:
+    """For every cell, the number of privacy units that have a row in it for which `where` holds."""
+
+    axes: Sequence[str | Sequence[Weight]]
+    where: Weight
+
+
+@dataclass(frozen=True, eq=False)
 class Listed:
     """The number of rows at each listed point of a few columns (by code); points in increasing order."""
 
@@ -99,7 +123,7 @@ class OfHistogram:
     sensitivity: float
 
 
-Form = Cells | Amounts | Listed | Combined | Residual | ParitySums | OfHistogram
+Form = Cells | UnitCells | Amounts | ValueSums | Listed | Combined | Residual | ParitySums | OfHistogram
 
 
 class Asked(Protocol):

@@ -112,6 +112,27 @@ class LinearQuery:
             checked[schema.position(name)] = weights
         return cls(schema, [Term(1.0, checked)])
 
+    @classmethod
+    def table(cls, schema: Schema, names: Sequence[str], weights: NDArray[Any]) -> LinearQuery:
+        """The weights, each in [0, 1], of every combination of levels of some columns: one axis for each column."""
+        weights = np.asarray(weights, dtype=np.float64)
+        if len(names) < 2:
+            return cls.product(schema, {names[0]: weights}) if names else cls.constant(schema, float(weights))
+        longest = int(np.argmax(weights.shape))
+        last, others = names[longest], [name for i, name in enumerate(names) if i != longest]
+        rows = np.moveaxis(weights, longest, -1)
+        groups: dict[bytes, list[tuple[int, ...]]] = {}
+        for place in np.ndindex(rows.shape[:-1]):
+            if rows[place].any():
+                groups.setdefault(rows[place].tobytes(), []).append(place)
+        _refuse_large(sum(map(len, groups.values())))
+        terms: list[Term] = []
+        for places in groups.values():
+            for place in places:
+                factors = {name: np.arange(schema[name].size) == i for name, i in zip(others, place, strict=True)}
+                terms += cls.product(schema, {**factors, last: rows[places[0]]}).terms
+        return cls(schema, terms)
+
     def __and__(self, other: LinearQuery) -> LinearQuery:
         """The product: for predicates, both hold."""
         self._same_universe(other)

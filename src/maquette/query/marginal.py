@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -26,11 +27,15 @@ MAX_OUTPUT = 2**26
 
 @dataclass(frozen=True)
 class Buckets:
-    """An axis whose levels are disjoint predicates; a row that fits none is not counted."""
+    """An axis whose levels are disjoint predicates; a row that fits none is not counted.
+
+    `values` are the labels as values, where they are numbers, truth values, dates or NULL (None).
+    """
 
     name: str
     labels: tuple[str, ...]
     parts: tuple[LinearQuery, ...]
+    values: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.labels) != len(self.parts) or not self.parts:

@@ -14,7 +14,7 @@ class Moves:
 
     With `everywhere` every row falls into a cell; otherwise a row may fall into none and add nothing. With `gains` the
     values are contrasts of the cells: `gains` bounds the largest entry, the L1 norm and the squared L2 norm of what a
-    row of weight 1 adds.
+    row of weight 1 adds. With `once` a privacy unit adds at most 1 to a value, however many of its rows fall into it.
     """
 
     low: int
@@ -22,6 +22,7 @@ class Moves:
     cells: int
     everywhere: bool = True
     gains: tuple[int, int, int] | None = None
+    once: bool = False
 
     @property
     def size(self) -> int:

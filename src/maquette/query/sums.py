@@ -41,20 +41,22 @@ class Sum:
     """
 
     def __init__(self, schema: Schema, constant: float, parts: Mapping[int, Weights]) -> None:
-        if not all(np.abs(number).max() < _MOST for number in (np.array(constant), *parts.values())):
+        ends = {position: (float(part.min()), float(part.max())) for position, part in sorted(parts.items())}
+        if not all(-_MOST < low <= high < _MOST for low, high in ((constant, constant), *ends.values())):
             raise QueryError(
                 f"a sum over columns has a part beyond {_MOST:g}", advice="a linear query weighs rows in [0, 1]"
             )
-        fixed = {position: np.rint(part * RESOLUTION).astype(np.int64) for position, part in sorted(parts.items())}
-        lows = {position: int(part.min()) for position, part in fixed.items()}
+        scaled = {position: parts[position] * RESOLUTION for position in ends}
+        fixed = {position: np.rint(part).astype(np.int64) for position, part in scaled.items()}
+        spans = {p: (round(low * RESOLUTION), round(high * RESOLUTION)) for p, (low, high) in ends.items()}
         self._schema = schema
         self._known: dict[int, Whole | None] = {}
-        self._parts = {p: part - lows[p] for p, part in fixed.items() if part.max() > lows[p]}
-        self._constant = round(constant * RESOLUTION) + sum(lows.values())
+        self._parts = {p: fixed[p] - low for p, (low, high) in spans.items() if high > low}
+        self._constant = round(constant * RESOLUTION) + sum(low for low, _ in spans.values())
         self._exact = constant * RESOLUTION == round(constant * RESOLUTION) and all(
-            np.array_equal(part * RESOLUTION, fixed[position]) for position, part in parts.items()
+            bool((part == fixed[position]).all()) for position, part in scaled.items()
         )
-        self._reach = sum(int(part.max()) for part in self._parts.values())
+        self._reach = sum(high - low for low, high in spans.values())
         low, high = self._constant, self._constant + self._reach
         slack = 0 if self._exact else len(fixed) + 1  # maximum total error of rounding each part
         if low < -slack or high > RESOLUTION + slack:
@@ -130,8 +132,12 @@ class Sum:
 
     def _whole(self, grid: int) -> Whole | None:
         unit = RESOLUTION // grid
-        numbers = [np.array(self._constant), *self._parts.values()]
-        if not self._exact or RESOLUTION % grid or any((number % unit).any() for number in numbers):
+        if not self._exact or RESOLUTION % grid:  # both are powers of two, hence so is the unit
+            return None
+        digits = self._constant
+        for part in self._parts.values():
+            digits |= int(np.bitwise_or.reduce(part))
+        if digits & (unit - 1):
             return None
         parts = {self._schema.columns[position].name: part // unit for position, part in self._parts.items()}
         return self._constant // unit, parts

@@ -27,6 +27,8 @@ class Workload(ABC):
     """A family of linear queries over one schema."""
 
     schema: Schema
+    sums: tuple[str, ...] = ()
+    """Columns whose sums a release buys beside the counts."""
 
     @property
     @abstractmethod
@@ -65,15 +67,27 @@ class Workload(ABC):
 
 
 def marginals(
-    schema: Schema, k: int | None = None, *, columns: Iterable[Sequence[str]] | None = None, up_to: bool = False
+    schema: Schema,
+    k: int | None = None,
+    *,
+    columns: Iterable[Sequence[str]] | None = None,
+    up_to: bool = False,
+    sums: Sequence[str] = (),
 ) -> Workload:
     """Every cell of every k-way marginal (default k = 3; `up_to`: of 1 to k columns), or of the listed marginals.
+
+    `sums` names numeric columns whose values a release also adds up, over all rows and by each column that a table
+    of the workload pairs it with: sums and averages are then those of the values, not of the middles of bins.
 
     >>> from maquette import Boolean, Integer, Schema
     >>> schema = Schema([Integer("age", 0, 99), Boolean("smoker"), Boolean("married")])
     >>> marginals(schema, 2)
     2-way marginals of 3 columns: 404 queries
     """
+    if sums:
+        made = marginals(schema, k, columns=columns, up_to=up_to)
+        made.sums = _summed(schema, sums)
+        return made
     if columns is None:
         k = 3 if k is None else k
         return _Cells(schema, _choices(schema, schema.names, k, up_to), f"{'up to ' * up_to}{k}-way marginals")
@@ -83,6 +97,17 @@ def marginals(
     if not listed:
         raise QueryError("the list of marginals is empty", expected="at least one tuple of columns")
     return _Cells(schema, [_Choice(schema, names, len(names)) for names in listed], f"{len(listed)} marginals")
+
+
+def _summed(schema: Schema, names: Sequence[str]) -> tuple[str, ...]:
+    """The columns to add up; refused unless each has values beside its levels."""
+    if isinstance(names, str):
+        raise QueryError(f"sums is the text {names!r}", expected='a list of columns, such as sums=["income"]')
+    for name in names:
+        if schema[name].value_grid is None:
+            why = "no numbers" if schema[name].midpoints is None else "one value in each level: its counts are enough"
+            raise QueryError(f"column {name!r} ({schema[name].kind}) has {why}", advice="leave it out of sums")
+    return tuple(dict.fromkeys(names))
 
 
 def conjunctions(

@@ -245,17 +245,7 @@ def _span(schema: Schema, name: str) -> Span:
 
 def _cells(column: Integer | Number) -> tuple[Values, Values]:
     """The least and the largest value of each cell."""
-    if isinstance(column, Integer):
-        starts = np.arange(column.low, column.high + 1, column.width, dtype=np.float64)
-        return starts, np.minimum(starts + column.width - 1, column.high)
-    if column.edges is not None:
-        edges = np.array(column.edges)
-    else:
-        assert column.low is not None, "a number column has edges, or low, high and bins"
-        assert column.high is not None
-        assert column.bins is not None
-        edges = np.linspace(column.low, column.high, column.bins + 1)
-    return edges[:-1], edges[1:]
+    return column.ends
 
 
 def _check_shares(shares: Mapping[str, float], weights: Mapping[str, object]) -> None:

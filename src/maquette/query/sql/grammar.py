@@ -1,14 +1,17 @@
 """The closed grammar of questions: sqlglot parses a text, and only what is listed here is accepted.
 
 There are three checks, each public and fast. The first limits the length and nesting of the text. The second refuses
-words that begin something unsupported, with their place and an alternative. The third lists every node, and every part
-of a node, that may occur; anything else that sqlglot understands, now or in a later version, is refused.
+words that begin something unsupported, with their place and an alternative. The third lists every node of a scalar
+expression that may occur, and the compiler every part of a statement; anything else that sqlglot understands, now or in
+a later version, is refused.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from sqlglot import exp
@@ -24,69 +27,63 @@ MAX_TEXT = 6_000
 MAX_WORDS = 2_500
 MAX_NESTING = 24
 
-SELECTS = "SELECT columns, count(*), count(x), sum(x), avg(x) FROM table [WHERE condition] [GROUP BY columns]"
-CONDITIONS = "=, <>, <, <=, >, >=, IN, BETWEEN, IS NULL, AND, OR, NOT between a column and literals"
+SELECTS = (
+    "SELECT columns, count(*), count(x), sum(x), avg(x), median(x), stddev(x) FROM table [WHERE condition] "
+    "[GROUP BY columns] [HAVING ...] [ORDER BY ...] [LIMIT n]"
+)
+CONDITIONS = "=, <>, <, <=, >, >=, IN, BETWEEN, LIKE, IS NULL, AND, OR, NOT between expressions on columns and literals"
 
 _DIALECT = Dialect.get_or_raise("duckdb")
-_AFTERWARDS = "every declared group is always returned; leave it out, then sort or filter answer.to_pandas() yourself"
-_ALONE = "compare a column alone with a literal"
-_OUTSIDE = _ALONE + ", and {} the answers yourself"
-_LEVELS = "use = or IN with declared levels"
 _WRITE = "write the value into the text"
-_INNER = "ask one SELECT about one table; what an inner one answers can be written as a number"
+_INNER = "ask two questions: what an inner one answers can be written as a number, as in age > 40 or IN (1, 2)"
 _ALREADY = "write the condition alone, as it would follow WHERE"
 _NAMES = "a name takes double quotes, a text single ones"
 _REFUSED = {
-    "JOIN": "ask about one table",
-    "WITH": "write one SELECT about one table",
-    "UNION": "ask each SELECT by itself",
     "EXCEPT": "ask each SELECT by itself",
     "INTERSECT": "ask each SELECT by itself",
-    "DISTINCT": "use GROUP BY {after} with count(*)",
-    "HAVING": _AFTERWARDS,
-    "ORDER_BY": _AFTERWARDS,
-    "LIMIT": _AFTERWARDS,
-    "OFFSET": _AFTERWARDS,
-    "FETCH": _AFTERWARDS,
-    "QUALIFY": _AFTERWARDS,
-    "OVER": "use GROUP BY",
-    "LIKE": _LEVELS,
-    "ILIKE": _LEVELS,
-    "RLIKE": _LEVELS,
-    "SIMILAR_TO": _LEVELS,
-    "GLOB": _LEVELS,
     "DAMP": "use AND",
     "AMP": "use AND",
-    "DPIPE": "use OR",
     "PIPE": "use OR",
     "FARROW": "use >=",
-    "PLUS": _OUTSIDE.format("add"),
-    "SLASH": _OUTSIDE.format("divide"),
-    "MOD": _ALONE,
     "PLACEHOLDER": _WRITE,
     "PARAMETER": _WRITE,
     "COLON": "write values into the text and names after AS",
-    "ALL": "name the columns",
     "UNKNOWN": "use IS NULL",
 }
 _HINTS = {kind: _REFUSED[kind.name] for kind in TokenType if kind.name in _REFUSED}
 
-# Signs that are supported elsewhere, so only the syntax tree shows their meaning here.
+# Signs and words whose meaning only the syntax tree shows.
 _NODES: dict[type[Any], tuple[str, str | None]] = {
-    exp.Star: ("*", "rows are never shown; name columns, GROUP BY them and add count(*)"),
-    exp.Mul: ("multiplication", _OUTSIDE.format("multiply")),
-    exp.Sub: ("subtraction", _OUTSIDE.format("subtract")),
+    exp.Star: ("*", "name columns, GROUP BY them and add count(*)"),
     exp.Neg: ("a minus sign", None),
+    exp.DPipe: ("||", "use OR"),
+    exp.Subquery: ("SELECT here", _INNER),
+    exp.Select: ("SELECT here", _INNER),
+    exp.Exists: ("EXISTS", _INNER),
+    exp.Tuple: ("a list in parentheses", None),
+    exp.Alias: ("AS here", None),
+    exp.Window: ("OVER here", None),
+    exp.Order: ("ORDER BY here", None),
+    exp.Dot: ("a dot here", None),
+    exp.Bracket: ("[ ]", None),
+    exp.Array: ("[ ]", None),
+    exp.Struct: ("{ }", None),
+    exp.Lambda: ("->", None),
+    exp.JSONExtract: ("->", None),
+    exp.Collate: ("COLLATE", None),
+    exp.BitwiseNot: ("~", None),
+    exp.BitwiseAnd: ("&", "use AND"),
+    exp.BitwiseOr: ("|", "use OR"),
+    exp.BitwiseXor: ("a bitwise exclusive OR", None),
+    exp.BitwiseLeftShift: ("<<", None),
+    exp.BitwiseRightShift: (">>", None),
+    exp.PositionalColumn: ("#", "name the column"),
+    exp.RawString: ("a text with a letter or dollar signs before it", "write it in single quotes alone"),
+    exp.ByteString: ("a text with a letter before it", "write it in single quotes alone"),
+    exp.HexString: ("a text with a letter before it", "write it in single quotes alone"),
 }
-_SPREADS = (exp.Min, exp.Max, exp.Median, exp.Quantile, exp.PercentileCont, exp.PercentileDisc, exp.Mode)
 
-_PARTS = {
-    "joins": ("a second table is", "ask about one table"),
-    "table": ("a table before a column is", "write the name of the column alone"),
-    "db": ("a schema before the table is", "write the name of the table alone"),
-    "alias": ("another name for the table is", "leave it out"),
-}
-
+BEGINNINGS = {TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN}
 _OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
 _PREFIX = {TokenType.NOT, TokenType.DASH, TokenType.TILDE}
@@ -116,41 +113,25 @@ COMPARISONS: dict[type[Any], Comparison] = {
     exp.GT: ">",
     exp.GTE: ">=",
 }
-_BINARY = {"this", "expression"}
-_CONDITION: dict[type[Any], set[str]] = {
-    **dict.fromkeys(COMPARISONS, _BINARY),
-    exp.And: _BINARY,
-    exp.Or: _BINARY,
-    exp.Is: _BINARY,
-    exp.Not: {"this"},
-    exp.Neg: {"this"},
-    exp.Paren: {"this"},
-    exp.In: {"this", "expressions"},
-    exp.Between: {"this", "low", "high"},
-    exp.Column: {"this"},
-    exp.Identifier: {"this", "quoted"},
-    exp.Literal: {"this", "is_string"},
-    exp.Boolean: {"this"},
-    exp.Null: set(),
-    exp.Cast: {"this", "to"},
-    exp.DataType: {"this"},
-}
-_STATEMENT: dict[type[Any], set[str]] = {
-    **_CONDITION,
-    exp.Select: {"expressions", "from_", "where", "group"},
-    exp.From: {"this"},
-    exp.Table: {"this"},
-    exp.Where: {"this"},
-    exp.Group: {"expressions"},
-    exp.Alias: {"this", "alias"},
-    exp.Count: {"this", "big_int"},
-    exp.Sum: {"this"},
-    exp.Avg: {"this"},
-    exp.Star: set(),
-    exp.Filter: _BINARY,
-    exp.Case: {"ifs", "default"},
-    exp.If: {"this", "true"},
-}
+# Scalar expressions: what DuckDB may be asked to compute on public values (levels and answered groups).
+SCALARS: tuple[type[Any], ...] = (
+    *COMPARISONS,
+    *(exp.And, exp.Or, exp.Not, exp.Neg, exp.Paren, exp.Is, exp.In, exp.Between, exp.NullSafeEQ, exp.NullSafeNEQ),
+    *(exp.Column, exp.Identifier, exp.Literal, exp.Boolean, exp.Null, exp.Var, exp.Cast, exp.TryCast, exp.DataType),
+    *(exp.DataTypeParam, exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Greatest, exp.Least),
+    *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Pow, exp.Abs, exp.Floor, exp.Ceil, exp.Round),
+    *(exp.Trunc, exp.Sqrt, exp.Ln, exp.Log, exp.Exp, exp.Sign),
+    *(exp.Like, exp.ILike, exp.Escape, exp.RegexpLike, exp.SimilarTo, exp.Glob, exp.StartsWith, exp.EndsWith),
+    *(exp.Contains, exp.Lower, exp.Upper, exp.Trim, exp.Substring, exp.Left, exp.Right, exp.Length, exp.Concat),
+    *(exp.ConcatWs, exp.Replace, exp.StrPosition, exp.DPipe, exp.Reverse, exp.Initcap),
+    *(exp.Year, exp.Quarter, exp.Month, exp.Week, exp.WeekOfYear, exp.Day, exp.DayOfMonth, exp.DayOfWeek),
+    *(exp.DayOfWeekIso, exp.DayOfYear, exp.Monthname, exp.Dayname, exp.Extract, exp.TimestampTrunc, exp.DateTrunc),
+    *(exp.DateDiff, exp.DateAdd, exp.DateSub, exp.Interval, exp.CurrentDate, exp.LastDay, exp.TimeToStr),
+)
+_NAMED = {"date_part", "datepart", "weekday", "prefix", "suffix", "yearweek", "isoyear", "decade", "century", "era"}
+MOST_NODES = 10_000  # of one expression, with the columns of a subquery written out
+MOST_GROWTH = 1_000  # times that replace may lengthen a text
+_TYPES = {"BOOLEAN", "INT", "BIGINT", "SMALLINT", "TINYINT", "DOUBLE", "FLOAT", "DECIMAL", "VARCHAR", "TEXT", "DATE"}
 
 
 class Source:
@@ -160,13 +141,20 @@ class Source:
         """`names` are the names that a text can use; an error points at a name that needs quotes and has none."""
         self.text = text
         self.expected = SELECTS if statement else CONDITIONS
+        self.names = names
+        with self.explained(statement):
+            tokens, self.top = _checked(text, statement, self.expected)
+            self.tree = self._parsed(tokens, exp.Query if statement else exp.Condition)
+            if not statement:
+                self.scalar(self.tree)
+
+    @contextmanager
+    def explained(self, statement: bool = True) -> Iterator[None]:
+        """Add advice to an error about a text with a name that needs quotes, or a condition with an aggregate."""
         try:
-            self.tree = self._parsed(
-                _checked(text, int(statement), self.expected), exp.Select if statement else exp.Condition
-            )
-            self._close(_STATEMENT if statement else _CONDITION)
+            yield
         except QueryError as error:
-            more = _unquoted(text, names) or ("" if statement else _aggregates(text))
+            more = _unquoted(self.text, self.names) or ("" if statement else _aggregates(self.text))
             if not more or error.line is None or error.advice == _NAMES:
                 raise
             error.advice = more if error.advice is None else f"{error.advice}; {more}"
@@ -174,7 +162,9 @@ class Source:
 
     def _parsed(self, tokens: list[Token], root: type[Any]) -> Any:
         try:
-            trees = _DIALECT.parser().parse_into(root, tokens, self.text)
+            parser = _DIALECT.parser()
+            whole = root is exp.Query
+            trees = parser.parse(tokens, self.text) if whole else parser.parse_into(root, tokens, self.text)
         except ParseError as error:
             detail = error.errors[0] if error.errors else {}
             near = str(detail.get("highlight") or "")
@@ -183,31 +173,54 @@ class Source:
             raise QueryError(problem, expected=self.expected, line=line, column=max(column, 1)) from None
         except Exception:  # a deep or odd text may crash the parser itself; its own error is hidden
             raise QueryError("cannot be read", expected=self.expected, line=1, column=1) from None
-        if len(trees) != 1 or trees[0] is None:
+        if len(trees) != 1 or trees[0] is None or (whole and not isinstance(trees[0], exp.Query)):
             raise QueryError("more than one statement", expected=self.expected, line=1, column=1)
         return trees[0]
 
-    def _close(self, grammar: dict[type[Any], set[str]]) -> None:
-        for node in self.tree.walk(bfs=False):
-            allowed = grammar.get(type(node))
-            if allowed is None:
-                self.refuse(node, f"{named(node)} is", instead(node), self._functions(node))
-            for part, value in node.args.items():
-                if part not in allowed and value not in (None, False, [], ()):
-                    self.refuse(node, *_PARTS.get(part, (f"{part.strip('_')} in {named(node)} is", None)))
+    def scalar(self, tree: Any) -> None:
+        """Refuse whatever is not a scalar expression on columns and literals."""
+        for node in tree.walk(bfs=False):
+            if isinstance(node, exp.In) and (node.args.get("query") or node.args.get("unnest")):
+                self.refuse(node, "IN with anything but a list of values is", _INNER)
+            if isinstance(node, exp.DataType) and node.this.name not in _TYPES:
+                self.refuse(
+                    node, f"the type {node.sql(dialect='duckdb').lower()} is", "cast to DOUBLE, INTEGER or DATE"
+                )
+            if isinstance(node, exp.Column) and not isinstance(node.this, exp.Identifier | exp.Star):
+                self.refuse(node, "a dot here is", "write the name of a column alone")
+            if isinstance(node, exp.Sub) and _is_date(node):
+                self.refuse(node, "a date without quotes is", f"a date takes single quotes, as in '{_date_text(node)}'")
+            if isinstance(node, exp.Between) and node.args.get("symmetric"):
+                self.refuse(node, "BETWEEN SYMMETRIC is", "write the smaller value first, without SYMMETRIC")
+            if isinstance(node, exp.Anonymous) and str(node.this).lower() in _NAMED:
+                continue
+            if not isinstance(node, SCALARS):
+                self.refuse(node, f"{self.named(node)} is", instead(node))
+        self.bounded(tree)
 
-    def _functions(self, node: Any) -> str | None:
-        """Advice for an unsupported function."""
-        if not isinstance(node, exp.Func):
-            return None
-        if isinstance(node, _SPREADS):
-            return "GROUP BY the column with count(*) to see where its values lie"
-        if node.find_ancestor(exp.Group):
-            return "group by the column, which has declared bins, or by a CASE"
-        condition = not isinstance(self.tree, exp.Select) and not isinstance(node, exp.AggFunc)
-        if condition or node.find_ancestor(exp.Where):
-            return _ALONE
-        return None
+    def bounded(self, tree: Any) -> None:
+        """Refuse an expression that is large once columns of a subquery are written out, or whose texts grow large."""
+        if sum(1 for _ in itertools.islice(tree.walk(), MOST_NODES + 1)) > MOST_NODES:
+            self.refuse(tree, f"an expression of more than {MOST_NODES:,} parts is", "ask it in parts")
+        growth = 1
+        for node in tree.find_all(exp.Replace):
+            new = node.args.get("replacement")
+            if new is not None and not isinstance(new, exp.Literal):
+                self.refuse(node, "replace with anything but a literal text is", "write the new text in single quotes")
+            growth *= max(1, len(str(new.this)) if new is not None else 1)
+        if growth > MOST_GROWTH:
+            self.refuse(tree, f"replace that lengthens a text more than {MOST_GROWTH:,} times is", "ask it in parts")
+
+    def named(self, node: Any) -> str:
+        """The name of a node in a message; a function as the user wrote it."""
+        if isinstance(node, exp.Func) and type(node) not in (*_NODES, exp.Anonymous):
+            written_as = {str(name).lower() for name in node.sql_names()} | {
+                node.sql(dialect="duckdb").split("(")[0].lower()
+            }
+            used = [word for word in re.findall(r"(\w+)\s*\(", self.text) if word.lower() in written_as]
+            if used:
+                return f"the function {used[0][:30]}"
+        return named(node)
 
     def at(self, node: Any) -> Place:
         """Where a node begins, if sqlglot knows: the first place inside it, or else around it."""
@@ -242,9 +255,10 @@ def tokens_of(text: str) -> list[Token]:
     return tokens
 
 
-def _checked(text: str, selects: int, expected: str) -> list[Token]:
-    """The tokens of one statement, refused if it nests too deeply or holds a word of something unsupported."""
+def _checked(text: str, statement: bool, expected: str) -> tuple[list[Token], int | None]:
+    """The tokens of one statement and the number after TOP; refused if it nests too deeply or holds a bad word."""
     tokens = tokens_of(text)
+    tokens, top = _without_top(tokens) if statement else (tokens, None)
     while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
         tokens.pop()
     if not tokens:
@@ -259,18 +273,17 @@ def _checked(text: str, selects: int, expected: str) -> list[Token]:
         run = run + 1 if kind in _PREFIX else 0
         if kind == TokenType.SEMICOLON:
             problem = ("more than one statement is", "ask one at a time")
-        elif kind == TokenType.SELECT and index >= selects:
+        elif kind == TokenType.SELECT and not statement:
             problem = ("SELECT here is", _INNER if index else _ALREADY)
         elif kind == TokenType.UNKNOWN and token.text.upper() != "UNKNOWN":
             problem = (f"{token.text[:20]} is", _NAMES)
         elif kind in _HINTS:
-            after = words[index][:40] if following[index] == TokenType.VAR else "the columns"
-            problem = (f"{token.text.upper()} is", _HINTS[kind].format(after=after))
+            problem = (f"{token.text.upper()} is", _HINTS[kind])
         elif (kind, following[index]) in _GAPS:
             problem = (f"{token.text.upper()!r} with nothing on one side is", None)
         elif kind == TokenType.NOT and token.text == "!":
             problem = ("! is", "write NOT")
-        elif index == 0 and kind != TokenType.SELECT and (selects or _is_statement(token.text, words[0])):
+        elif index == 0 and kind not in BEGINNINGS and (statement or _is_statement(token.text, words[0])):
             problem = (f"{token.text[:20]!r} at the start is", _select_instead(token.text))
         elif depth + run > MAX_NESTING:
             problem = (f"nesting more than {MAX_NESTING} deep is", "ask it in parts")
@@ -278,7 +291,15 @@ def _checked(text: str, selects: int, expected: str) -> list[Token]:
             continue
         what, instead = problem
         raise _refusal(what, _place(text, token.start), None if instead else expected, instead)
-    return tokens
+    return tokens, top
+
+
+def _without_top(tokens: list[Token]) -> tuple[list[Token], int | None]:
+    """SELECT TOP n, which sqlglot does not read here, as LIMIT n."""
+    texts = [token.text.upper() for token in tokens[:3]]
+    if texts[:2] == ["SELECT", "TOP"] and len(texts) == 3 and texts[2].isdecimal():
+        return [tokens[0], *tokens[3:]], int(texts[2])
+    return tokens, None
 
 
 def _is_statement(first: str, second: str) -> bool:
@@ -335,18 +356,29 @@ def _place(text: str, offset: int) -> Place:
 
 def named(node: Any) -> str:
     """The name of a sqlglot node in a message."""
+    if type(node) in _NODES:
+        return _NODES[type(node)][0]
     if isinstance(node, exp.Func):
-        name = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
+        name = node.name if isinstance(node, exp.Anonymous) else node.sql(dialect="duckdb").split("(")[0]
         return f"the function {str(name)[:30].lower()}"
     if type(node) in COMPARISONS:
         return "a comparison"
-    if type(node) in _NODES:
-        return _NODES[type(node)][0]
-    return "a literal" if isinstance(node, exp.Literal) else type(node).__name__.upper()
+    if isinstance(node, exp.Literal):
+        return "a literal"
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(node).__name__).upper()
+
+
+def _is_date(node: Any) -> bool:
+    """Whether a difference of three numbers was meant as a date, as in 2024-03-01."""
+    parts = [node.this.this, node.this.expression, node.expression] if isinstance(node.this, exp.Sub) else []
+    numbers = [str(part.this) for part in parts if isinstance(part, exp.Literal) and not part.is_string]
+    return [len(number) for number in numbers] == [4, 2, 2] and all(map(str.isdecimal, numbers))
+
+
+def _date_text(node: Any) -> str:
+    return "-".join(str(part.this) for part in (node.this.this, node.this.expression, node.expression))
 
 
 def instead(node: Any) -> str | None:
     """What to write instead of a sqlglot node, if there is specific advice."""
-    if isinstance(node, exp.Sub) and all(isinstance(leaf, exp.Literal) for leaf in node.flatten()):
-        return "write the number itself; a date takes single quotes, as in '2024-03-01'"
     return _NODES.get(type(node), (None, None))[1]

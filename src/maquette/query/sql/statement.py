@@ -8,20 +8,22 @@ average is a sum divided by the count of rows where the column is known. Under a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Literal
 
 from maquette.errors import QueryError
-from maquette.query.expression import Expression, located, where
+from maquette.query.expression import Expression, where
 from maquette.query.linear import LinearQuery
-from maquette.query.marginal import Axis, Buckets, Marginal
-from maquette.query.sql.tree import Aggregate, Case, Item
-from maquette.schema import NULL_LABEL, Schema
+from maquette.query.marginal import Axis, Marginal
+from maquette.query.sql.settings import split
+from maquette.query.value_sums import ValueSums
+from maquette.schema import Schema
+
+if TYPE_CHECKING:
+    from maquette.query.sql.context import Context
+    from maquette.query.sql.program import Program
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,33 @@ class Measure:
     scale: float
     signed: bool
     centre: float = 0.0
+    values: ValueSums | None = None
+    """The same sum of the column's own values, where its bins hold several."""
+    ends: tuple[float, float] | None = None
+
+    def on_values(self) -> Measure:
+        """The measure of the values themselves, where there are any beside the levels."""
+        if self.values is None:
+            return self
+        step, grid = self.values.step, self.values
+        ends = (float(grid.low * step), float(grid.high * step))
+        return Measure(self.values, float(step), False, float(grid.centre * step), ends=ends)
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The declared range of an average of it."""
+        if self.ends is not None:
+            return self.ends
+        return self.centre - (self.scale if self.signed else 0.0), self.centre + self.scale
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Levels `start` to `stop` (excluded) of the last axis of a finer table, added up."""
+
+    marginal: Marginal
+    start: int
+    stop: int
 
 
 @dataclass(frozen=True)
@@ -44,7 +73,8 @@ class Output:
     """One column of the result: the labels of a group axis, or a measure of each group.
 
     An average is its measure's centre plus the measure divided by `per`, the count of rows where the averaged column
-    is known. Measured from the middle of its range, a column has half the sensitivity.
+    is known. Measured from the middle of its range, a column has half the sensitivity. `via` names a finer table from
+    which a count can be added up: one measurement of that table gives all the counts at once.
     """
 
     title: str
@@ -52,6 +82,7 @@ class Output:
     axis: int | None = None
     measure: Measure | None = None
     per: Marginal | None = None
+    via: Slice | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -64,149 +95,88 @@ class Statement:
     axes: tuple[Axis, ...]
     outputs: tuple[Output, ...]
 
+    def on_values(self) -> Statement:
+        """The same statement with sums and averages of the values themselves, for tables that keep them."""
+        outputs = (o if o.measure is None else replace(o, measure=o.measure.on_values()) for o in self.outputs)
+        return replace(self, outputs=tuple(outputs))
+
+    def on_levels(self) -> Statement:
+        """The same statement with sums and averages of the middles of bins, for tables that keep no values."""
+        outputs = (
+            o if o.measure is None else replace(o, measure=replace(o.measure, values=None)) for o in self.outputs
+        )
+        return replace(self, outputs=tuple(outputs))
+
     @cached_property
     def marginals(self) -> tuple[Marginal, ...]:
         """The different marginals to ask; outputs that need the same one share it."""
-        needed = [output.measure.marginal for output in self.outputs if output.measure]
+        needed = [
+            output.via.marginal if output.via else output.measure.marginal for output in self.outputs if output.measure
+        ]
         return tuple(dict.fromkeys([*needed, *(output.per for output in self.outputs if output.per)]))
+
+    @cached_property
+    def key(self) -> str:
+        """The canonical question: equal for statements that must get the same answer."""
+        outputs = [
+            (o.title, o.kind, o.axis, o.measure and o.measure.marginal.key, o.per and o.per.key) for o in self.outputs
+        ]
+        return repr((outputs, [Marginal(self.schema, self.axes).labels]))
 
     def __repr__(self) -> str:
         return f"Statement({', '.join(output.title for output in self.outputs)}: {len(self.marginals)} marginals)"
 
 
-def parse(schema: Schema, text: str, table: str | None = None) -> Statement:
+def parse(schema: Schema, text: str, table: str | None = None, context: Context | None = None) -> Statement | Program:
     """Read one SELECT against a schema; anything outside the grammar is refused with its place in the text.
+
+    The result is a `Statement` where groups and aggregates are all that is asked, else a `Program`.
 
     >>> from maquette import Boolean, Integer, Schema
     >>> schema = Schema([Integer("age", 0, 99), Boolean("smoker")])
     >>> parse(schema, "SELECT smoker, count(*), avg(age) FROM people WHERE age >= 18 GROUP BY smoker")
     Statement(smoker, count(*), avg(age): 2 marginals)
     """
-    from maquette.query.sql.parser import select
+    from maquette.query.sql.compiler import compiled
+    from maquette.query.sql.context import Context
 
-    tree = select(schema, text)
-    if table is not None and tree.table.casefold() != table.casefold():
-        raise QueryError(f"there is no table {tree.table!r}", advice=f"this is about {table!r}")
-    axes = tuple(_axis(schema, tree.items[key] if isinstance(key, int) else key) for key in tree.group)
-    keep = where(schema, tree.where)
-    outputs = tuple(_output(schema, item, axes, keep) for item in tree.items)
-    titles = [output.title for output in outputs]
-    repeated = sorted({title for title in titles if titles.count(title) > 1})
-    if repeated:
-        raise QueryError(
-            f"two columns of the answer would be called {', '.join(repeated)}", advice="name them apart with AS"
-        )
-    if all(output.kind == "group" for output in outputs):
-        raise QueryError(
-            "nothing is asked of the rows", advice="select at least one of count(*), count(x), sum(x), avg(x)"
-        )
-    return Statement(schema, text, tree.table, axes, outputs)
+    known = Context() if context is None else context
+    return compiled(schema, text, known if table is None else replace(known, table=table))
 
 
-def question(schema: Schema, asked: str | Expression | LinearQuery) -> Statement | LinearQuery:
-    """The question: text that begins with SELECT is a statement, anything else is a condition."""
+def question(
+    schema: Schema, asked: str | Expression | LinearQuery, context: Context | None = None
+) -> Statement | Program | LinearQuery:
+    """The question: text that begins with SELECT or WITH is a statement, anything else is a condition.
+
+    SET statements before it are settings (see `settings`), and no part of it.
+    """
     if isinstance(asked, str):
         from maquette.query.sql.parser import is_select
+        from maquette.query.sql.shapes import shaped
 
+        if (expression := shaped(schema, asked)) is not None:
+            with suppress(QueryError):  # the grammar words the error, with its place
+                return where(schema, expression)
+
+        asked = split(asked)[1]
         if is_select(asked):
-            return parse(schema, asked)
+            return parse(schema, asked, context=context)
+    if context is not None and context.cuts == "between":
+        return _share(schema, asked)
     return where(schema, asked)
 
 
-def _axis(schema: Schema, item: Item) -> Axis:
-    match item.body:
-        case str(name):
-            return name
-        case Case() as case:
-            with located(item.at):
-                return _buckets(schema, item.title, case)
-    with located(item.at):
-        raise QueryError(f"GROUP BY points at {item.title}", advice="group by columns or a CASE, not by an aggregate")
+def _share(schema: Schema, asked: str | Expression | LinearQuery) -> Program | LinearQuery:
+    """The fraction of rows for which a condition holds; one that cuts through a bin is answered between two cuts."""
+    from maquette.query.between import bracketed
+    from maquette.query.sql.program import share_between
 
+    if isinstance(asked, str):
+        from maquette.query.sql.parser import predicate
 
-def _buckets(schema: Schema, title: str, case: Case) -> Buckets:
-    """Disjoint buckets: a row goes to the first condition that holds; equal labels share a bucket."""
-    parts: dict[str, LinearQuery] = {}
-    left = LinearQuery.constant(schema)
-    for condition, label in case.branches:
-        holds = where(schema, condition)
-        _add(parts, label, left & holds)
-        left = left & ~holds
-    if case.otherwise is not None:
-        _add(parts, case.otherwise, left)
-    elif left.bounds[1] > 0:
-        if NULL_LABEL in parts:
-            raise QueryError(
-                f"the label {NULL_LABEL!r} means rows that fit no WHEN", advice="add an ELSE or rename the label"
-            )
-        _add(parts, NULL_LABEL, left)
-    return Buckets(title, tuple(parts), tuple(parts.values()))
-
-
-def _add(parts: dict[str, LinearQuery], label: str, part: LinearQuery) -> None:
-    known = parts.get(label)
-    parts[label] = part if known is None else LinearQuery(part.schema, [*known.terms, *part.terms])
-
-
-def _output(schema: Schema, item: Item, axes: tuple[Axis, ...], keep: LinearQuery) -> Output:
-    with located(item.at):
-        if not isinstance(item.body, Aggregate):
-            return Output(item.title, "group", axis=_position(_axis(schema, item), axes))
-        function, column = item.body.function, item.body.column
-        keep = keep & where(schema, item.body.keep)
-        known = keep if column is None else keep & _known(schema, column)
-        counted = Marginal(schema, axes, known)
-        if function == "count" or column is None:
-            return Output(item.title, "count", measure=Measure(counted, 1.0, False))
-        if function == "sum":
-            return Output(item.title, "sum", measure=_total(schema, column, axes, keep))
-        values = _midpoints(schema, column)
-        centre = float(values.min() + values.max()) / 2
-        return Output(item.title, "avg", measure=_total(schema, column, axes, keep, centre), per=counted)
-
-
-def _position(axis: Axis, axes: Sequence[Axis]) -> int:
-    """The index of the group axis that a select item shows; CASEs are compared by their meaning."""
-    for i, other in enumerate(axes):
-        if axis == other if isinstance(axis, str) or isinstance(other, str) else _same(axis, other):
-            return i
-    name = axis if isinstance(axis, str) else axis.name
-    raise QueryError(
-        f"{name} is selected but not grouped by", advice="add it to GROUP BY, or take count, sum or avg of it"
-    )
-
-
-def _same(one: Buckets, other: Buckets) -> bool:
-    return one.labels == other.labels and one.parts == other.parts
-
-
-def _known(schema: Schema, column: str) -> LinearQuery:
-    return LinearQuery.product(schema, {column: ~schema[column].is_null()})
-
-
-def _midpoints(schema: Schema, column: str) -> NDArray[np.float64]:
-    values = schema[column].midpoints
-    if values is None:
-        raise QueryError(
-            f"column {column!r} ({schema[column].kind}) has no numbers to add",
-            advice=f"use count(*) and GROUP BY {column}",
-        )
-    return values
-
-
-def _total(schema: Schema, column: str, axes: tuple[Axis, ...], keep: LinearQuery, centre: float = 0.0) -> Measure:
-    """The sum of a column's midpoints measured from `centre`: weights in [0, 1] times the largest absolute midpoint."""
-    values = _midpoints(schema, column) - centre
-    if schema[column].nullable:
-        values = np.append(values, 0.0)
-    scale = float(np.abs(values).max())
-    weights = np.abs(values) / (scale or 1.0)
-    signed = bool((values < 0).any())
-    if signed:
-        title = "sign"
-        while title in Marginal(schema, axes).names:
-            title += "'"
-        sides = (LinearQuery.product(schema, {column: values < 0}), LinearQuery.product(schema, {column: values > 0}))
-        axes = (*axes, Buckets(title, ("negative", "positive"), sides))
-    weighed = Marginal(schema, axes, keep & LinearQuery.product(schema, {column: weights}))
-    return Measure(weighed, scale, signed, centre)
+        asked = predicate(schema, asked, between=True)
+    if isinstance(asked, LinearQuery):
+        return where(schema, asked)
+    inner, outer = bracketed(schema, asked)
+    return inner if outer is None else share_between(schema, inner, outer)

@@ -1,0 +1,139 @@
+"""Moments and quantiles from measured numbers: the value, and the range while all of these stay in their intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from maquette.schema import Integer, Ordered
+
+Ends = tuple[float, float]
+
+
+def _mean(total: Ends, rows: Ends, scale: float) -> Ends:
+    """The range of total / rows, within the declared range [-scale, scale]."""
+    if rows[0] <= 0:
+        return -scale, scale
+    corners = [t / n for t in total for n in rows]
+    return max(min(corners), -scale), min(max(corners), scale)
+
+
+def _square(one: Ends) -> Ends:
+    a, b = one[0] ** 2, one[1] ** 2
+    return (0.0 if one[0] <= 0 <= one[1] else min(a, b)), max(a, b)
+
+
+def _corrected(rows: Ends, sample: float) -> Ends:
+    """n / (n - 1) for a sample, 1 for a population."""
+    if not sample:
+        return 1.0, 1.0
+    few = max(rows[0], 2.0)
+    many = max(rows[1], few)
+    return many / (many - 1), few / (few - 1)
+
+
+def _variance(n: float, total: float, squares: float, half: float, sample: float) -> float:
+    if n <= sample:
+        return math.nan
+    return max(0.0, (squares - total * total / n) / (n - sample))
+
+
+def _variance_ends(n: Ends, total: Ends, squares: Ends, half: Ends, sample: Ends) -> Ends:
+    scale = half[1]
+    mean, second = _square(_mean(total, n, scale)), _mean(squares, n, scale**2)
+    factor = _corrected(n, sample[0])
+    low = max(0.0, max(second[0], 0.0) - mean[1]) * factor[0]
+    high = min(max(0.0, second[1] - mean[0]), scale**2) * factor[1]
+    return low, high
+
+
+def _deviation(*parts: float) -> float:
+    return math.sqrt(max(_variance(*parts), 0.0))
+
+
+def _deviation_ends(*parts: Ends) -> Ends:
+    low, high = _variance_ends(*parts)
+    return math.sqrt(low), math.sqrt(high)
+
+
+def _covariance(n: float, x: float, y: float, xy: float, a: float, b: float, sample: float) -> float:  # noqa: PLR0917
+    return math.nan if n <= sample else (xy - x * y / n) / (n - sample)
+
+
+def _covariance_ends(n: Ends, x: Ends, y: Ends, xy: Ends, a: Ends, b: Ends, sample: Ends) -> Ends:  # noqa: PLR0917
+    first, second, both = _mean(x, n, a[1]), _mean(y, n, b[1]), _mean(xy, n, a[1] * b[1])
+    product = [p * q for p in first for q in second]
+    factor = _corrected(n, sample[0])
+    low, high = both[0] - max(product), both[1] - min(product)
+    most = a[1] * b[1] * factor[1]
+    ends = [low * f for f in factor] + [high * f for f in factor]
+    return max(min(ends), -most), min(max(ends), most)
+
+
+def _correlation(n: float, x: float, y: float, xy: float, xx: float, yy: float, a: float, b: float) -> float:  # noqa: PLR0917
+    spread = _variance(n, x, xx, a, 0.0) * _variance(n, y, yy, b, 0.0) if n > 0 else 0.0
+    if spread <= 0:
+        return math.nan
+    return min(1.0, max(-1.0, _covariance(n, x, y, xy, a, b, 0.0) / math.sqrt(spread)))
+
+
+def _correlation_ends(n: Ends, x: Ends, y: Ends, xy: Ends, xx: Ends, yy: Ends, a: Ends, b: Ends) -> Ends:  # noqa: PLR0917
+    none = (0.0, 0.0)
+    low, high = _covariance_ends(n, x, y, xy, a, b, none)
+    one, two = _variance_ends(n, x, xx, a, none), _variance_ends(n, y, yy, b, none)
+    least, most = math.sqrt(one[0] * two[0]), math.sqrt(one[1] * two[1])
+
+    def divided(value: float, side: int) -> float:
+        by = least if value * side > 0 else most
+        return value / by if by > 0 else side * 1.0 if value * side > 0 else 0.0
+
+    return max(-1.0, divided(low, -1)), min(1.0, divided(high, 1))
+
+
+def _between_ends(inner: Ends, outer: Ends) -> Ends:
+    """What lies between a number on the rows that surely count, and the same on all that may."""
+    return inner[0], max(inner[0], outer[1])
+
+
+FORMULAS: dict[str, tuple[Callable[..., float], Callable[..., Ends]]] = {
+    "mq_between": (lambda inner, outer: (inner + outer) / 2, _between_ends),
+    "mq_variance": (_variance, _variance_ends),
+    "mq_deviation": (_deviation, _deviation_ends),
+    "mq_covariance": (_covariance, _covariance_ends),
+    "mq_correlation": (_correlation, _correlation_ends),
+}
+
+
+def quantile(column: Any) -> tuple[Callable[..., float], Callable[..., Ends]]:
+    """A quantile from the rows at or below each level: arguments share, discrete, rows, then one count for each cut.
+
+    The value lies in the level where the counts pass the wanted rank. A bin stands for its midpoint; the interval runs
+    from the first value of the lowest level that is possible to the last value of the highest.
+    """
+    assert isinstance(column, Ordered)
+    middles = [float(value) for value in (column.midpoints if column.midpoints is not None else ())]
+    step = 1.0 if isinstance(column, Integer) else 0.0
+    firsts = [float(edge) for edge in column.boundaries[:-1]]
+    lasts = [float(edge) - step for edge in column.boundaries[1:]]
+
+    def level(rank: float, counts: list[float]) -> int:
+        return next((i for i, count in enumerate(counts) if count > rank), len(counts))
+
+    def value(share: float, discrete: float, rows: float, *cuts: float) -> float:
+        rising = [max(cuts[: i + 1]) for i in range(len(cuts))]
+        if discrete:
+            return middles[level(max(0.0, math.ceil(share * rows - 1e-9) - 1), rising)]
+        rank = max(0.0, share * (rows - 1))
+        below, above = (middles[level(r, rising)] for r in (math.floor(rank), math.ceil(rank)))
+        return below + (above - below) * (rank - math.floor(rank))
+
+    def ends(share: Ends, discrete: Ends, rows: Ends, *cuts: Ends) -> Ends:
+        q = share[0]
+        least = math.ceil(q * rows[0] - 1e-9) - 1 if discrete[0] else math.floor(q * (rows[0] - 1))
+        most = math.ceil(q * rows[1] - 1e-9) - 1 if discrete[0] else math.ceil(q * (rows[1] - 1))
+        lowest = level(max(0, least), [high for _, high in cuts])
+        highest = level(max(0, most), [low for low, _ in cuts])
+        return firsts[lowest], lasts[max(highest, lowest)]
+
+    return value, ends

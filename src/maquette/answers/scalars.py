@@ -1,0 +1,342 @@
+"""Scalars: expressions on answered groups, each result with the interval in which it lies if all inputs lie in theirs.
+
+What depends on public values alone is computed by DuckDB; what depends on noisy numbers is computed here, on values and
+on intervals at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sqlglot import exp
+
+from maquette.answers import moments
+from maquette.answers.frame import Form, Frame, Vector, as_noisy, exact
+from maquette.errors import QueryError
+from maquette.query import evaluated
+
+Ends = tuple[float, float]
+_COMPARE: dict[type[Any], Callable[[Any, Any], bool]] = {
+    exp.EQ: lambda a, b: bool(a == b), exp.NEQ: lambda a, b: bool(a != b), exp.LT: lambda a, b: bool(a < b),
+    exp.LTE: lambda a, b: bool(a <= b), exp.GT: lambda a, b: bool(a > b), exp.GTE: lambda a, b: bool(a >= b),
+}  # fmt: skip
+
+
+def evaluate(node: Any, frame: Frame, schema: Any) -> Vector:
+    """The value of an expression on every row."""
+    node = node.unnest()
+    if isinstance(node, exp.Column):
+        return frame.columns[str(node.name)]
+    names = [str(column.name) for column in node.find_all(exp.Column)]
+    if not any(frame.columns[name].noisy for name in names) and not isinstance(node, exp.Anonymous):
+        columns = {name: list(frame.columns[name].values) for name in dict.fromkeys(names)}
+        return exact(evaluated(node.sql(dialect="duckdb"), columns, frame.size))
+    return _Noisy(frame, schema).of(node)
+
+
+class _Noisy:
+    """Evaluates one expression on one frame, row by row."""
+
+    def __init__(self, frame: Frame, schema: Any) -> None:
+        self.frame, self.box, self.schema = frame, frame.box, schema
+
+    def of(self, node: Any) -> Vector:  # noqa: PLR0912
+        """A noisy expression."""
+        match node:
+            case exp.Add() | exp.Sub():
+                sign = 1.0 if isinstance(node, exp.Add) else -1.0
+                return self._linear(self._side(node.this), self._side(node.expression), sign)
+            case exp.Neg():
+                return self._linear(as_noisy(exact([0] * self.frame.size)), self._side(node.this), -1.0)
+            case exp.Mul():
+                return self._product(self._side(node.this), self._side(node.expression))
+            case exp.Div() | exp.IntDiv():
+                quotient = self._quotient(self._side(node.this), self._side(node.expression))
+                return quotient if isinstance(node, exp.Div) else self._mapped(quotient, math.floor)
+            case exp.Cast() | exp.TryCast():
+                return self._cast(node)
+            case exp.Round() | exp.Trunc():
+                return self._rounded(node)
+            case exp.Case() | exp.If():
+                return self._case(node)
+            case exp.Coalesce():
+                return self._coalesce([self._side(part) for part in (node.this, *node.expressions)])
+            case exp.Nullif():
+                inner = self._side(node.this)
+                other = self._side(node.expression)
+                gone = np.array([a is not None and a == b for a, b in zip(inner.values, other.values, strict=True)])
+                return self._nulled(inner, gone)
+            case exp.Greatest() | exp.Least():
+                pick = max if isinstance(node, exp.Greatest) else min
+                sides = [self._side(part) for part in (node.this, *node.expressions)]
+                return self._built(sides, lambda *v: pick(v), lambda *e: (pick(a for a, _ in e), pick(b for _, b in e)))
+            case exp.Floor():
+                return self._mapped(self._side(node.this), math.floor)
+            case exp.Ceil():
+                return self._mapped(self._side(node.this), math.ceil)
+            case exp.Sqrt():
+                return self._mapped(self._side(node.this), lambda x: math.sqrt(max(x, 0.0)))
+            case exp.Exp():
+                return self._mapped(self._side(node.this), lambda x: math.exp(min(x, 700.0)))
+            case exp.Ln():
+                return self._mapped(self._side(node.this), lambda x: math.log(x) if x > 0 else -math.inf)
+            case exp.Abs():
+                return self._built([self._side(node.this)], abs, _absolute)
+            case exp.Pow():
+                return self._power(self._side(node.this), self._side(node.expression))
+            case exp.Anonymous():
+                return self._moment(node)
+        return self._truth(node)
+
+    def _side(self, node: Any) -> Vector:
+        return as_noisy(evaluate(node, self.frame, self.schema))
+
+    def _built(self, sides: list[Vector], value: Callable[..., Any], ends: Callable[..., Ends]) -> Vector:
+        """A new variable for each row, from the values and the intervals of its inputs."""
+        values, low, high, forms = list[Any](), list[float](), list[float](), list[Form | None]()
+        for row in range(self.frame.size):
+            parts = [side.values[row] for side in sides]
+            if any(part is None for part in parts):
+                values.append(None)
+                low.append(math.nan)
+                high.append(math.nan)
+                forms.append(None)
+                continue
+            a, b = ends(*((float(side.low[row]), float(side.high[row])) for side in sides))  # type: ignore[index]
+            result = value(*(float(part) for part in parts))
+            values.append(min(max(result, a), b))
+            low.append(a)
+            high.append(b)
+            forms.append(self.box.add(a, b))
+        return self._vector(values, forms, low, high, sides)
+
+    def _vector(self, values: list[Any], forms: Any, low: Any, high: Any, sides: list[Vector]) -> Vector:
+        column = np.empty(len(values), dtype=object)
+        column[:] = values
+        weakest = np.min([as_noisy(side).weakest for side in sides], axis=0)  # type: ignore[arg-type]
+        promised = np.all([as_noisy(side).promised for side in sides], axis=0)  # type: ignore[arg-type]
+        return Vector(column, forms, np.array(low, float), np.array(high, float), weakest, promised)
+
+    def _formed(self, values: list[Any], forms: list[Form | None], sides: list[Vector]) -> Vector:
+        ends = [(math.nan, math.nan) if form is None else self.box.bounds(form) for form in forms]
+        return self._vector(values, forms, [a for a, _ in ends], [b for _, b in ends], sides)
+
+    def _linear(self, one: Vector, two: Vector, sign: float) -> Vector:
+        values, forms = list[Any](), list[Form | None]()
+        for row in range(self.frame.size):
+            a, b = one.values[row], two.values[row]
+            f, g = one.forms[row], two.forms[row]  # type: ignore[index]
+            if a is None or b is None or f is None or g is None:
+                values.append(None)
+                forms.append(None)
+                continue
+            values.append(a + sign * b)
+            forms.append({v: f.get(v, 0.0) + sign * g.get(v, 0.0) for v in {*f, *g}})
+        return self._formed(values, forms, [one, two])
+
+    def _product(self, one: Vector, two: Vector) -> Vector:
+        constants = [all(form is None or set(form) <= {-1} for form in v.forms or ()) for v in (one, two)]
+        if not any(constants):
+            return self._built([one, two], lambda a, b: a * b, _times)
+        factor, other = (one, two) if constants[0] else (two, one)
+        values, forms = list[Any](), list[Form | None]()
+        for row in range(self.frame.size):
+            c, x, form = factor.values[row], other.values[row], other.forms[row]  # type: ignore[index]
+            if c is None or x is None or form is None:
+                values.append(None)
+                forms.append(None)
+                continue
+            values.append(c * x)
+            forms.append({v: float(c) * k for v, k in form.items()})
+        return self._formed(values, forms, [one, two])
+
+    def _quotient(self, one: Vector, two: Vector) -> Vector:
+        values, low, high, forms = list[Any](), list[float](), list[float](), list[Form | None]()
+        for row in range(self.frame.size):
+            a, b, f, g = one.values[row], two.values[row], one.forms[row], two.forms[row]  # type: ignore[index]
+            if a is None or b is None or f is None or g is None or b == 0:
+                values.append(None)
+                low.append(math.nan)
+                high.append(math.nan)
+                forms.append(None)
+                continue
+            if set(g) <= {-1}:
+                form = {v: c / g[-1] for v, c in f.items()}
+                ends = self.box.bounds(form)
+            else:
+                below = self.box.bounds(g)
+                ends = self.box.ratio(f, g) if below[0] >= 0 else (-math.inf, math.inf)
+                form = self.box.add(*ends)
+            values.append(min(max(a / b, ends[0]), ends[1]))
+            low.append(ends[0])
+            high.append(ends[1])
+            forms.append(form)
+        return self._vector(values, forms, low, high, [one, two])
+
+    def _mapped(self, side: Vector, function: Callable[[float], float]) -> Vector:
+        """A function that never falls."""
+
+        def ends(one: Ends) -> Ends:
+            a, b = (function(x) if math.isfinite(x) else x for x in one)
+            return float(a), float(b)
+
+        return self._built([side], function, ends)
+
+    def _rounded(self, node: Any) -> Vector:
+        digits = node.args.get("decimals")
+        places = 0 if digits is None else int(evaluated(digits.sql(dialect="duckdb"), {}, 1)[0])
+        scale = 10.0**places
+
+        def nearest(x: float) -> float:
+            moved = x * scale
+            cut = (
+                math.trunc(moved) if isinstance(node, exp.Trunc) else math.floor(abs(moved) + 0.5) * math.copysign(1, x)
+            )
+            return cut / scale
+
+        return self._mapped(self._side(node.this), nearest)
+
+    def _cast(self, node: Any) -> Vector:
+        side, kind = self._side(node.this), node.to.this.name
+        if kind in ("INT", "BIGINT", "SMALLINT", "TINYINT"):
+            return self._mapped(side, lambda x: math.floor(abs(x) + 0.5) * math.copysign(1, x))
+        if kind in ("DOUBLE", "FLOAT", "DECIMAL"):
+            return side
+        raise QueryError(f"a noisy number as {kind} is not supported", advice="leave the cast out, or cast to DOUBLE")
+
+    def _power(self, base: Vector, exponent: Vector) -> Vector:
+        def ends(one: Ends, two: Ends) -> Ends:
+            if two[0] == two[1] == 2.0:
+                a, b = _absolute(one)
+                return a * a, b * b
+            if one[0] < 0:
+                return -math.inf, math.inf
+            corners = [x**y for x in one for y in two if x > 0 or y >= 0]
+            return min(corners, default=0.0), max(corners, default=math.inf)
+
+        return self._built([base, exponent], lambda a, b: a**b if a >= 0 or float(b).is_integer() else math.nan, ends)
+
+    def _nulled(self, vector: Vector, gone: Any) -> Vector:
+        values = vector.values.copy()
+        values[gone] = None
+        forms = [None if out else form for out, form in zip(gone, vector.forms or (), strict=True)]
+        low, high = (np.where(gone, np.nan, end) for end in (vector.low, vector.high))  # type: ignore[arg-type]
+        return Vector(values, forms, low, high, vector.weakest, vector.promised)
+
+    def _coalesce(self, sides: list[Vector]) -> Vector:
+        result = sides[0]
+        for side in sides[1:]:
+            empty = np.array([value is None for value in result.values])
+            rows = [i if not out else i + len(empty) for i, out in enumerate(empty)]
+            from maquette.answers.frame import stacked
+
+            result = stacked([result, side]).take(np.array(rows, dtype=np.int64))
+        return result
+
+    def _moment(self, node: Any) -> Vector:
+        name = str(node.this)
+        if name == "mq_quantile":
+            label, *rest = node.expressions
+            sides = [self._side(part) for part in rest]
+            column = self.schema[str(label.this)]
+            return self._built(sides, *moments.quantile(column))
+        sides = [self._side(part) for part in node.expressions]
+        value, ends = moments.FORMULAS[name]
+        return self._built(sides, value, ends)
+
+    # truth values: 1, 0, and between them where the noise leaves it open
+
+    def _truth(self, node: Any) -> Vector:
+        match node:
+            case exp.And() | exp.Or():
+                sides = [self._side(part) for part in node.flatten()]
+                pick = min if isinstance(node, exp.And) else max
+                made = self._built(sides, lambda *v: pick(v), lambda *e: (pick(a for a, _ in e), pick(b for _, b in e)))
+            case exp.Not():
+                made = self._built([self._side(node.this)], lambda v: 1.0 - v, lambda e: (1 - e[1], 1 - e[0]))
+            case exp.Is():
+                side = self._side(node.this)
+                empty = [float(value is None) for value in side.values]
+                made = self._vector([bool(v) for v in empty], [{-1: v} for v in empty], empty, empty, [side])
+            case exp.Between():
+                low, high = node.args["low"], node.args["high"]
+                both = exp.And(
+                    this=exp.GTE(this=node.this, expression=low), expression=exp.LTE(this=node.this, expression=high)
+                )
+                return self._truth(both)
+            case exp.In():
+                parts = [exp.EQ(this=node.this, expression=part) for part in node.expressions]
+                return self._truth(exp.or_(*parts) if len(parts) > 1 else parts[0])
+            case _ if type(node) in _COMPARE:
+                compare = _COMPARE[type(node)]
+                sides = [self._side(node.this), self._side(node.expression)]
+                made = self._built(sides, lambda a, b: float(compare(a, b)), lambda a, b: _open(type(node), a, b))
+            case _:
+                raise QueryError(
+                    f"{node.sql(dialect='duckdb')[:60]} of a noisy number is not supported",
+                    advice="use arithmetic, round, CASE, coalesce and comparisons",
+                )
+        values = np.array([None if v is None else bool(v) for v in made.values], dtype=object)
+        return Vector(values, made.forms, made.low, made.high, made.weakest, made.promised)
+
+    def _case(self, node: Any) -> Vector:
+        """The first branch whose condition holds by value; the interval covers every branch that may be meant."""
+        branches = [node] if isinstance(node, exp.If) else node.args["ifs"]
+        default = node.args.get("false") if isinstance(node, exp.If) else node.args.get("default")
+        subject = None if isinstance(node, exp.If) else node.this
+        tests = [
+            self._side(exp.EQ(this=subject, expression=branch.this) if subject is not None else branch.this)
+            for branch in branches
+        ]
+        results = [evaluate(branch.args["true"], self.frame, self.schema) for branch in branches]
+        results.append(evaluate(default if default is not None else exp.Null(), self.frame, self.schema))
+        texts = any(isinstance(v, str) for result in results for v in result.values)
+        sides = [as_noisy(result) for result in results]
+        values, low, high = list[Any](), list[float](), list[float]()
+        forms: list[Form | None] = []
+        for row in range(self.frame.size):
+            chosen, possible = None, []
+            for i, test in enumerate(tests):
+                if test.values[row] and chosen is None:
+                    chosen = i
+                if test.values[row] is not None and test.high[row] > 0:  # type: ignore[index]
+                    possible.append(i)
+                    if test.low[row] >= 1:  # type: ignore[index]
+                        break
+            else:
+                possible.append(len(tests))
+            chosen = len(tests) if chosen is None else chosen
+            value = results[chosen].values[row]
+            ends = [(sides[i].low[row], sides[i].high[row]) for i in possible if results[i].values[row] is not None]  # type: ignore[index]
+            a, b = (min((e[0] for e in ends), default=math.nan), max((e[1] for e in ends), default=math.nan))
+            values.append(value)
+            low.append(a)
+            high.append(b)
+            only = sides[chosen].forms[row] if len(possible) == 1 else None  # type: ignore[index]
+            forms.append(None if texts or value is None else only or self.box.add(float(a), float(b)))
+        return self._vector(values, forms, low, high, [*tests, *sides])
+
+
+def _times(one: Ends, two: Ends) -> Ends:
+    corners = [0.0 if 0.0 in (x, y) else x * y for x in one for y in two]
+    return min(corners), max(corners)
+
+
+def _absolute(one: Ends) -> Ends:
+    a, b = abs(one[0]), abs(one[1])
+    return (0.0 if one[0] <= 0 <= one[1] else min(a, b)), max(a, b)
+
+
+def _open(kind: type[Any], one: Ends, two: Ends) -> Ends:
+    """Whether a comparison holds for sure (1, 1), never (0, 0), or depends on the noise (0, 1)."""
+    below, above = one[1] < two[0], one[0] > two[1]
+    least, most = one[1] <= two[0], one[0] >= two[1]
+    same = one[0] == one[1] == two[0] == two[1]
+    sure, never = {
+        exp.LT: (below, most), exp.LTE: (least, above), exp.GT: (above, least), exp.GTE: (most, below),
+        exp.EQ: (same, below or above), exp.NEQ: (below or above, same),
+    }[kind]  # fmt: skip
+    return (1.0, 1.0) if sure else (0.0, 0.0) if never else (0.0, 1.0)

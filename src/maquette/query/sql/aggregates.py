@@ -1,0 +1,372 @@
+"""Aggregates: what count, sum, avg, variance, covariance, correlation and quantiles need from the table.
+
+Each is a formula over *measured numbers*: counts and sums of weights in [0, 1] by group, which are marginals the doors
+know already. So no aggregate reads rows in a way of its own; the wall prices and clamps the weights.
+
+| aggregate | measured numbers (n: rows where the arguments are known) |
+|---|---|
+| count, sum, avg | n; the sum; both |
+| var, stddev | n, the sum and the sum of squares, measured from the middle of the declared range |
+| covar, corr | n, both sums, the sum of products (and both sums of squares) |
+| median, quantile | n, and for each level the rows at or below it: one table of the column gives them all |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sqlglot import exp
+
+from maquette.errors import QueryError
+from maquette.query.expression import located, where
+from maquette.query.linear import LinearQuery
+from maquette.query.marginal import Axis, Marginal
+from maquette.query.sql import weights
+from maquette.query.sql.axes import _CONDITIONS, literal_value
+from maquette.query.sql.context import Context
+from maquette.query.sql.formulas import call
+from maquette.query.sql.grammar import Source, named
+from maquette.query.sql.keeping import Kept, kept_by
+from maquette.query.sql.levels import on_levels
+from maquette.query.sql.parser import Reader, is_literal
+from maquette.query.sql.quantiles import quantile
+from maquette.query.sql.statement import Measure, Output
+from maquette.query.sql.weights import Piece
+from maquette.query.unit_counts import UnitCounts
+from maquette.schema import Schema
+
+Make = Callable[[str, tuple[Axis, ...]], Output]
+
+_SPREAD = {
+    exp.Variance: ("mq_variance", True),
+    exp.VariancePop: ("mq_variance", False),
+    exp.Stddev: ("mq_deviation", True),
+    exp.StddevSamp: ("mq_deviation", True),
+    exp.StddevPop: ("mq_deviation", False),
+}
+_PAIRS = {exp.CovarSamp: "mq_covariance", exp.CovarPop: "mq_covariance", exp.Corr: "mq_correlation"}
+_QUANTILES = (exp.Median, exp.Quantile, exp.PercentileCont, exp.PercentileDisc, exp.ApproxQuantile)
+_MEANS = {"mean": exp.Avg}
+AGGREGATES = (exp.AggFunc, exp.WithinGroup, exp.Filter)
+
+
+def is_aggregate(node: Any) -> bool:
+    """Whether a node is an aggregate function (not a window function's ranking)."""
+    ranking = (exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue, exp.NthValue)
+    if isinstance(node, exp.Anonymous):
+        return str(node.this).lower() in _MEANS
+    return isinstance(node, AGGREGATES) and not isinstance(
+        node, (*ranking, exp.RowNumber, exp.Rank, exp.DenseRank, exp.PercentRank, exp.CumeDist, exp.Ntile)
+    )
+
+
+@dataclass
+class Aggregates:
+    """The measured numbers of one SELECT: makers of outputs by name, shared by equal aggregates."""
+
+    schema: Schema
+    reader: Reader
+    source: Source
+    context: Context
+    keep: Kept
+    fresh: Callable[[], str]
+
+    def __post_init__(self) -> None:
+        self.makers: dict[str, Make] = {}
+        self.facts: dict[str, tuple[str, Any]] = {}  # by name: kind, and what identifies it
+        self._names: dict[Any, str] = {}
+
+    def number(self, identity: Any, kind: str, make: Make, fact: Any = None) -> Any:
+        """The column of a measured number."""
+        name = self._names.get(identity)
+        if name is None:
+            name = self._names[identity] = self.fresh()
+            self.makers[name] = make
+            self.facts[name] = kind, fact
+        return exp.column(name, quoted=True)
+
+    def formula(self, node: Any) -> Any:
+        """An aggregate as an expression over measured numbers."""
+        keep, node = self._kept(node)
+        with located(self.reader.at(node)):
+            inner = self._formula(node, keep.inner)
+            if keep.outer is None:
+                return inner
+            self._check_grows(node)
+            return call("mq_between", inner, self._formula(node, keep.outer))
+
+    def _kept(self, node: Any) -> tuple[Kept, Any]:
+        """The rows that an aggregate is about, and the aggregate without its own condition."""
+        keep = self.keep
+        if isinstance(node, exp.Filter):
+            keep, node = keep & kept_by(self.schema, self.reader, self._condition(node.expression.this)), node.this
+        if isinstance(node, exp.CountIf):
+            keep &= kept_by(self.schema, self.reader, self._condition(node.this))
+            node = exp.Count(this=exp.Star())
+        return keep, node
+
+    def _check_grows(self, node: Any) -> None:
+        """Refuse what does not lie between its values on fewer and on more rows; a sum of midpoints need not."""
+        if isinstance(node, exp.Count):
+            return
+        self.source.refuse(
+            node,
+            f"{self.source.named(node)} where a comparison cuts through a bin is",
+            "a count is answered between the two cuts; for anything else cut at the declared edges",
+        )
+
+    def _formula(self, node: Any, keep: LinearQuery) -> Any:
+        if isinstance(node, exp.Anonymous):
+            if str(node.this).lower() not in _MEANS or len(node.expressions) != 1:
+                self.source.refuse(node, f"{named(node)} is")
+            node = _MEANS[str(node.this).lower()](this=node.expressions[0])
+        kind = type(node)
+        match node:
+            case exp.Count():
+                return self._count(node, keep)
+            case exp.Sum() | exp.Avg():
+                return self._sum(node, keep)
+        if kind in _SPREAD:
+            return self._spread(node, keep)
+        if kind in _PAIRS:
+            return self._pair(node, keep)
+        if isinstance(node, (*_QUANTILES, exp.WithinGroup)):
+            return quantile(self, node, keep)
+        if isinstance(node, exp.Min | exp.Max):
+            share = "0.01" if isinstance(node, exp.Min) else "0.99"
+            argument = node.this.sql(dialect="duckdb", comments=False)
+            self.source.refuse(
+                node,
+                f"{self.source.named(node)}, which is the value of one row, is",
+                f"ask an extreme quantile, which is known within the noise: quantile_disc({argument}, {share})",
+            )
+        if isinstance(node, exp.Mode):
+            self.source.refuse(
+                node, "the function mode is", "GROUP BY the column with count(*), ORDER BY it DESC LIMIT 1"
+            )
+        self.source.refuse(node, f"{self.source.named(node)} is")
+
+    # counts
+
+    def counted(self, keep: LinearQuery) -> Any:
+        """The number of rows kept."""
+
+        def make(title: str, axes: tuple[Axis, ...]) -> Output:
+            return Output(title, "count", measure=Measure(Marginal(self.schema, axes, keep), 1.0, False))
+
+        return self.number(("count", keep.key), "count", make, keep)
+
+    def _count(self, node: Any, keep: LinearQuery) -> Any:
+        inner = node.this
+        if node.args.get("expressions"):
+            self.source.refuse(node, "count of several columns is", "count one of them, or write count(*)")
+        if isinstance(inner, exp.Star) or is_literal(inner):
+            return self.counted(keep)
+        if isinstance(inner, exp.Distinct):
+            return self._distinct(node, inner, keep)
+        if isinstance(inner, exp.Case):
+            pieces = self.pieces(inner, text=True)
+        elif isinstance(inner.unnest(), exp.Column):
+            name = self.reader.column(inner.unnest())
+            pieces = [Piece(None, (name,), np.where(self.schema[name].is_null(), np.nan, 1.0))]
+        else:
+            self.source.scalar(inner)
+            names, values = on_levels(self.schema, self.reader.resolved(inner), middle=True)
+            pieces = [
+                Piece(
+                    None,
+                    names,
+                    np.where([[v is None] for v in values.reshape(-1)], np.nan, 1.0)
+                    .reshape(values.shape)
+                    .astype(np.float64),
+                )
+            ]
+        known = weights.known_rows(self.schema, pieces)
+        return self.counted(keep if known is None else keep & known)
+
+    def _distinct(self, node: Any, inner: Any, keep: LinearQuery) -> Any:
+        counted = inner.expressions[0] if len(inner.expressions) == 1 else None
+        name = counted.name if isinstance(counted, exp.Column) else ""
+        unit = self.context.unit
+        if unit is not None and name.casefold() == unit.casefold():
+            if self.context.unit_rows == 1:
+                return self.counted(keep)  # one row for each unit
+            return self._units(keep)
+        self.source.refuse(
+            node,
+            "count(DISTINCT ...) of anything but the privacy unit is",
+            f"GROUP BY {name or 'the column'} with count(*), and count the groups you see",
+        )
+
+    def _units(self, keep: LinearQuery) -> Any:
+        """Privacy units with a row that is kept; a unit is counted once in every group that it enters."""
+
+        def make(title: str, axes: tuple[Axis, ...]) -> Output:
+            return Output(title, "count", measure=Measure(UnitCounts(self.schema, axes, keep), 1.0, False))
+
+        return self.number(("units", keep.key), "count", make, keep)
+
+    # sums, averages and moments
+
+    def _condition(self, node: Any) -> Any:
+        self.source.scalar(node)
+        return self.reader.condition(node)
+
+    def pieces(self, node: Any, *, text: bool = False) -> list[Piece]:
+        """A number for every row: a column, a truth value, a CASE, or an expression on levels."""
+        node = node.unnest()
+        while isinstance(node, exp.Cast) and isinstance(node.this.unnest(), (*_CONDITIONS, exp.Case)):
+            node = node.this.unnest()
+        if isinstance(node, _CONDITIONS):
+            condition = self._condition(node)
+            truth = exp.Case(ifs=[], default=None)
+            return self._branches(
+                [
+                    (where(self.schema, condition), [Piece(None, (), np.array(1.0))]),
+                    (where(self.schema, ~condition), [Piece(None, (), np.array(0.0))]),
+                ],
+                truth,
+            )
+        if isinstance(node, exp.Case) and node.this is None:
+            left, found = LinearQuery.constant(self.schema), []
+            for branch in node.args["ifs"]:
+                holds = where(self.schema, self._condition(branch.this))
+                found.append((left & holds, self._result(branch.args["true"], text)))
+                left = left & ~holds
+            default = node.args.get("default") or exp.Null()
+            found.append((left, self._result(default, text)))
+            return self._branches(found, node)
+        if is_literal(node):
+            value = literal_value(node)
+            if text and value is not None:
+                value = 1.0
+            if value is not None and not isinstance(value, int | float):
+                self.source.refuse(node, "a text in a sum is", "add numbers")
+            return [Piece(None, (), np.array(np.nan if value is None else float(value)))]
+        return [self._expression(node)]
+
+    def _result(self, node: Any, text: bool) -> list[Piece]:
+        return self.pieces(node, text=text)
+
+    def _branches(self, found: list[tuple[LinearQuery, list[Piece]]], node: Any) -> list[Piece]:
+        whole = []
+        for keep, pieces in found:
+            if keep.bounds[1] > 0:
+                whole += [
+                    Piece(keep if piece.keep is None else keep & piece.keep, piece.columns, piece.values)
+                    for piece in pieces
+                ]
+        return whole
+
+    def _expression(self, node: Any) -> Piece:
+        self.source.scalar(node)
+        if isinstance(node, exp.Column):
+            name = self.reader.column(node)
+            column = self.schema[name]
+            if column.midpoints is None:
+                raise QueryError(
+                    f"column {name!r} ({column.kind}) has no numbers to add", advice=f"use count(*) and GROUP BY {name}"
+                )
+            values = np.append(column.midpoints, np.nan) if column.nullable else column.midpoints
+            return Piece(None, (name,), np.asarray(values, dtype=np.float64))
+        names, found = on_levels(self.schema, self.reader.resolved(node), middle=True)
+        flat = [np.nan if value is None else value for value in found.reshape(-1)]
+        if not all(isinstance(value, bool | int | float) for value in flat):
+            self.source.refuse(node, "a sum of anything but numbers is", "add numbers")
+        numbers = np.array(flat, dtype=np.float64).reshape(found.shape)
+        if np.isinf(numbers).any():
+            raise QueryError("the expression is infinite on some level", advice="keep numbers finite")
+        return Piece(None, names, numbers)
+
+    def _sum(self, node: Any, keep: LinearQuery) -> Any:
+        inner = node.this
+        if isinstance(inner, exp.Distinct):
+            self.source.refuse(node, f"{self.source.named(node)} of DISTINCT values is", "leave DISTINCT out")
+        pieces = self.pieces(inner)
+        if isinstance(node, exp.Sum):
+            return self._summed(pieces, keep, own=True)
+        return self._mean(pieces, keep)
+
+    def _identity(self, pieces: list[Piece], keep: LinearQuery) -> Any:
+        parts = tuple((p.keep.key if p.keep else "", p.columns, p.values.tobytes()) for p in pieces)
+        return (keep.key, parts)
+
+    def _summed(
+        self, pieces: list[Piece], keep: LinearQuery, centre: float = 0.0, power: int = 1, *, own: bool = False
+    ) -> Any:
+        """A sum; `own`: of a column's own values, where they are kept. Moments need the numbers that they square."""
+
+        def make(title: str, axes: tuple[Axis, ...]) -> Output:
+            measure = weights.total(self.schema, pieces, axes, keep, centre, power)
+            return Output(title, "sum", measure=measure if own else replace(measure, values=None))
+
+        identity = ("sum", self._identity(pieces, keep), centre, power, own)
+        return self.number(identity, "sum", make, (pieces, keep, centre, power))
+
+    def _rows(self, keep: LinearQuery, *arguments: list[Piece]) -> LinearQuery:
+        for pieces in arguments:
+            known = weights.known_rows(self.schema, pieces)
+            keep = keep if known is None else keep & known
+        return keep
+
+    def _mean(self, pieces: list[Piece], keep: LinearQuery) -> Any:
+        """An average, from the middle of the range of a plain column; 0 or 1 are averaged from 0."""
+        low, high = weights.extent(pieces)
+        centre = 0.0 if low == 0.0 and not (len(pieces) == 1 and pieces[0].keep is None) else (low + high) / 2
+        counted = self._rows(keep, pieces)
+
+        def make(title: str, axes: tuple[Axis, ...]) -> Output:
+            measure = weights.total(self.schema, pieces, axes, keep, centre)
+            return Output(title, "avg", measure=measure, per=Marginal(self.schema, axes, counted))
+
+        return self.number(("avg", self._identity(pieces, keep)), "avg", make)
+
+    def _centred(self, pieces: list[Piece]) -> float:
+        low, high = weights.extent(pieces)
+        return (low + high) / 2
+
+    def _spread(self, node: Any, keep: LinearQuery) -> Any:
+        name, sample = _SPREAD[type(node)]
+        pieces = self.pieces(node.this)
+        counted, centre = self._rows(keep, pieces), self._centred(pieces)
+        low, high = weights.extent(pieces)
+        parts = [
+            self.counted(counted),
+            self._summed(pieces, counted, centre),
+            self._summed(pieces, counted, centre, 2),
+        ]
+        return call(name, *parts, float(high - low) / 2, float(sample))
+
+    def _pair(self, node: Any, keep: LinearQuery) -> Any:
+        first, second = (self._plain(argument) for argument in (node.this, node.expression))
+        counted = self._rows(keep, [first], [second])
+        one, two = self._centred([first]), self._centred([second])
+
+        def make(title: str, axes: tuple[Axis, ...]) -> Output:
+            measure = weights.product(self.schema, first, second, axes, counted, (one, two))
+            return Output(title, "sum", measure=measure)
+
+        identity = ("product", self._identity([first], counted), self._identity([second], counted))
+        parts = [
+            self.counted(counted),
+            self._summed([first], counted, one),
+            self._summed([second], counted, two),
+            self.number(identity, "sum", make),
+        ]
+        halves = [(high - low) / 2 for low, high in (weights.extent([first]), weights.extent([second]))]
+        if isinstance(node, exp.Corr):
+            squares = [self._summed([first], counted, one, 2), self._summed([second], counted, two, 2)]
+            return call("mq_correlation", *parts, *squares, *halves)
+        return call("mq_covariance", *parts, *halves, float(isinstance(node, exp.CovarSamp)))
+
+    def _plain(self, node: Any) -> Piece:
+        (piece, *more) = self.pieces(node)
+        if more or piece.keep is not None:
+            self.source.refuse(node, "a CASE in covar or corr is", "use columns, or expressions on one column")
+        return piece
+
+
+__all__ = ["Aggregates", "is_aggregate", "named"]

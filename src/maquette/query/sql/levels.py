@@ -1,0 +1,210 @@
+"""Levels: scalar expressions over columns, evaluated on the declared levels instead of on rows.
+
+`lower(region) LIKE 'n%'`, `year(seen)`, `age // 10`, `seen >= CURRENT_DATE - INTERVAL 1 YEAR`: each is a function of
+the levels of one or a few columns, so it is a condition, an axis or a weight that the doors know already. DuckDB
+evaluates the expression on the public list of levels; no row is read.
+
+A level that is a bin holds many values. A condition or a group must be the same for all of them, or it cuts through the
+bin and is refused; every whole number or day of the bin is tried. Real numbers cannot all be tried: there only
+expressions that rise or fall with the column are accepted, and the two ends of the bin decide.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import itertools
+import threading
+from collections.abc import Mapping, Sequence
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlglot import exp
+
+from maquette.errors import QueryError
+from maquette.schema import Column, Date, Integer, Number, Schema, arrow_array
+
+if TYPE_CHECKING:
+    import duckdb
+
+MOST = 200_000  # values or combinations of levels on which an expression is tried
+_MONOTONE = (
+    *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Neg, exp.Paren, exp.Floor, exp.Ceil, exp.Round, exp.Cast),
+    *(exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Column, exp.Identifier, exp.Literal, exp.DataType, exp.Trunc, exp.Not),
+)
+_LOCK = threading.Lock()
+
+Objects = NDArray[np.object_]
+
+
+@cache
+def _engine() -> duckdb.DuckDBPyConnection:
+    import duckdb
+
+    closed = {"enable_external_access": "false", "autoload_known_extensions": "false", "lock_configuration": "true"}
+    return duckdb.connect(config={**closed, "memory_limit": "256MB", "threads": 1})
+
+
+def evaluated(sql: str, columns: Mapping[str, Sequence[Any]], rows: int) -> list[Any]:
+    """The values of a SQL expression over some columns of plain values."""
+    import duckdb
+    import pyarrow as pa
+
+    arrays: dict[str, Any] = {name: arrow_array(list(values)) for name, values in columns.items()}
+    arrays["place of the row"] = pa.array(range(rows), type=pa.int64())
+    with _LOCK:
+        cursor = _engine().cursor()
+        try:
+            cursor.register("levels", pa.table(arrays))
+            found = cursor.execute(f'SELECT {sql} FROM levels ORDER BY "place of the row"').fetchall()
+        except duckdb.Error as error:
+            happened = str(error).split("\n", maxsplit=1)[0].split(":", maxsplit=1)[-1].strip()
+            raise QueryError(
+                f"{sql[:60]} cannot be computed: {happened[:160]}", advice="compare values of the same type"
+            ) from None
+        finally:
+            cursor.close()
+    return [plain_value(value) for (value,) in found]
+
+
+def plain_value(value: Any) -> Any:
+    """A value of DuckDB as one of ours: whole numbers, floats, texts, truth values, dates, None."""
+    if isinstance(value, decimal.Decimal):
+        return int(value) if value == value.to_integral_value() and value.as_tuple().exponent == 0 else float(value)
+    if isinstance(value, dt.datetime) and value.time() == dt.time():
+        return value.date()
+    if value is None or isinstance(value, bool | int | float | str | dt.date):
+        return value
+    return str(value)
+
+
+def names_in(node: Any) -> tuple[str, ...]:
+    """The columns of an expression whose names are resolved."""
+    return tuple(dict.fromkeys(str(column.name) for column in node.find_all(exp.Column)))
+
+
+def on_levels(
+    schema: Schema, node: Any, *, middle: bool = False, mixed: bool = False
+) -> tuple[tuple[str, ...], Objects]:
+    """The columns of an expression, and its value on every combination of their levels.
+
+    With `middle` a bin stands for its midpoint, as in sums; otherwise all its values must agree, or with `mixed` the
+    value of a bin on which they do not is `MIXED`.
+    """
+    names = tuple(name for name in schema.names if name in set(names_in(node)))
+    values = _on_levels(schema, names, node.sql(dialect="duckdb"), middle, _rises(node), mixed)
+    return names, values
+
+
+@lru_cache(2**10)
+def _on_levels(  # noqa: PLR0917
+    schema: Schema, names: tuple[str, ...], sql: str, middle: bool, rises: bool, mixed: bool
+) -> Objects:
+    columns = [schema[name] for name in names]
+    tried = [_representatives(column, middle, rises) for column in columns]
+    size = 1
+    for values, _ in tried:
+        size *= len(values)
+    if size > MOST:
+        raise QueryError(
+            f"the expression {sql[:60]} would be tried on {size:,} combinations of levels, more than {MOST:,}",
+            advice="use fewer columns in one expression, or declare wider bins",
+        )
+    combined = list(itertools.product(*(values for values, _ in tried)))
+    listed = {name: [row[i] for row in combined] for i, name in enumerate(names)}
+    found = evaluated(sql, listed, size)
+    places = list(itertools.product(*(levels for _, levels in tried)))
+    result = np.full(tuple(column.size for column in columns), _NOTHING, dtype=object)
+    for place, value in zip(places, found, strict=True):
+        if result[place] is _NOTHING:
+            result[place] = value
+        elif result[place] != value:
+            if mixed:
+                result[place] = MIXED
+                continue
+            where = " and ".join(
+                f"the bin {column.labels[level]} of {column.name!r}"
+                for column, level in zip(columns, place, strict=True)
+                if not _single(column)
+            )
+            raise QueryError(
+                f"{sql[:60]} cuts through {where}", advice="cut between declared bins; a coarser unit may do"
+            )
+    result.flags.writeable = False
+    return result
+
+
+_NOTHING = object()
+MIXED = object()  # the value of a bin whose values differ
+
+
+def _single(column: Column) -> bool:
+    """Whether a level holds one value."""
+    if isinstance(column, Integer):
+        return column.width == 1
+    return column.unit == "day" if isinstance(column, Date) else not isinstance(column, Number)
+
+
+def _representatives(column: Column, middle: bool, rises: bool) -> tuple[list[Any], list[int]]:
+    """The values on which an expression is tried, and the level of each."""
+    if column.known > MOST:
+        raise _too_many(column, "levels")
+    known = range(column.known)
+    values: list[Any]
+    if middle and column.midpoints is not None and not _single(column):
+        values, levels = [float(value) for value in column.midpoints], list(known)
+    elif _single(column) or middle:
+        values, levels = list(column.values), list(known)
+    elif isinstance(column, Number):
+        if not rises:
+            raise QueryError(
+                f"column {column.name!r} (number) has bins of real numbers, and this expression may differ inside one",
+                advice=f"compare {column.name} with its declared edges, or group by {column.name}",
+            )
+        edges = column.boundaries
+        lasts = [*np.nextafter(edges[1:-1], -np.inf), edges[-1]]
+        values = [float(value) for pair in zip(edges[:-1], lasts, strict=True) for value in pair]
+        levels = [level for level in known for _ in range(2)]
+    else:
+        values, levels = _every_value(column)
+    if column.nullable:
+        values, levels = [*values, None], [*levels, column.known]
+    return values, levels
+
+
+def _too_many(column: Column, what: str) -> QueryError:
+    return QueryError(f"column {column.name!r} holds too many {what} to try an expression on each")
+
+
+def _every_value(column: Column) -> tuple[list[Any], list[int]]:
+    """Every whole number or day of the declared range, with its level."""
+    if isinstance(column, Integer):
+        if column.high - column.low >= MOST:
+            raise _too_many(column, "numbers")
+        values: list[Any] = list(range(column.low, column.high + 1))
+        return values, [(value - column.low) // column.width for value in values]
+    assert isinstance(column, Date)
+    first, last = (dt.date.fromisoformat(str(day)) for day in (column.low, column.high))
+    if (last - first).days >= MOST:
+        raise _too_many(column, "days")
+    values = [first + dt.timedelta(days=i) for i in range((last - first).days + 1)]
+    starts = list(column.values)
+    levels = list(
+        np.searchsorted(np.array(starts, dtype="datetime64[D]"), np.array(values, dtype="datetime64[D]"), side="right")
+        - 1
+    )
+    return values, [int(level) for level in levels]
+
+
+def _rises(node: Any) -> bool:
+    """Whether an expression rises or falls with its only column, so that the ends of a bin decide for all of it."""
+    columns = list(node.find_all(exp.Column))
+    simple = len(columns) == 1 and all(isinstance(part, _MONOTONE) for part in node.walk())
+    divided = (
+        any(columns[0] in set(part.expression.find_all(exp.Column)) for part in node.find_all(exp.Div, exp.IntDiv))
+        if simple
+        else True
+    )
+    return simple and not divided

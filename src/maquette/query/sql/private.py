@@ -1,0 +1,110 @@
+"""Private: a SELECT about the private table, as one measured statement for each grouping set.
+
+Aggregates become formulas over measured numbers, keys become axes; what is left of the select list, HAVING and ORDER BY
+is computed from the answers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlglot import exp
+
+from maquette.query.sql import program as p
+from maquette.query.sql.aggregates import Aggregates, is_aggregate
+from maquette.query.sql.body import Body
+from maquette.query.sql.grouping import Grouping
+from maquette.query.sql.rows import item, kept, not_grouped, private_column, row_text, rowwise
+from maquette.query.sql.statement import Statement
+from maquette.query.sql.work import ROWS, Found, Names, View, Work, column
+
+
+def private(work: Work, tree: Any, scope: View, names: Names) -> Found:
+    """The relation of a SELECT about rows, and its columns."""
+    keep = kept(work, tree, scope)
+    items = [item(work, node, scope) for node in tree.expressions]
+    work.limited(tree, 1)
+    grouping = Grouping(work, tree, items, scope)
+    found = Aggregates(work.schema, work.reader, work.source, work.context, keep, work.fresh)
+    leaves = _Leaves(work, scope, grouping, found)
+    body = Body(work, tree, names, items)
+    body.read(leaves.read)
+    if not grouping.keys and not found.makers and not body.distinct:
+        work.source.refuse(tree, "a list of rows is", ROWS)
+    titles = {row_text(work, inner, scope): title for inner, title in reversed(items)}
+    return body.finish(_measured(work, leaves, titles))
+
+
+class _Leaves:
+    """What the parts of an expression are in the measured table: keys, markers of grouping sets, and aggregates."""
+
+    def __init__(self, work: Work, scope: View, grouping: Grouping, found: Aggregates) -> None:
+        self.work, self.scope, self.grouping, self.found = work, scope, grouping, found
+        self.names = [work.fresh() for _ in grouping.keys]
+        self.markers = [work.fresh() for _ in grouping.keys]  # 1 where a key is not in the grouping set
+        self.texts = [key.sql(dialect="duckdb") for key in grouping.keys]
+
+    def read(self, node: Any) -> Any | None:
+        """The column of a part, or None if its own parts are to be read."""
+        if isinstance(node, exp.Grouping):
+            inner = node.expressions[0] if node.expressions else node.this
+            return column(self.markers[self.texts.index(rowwise(self.work, inner, self.scope).sql(dialect="duckdb"))])
+        if is_aggregate(node):
+            return self._aggregate(node)
+        if isinstance(node, exp.Literal | exp.Window | exp.Subquery):
+            return None
+        if not isinstance(node, exp.Column) and any(map(is_aggregate, node.walk())):
+            return None
+        if list(node.find_all(exp.Column)) and not list(node.find_all(exp.Window)):
+            text = self._text(node)
+            if not text:
+                return None
+            if text in self.texts:
+                return column(self.names[self.texts.index(text)])
+            if isinstance(node, exp.Case) and (same := self.grouping.same_case(node)) is not None:
+                return column(self.names[same])
+        if isinstance(node, exp.Column):
+            private_column(self.work, node, self.scope)
+            not_grouped(self.work, node)
+        return None
+
+    def _text(self, node: Any) -> str:
+        if isinstance(node, exp.Column):
+            return str(rowwise(self.work, node, self.scope).sql(dialect="duckdb"))
+        return row_text(self.work, node, self.scope)
+
+    def _aggregate(self, node: Any) -> Any:
+        inner = node.copy()
+        for part in list(inner.find_all(exp.Column)):
+            if not self._is_unit(part):
+                part.replace(private_column(self.work, part, self.scope))
+        formula = self.found.formula(inner)
+        for name in self.found.makers:
+            self.work.uses.setdefault(name, frozenset([name]))
+        return formula
+
+    def _is_unit(self, node: Any) -> bool:
+        unit = self.work.context.unit
+        return (
+            unit is not None
+            and node.name.casefold() == unit.casefold()
+            and node.find_ancestor(exp.Distinct) is not None
+        )
+
+
+def _measured(work: Work, leaves: _Leaves, titles: dict[str, str]) -> p.Answers:
+    """One statement for each grouping set."""
+    axes, makers, relations = leaves.grouping.axes(titles), leaves.found.makers, []
+    for chosen in leaves.grouping.sets:
+        ours = tuple(axes[i] for i in chosen)
+        outputs = tuple(make(name, ours) for name, make in makers.items())
+        work.statements.append(Statement(work.schema, work.source.text, work.table, ours, outputs))
+        missing = [(name, None) for i, name in enumerate(leaves.names) if i not in chosen]
+        marked = [(marker, int(i not in chosen)) for i, marker in enumerate(leaves.markers)]
+        groups = tuple(leaves.names[i] for i in chosen)
+        numbers = tuple((name, name) for name in makers)
+        relations.append(p.Core(len(work.statements) - 1, groups, numbers, (*missing, *marked)))
+    if len(relations) == 1:
+        return relations[0]
+    every = (*leaves.names, *leaves.markers, *makers)
+    return p.Stack(tuple(relations), tuple(every for _ in relations), every)

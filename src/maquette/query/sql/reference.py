@@ -1,0 +1,143 @@
+"""The SQL that is answered, with examples: one source for `.help select`, for the reference page and for its tests.
+
+Every example is about the table `people` with the columns age, region, smoker, sex, visits and seen, and a public
+lookup `regions` with the columns code, name and weight.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Section:
+    """Some SQL that belongs together: what it does, what it costs, and examples."""
+
+    title: str
+    words: str
+    examples: tuple[str, ...]
+
+
+SECTIONS = (
+    Section(
+        "Counts, sums and averages",
+        "Measured. Every declared group is in the answer, also an empty one. FILTER and CASE inside an aggregate are "
+        "conditions on rows.",
+        (
+            "SELECT count(*), avg(age), sum(visits) FROM people WHERE smoker",
+            "SELECT region, count(*) AS n FROM people GROUP BY region",
+            "SELECT count(*) FILTER (WHERE age >= 60) AS old, countif(smoker) AS smokers FROM people",
+            "SELECT sum(CASE WHEN smoker THEN visits ELSE 0 END) AS v FROM people",
+            "SELECT avg(smoker) AS share FROM people",
+        ),
+    ),
+    Section(
+        "Conditions",
+        "=, <>, <, <=, >, >=, IN, BETWEEN, LIKE, ILIKE, IS NULL, AND, OR, NOT, and any expression on columns and "
+        "literals. It is evaluated on the declared levels. A condition that cuts through a bin is refused, or answered "
+        "between the two cuts around it (cuts = between; counts only).",
+        (
+            "SELECT count(*) FROM people WHERE age BETWEEN 20 AND 39 AND region IN ('north', 'south')",
+            "SELECT count(*) FROM people WHERE lower(region) LIKE 'n%' OR sex IS NULL",
+            "SELECT count(*) FROM people WHERE visits % 2 = 0",
+            "/* cuts = between */ SELECT count(*) FROM people WHERE age >= 65",
+        ),
+    ),
+    Section(
+        "Dates",
+        "year, quarter, month, week, weekday, date_trunc, extract, intervals and CURRENT_DATE, where they cut between "
+        "declared bins.",
+        (
+            "SELECT quarter(seen) AS q, count(*) AS n FROM people GROUP BY q ORDER BY q",
+            "SELECT count(*) FROM people WHERE seen >= DATE '2024-06-01' - INTERVAL 31 DAY",
+            "SELECT date_trunc('quarter', seen) AS d, count(*) AS n FROM people GROUP BY 1",
+        ),
+    ),
+    Section(
+        "Groups",
+        "Columns, CASE, conditions and expressions on levels; by name, by position or by alias. ROLLUP, CUBE and "
+        "GROUPING SETS measure one table for each set.",
+        (
+            "SELECT CASE WHEN age < 40 THEN 'young' ELSE 'old' END AS who, count(*) FROM people GROUP BY 1",
+            "SELECT region, smoker, count(*) AS n FROM people GROUP BY ROLLUP (region, smoker)",
+            "SELECT DISTINCT region FROM people ORDER BY region",
+        ),
+    ),
+    Section(
+        "Spread and relation",
+        "Variance, standard deviation, covariance and correlation, from counts, sums, squares and products of values "
+        "clamped to the declared range.",
+        (
+            "SELECT var_samp(age), stddev(age) FROM people",
+            "SELECT corr(age, visits) AS r, covar_pop(age, visits) AS c FROM people",
+        ),
+    ),
+    Section(
+        "Quantiles",
+        "Median and any quantile, from the counts at or below every level; the interval is in values. min and max show "
+        "one person and are refused: ask an extreme quantile.",
+        (
+            "SELECT median(visits) FROM people",
+            "SELECT region, quantile_disc(visits, 0.9) AS p90 FROM people GROUP BY region",
+            "SELECT percentile_cont(0.25) WITHIN GROUP (ORDER BY visits) FROM people",
+        ),
+    ),
+    Section(
+        "People",
+        "count(DISTINCT x) of the privacy unit alone. By group a person enters as many groups as rows are kept, "
+        "and is priced so.",
+        (
+            "SELECT count(DISTINCT person) FROM people",
+            "SELECT region, count(DISTINCT person) AS n FROM people GROUP BY 1",
+        ),
+    ),
+    Section(
+        "Computed from answers, free of charge",
+        "Arithmetic, ratios, ROUND, COALESCE and CASE over aggregates; HAVING, ORDER BY, LIMIT, OFFSET, QUALIFY; "
+        "window functions; WITH, subqueries in FROM, UNION ALL, joins of answered groups. After a choice by noisy "
+        "numbers the intervals hold for all groups together.",
+        (
+            "SELECT region, round(100.0 * countif(smoker) / count(*), 1) AS percent FROM people GROUP BY region",
+            "SELECT region, count(*) AS n FROM people GROUP BY region HAVING n > 100 ORDER BY n DESC LIMIT 2",
+            "SELECT region, count(*) / sum(count(*)) OVER () AS share FROM people GROUP BY region",
+            "WITH r AS (SELECT region, count(*) AS n FROM people GROUP BY region) SELECT avg(n) AS a FROM r",
+            "SELECT region, rank() OVER (ORDER BY count(*) DESC) AS place FROM people GROUP BY region",
+        ),
+    ),
+    Section(
+        "Public tables",
+        "LEFT JOIN of a lookup on its unique key renames levels; its numbers are clamped to declared bounds. A second "
+        "private table is not joined.",
+        (
+            "SELECT r.name, count(*) AS n FROM people p LEFT JOIN regions r ON p.region = r.code GROUP BY 1",
+            "SELECT sum(r.weight) AS w FROM people p LEFT JOIN regions r ON p.region = r.code",
+        ),
+    ),
+    Section(
+        "Settings of one question",
+        "alpha, confidence, max_cost (an epsilon) and cuts (refuse or between), in a comment or with SET before it.",
+        (
+            "/* alpha = 0.1, max_cost = 0.5 */ SELECT count(*) FROM people",
+            "SET confidence = 0.99; SELECT count(*) FROM people",
+        ),
+    ),
+)
+REFUSED = (
+    ("SELECT * FROM people", "rows are never shown"),
+    ("SELECT max(age) FROM people", "it shows one person's value"),
+    ("SELECT count(DISTINCT region) FROM people", "only the privacy unit is counted so"),
+    ("SELECT count(*) FROM people JOIN visits USING (person)", "a second private table"),
+    ("SELECT count(*) FROM peple", "an unknown table"),
+    ("SELECT count(*) FROM people WHERE age > (SELECT avg(age) FROM people)", "ask two questions"),
+)
+
+
+def sql_reference() -> str:
+    """The supported SQL as plain text."""
+    lines = [
+        "SELECT columns and aggregates FROM table [WHERE ...] [GROUP BY ...] [HAVING ...] [ORDER BY ...] [LIMIT n]"
+    ]
+    for section in SECTIONS:
+        lines += ["", f"{section.title}: {section.words}", *(f"  {example}" for example in section.examples)]
+    lines += ["", "Refused, each with what to type instead:", *(f"  {text}   ({why})" for text, why in REFUSED)]
+    return "\n".join(lines)

@@ -1,0 +1,122 @@
+"""Rows: expressions on the private table's rows, written over the columns of the schema.
+
+A column of a subquery is replaced by what it stands for, and one of a public table by a CASE on the levels of its key,
+so that what is left is a function of declared levels.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlglot import exp
+
+from maquette.errors import QueryError
+from maquette.query.expression import located
+from maquette.query.linear import LinearQuery
+from maquette.query.sql.aggregates import is_aggregate
+from maquette.query.sql.keeping import Kept, kept_by
+from maquette.query.sql.parser import title_of
+from maquette.query.sql.public import PublicTable
+from maquette.query.sql.work import ROWS, Frame, View, Work
+
+
+def rowwise(work: Work, node: Any, scope: View) -> Any:
+    """An expression on the rows of a view, over the columns of the schema."""
+    if isinstance(node, exp.Column):
+        return private_column(work, node, scope)
+    node = node.copy()
+    for column in [c for c in node.find_all(exp.Column) if c is not node]:
+        column.replace(private_column(work, column, scope))
+    work.source.bounded(node)
+    return work.reader.resolved(node) if not list(node.find_all(exp.AggFunc, exp.Window, exp.Subquery)) else node
+
+
+def private_column(work: Work, node: Any, scope: View) -> Any:
+    """What a column of a view stands for."""
+    if isinstance(node.this, exp.Star):
+        work.source.refuse(node, "* here is", ROWS)
+    qualifier = node.table.casefold()
+    if qualifier in scope.public:
+        return _public_column(work, node, *scope.public[qualifier])
+    if qualifier and qualifier not in scope.aliases:
+        work.source.refuse(node, f"{node.table} before a column is", "use the name or alias of the table in FROM")
+    if scope.columns is not None:
+        found = scope.columns.get(node.name.casefold())
+        if found is None:
+            with located(work.reader.at(node)):
+                raise QueryError(f"there is no column {node.name!r}", advice=f"columns are {', '.join(scope.columns)}")
+        return exp.Paren(this=found.copy()) if not isinstance(found, exp.Column) else found.copy()
+    if work.reader.match(node.this) is None and not qualifier:
+        for table, key in scope.public.values():
+            if node.name.casefold() in {name.casefold() for name in table.names}:
+                return _public_column(work, node, table, key)
+    fresh = exp.column(work.reader.column(node), quoted=True)
+    fresh.this.meta.update(node.this.meta)
+    return fresh
+
+
+def _public_column(work: Work, node: Any, table: PublicTable, key: Any) -> Any:
+    with located(work.reader.at(node)):
+        values = table.column(node.name)
+    keys = table.column(table.key)
+    ifs = [exp.If(this=_literal(one), true=_literal(value)) for one, value in zip(keys, values, strict=True)]
+    return exp.Case(this=key.copy(), ifs=ifs)
+
+
+def row_text(work: Work, node: Any, scope: View) -> str:
+    """An expression on rows as canonical text; empty if it is none."""
+    if any(is_aggregate(part) or isinstance(part, exp.Window | exp.Subquery) for part in node.walk()):
+        return ""
+    try:
+        return str(rowwise(work, node.unnest(), scope).sql(dialect="duckdb"))
+    except QueryError:
+        return ""
+
+
+def kept(work: Work, tree: Any, scope: View) -> Kept:
+    """The rows that WHERE keeps, here and in the subqueries of FROM."""
+    nodes = [*scope.keep]
+    if tree.args.get("where") is not None:
+        condition = tree.args["where"].this
+        bad = next((node for node in condition.walk() if is_aggregate(node)), None)
+        if bad is not None and condition.find(exp.Select) is None:
+            work.source.refuse(bad, "an aggregate in WHERE is", "put it after HAVING")
+        work.source.scalar(condition)
+        nodes.append(rowwise(work, condition, scope))
+    keep = Kept(LinearQuery.constant(work.schema))
+    for node in nodes:
+        work.source.scalar(node)
+        keep &= kept_by(work.schema, work.reader, work.reader.condition(node))
+    return keep
+
+
+def item(work: Work, node: Any, scope: View | Frame) -> tuple[Any, str]:
+    """An entry of the select list, and its title."""
+    inner = node.this if isinstance(node, exp.Alias) else node
+    if isinstance(inner, exp.Star) or (isinstance(inner, exp.Column) and isinstance(inner.this, exp.Star)):
+        work.source.refuse(node, "* in the select list is", ROWS)
+    if isinstance(node, exp.Alias):
+        return inner, str(node.alias)
+    if isinstance(inner, exp.Column):
+        if isinstance(scope, View) and scope.columns is None and not inner.table and work.reader.match(inner.this):
+            return inner, work.reader.column(inner)
+        return inner, str(inner.name)
+    return inner, title_of(inner)
+
+
+def not_grouped(work: Work, node: Any) -> None:
+    """Refuse a column that is neither grouped by nor aggregated."""
+    with located(work.reader.at(node)):
+        raise QueryError(
+            f"{node.name} is selected but not grouped by", advice="add it to GROUP BY, or take count, sum or avg of it"
+        )
+
+
+def _literal(value: Any) -> Any:
+    if value is None:
+        return exp.Null()
+    if isinstance(value, bool):
+        return exp.Boolean(this=value)
+    if isinstance(value, int | float):
+        return exp.Literal.number(value)
+    return exp.Literal.string(str(value))

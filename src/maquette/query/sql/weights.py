@@ -1,0 +1,126 @@
+"""Weights: the number that a row adds to a sum, as a measure whose weights lie in [0, 1].
+
+A number is a few *pieces*: where a predicate holds, a function of the levels of one or a few columns. A column is one
+piece, `CASE WHEN smoker THEN age ELSE 0 END` two. Measured from a centre and divided by the largest absolute value, the
+weights lie in [-1, 1]; negative and positive are kept apart on an axis of their own, so that the wall counts weights in
+[0, 1]. Privacy: as any marginal, a row adds at most 1 to one cell (the wall prices and clamps it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.query.linear import LinearQuery
+from maquette.query.marginal import Axis, Buckets, Marginal
+from maquette.query.sql.statement import Measure
+from maquette.query.value_sums import ValueSums
+from maquette.schema import Schema
+
+Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Where `keep` holds (None: everywhere), a number for every combination of levels of `columns`; NaN is NULL."""
+
+    keep: LinearQuery | None
+    columns: tuple[str, ...]
+    values: Values
+
+    def weigh(self, schema: Schema, weights: NDArray[np.generic]) -> LinearQuery:
+        """Weights over the same levels, where the piece holds."""
+        weight = LinearQuery.table(schema, self.columns, np.asarray(weights, dtype=np.float64))
+        return weight if self.keep is None else self.keep & weight
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """The levels on which it is not NULL."""
+        return ~np.isnan(self.values)
+
+
+Pieces = Sequence[Piece]
+
+
+def extent(pieces: Pieces) -> tuple[float, float]:
+    """The smallest and the largest number."""
+    found = [values for piece in pieces if len(values := piece.values[piece.known])]
+    every = np.concatenate(found) if found else np.zeros(1)
+    return float(every.min()), float(every.max())
+
+
+def added(queries: Sequence[LinearQuery]) -> LinearQuery:
+    """The sum of questions about disjoint rows."""
+    return reduce(lambda a, b: LinearQuery(a.schema, [*a.terms, *b.terms]), queries)
+
+
+def known_rows(schema: Schema, pieces: Pieces) -> LinearQuery | None:
+    """The rows for which the number is not NULL; None if that is every row."""
+    if all(piece.known.all() for piece in pieces):
+        return None
+    return added([piece.weigh(schema, piece.known) for piece in pieces])
+
+
+def total(  # noqa: PLR0917
+    schema: Schema, pieces: Pieces, axes: tuple[Axis, ...], keep: LinearQuery, centre: float = 0.0, power: int = 1
+) -> Measure:
+    """The sum of the numbers, measured from `centre`, to the first or second power."""
+    moved = [replace(piece, values=np.nan_to_num((piece.values - centre) ** power)) for piece in pieces]
+    scale = max((float(np.abs(piece.values).max(initial=0.0)) for piece in moved), default=0.0)
+    weight = added([piece.weigh(schema, np.abs(piece.values) / (scale or 1.0)) for piece in moved])
+    signed, plain = any((piece.values < 0).any() for piece in moved), axes
+    if signed:
+        title = "sign"
+        while title in Marginal(schema, axes).names:
+            title += "'"
+        sides = [added([piece.weigh(schema, side(piece.values)) for piece in moved]) for side in (_negative, _positive)]
+        axes = (*axes, Buckets(title, ("negative", "positive"), tuple(sides)))
+    own = _own_values(schema, pieces, plain, keep, centre) if power == 1 else None
+    return Measure(Marginal(schema, axes, keep & weight), scale, signed, centre, own)
+
+
+def _own_values(
+    schema: Schema, pieces: Pieces, axes: tuple[Axis, ...], keep: LinearQuery, centre: float
+) -> ValueSums | None:
+    """The sum of a column's own values, around the whole step nearest to `centre`; None for other numbers."""
+    if len(pieces) != 1 or pieces[0].keep is not None or len(pieces[0].columns) != 1:
+        return None
+    column = schema[pieces[0].columns[0]]
+    middles, grid = column.midpoints, column.value_grid
+    if grid is None or middles is None or not keep.is_predicate:
+        return None
+    if not np.array_equal(pieces[0].values[: column.known], middles):
+        return None  # an expression on the column, not the column itself
+    return ValueSums(schema, column.name, centre=round(centre / grid.step), axes=axes, where=keep)
+
+
+def product(  # noqa: PLR0917
+    schema: Schema, first: Piece, second: Piece, axes: tuple[Axis, ...], keep: LinearQuery, centres: tuple[float, float]
+) -> Measure:
+    """The sum of the products of two columns, each measured from its own centre."""
+    one, two = (np.nan_to_num(piece.values - c) for piece, c in zip((first, second), centres, strict=True))
+    scales = [float(np.abs(values).max(initial=0.0)) or 1.0 for values in (one, two)]
+
+    def both(a: NDArray[np.generic], b: NDArray[np.generic]) -> LinearQuery:
+        return first.weigh(schema, a) & second.weigh(schema, b)
+
+    weight = both(np.abs(one) / scales[0], np.abs(two) / scales[1])
+    title = "sign"
+    while title in Marginal(schema, axes).names:
+        title += "'"
+    negative = added([both(one < 0, two > 0), both(one > 0, two < 0)])
+    positive = added([both(one < 0, two < 0), both(one > 0, two > 0)])
+    sides = Buckets(title, ("negative", "positive"), (negative, positive))
+    return Measure(Marginal(schema, (*axes, sides), keep & weight), scales[0] * scales[1], True)
+
+
+def _negative(values: Values) -> NDArray[np.bool_]:
+    return values < 0
+
+
+def _positive(values: Values) -> NDArray[np.bool_]:
+    return values > 0

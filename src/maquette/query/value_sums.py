@@ -1,0 +1,99 @@
+"""ValueSums: the sum of a column's own values in each cell of a table, not of the middles of its bins."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from functools import cached_property
+
+from maquette.errors import QueryError
+from maquette.query import forms
+from maquette.query.linear import LinearQuery
+from maquette.query.marginal import Axis, Marginal
+from maquette.query.moves import LARGEST, Moves
+from maquette.schema import Schema
+
+
+class ValueSums(Marginal):
+    """For every cell of `axes`, the sum of a column's values over the rows for which `where` holds.
+
+    Values are whole steps of the column's `value_grid`; each is clamped to [`low`, `high`] (default: the declared
+    range) and measured from `centre`. A missing value adds nothing. The table must keep values: `Curator.keeps_values`.
+
+    Privacy: a row adds a whole number from low - centre to high - centre to one cell, or nothing. The sensitivity is
+    the largest absolute value of such a number; under "replace" it is the largest difference between two of them, 0
+    included. Mechanisms §1.1.
+
+    >>> from maquette import Boolean, Integer, Schema
+    >>> schema = Schema([Integer("income", 0, 9_999, width=1_000), Boolean("smoker")])
+    >>> ValueSums(schema, "income", axes=["smoker"]).moves.high
+    9999
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        column: str,
+        *,
+        low: int | None = None,
+        high: int | None = None,
+        centre: int = 0,
+        axes: Iterable[Axis] = (),
+        where: LinearQuery | None = None,
+    ) -> None:
+        super().__init__(schema, axes, where)
+        grid = schema[column].value_grid
+        if grid is None:
+            raise QueryError(
+                f"column {column!r} ({schema[column].kind}) has no values beside its levels", advice="use Amounts"
+            )
+        self.column = schema[column].name
+        self.step = grid.step
+        self.low = grid.low if low is None else low
+        self.high = grid.high if high is None else high
+        self.centre = centre
+        if not all(type(number) is int for number in (self.low, self.high, centre)) or not self.low <= self.high:
+            raise QueryError(f"values run from {self.low} to {self.high} around {centre}", expected="whole numbers")
+        if max(abs(self.low - centre), abs(self.high - centre)) > LARGEST:
+            raise QueryError(
+                f"values from {self.low} to {self.high} less {centre} exceed {LARGEST:,} steps",
+                advice="declare a smaller range or precision",
+            )
+        if not self.weight.is_predicate:
+            raise QueryError(
+                "values are added up where a predicate holds", advice="`where` weighs rows between 0 and 1"
+            )
+
+    @property
+    def grid(self) -> int:
+        """Sums are whole numbers of steps."""
+        return 1
+
+    @property
+    def form(self) -> forms.Form:
+        """The question as data, for the wall."""
+        axes = [axis if isinstance(axis, str) else [part.form for part in axis.parts] for axis in self.axes]
+        return forms.ValueSums(self.column, self.low, self.high, self.centre, axes, self.weight.form)
+
+    @property
+    def moves(self) -> Moves:
+        """What one row adds to the cells; 0 is included if a row may be in no cell, or its value missing."""
+        plain = Marginal(self.schema, self.axes, self.weight)
+        everywhere = plain.moves.everywhere and self.weight.whole_bounds == (1, 1)
+        everywhere = everywhere and not self.schema[self.column].nullable
+        low, high = self.low - self.centre, self.high - self.centre
+        return (
+            Moves(low, high, self.cells, everywhere=True)
+            if everywhere
+            else Moves(min(low, 0), max(high, 0), self.cells, everywhere=False)
+        )
+
+    @cached_property
+    def key(self) -> str:
+        """The canonical digest of the question."""
+        table = Marginal(self.schema, self.axes, self.weight)
+        facts = f"values {table.key} {self.low} {self.high} {self.centre} {self.step} {len(self.column)} {self.column}"
+        return hashlib.sha256(facts.encode()).hexdigest()
+
+    def __repr__(self) -> str:
+        return f"ValueSums({self.column} by {' x '.join(self.names) or 'total'}: {self.cells} cells)"
