@@ -181,6 +181,11 @@ def _rows(data: str, name: str, sizes: Sizes, substitute: Callable[[], Integers]
     return rows[:, [names.index(column) for column in sizes]] if name == "adult" else rows
 
 
+def census(data: str, sizes: Sizes) -> Integers:
+    """Columns of adult; without its file, rows are generated."""
+    return _rows(data, "adult", sizes, lambda: mixture(48_842, sizes))
+
+
 def load(name: str, data: str) -> Workload:
     """A workload by name; without its file, rows are generated."""
     nltcs = {f"c{i}": 2 for i in range(16)}

@@ -90,7 +90,7 @@ def open_session(directory: Path, kills: int, variant: str = "plain", boot: int 
             return dataclasses.replace(found, moment=session._record.transcript.moment)
 
         session._knowledge.state = latest  # type: ignore[method-assign]
-        session._answers = _Nothing()
+        session._answers = _Nothing()  # type: ignore[assignment]
     return curator, session
 
 

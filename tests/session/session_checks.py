@@ -20,7 +20,7 @@ import maquette as mq
 from gate_tools import Counts, tallied
 from maquette.curator import Measurement
 from maquette.privacy import DiscreteGaussian, DiscreteLaplace
-from maquette.query import Contrasts, LinearQuery, Marginal, Statement, question
+from maquette.query import Contrasts, LinearQuery, Marginal, Program, Statement, question
 from maquette.query.linear import Term
 from maquette.schema import Schema
 from maquette.session.precision.view import ProductView
@@ -89,6 +89,7 @@ class SwiftCurator(mq.Curator):
     def __init__(self, keeper: mq.Curator, noise: SeededNoise, tallies: dict[str, Integers], counts: Integers) -> None:
         self.__dict__.update(keeper.__dict__)
         self._source = noise
+        self._keeps_values = False  # counts of levels are all it has
         self._tallies = tallies
         self._counts = counts
 
@@ -118,14 +119,20 @@ def swift_sessions(keeper: mq.Curator, counts: Integers) -> Iterator[Callable[..
     """
     tallies: dict[str, Integers] = {}
 
-    pricing = Pricing(keeper)
+    pricing, read, texts = Pricing(keeper), Question.of, dict[object, Question]()
+
+    def remembered(schema: Schema, asked: Any, context: Any = None) -> Question:
+        key = schema, asked, context and context.key
+        if key not in texts:
+            texts[key] = read(schema, asked, context)
+        return texts[key]
 
     def open_session(seed: int, **settings: Any) -> mq.Session:
         with mock.patch.object(opening, "Pricing", return_value=pricing):
             return mq.online(SwiftCurator(keeper, SeededNoise(seed), tallies, counts), **settings)
 
     with (
-        mock.patch.object(Question, "of", functools.cache(Question.of)),
+        mock.patch.object(Question, "of", remembered),
         mock.patch.object(Goal, "view", functools.cache(Goal.view)),
         mock.patch.object(ProductView, "component", functools.cache(ProductView.component)),
         mock.patch.object(transcript, "residual", functools.cache(transcript.residual)),
@@ -167,6 +174,7 @@ class Truth:
         """All numbers of an answer, groups first, then the outputs of each; NaN where an average has no rows."""
         if asked not in self._known:
             parsed = question(self.schema, asked)
+            assert not isinstance(parsed, Program), "a truth without post-processing"
             self._known[asked] = self._statement(parsed) if isinstance(parsed, Statement) else self._fraction(parsed)
         return self._known[asked]
 

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import ndtri
 
 import maquette as mq
-from gate_tools import Rows as Engine, tallied
+from gate_tools import Rows as Engine, noted_steps, tallied
 from maquette.audit.reference import (
     GuardNoise,
     ScriptedNoise,
@@ -513,18 +513,8 @@ def gate_order() -> None:
 
     with Curator(table(single(BASE)), PURE, relation="replace", noise=Watched([0] * 99)) as curator:
         ledger = curator.ledger
-        spies = {name: getattr(ledger, name) for name in ("reserve", "commit")}
-
-        def spy(name: str) -> Callable[..., Any]:
-            def call(*args: Any, **kwargs: Any) -> Any:
-                done = spies[name](*args, **kwargs)
-                steps.append(name)
-                return done
-
-            return call
-
         session = Setting(PURE, "replace").opened(curator)
-        with mock.patch.object(ledger, "reserve", spy("reserve")), mock.patch.object(ledger, "commit", spy("commit")):
+        with noted_steps(ledger, steps):
             first = session.ask("a")
             assert steps == ["reserve", "draw", "commit"], steps
             assert first.cost.units == ledger.spent() > 0

@@ -12,12 +12,12 @@ import pytest
 import maquette as mq
 from maquette.estimates.residuals import subsets
 from maquette.query import Marginal, Statement
-from maquette.query.sql.statement import parse
 from maquette.schema import Schema
 from maquette.schema.columns import Column
 from maquette.session.precision.description import KIND, Description, _condition, described, weighed
 from maquette.session.precision.view import view_of
 from maquette.session.question import goals_of
+from plain_statements import parse
 
 Values = np.typing.NDArray[np.float64]
 

@@ -18,7 +18,8 @@ from maquette.curator import Curator
 from maquette.errors import BudgetError, QueryError
 from maquette.hypothesis import HYPOTHESES, RULES, Median, WeightedRecords
 from maquette.query import LinearQuery
-from maquette.session.textbook.lazy import ROWS_DOUBT, LazyConstruction
+from maquette.session.textbook.lazy import LazyConstruction
+from maquette.session.textbook.plan import ROWS_DOUBT
 from maquette.theory import online
 
 SCHEMA = mq.Schema([mq.Boolean("a"), mq.Boolean("b"), mq.Boolean("c")])
@@ -66,7 +67,7 @@ class Hostile:
 
 
 def lazily(curator: Curator, hypothesis: Any = "multiplicative-weights", **named: Any) -> LazyConstruction:
-    given = {"epsilon": 20.0, "queries": QUERIES, "beta": BETA, "experimental": True, **named}
+    given = {"epsilon": 20.0, "queries": QUERIES, "beta": BETA, **named}
     return LazyConstruction(curator, hypothesis, **given)
 
 
@@ -219,8 +220,6 @@ def test_alpha_is_the_theory_at_the_noise_that_is_added(table: mq.PrivateTable) 
 
 def test_refusals(table: mq.PrivateTable) -> None:
     with Curator(table, BUDGET, relation="replace") as curator:
-        with pytest.raises(QueryError, match="experimental=True"):
-            LazyConstruction(curator, epsilon=1.0, queries=10)
         with pytest.raises(QueryError, match="at least 1 query"):
             lazily(curator, queries=0)
         with pytest.raises(QueryError, match="which is vacuous"):

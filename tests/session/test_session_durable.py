@@ -232,14 +232,14 @@ def test_threads_pay_once_and_hear_the_same() -> None:
 
 def test_a_batch_is_one_charge_and_costs_no_more_than_its_questions_one_by_one() -> None:
     questions = ["smoker", "age >= 60", "region = 'east'", "age >= 60 AND smoker"]
-    with opened(None, ZCDP) as (curator, session):
+    with opened(None, ZCDP, rows=4_000) as (curator, session):
         before, spent = len(list(curator.ledger.charges())), curator.ledger.spent()
         answers = session.ask_many([*questions, questions[0]])
         assert len(list(curator.ledger.charges())) == before + 1
         together = curator.ledger.spent() - spent
         assert {one.cost.units for one in answers[:-1] if one.source == "measured"} == {together}
         assert numbers(answers[-1]) == numbers(answers[0])
-    with opened(None, ZCDP) as (curator, session):
+    with opened(None, ZCDP, rows=4_000) as (curator, session):
         spent = curator.ledger.spent()
         for question in questions:
             session.ask(question)

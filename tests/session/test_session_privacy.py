@@ -75,15 +75,15 @@ def _answer_before_the_record() -> Any:
 
 
 def _cache_keyed_on_private_values() -> Any:
-    def ask_many(original: Any, self: Session, asked: Any, **named: Any) -> Any:
+    def ask_many(original: Any, self: Session, asked: Any, *args: Any, **named: Any) -> Any:
         memory = self.__dict__.setdefault("_private", {})
         goals = [goal for one in asked for goal in Question.of(self.curator.schema, one).goals]
         key = str([_true(self.curator, goal).tolist() for goal in goals])
         if key not in memory:
-            memory[key] = original(self, asked, **named)
+            memory[key] = original(self, asked, *args, **named)
         return memory[key]
 
-    return _wrapped(Session, "ask_many", ask_many)
+    return _wrapped(Session, "_ask_many", ask_many)
 
 
 def _hypothesis_from_the_truth() -> Any:
@@ -157,8 +157,8 @@ def _noted() -> Any:
 
 
 def _groups_without_rows_left_out() -> Any:
-    def ask_many(original: Any, self: Session, asked: Any, **named: Any) -> Any:
-        answers = original(self, asked, **named)
+    def ask_many(original: Any, self: Session, asked: Any, *args: Any, **named: Any) -> Any:
+        answers = original(self, asked, *args, **named)
         for i, (one, answer) in enumerate(zip(asked, answers, strict=True)):
             if isinstance(answer, AnswerTable):
                 counts = _true(self.curator, Question.of(self.curator.schema, one).goals[0]).reshape(-1)
@@ -166,7 +166,7 @@ def _groups_without_rows_left_out() -> Any:
                 answers[i] = replace(answer, rows=kept)
         return answers
 
-    return _wrapped(Session, "ask_many", ask_many)
+    return _wrapped(Session, "_ask_many", ask_many)
 
 
 def _truth_when_the_budget_is_gone() -> Any:
@@ -180,21 +180,21 @@ def _truth_when_the_budget_is_gone() -> Any:
 
 
 def _private_count_in_a_note() -> Any:
-    def measure(original: Any, self: Any, request: str, note: Any, analyst: str) -> Any:
-        return original(self, request, {**note, "rows": self.curator._engine.rows}, analyst)
+    def measure(original: Any, self: Any, request: str, note: Any, *args: Any) -> Any:
+        return original(self, request, {**note, "rows": self.curator._engine.rows}, *args)
 
     return _wrapped(Record, "_measure", measure)
 
 
 def _private_count_in_a_refusal() -> Any:
-    def ask_many(original: Any, self: Session, asked: Any, **named: Any) -> Any:
+    def ask_many(original: Any, self: Session, asked: Any, *args: Any, **named: Any) -> Any:
         try:
-            return original(self, asked, **named)
+            return original(self, asked, *args, **named)
         except BudgetExceeded as short:
             rows = self.curator._engine.rows
             raise BudgetExceeded(f"{short} for {rows} rows", requested=1.0, remaining=0.0) from None
 
-    return _wrapped(Session, "ask_many", ask_many)
+    return _wrapped(Session, "_ask_many", ask_many)
 
 
 def _private_count_in_an_explanation() -> Any:
@@ -260,7 +260,7 @@ def _answers_drift() -> Any:
         self._answers.clear()
         return original(self, *args, **named)
 
-    return _both(_wrapped(Knowledge, "_earliest", earliest), _wrapped(Session, "ask_many", ask_many))
+    return _both(_wrapped(Knowledge, "_earliest", earliest), _wrapped(Session, "_ask_many", ask_many))
 
 
 def _asked_again_is_measured_again() -> Any:
@@ -271,7 +271,7 @@ def _asked_again_is_measured_again() -> Any:
             original(self, *args, **named)
         return original(self, *args, **named)
 
-    return _wrapped(Session, "ask_many", ask_many)
+    return _wrapped(Session, "_ask_many", ask_many)
 
 
 def _fresh_noise_on_restart() -> Any:
@@ -288,7 +288,10 @@ def _restart_forgets() -> Any:
 
 
 def _analyst_limit_ignored() -> Any:
-    return _wrapped(Record, "charge", lambda original, self, order, analyst: original(self, order, analyst="custodian"))
+    def charge(original: Any, self: Any, order: Any, **named: Any) -> Any:
+        return original(self, order, **{**named, "analyst": "custodian"})
+
+    return _wrapped(Record, "charge", charge)
 
 
 def _limit_ignored() -> Any:

@@ -57,9 +57,9 @@ def session(budget: mq.Budget = ZCDP, table: mq.PrivateTable = TABLE, **named: A
         ("age >= 'old'", "is not a number"),
         ("", "empty"),
         ("SELECT", "FROM"),
-        ("SELECT max(age) FROM people", "max is not supported"),
+        ("SELECT max(age) FROM people", "max, which is the value of one row, is not supported"),
         ("SELECT * FROM people", "rows are never shown"),
-        ("SELECT count(*) FROM people, others", "one table"),
+        ("SELECT count(*) FROM people, others", "one private table"),
         ("smoker; DROP TABLE people", "one at a time"),
         ("1 / 0", "not supported"),
         ("smoker AND " * 600 + "smoker", "characters"),
@@ -320,13 +320,15 @@ def test_a_session_that_only_counted_its_rows_can_be_continued() -> None:
     table = {"age": np.arange(2_000) % 6}
     schema = mq.Schema([mq.Integer("age", 0, 5)])
     with curator_of(schema, table, mq.Budget(epsilon=1.0), SeededNoise(0)) as whole:
-        mq.online(whole, alpha=0.05, rows=2_000)
+        session = mq.online(whole, alpha=0.05, rows=2_000)
+        assert whole.spent.epsilon == 0.0  # what is public costs nothing
+        session.ask("TRUE")
         price = whole.spent.epsilon
-    with curator_of(schema, table, mq.Budget(epsilon=2.01 * price), SeededNoise(0)) as curator:
+    with curator_of(schema, table, mq.Budget(epsilon=1.01 * price), SeededNoise(0)) as curator:
         for _ in range(2):
             assert mq.online(curator, alpha=0.05, rows=2_000).ask("TRUE").guarantee is not None
     with (
-        curator_of(schema, table, mq.Budget(epsilon=1.9 * price), SeededNoise(0)) as curator,
+        curator_of(schema, table, mq.Budget(epsilon=0.9 * price), SeededNoise(0)) as curator,
         pytest.raises(BudgetError, match="Ask for alpha"),
     ):
         mq.online(curator, alpha=0.05, rows=2_000)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,12 +21,17 @@ ROWS = {
 }
 
 
-def test_a_session_of_version_01_repeats_its_answers_for_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "ledger"
+def copied(name: str, folder: Path) -> tuple[Path, dict[str, Any]]:
+    """The ledger of a recorded session, and what it said."""
+    path = folder / "ledger"
     for suffix in ("", ".key", ".head"):
-        kept = FILES / f"version-0.1-session{suffix.replace('.', '-')}.bin"
+        kept = FILES / f"{name}{suffix.replace('.', '-')}.bin"
         path.with_name(path.name + suffix).write_bytes(kept.read_bytes())
-    said = json.loads((FILES / "version-0.1-session.json").read_text(encoding="utf-8"))
+    return path, json.loads((FILES / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def test_a_session_of_version_01_repeats_its_answers_for_nothing(tmp_path: Path) -> None:
+    path, said = copied("version-0.1-session", tmp_path)
     with mq.Curator(mq.open_table(ROWS, SCHEMA), mq.Budget(epsilon=3.0, delta=1e-9), ledger=path) as curator:
         session = mq.online(curator, alpha=0.05, simultaneous=False)
         for question, values in said["answers"].items():
@@ -33,3 +39,18 @@ def test_a_session_of_version_01_repeats_its_answers_for_nothing(tmp_path: Path)
             told = [[each.value, each.low, each.high] for each in answer.numbers]
             assert told == [pytest.approx(each, rel=1e-9) for each in values], question
         assert curator.ledger.spent() == said["spent"]
+
+
+def test_a_session_that_began_with_another_account_of_the_doubt_keeps_it(tmp_path: Path) -> None:
+    """Its answers all hold together; the intervals stay as wide as they were, before and after it pays again."""
+    path, said = copied("version-0.1-together", tmp_path)
+    for paying in (False, True):
+        with mq.Curator(mq.open_table(ROWS, SCHEMA), mq.Budget(rho=5.0, delta=1e-9), ledger=path) as curator:
+            session = mq.online(curator, alpha=0.05, warm_start="none", guard="never")
+            assert session._knowledge.widths.account is None
+            for question, values in said["answers"].items():
+                told = [[each.value, each.low, each.high] for each in session.ask(question).numbers]
+                assert told == [pytest.approx(each, rel=1e-9) for each in values], question
+            assert (curator.ledger.spent() == said["spent"]) is not paying
+            session.ask("SELECT age, smoker, count(*) FROM t WHERE region = 'east' GROUP BY age, smoker")
+            session.ask("SELECT count(*) FROM t WHERE (age < 20 AND smoker) OR (age >= 40 AND region = 'north')")

@@ -32,8 +32,9 @@ from maquette.hypothesis import (
 )
 from maquette.query import LinearQuery
 from maquette.schema import Schema
+from maquette.session.baselines.known_rows import SHARE, known_rows
 from maquette.session.textbook.online_ic import OnlineIC
-from maquette.session.textbook.plan import Plan, Setting, _widths, plan
+from maquette.session.textbook.plan import ROWS_DOUBT, Plan, Setting, _widths, plan
 from maquette.theory import online as theory, updates
 
 TINY = Schema([mq.Boolean("a"), mq.Category("b", ["x", "y", "z"])])
@@ -193,8 +194,8 @@ def test_every_answer_is_within_alpha_while_noise_is_within_its_bound(
 def _row_slack(currency: str) -> int:
     budget = BUDGETS[currency]
     with mq.Curator(lopsided()[0], budget, noise=Edge(0, 0, 1)) as curator:
-        known = textbook.known_rows(curator, textbook.SHARE * budget.limit)
-    return math.floor(known.slack(textbook.ROWS_DOUBT * 0.05))
+        known = known_rows(curator, SHARE * budget.limit)
+    return math.floor(known.slack(ROWS_DOUBT * 0.05))
 
 
 def seeded(seed: int) -> Any:

@@ -212,7 +212,7 @@ def _free_guard() -> Any:
 
 
 def _rows_not_estimated() -> Any:
-    return patched(textbook, "known_rows", lambda curator, *_, **__: KnownRows(float(curator._engine.rows)))
+    return patched(plans, "known_rows", lambda curator, *_, **__: KnownRows(float(curator._engine.rows)))
 
 
 def _noise_for_the_number_of_queries() -> Any:

@@ -62,9 +62,10 @@ STATEMENTS = {
 
 
 def goals(text: str) -> list[Goal]:
+    """Goals about levels: a sum of values themselves has no view."""
     statement = parse(SCHEMA, text)
     assert isinstance(statement, Statement)
-    return [goal for output in statement.outputs for goal in goals_of(output)]
+    return [goal for output in statement.on_levels().outputs for goal in goals_of(output)]
 
 
 ASKED = [(f"{name} {number}", goal) for name, text in STATEMENTS.items() for number, goal in enumerate(goals(text))]

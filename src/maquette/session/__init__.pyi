@@ -6,5 +6,8 @@ from .session import Asking as Asking, Explanation as Explanation, Session as Se
 from .textbook.cut_rule import cut_rule as cut_rule
 from .textbook.distance_rule import distance_rule as distance_rule
 from .textbook.functions import OnlineFunctions as OnlineFunctions
-from .textbook.lazy import LazyConstruction as LazyConstruction
+from .textbook.lazy import (
+    LazyConstruction as LazyConstruction,
+    PrivateMultiplicativeWeights as PrivateMultiplicativeWeights,
+)
 from .textbook.online_ic import OnlineIC as OnlineIC

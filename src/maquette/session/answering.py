@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from maquette.answers import Answer, Answered, OutputColumn, Source, tabulate
+from maquette.answers import Answer, Answered, OutputColumn, Source, report, tabulate
 from maquette.estimates import Columns, spread
 from maquette.privacy import DiscreteGaussian, Loss, sum_half_width
-from maquette.query import LinearQuery, Output
+from maquette.query import LinearQuery, Output, Program, Statement, ValueSums
 from maquette.session.guard_policy import guessed
 from maquette.session.model import Model
-from maquette.session.precision.reading import Bounds, Reading, corners, fieller, ratio, total
+from maquette.session.precision.reading import Bounds, Reading, corners, fieller, narrower, ratio, total
 from maquette.session.precision.view import NOTHING, Component, View
 from maquette.session.precision.width import STEP, Known, Widths
-from maquette.session.question import Goal, Question, goals_of
+from maquette.session.question import Goal, Question, goals_of, unit_of
 from maquette.session.record import Direct, Guarded, Own, Record, Rented
 
 
@@ -40,12 +41,22 @@ class Numbers:
         view: Callable[[Goal], View | None],
         settled: Mapping[str, Settled | None],
         model: Callable[[], Model],
+        rows: Callable[[], float],
     ) -> None:
         self._transcript = record.transcript
         self.widths = widths
         self._view = view
         self._settled = settled
         self._model = model
+        self._rows = rows
+
+    def at(self, beta: float) -> Numbers:
+        """The same numbers at another failure probability."""
+        if beta == self.widths.beta:
+            return self
+        other = copy(self)
+        other.widths = replace(self.widths, beta=beta)
+        return other
 
     def guessed(self, goal: Goal) -> bool:
         """Whether a goal is answered by the public model."""
@@ -74,20 +85,25 @@ class Numbers:
         if view is None:
             return self._guess(goal)
         moment, rented = settled.moment if settled else None, self._rented(goal)
-        values, variances = view.look(self._transcript.reader(moment), rented)
-        known = known_with(view, self._transcript.known(view.gains, moment), rented)
-        if self.widths.gaussian and view.gains:
+        mixed = self._transcript.mixture(view, moment)
+        values, variances = view.look(self._transcript.reader(moment), rented, mixed)
+        known = known_with(view, self._transcript.known_of(view, moment), rented)
+        if self.widths.mixed(view) and view.shape:
+            read = self._transcript.reader(moment)
+            sizes = self.widths.of_cells(view, known, lambda key: view.sizes(key, read(key)[1].shape))
+            return Reading(values, variances, sizes)
+        if self.widths.gaussian and view.gains and not self.widths.mixed(view):
             widths = self.widths.multiplier(view, known) * np.sqrt(variances)
             return Reading(values, variances, widths + np.minimum(STEP, widths))
         return Reading(values, variances, np.full(view.shape, self.widths.of(view, known)))
 
     def _guess(self, goal: Goal) -> Reading:
         """The public model's numbers: nothing is promised about them, except that counts are not negative."""
-        rows = max(1.0, float(self._transcript.reader()(())[0]))
+        rows = self._rows()
         values = guessed(goal, self._model(), rows)
         if goal.signed:
             values = values[..., 1] - values[..., 0]
-        return Reading(values, np.full(values.shape, rows**2), np.full(values.shape, rows))
+        return Reading(values * goal.scale, np.full(values.shape, rows**2), np.full(values.shape, rows))
 
     def ratio(self, top: Goal, bottom: Goal) -> tuple[Reading, Reading, Bounds]:
         """Two numbers and the range of their ratio.
@@ -102,27 +118,34 @@ class Numbers:
         both = [settled for goal in (top, bottom) if (settled := self._settled[goal.key]) is not None]
         moment = max(settled.moment for settled in both) if len(both) == 2 else None
         read, rented = self._transcript.reader(moment), self._rented(top)
-        known = self._transcript.known({**above.gains, **below.gains}, moment)
-        upper = Reading(*above.look(read, rented), np.zeros(above.shape))
-        lower = Reading(*below.look(read), np.zeros(below.shape))
+        mixed = self._transcript.mixture(above, moment), self._transcript.mixture(below, moment)
+        known = {**self._transcript.known_of(below, moment), **self._transcript.known_of(above, moment)}
+        upper = Reading(*above.look(read, rented, mixed[0]), np.zeros(above.shape))
+        lower = Reading(*below.look(read, NOTHING, mixed[1]), np.zeros(below.shape))
         pieces = known_with(above, known, rented)
         for part in rented:
             if part in below.gains:  # one number has the rented noise, the other the noise of the part
                 pieces[part] = pieces[part]._replace(pieces=1 + known[part].pieces)
         multiplier = self.widths.multiplier(above, pieces, per=below)
-        return upper, lower, fieller(upper, lower, above.covariance(below, read, rented), multiplier)
+        joint = fieller(upper, lower, above.covariance(below, read, rented, mixed), multiplier)
+        if not self.widths.mixed(above):
+            return upper, lower, joint
+        return upper, lower, narrower(joint, corners(self.reading(top), self.reading(bottom)), upper, lower)
 
 
 def measured(direct: Direct, widths: Widths) -> Reading:
     """The numbers of a goal that was measured exactly as asked."""
     measurement = direct.measurement
-    values, each, numbers = measurement.values, spread(measurement), 1
-    if direct.signed:
+    unit = unit_of(measurement.question)
+    values, each, numbers = measurement.values / unit, spread(measurement) / unit, 1
+    if direct.halved:
         values, numbers = values[..., 1] - values[..., 0], 2
+    elif direct.signed and not isinstance(measurement.question, ValueSums):
+        values = values[..., 0]
     gaussian = isinstance(measurement.event, DiscreteGaussian)
-    doubt = widths.fresh(measurement.marginal.cells, direct.number)
+    doubt = widths.fresh(measurement.question.cells, direct.number)
     width = sum_half_width(each * math.sqrt(numbers), each, 1 - doubt, gaussian=gaussian)
-    full = np.full(values.shape, width + (STEP if gaussian else 0.0))
+    full = np.full(values.shape, width + (STEP / unit if gaussian else 0.0))
     return Reading(values, np.full(values.shape, numbers * each**2), full)
 
 
@@ -142,28 +165,36 @@ def answered(
         column = ratio(top, rows, bounds, scale=1.0, centre=0.0, lowest=0.0, highest=1.0, guarantee=guarantee)
         one = _kind(column.answer((), "fraction", confidence, cost, source))
         return _finished(replace(one, count=max(0.0, float(top.values))), remaining)
-    columns = {
-        output.title: _column(output, numbers, guarantee) for output in asked.parsed.outputs if output.kind != "group"
-    }
-    table = tabulate(asked.parsed, columns, confidence, cost, source)
+    if isinstance(asked.parsed, Program):
+        share = 1 if numbers.widths.simultaneous else asked.parsed.joint
+        held = numbers.at(numbers.widths.beta / share)
+        table = report(asked.parsed, lambda one: _columns(one, held, guarantee), confidence, cost, source)
+    else:
+        table = tabulate(asked.parsed, _columns(asked.parsed, numbers, guarantee), confidence, cost, source)
     return table.each(lambda one: _finished(_kind(one), remaining))
 
 
+def _columns(statement: Statement, numbers: Numbers, guarantee: str | None) -> dict[str, OutputColumn]:
+    return {output.title: _column(output, numbers, guarantee) for output in statement.outputs if output.kind != "group"}
+
+
 def _column(output: Output, numbers: Numbers, guarantee: str | None) -> OutputColumn:
-    measure, goals = output.measure, goals_of(output)
-    assert measure is not None
+    goals = goals_of(output)
+    assert output.measure is not None
+    measure, unit = output.measure.on_values(), goals[0].unit
     if len(goals) == 1:
-        return total(numbers.reading(goals[0]), measure.scale, signed=measure.signed, guarantee=guarantee)
-    centre, scale = measure.centre, measure.scale
+        signed = measure.signed or measure.range[0] < 0
+        return total(numbers.reading(goals[0]), measure.scale * unit, signed=signed, guarantee=guarantee)
+    lowest, highest = measure.range
     top, rows, bounds = numbers.ratio(*goals)
     return ratio(
         top,
         rows,
         bounds,
-        scale=scale,
-        centre=centre,
-        lowest=centre - scale,
-        highest=centre + scale,
+        scale=measure.scale * unit,
+        centre=measure.centre,
+        lowest=lowest,
+        highest=highest,
         guarantee=guarantee,
     )
 

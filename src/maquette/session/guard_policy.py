@@ -26,7 +26,7 @@ from maquette.curator import Curator, Guard
 from maquette.errors import BudgetExceeded, DeadlineMissed, GuardSealed, RequestBusy, RequestLost
 from maquette.privacy import Pure
 from maquette.session.model import Model
-from maquette.session.precision.width import GUARDED, Widths
+from maquette.session.precision.width import Widths
 from maquette.session.question import Goal, as_json
 from maquette.session.record import Record
 
@@ -43,12 +43,13 @@ STALE = 2  # the model is fitted again when the number of charges has grown by t
 class GuardPolicy:
     """Keeps the regret, opens guards, and lets them test the model's answers."""
 
-    def __init__(self, record: Record, widths: Widths, tolerance: float, *, never: bool) -> None:
+    def __init__(self, record: Record, widths: Widths, tolerance: float, *, never: bool, started: bool = False) -> None:
         self._record = record
         self._curator: Curator = record.curator
         self._widths = widths
         self._tolerance = tolerance
         self._never = never
+        self._started = started
         self._guard: Guard | None = None
         self._number = 0  # number of the open guard
         self._tests = 0
@@ -76,12 +77,16 @@ class GuardPolicy:
         """Failure probability of the threshold noise, and of each test."""
         if not self._widths.simultaneous:
             return self._widths.beta / 2, self._widths.beta / 2
-        share = self._widths.beta * GUARDED * 6 / (math.pi * (self._record.guards + 1)) ** 2 / 2
+        share = self._widths.guard(self._record.guards + 1) / 2
         return share, share / MAX_TESTS
 
     def watching(self) -> bool:
-        """Whether to compare the model with measurements: enough was spent that a guard may soon be worth its price."""
-        return not self._never and self._record.guards < MAX_GUARDS and 2 * self._spent >= self.price
+        """Whether to compare the model with measurements: a guard may soon be worth its price.
+
+        That is where enough was spent; or where the model has a public start, which may be right from the beginning.
+        """
+        soon = self._started or 2 * self._spent >= self.price
+        return not self._never and self._record.guards < MAX_GUARDS and soon
 
     def paid(self, units: int) -> None:
         """Record a payment."""
@@ -117,7 +122,7 @@ class GuardPolicy:
 
     def accept(self, goal: Goal, model: Model, rows: float) -> bool:
         """Let the guard test the model's answer to a goal; True if the answer may be given."""
-        if self._guard is None or goal.signed or goal.marginal.cells > MAX_TESTED:
+        if self._guard is None or goal.signed or not goal.counted or goal.marginal.cells > MAX_TESTED:
             return False
         values = np.rint(guessed(goal, model, rows))
         promise = {

@@ -3,31 +3,57 @@
 from __future__ import annotations
 
 import math
+import threading
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import cast
 
+from maquette.bounded import Bounded
 from maquette.estimates import Columns
+from maquette.releases import Start
+from maquette.session.ahead import Ahead
 from maquette.session.answering import Numbers, Settled, known_with, measured
 from maquette.session.model import Model, model_of
+from maquette.session.precision.account import Account
 from maquette.session.precision.view import NOTHING, Component, View
 from maquette.session.precision.width import Widths
+from maquette.session.pricing import Pricing
 from maquette.session.question import Goal, everyone
 from maquette.session.record import Direct, Guarded, Own, Record, Rented
 from maquette.session.transcript import Transcript
 
+GRID = 2  # scales to each factor of two
+VIEWS, SETTLED = 4_000, 200_000  # kept at a time; all of it can be computed again
 ROUNDING = 2e-6  # relative precision that splitting a charge may lose
 
 
 class Knowledge:
     """What was measured, seen through the views of questions and compared with one tolerance."""
 
-    def __init__(self, record: Record, widths: Widths, tolerance: float) -> None:
+    def __init__(
+        self,
+        record: Record,
+        widths: Widths | Callable[[], Widths],
+        tolerance: float,
+        *,
+        start: Start | None = None,
+        given: int | None = None,
+    ) -> None:
+        self.start = start
         self.record = record
-        self.widths = widths
+        self._widths = widths
         self.tolerance = tolerance
-        self._lenses: dict[str, View | None] = {}
-        self._settled: dict[str, Settled] = {}
+        self._given = given  # the approximate number of rows, where it is public
+        self._lenses: Bounded[str, View | None] = Bounded(VIEWS)
+        self._settled: Bounded[str, Settled] = Bounded(SETTLED)
         self._fitted: tuple[int, Model | None] = (-1, None)
+        self._fitting = threading.Lock()
+
+    @property
+    def widths(self) -> Widths:
+        """How wide intervals are, by what the record has spent of its doubt."""
+        return self._widths() if callable(self._widths) else self._widths
 
     @property
     def transcript(self) -> Transcript:
@@ -36,7 +62,9 @@ class Knowledge:
 
     @property
     def rows(self) -> float:
-        """The estimated number of rows."""
+        """The estimated number of rows; before it was measured, the public one."""
+        if not self.transcript.has(()):
+            return float(self._given or 1)
         view = self.view(everyone(self.transcript.schema))
         assert view is not None, "the number of rows has a view"
         values, _ = view.look(self.transcript.reader())
@@ -44,25 +72,26 @@ class Knowledge:
 
     def view(self, goal: Goal) -> View | None:
         """How a goal depends on what can be measured; None where that would be too large."""
-        if goal.key not in self._lenses:
-            self._lenses[goal.key] = goal.view(cells=bool(self.record.cells))
-        return self._lenses[goal.key]
+        try:
+            return self._lenses[goal.key]
+        except KeyError:
+            self._lenses[goal.key] = view = goal.view(cells=bool(self.record.cells))
+            return view
 
     def state(self, goal: Goal) -> Settled | None:
         """Since which moment, and from what, a goal is known within the tolerance; None if it is not."""
-        if goal.key not in self._settled:
-            settled = self._earliest(goal)
-            if settled is None:
-                return None
+        settled = self._settled.get(goal.key)
+        if settled is None and (settled := self._earliest(goal)) is not None:
             self._settled[goal.key] = settled
-        return self._settled[goal.key]
+        return settled
 
     def _earliest(self, goal: Goal) -> Settled | None:
-        view, found = self.view(goal), list[Settled]()
+        view, found, now = self.view(goal), list[Settled](), self.transcript.moment
         if view is not None:
             moment = self._first_fit(view)
             found += [] if moment is None else [Settled(moment)]
-        found += [Settled(own.moment, own) for own in self.record.own.get(goal.key, []) if self._fits(view, own)]
+        kept = [own for own in self.record.own.get(goal.key, []) if own.moment <= now]
+        found += [Settled(own.moment, own) for own in kept if self._fits(view, own)]
         return min(found, key=lambda settled: settled.moment, default=None)
 
     def _first_fit(self, view: View) -> int | None:
@@ -75,11 +104,15 @@ class Knowledge:
         def fits(moment: int) -> bool:
             return self.width(view, moment) <= self.tolerance
 
+        def possible(moment: int) -> bool:
+            return self.widths.least(view, self.transcript.known_of(view, moment)) <= self.tolerance
+
         complete = self.transcript.complete(view)
         if complete is None or fits(complete):
             return complete
         if self.widths.simultaneous or not self.widths.gaussian:
-            return next(filter(fits, self.transcript.changes(view, complete)), None)
+            moments = self.transcript.changes(view, complete)
+            return next(filter(fits, moments[bisect_left(moments, True, key=possible) :]), None)
         if not fits(self.transcript.moment):
             return None
         moments = self.transcript.changes(view, complete)
@@ -99,7 +132,7 @@ class Knowledge:
 
     def width(self, view: View, moment: int, rented: Mapping[Columns, Component] = NOTHING) -> float:
         """The half-width of the noisiest cell as of a moment, in counts; infinite where a part is not known."""
-        known = known_with(view, self.transcript.known(view.gains, moment), rented)
+        known = known_with(view, self.transcript.known_of(view, moment), rented)
         return self.widths.of(view, known) if len(known) == len(view.gains) else math.inf
 
     def width_after(self, goal: Goal) -> float:
@@ -109,14 +142,114 @@ class Knowledge:
         return float(self.numbers([goal]).reading(goal).widths.max(initial=0.0))
 
     def model(self, *, stale: int = 1) -> Model:
-        """The public model of what is known now; `stale` is how many times charges may have grown since its fit."""
+        """The public model of what is known now; `stale` is how many times charges may have grown since its fit.
+
+        A fit takes long: it holds up nobody but those who want the model too.
+        """
         moment, model = self._fitted
         if model is None or self.transcript.moment > stale * moment:
-            moment, model = self.transcript.moment, model_of(self.transcript)
-            self._fitted = moment, model
+            with self._fitting:
+                moment, model = self._fitted
+                if model is None or self.transcript.moment > stale * moment:
+                    moment, model = self.transcript.moment, model_of(self.transcript, self.start)
+                    self._fitted = moment, model
         return model
+
+    def at(self, tolerance: float, beta: float) -> Knowledge:
+        """The same record, compared with another tolerance at another failure probability."""
+
+        def widths() -> Widths:  # by what is spent when they are read
+            return replace(self.widths, beta=beta)
+
+        other = Knowledge(self.record, widths, tolerance, start=self.start, given=self._given)
+        other._lenses = self._lenses
+        return other
+
+    def foreseen(self, ahead: Ahead) -> Knowledge:
+        """What will be known when everything in flight is measured; for plans, not for answers."""
+        return _Foreseen(self, ahead)
 
     def numbers(self, goals: Iterable[Goal]) -> Numbers:
         """The numbers of these goals, each as of the moment it was first precise enough, or else the best known now."""
         settled = {goal.key: self.state(goal) for goal in goals}
-        return Numbers(self.record, self.widths, view=self.view, settled=settled, model=self.model)
+        return Numbers(
+            self.record, self.widths, view=self.view, settled=settled, model=self.model, rows=lambda: self.rows
+        )
+
+
+class _Foreseen(Knowledge):
+    """Knowledge on charges whose numbers are not known yet; `Ahead` has all of a record that plans read."""
+
+    def __init__(self, now: Knowledge, ahead: Ahead) -> None:
+        super().__init__(
+            cast("Record", ahead),
+            lambda: now.widths.spent(ahead.before),
+            now.tolerance,
+            start=now.start,
+            given=now._given,
+        )
+        self._now = now
+        self._lenses = now._lenses
+
+    def state(self, goal: Goal) -> Settled | None:
+        """Since which moment a goal is known; what is known now stays known."""
+        return self._now.state(goal) or super().state(goal)
+
+
+class Doubts:
+    """The widths of a session, by the settings with which its record began and what it spent of its doubt.
+
+    What precisions to expect (`maquette.session.precision.account`) must be fixed before any noise. So the settings of
+    the session that makes the first charge are recorded with it, and all sessions of the record use them. A record that
+    began without settings keeps the account it began with. `public`: the tolerance follows from public facts alone.
+    """
+
+    def __init__(self, record: Record, pricing: Pricing, plain: Widths, *, alpha: float, public: bool) -> None:
+        self._record = record
+        self._pricing = pricing
+        self._plain = plain
+        self._alpha = alpha
+        self._public = public
+        self._tolerance: float | None = None
+        self._settings: dict[str, float | None] = {"alpha": alpha, "beta": plain.beta, "scale": None}
+        self._known: tuple[object, Widths] | None = None
+
+    def tolerate(self, tolerance: float) -> None:
+        """Set the tolerance; where it follows from public facts, it is the scale of what to expect."""
+        self._tolerance, self._known = tolerance, None
+        if self._public:
+            self._settings["scale"] = tolerance
+
+    def widths(self) -> Widths:
+        """The widths as of now."""
+        record = self._record
+        if record.begun is None:
+            record.settings = self._settings  # whoever pays first
+        state = record.before, record.cells, None if record.begun is None else tuple(record.begun.items())
+        if self._known is None or self._known[0] != state:
+            settings = self._settings if record.begun is None else record.begun
+            self._known = state, replace(self._plain, account=self._account(settings) if settings else None)
+        return self._known[1]
+
+    def _account(self, settings: Mapping[str, float | None]) -> Account:
+        record, beta = self._record, settings["beta"]
+        assert beta is not None, "every session has a beta"
+        schema, pricing = record.curator.schema, self._pricing
+        scales = self._scales(settings)
+        return Account(schema, pricing.rate, pricing.reuse, beta, bool(record.cells), scales, record.before)
+
+    def _scales(self, settings: Mapping[str, float | None]) -> tuple[float, ...]:
+        """The tolerance with which the session began; or all it may have been, by what is known of the rows.
+
+        It then is alpha times the true number of rows, on a grid. The number of rows is at least what the tolerance is
+        a share of, and at most so much more that the half-width is alpha of the estimate.
+        """
+        scale, alpha = settings["scale"], settings["alpha"]
+        if self._tolerance is None or alpha is None:
+            return ()
+        if scale is not None:
+            return (scale,)
+        fewest, share = self._tolerance / self._alpha, min(self._alpha * (1 + 1e-6), 1 - 1e-6)
+        most = fewest * (1 + share) / (1 - share)
+        first, last = (round(GRID * math.log2(alpha * rows)) for rows in (fewest, most))
+        return tuple(2.0 ** (place / GRID) for place in range(first, last + 1))

@@ -8,9 +8,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.estimates import DenseModel, Residuals, estimates, fit
+from maquette.estimates import DenseModel, Residuals, estimates, fit, forward, raked
 from maquette.hypothesis import GraphicalModel, JunctionTree
 from maquette.query import LinearQuery
+from maquette.releases import Start
 from maquette.session.precision.view import CELLS
 from maquette.session.transcript import Transcript
 
@@ -32,8 +33,39 @@ class Model(Protocol):
         """Probabilities over the cells of these columns."""
 
 
-def model_of(transcript: Transcript) -> Model:
-    """The model that best explains what a session has measured; deterministic and free."""
+def model_of(transcript: Transcript, start: Start | None = None) -> Model:
+    """The model that best explains what a session has measured; deterministic and free.
+
+    With a `start` that is closer to what was measured than independent columns are, it is the rows of the start,
+    reweighted to have the measured tables of that model; before anything is measured, the start itself.
+    """
+    if start is None or transcript.has(CELLS):
+        return _fitted(transcript)
+    residuals = transcript.residuals()
+    sets = [columns for columns, _, _ in residuals if columns]
+    if not sets:
+        return start.model
+    own = _fitted(transcript)
+    if not _closer(start, residuals):
+        return own
+    whole = [columns for columns in sets if not any(set(columns) < set(other) for other in sets)]
+    wanted = {columns: own.marginal(columns) for columns in whole}
+    return raked(transcript.schema, start.records, start.weights, wanted, {})
+
+
+def _closer(start: Start, residuals: Residuals) -> bool:
+    """Whether a start is closer to the measured coefficients than even columns that are independent."""
+    rows, theirs, alone = residuals.rows, 0.0, 0.0
+    for columns, values, variances in residuals:
+        if columns:
+            inner = tuple(slice(1, None) for _ in columns)
+            expected = forward(np.asarray(start.model.marginal(columns)) * rows)[inner]
+            theirs += float(((expected - values) ** 2 / variances).sum())
+            alone += float((values**2 / variances).sum())
+    return theirs < alone
+
+
+def _fitted(transcript: Transcript) -> Model:
     schema = transcript.schema
     if transcript.has(CELLS):
         cells = np.maximum(transcript.histogram(), 0.0).reshape(schema.shape(schema.names))

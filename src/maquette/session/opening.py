@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable, Mapping
 from numbers import Real
 from typing import Literal
 
+from maquette.answers import context_of
 from maquette.curator import Curator, Deadline
 from maquette.errors import BudgetError, QueryError
 from maquette.estimates import Columns
-from maquette.query import LinearQuery, Marginal
+from maquette.query import CutRule, LinearQuery, Marginal, PublicTable, Settings
+from maquette.releases import start_of
 from maquette.schema import Schema
 from maquette.session.guard_policy import GuardPolicy
-from maquette.session.knowledge import Knowledge
+from maquette.session.knowledge import Doubts, Knowledge
 from maquette.session.planner import Planner
 from maquette.session.precision.view import CELLS, View, view_of
 from maquette.session.precision.width import Widths
 from maquette.session.pricing import Pricing
+from maquette.session.question import Goal
 from maquette.session.record import Order, Record
 from maquette.session.session import CUSTODIAN, Session
 
@@ -46,19 +50,28 @@ def online(
     guard: Literal["auto", "never"] = "auto",
     name: str = "online",
     deadline: Deadline | None = None,
+    start: object = None,
+    table: str | None = None,
+    public: Mapping[str, PublicTable] | None = None,
+    cuts: CutRule = "refuse",
 ) -> Session:
     """Open a session that answers any number of questions, each within `alpha` of the rows.
 
     With probability 1 - `beta` all its intervals hold together, however the questions are chosen. With
     `simultaneous=False` each interval holds with that probability, for a question that does not depend on earlier
-    noise; this costs several times less. `rows` is the approximate number of rows, public and set by the custodian; by
-    default it is estimated first, for about the price of one count. `warm_start="histogram"` measures every cell of a
-    small universe at once; a number k buys what all tables of k columns need; "auto" takes the histogram where it is
-    cheapest and otherwise buys as questions come. `expect` is the expected number of column sets that will be asked
-    about, if known. `guard="never"` means that the session never pays for a guard over its public model. A session
-    with the same name on the same ledger is continued: nothing is paid twice. With a `deadline` (seconds, or "auto";
-    default: the curator's) every access to the rows takes exactly that long, whatever the data, or is refused and its
-    charge kept: see `Curator`. What is already known is answered at once.
+    noise; this costs several times less. `rows` is the approximate number of rows, public and set by the custodian,
+    which costs nothing; by default it is estimated first, for about the price of one count. `warm_start="histogram"`
+    measures every cell of a small universe at once; a number k buys what all tables of k columns need; "auto" takes the
+    histogram where it is cheapest and otherwise buys as questions come. `expect` is the expected number of column sets
+    that will be asked about, if known. `guard="never"` means that the session never pays for a guard over its public
+    model. A session with the same name on the same ledger is continued: nothing is paid twice. With a `deadline`
+    (seconds, or "auto"; default: the curator's) every access to the rows takes exactly that long, whatever the data, or
+    is refused and its charge kept: see `Curator`. What is already known is answered at once. `start` is a public first
+    hypothesis, as in `release`: the session's model begins with it, corrects it by what is measured, and a guard may
+    vouch for it early. It changes no promise and no price of a measurement, and is given again when the session is
+    continued. If it was made from the same people's rows, its own loss adds (`session.start` says which it is).
+    `table` is the table's name in statements (default: that of its file; any name if it has none), `public` are lookup
+    tables that they may LEFT JOIN, and `cuts="between"` answers comparisons that cut through a bin (see `Session.ask`).
 
     >>> import maquette as mq
     >>> schema = mq.Schema([mq.Integer("age", 0, 99, width=10), mq.Boolean("smoker")])
@@ -79,20 +92,26 @@ def online(
         guard=guard,
         name=name,
     )
+    Settings(cuts=cuts)
+    begun = None if start is None else start_of(start, curator.schema)
     record, pricing = Record.of(curator, name), Pricing(curator)
-    widths = Widths(beta, simultaneous, gaussian=not pricing.pure)
-    with record.lock, curator.within(deadline):  # results are held back until the deadline
-        record.refresh()
-        opening = _Opening(curator, record, pricing, widths, alpha)
+    known = rows is not None or curator.relation.rows_are_public
+    plain = Widths(beta, simultaneous, gaussian=not pricing.pure)
+    with record.alone(deadline):  # results are held back until the deadline
+        doubts = Doubts(record, pricing, plain, alpha=alpha, public=known)
+        opening = _Opening(curator, record, pricing, doubts.widths, alpha)
         tolerance = opening.tolerance(rows)
+        doubts.tolerate(tolerance)
         if record.cells is None:
             record.cells = warm_start == "histogram" or (
                 warm_start == "auto" and opening.histogram_is_cheapest(tolerance)
             )
-    policy = GuardPolicy(record, widths, tolerance, never=guard == "never")
-    knowledge = Knowledge(record, widths, tolerance)
+    widths = doubts.widths()
+    policy = GuardPolicy(record, widths, tolerance, never=guard == "never", started=begun is not None)
+    knowledge = Knowledge(record, doubts.widths, tolerance, start=begun, given=rows)
     planner = Planner(knowledge, pricing, expect=expect)
-    session = Session(knowledge, planner, policy, alpha=alpha, deadline=deadline)
+    context = context_of(curator, table, public, cuts)
+    session = Session(knowledge, planner, policy, alpha=alpha, deadline=deadline, context=context)
     if isinstance(warm_start, int):
         session.prepare(warm_start)
     return session
@@ -138,13 +157,19 @@ def _check(
 class _Opening:
     """Finds the tolerance of a session; pays for the number of rows where it is private and unknown."""
 
-    def __init__(self, curator: Curator, record: Record, pricing: Pricing, widths: Widths, alpha: float) -> None:
+    def __init__(
+        self, curator: Curator, record: Record, pricing: Pricing, widths: Callable[[], Widths], alpha: float
+    ) -> None:
         self._curator = curator
         self._record = record
         self._pricing = pricing
-        self._widths = widths
+        self._now = widths
         self._alpha = alpha
         self._rows = view_of(Marginal(curator.schema))
+
+    @property
+    def _widths(self) -> Widths:
+        return self._now()
 
     def tolerance(self, rows: int | None) -> float:
         """`alpha` in rows: a share of the lower bound on the number of rows."""
@@ -152,9 +177,7 @@ class _Opening:
             exact = self._curator.count_rows()
             return self._reachable(self._alpha * (exact if rows is None else min(rows, exact)))
         if rows is not None:
-            tolerance = self._reachable(self._alpha * rows, 1 if self._record.transcript.has(()) else WORTH)
-            self._look(tolerance)
-            return tolerance
+            return self._reachable(self._alpha * rows)
         complete = self._record.transcript.complete(self._rows)
         for moment in [] if complete is None else [complete, *self._record.transcript.changes(self._rows, complete)]:
             if (found := self._enough(moment)) is not None:
@@ -203,13 +226,21 @@ class _Opening:
                 "session finds this out without a charge. Ask for a larger alpha, or give the curator a larger budget",
             )
         if purchase.units:
-            self._record.charge(Order(purchase.prices, {}, {}), analyst=CUSTODIAN)
+            self._record.charge(Order(purchase.parts, {}, {}), analyst=CUSTODIAN)
+
+    def _of_a_count(self, tolerance: float) -> int:
+        """The price of one count: in parts that serve later questions too, or as asked."""
+        # A session that only counted its rows may have no more; a public number of rows says nothing about prices.
+        bought = not self._curator.relation.rows_are_public
+        known = self._record.transcript.known(self._rows.gains) if bought else {}
+        shared = self._pricing.shop(self._rows, known, tolerance, self._widths, 1)
+        alone = self._pricing.direct(Goal(Marginal(self._curator.schema)), tolerance, self._widths.fresh(1, 1))
+        return alone if shared is None else min(alone, shared.units)
 
     def _reachable(self, tolerance: float, counts: int = 1) -> float:
         """Refuse, before any charge, a tolerance at which the budget cannot pay for `counts` counts."""
         left = (self._curator.budget.limit - self._curator.ledger.spent()) // counts
-        price = self._pricing.shop(self._rows, {}, tolerance, self._widths, 1)
-        if self._record.empty and (price is None or price.units > left):
+        if self._record.empty and self._of_a_count(tolerance) > left:
             best = self._least(tolerance, left)
             advice = "It is too small for any alpha below 1"
             if best < 0.9:

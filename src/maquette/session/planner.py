@@ -8,18 +8,24 @@ buying. It uses public facts alone: the schema, prices, and what was asked and r
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 
 from maquette.estimates import Columns, subsets
 from maquette.session.knowledge import Knowledge
 from maquette.session.precision.view import CELLS, CellView, View
-from maquette.session.precision.width import Known
-from maquette.session.pricing import FIRST_SETS, Offer, Pricing, after
+from maquette.session.precision.width import Known, Widths, known_of
+from maquette.session.pricing import FIRST_SETS, Offer, Pricing, Purchase, after
 from maquette.session.question import Goal
-from maquette.session.record import Order
+from maquette.session.record import Order, Rented
 from maquette.session.transcript import Transcript
 
 PASSES = 4  # over the goals of one order
+AHEAD = 1.02  # of what all questions would cost measured as asked: never more is spent with a view to later ones
+RANGES = 0.1  # share of a price, paid for single questions, after which it is paid for ranges of the same columns
+SEVERAL = 4.0  # the same for ranges of several columns where all answers hold together: parts need long names
+CAREFUL = 12  # goals after which parts are bought ahead for questions other than ranges
+MULTIPLE = 8.0  # of the price of the question alone: no more is paid at once with a view to others
 LEVEL = 1.01  # parts are bought if their price is within this factor: they also serve other questions
 
 
@@ -29,11 +35,23 @@ class Planner:
     def __init__(self, knowledge: Knowledge, pricing: Pricing, *, expect: int | None) -> None:
         self._knowledge = knowledge
         self._pricing = pricing
-        self._widths = knowledge.widths
         self._expect = expect
         self._sets: dict[int, set[Columns]] = {}  # column sets asked about, by size
+        self._alone = self._spent = 0  # units that all goals would cost measured as asked, and units spent
+        self._asked = 0  # goals
+        self._single: dict[Columns, int] = {}  # units paid for single questions about these columns, in any way
         self._paid_whole: dict[Columns, int] = {}  # units paid for questions on these columns, measured as asked
         self._rented: dict[Columns, int] = {}  # units paid for the contributions of these parts to single questions
+
+    def beside(self, knowledge: Knowledge) -> Planner:
+        """A planner for other promises about the same record."""
+        return Planner(knowledge, self._pricing, expect=self._expect)
+
+    def on(self, knowledge: Knowledge) -> Planner:
+        """This planner on other knowledge, for plans alone; what it records is this one's."""
+        other = copy(self)
+        other._knowledge = knowledge
+        return other
 
     def plan(self, goals: Iterable[Goal]) -> Order:
         """What to charge for these goals.
@@ -41,26 +59,98 @@ class Planner:
         Buying for one goal adds pieces to parts that another goal uses, which may widen the other's interval. Then more
         is bought for the other, until all are within the tolerance.
         """
-        order, ahead = Order({}, {}, {}), _Ahead(self._knowledge.transcript)
-        missing = list({goal.key: goal for goal in goals if self._knowledge.state(goal) is None}.values())
+        goals = list({goal.key: goal for goal in goals}.values())
+        missing = [goal for goal in goals if self._knowledge.state(goal) is None]
+        if not missing:
+            return Order({}, {}, {})
+        order = self._planned(missing, ahead=True)
+        if len(missing) > 1:  # what the hardest needs may serve the others
+            hardest = sorted(missing, key=self._hardness, reverse=True)
+            order = min(order, self._planned(hardest, ahead=True), key=lambda order: order.units)
+        if self._worth(order, goals, missing):
+            return order
+        return min(order, self._planned(missing, ahead=False), key=lambda order: order.units)
+
+    def _planned(self, missing: Sequence[Goal], *, ahead: bool) -> Order:
+        """What to charge for goals that are not known; `ahead`: with a view to questions that may follow."""
+        order, then = Order({}, {}, {}), _Ahead(self._knowledge.transcript)
         for _ in range(PASSES):
-            short = [goal for goal in missing if not self._will_do(goal, order, ahead)]
+            short = [goal for goal in missing if not self._will_do(goal, order, then)]
             for goal in short:
-                self._add(order, ahead, goal)
+                self._add(order, then, goal, ahead=ahead)
             if not short:
                 break
-        while short := [goal for goal in missing if not self._will_do(goal, order, ahead)]:
+        while short := [goal for goal in missing if not self._will_do(goal, order, then)]:
             for goal in short:
-                self._measure_as_asked(order, ahead, goal)
+                self._measure_as_asked(order, then, goal)
+        for i, (key, (goal, _)) in enumerate(order.directs.items(), 1):  # parts taken later change their doubt
+            order.directs[key] = goal, self._pricing.direct(goal, self._tolerance, self._doubt(goal, order, i))
         return order
+
+    def _hardness(self, goal: Goal) -> float:
+        """What a goal would cost in parts of which nothing is known, roughly."""
+        view = self._knowledge.view(goal)
+        return 0.0 if view is None else self._pricing.hardness(view)
+
+    def _widths(self, order: Order, *, buying: bool = False) -> Widths:
+        """The widths once an order is carried out, to which more parts are added if `buying`.
+
+        The first charge that brings parts takes its share of the doubt before the numbers of the same charge that are
+        measured as asked; or after them, if it brings parts by whole tables alone.
+        """
+        widths, record = self._knowledge.widths, self._knowledge.record
+        if widths.account is None or record.before is not None:
+            return widths
+        before = record.directs + (0 if buying or order.parts or order.rents else len(order.directs))
+        return widths.spent(before)
+
+    def _worth(self, order: Order, goals: Sequence[Goal], missing: Sequence[Goal]) -> bool:
+        """Whether to pay with a view to later questions.
+
+        Always within what all questions until now would have cost by themselves. Beyond that, for ranges, once enough
+        was paid for single ones of the same columns; for other questions after the first few, at a modest multiple.
+        """
+        alone = sum(map(self._as_asked, goals))
+        views = [self._knowledge.view(goal) for goal in missing]
+        several = any(view is not None and view.ranged and len(view.columns) > 1 for view in views)
+        if several and self._knowledge.widths.simultaneous:
+            return SEVERAL * order.units <= self._paid_alone(missing)
+        if order.units <= AHEAD * (self._alone + alone) - self._spent:
+            return True
+        if any(view is not None and view.ranged for view in views):
+            return RANGES * order.units <= self._paid_alone(missing)
+        return self._asked >= CAREFUL and order.units <= MULTIPLE * max(alone, 1)
+
+    def _paid_alone(self, goals: Iterable[Goal]) -> int:
+        """Units paid for single questions about the columns of these goals."""
+        views = [self._knowledge.view(goal) for goal in goals]
+        return sum(self._single.get(columns, 0) for columns in {view.columns for view in views if view is not None})
+
+    def _as_asked(self, goal: Goal) -> int:
+        """The price of measuring a goal exactly as asked, at most the whole budget; the number of rows serves all."""
+        if not goal.marginal.columns:
+            return 0
+        units = self._pricing.direct(goal, self._tolerance, self._doubt(goal, Order({}, {}, {})))
+        return min(units, self._knowledge.record.curator.budget.limit)
+
+    def answer(self, goals: Iterable[Goal]) -> None:
+        """Record that these goals were asked, whether or not they had to be paid for."""
+        prices = [self._as_asked(goal) for goal in goals]
+        self._alone += sum(prices)
+        self._asked += len(prices)
 
     def settle(self, order: Order, goals: Iterable[Goal]) -> None:
         """Record a charge and the goals it was for."""
+        self._spent += order.units
         for goal, units in order.directs.values():
             view = self._knowledge.view(goal)
             if view is not None:
                 self._paid_whole[view.columns] = self._paid_whole.get(view.columns, 0) + units
-        for _, parts in order.rents.values():
+                self._single[view.columns] = self._single.get(view.columns, 0) + units
+        for goal, parts in order.rents.values():
+            view = self._knowledge.view(goal)
+            assert view is not None, "only a goal with a view is rented for"
+            self._single[view.columns] = self._single.get(view.columns, 0) + sum(parts.values())
             for part, units in parts.items():
                 self._rented[part] = self._rented.get(part, 0) + units
         for goal in goals:
@@ -81,24 +171,32 @@ class Planner:
         if goal.key in order.directs or view is None:
             return goal.key in order.directs
         known = ahead.known(view, goal)
-        return len(known) == len(view.gains) and self._widths.of(view, known) <= self._tolerance
+        return len(known) == len(view.gains) and self._widths(order).of(view, known) <= self._tolerance
 
-    def _add(self, order: Order, ahead: _Ahead, goal: Goal) -> None:
+    def _add(self, order: Order, then: _Ahead, goal: Goal, *, ahead: bool) -> None:
         """Add to the order what a goal lacks, in the cheapest way."""
         view = self._knowledge.view(goal)
-        ahead.give_up(goal)
+        then.give_up(goal)
         order.rents.pop(goal.key, None)
-        known = {} if view is None else ahead.known(view, goal)
-        offer = None if view is None else self._offer(view, known)
+        known = {} if view is None else then.known(view, goal)
+        offer = None if view is None else self._offer(view, known, order, goal, ahead=ahead)
         units = self._pricing.direct(goal, self._tolerance, self._doubt(goal, order))
-        if view is None or offer is None or offer.burden > units * LEVEL + self._paid_whole.get(view.columns, 0):
-            self._measure_as_asked(order, ahead, goal)
+        if view is not None and ahead:
+            units += self._paid_whole.get(view.columns, 0) + self._whole_in(order, view.columns)
+        if view is None or offer is None or offer.burden > units * LEVEL:
+            self._measure_as_asked(order, then, goal)
             return
-        ahead.take(goal, offer)
+        then.take(goal, offer)
         for part, price in offer.prices.items():
-            order.parts[part] = order.parts.get(part, 0) + price
+            key = offer.bases[part].key
+            order.parts[key] = order.parts.get(key, 0) + price
         if offer.rents:
             order.rents[goal.key] = goal, offer.rents
+
+    def _whole_in(self, order: Order, columns: Columns) -> int:
+        """Units that the order already has for questions on these columns, measured as asked."""
+        views = [(self._knowledge.view(goal), units) for goal, units in order.directs.values()]
+        return sum(units for view, units in views if view is not None and view.columns == columns)
 
     def _measure_as_asked(self, order: Order, ahead: _Ahead, goal: Goal) -> None:
         doubt = self._doubt(goal, order)
@@ -113,17 +211,22 @@ class Planner:
         """Whether a record extracts parts from a goal measured as asked: only Gaussian noise, and no cell histogram."""
         return goal.tells_parts and not self._pricing.pure and not self._knowledge.record.cells
 
-    def _doubt(self, goal: Goal, order: Order) -> float:
-        """The failure probability of a goal that is measured next as it is asked."""
-        number = self._knowledge.record.directs + len(order.directs) + 1
-        return self._widths.fresh(goal.marginal.cells, number)
+    def _doubt(self, goal: Goal, order: Order, place: int | None = None) -> float:
+        """The failure probability of a goal that is measured next as it is asked, or at a place in the order."""
+        number = self._knowledge.record.directs + (len(order.directs) + 1 if place is None else place)
+        widths = self._widths(order) if order.parts or order.rents else self._knowledge.widths
+        return widths.fresh(goal.as_asked.cells, number)
 
-    def _offer(self, view: View, known: Mapping[Columns, Known]) -> Offer | None:
+    def _offer(
+        self, view: View, known: Mapping[Columns, Known], order: Order, goal: Goal, *, ahead: bool
+    ) -> Offer | None:
         """The cheapest way to know a question; the histogram of a small universe is bought once, for all questions."""
         if isinstance(view, CellView) and CELLS in view.gains and CELLS not in known and () in known:
-            purchase = self._pricing.histogram(view, known, self._tolerance, self._widths, self._expected(view))
+            widths = self._widths(order, buying=True)
+            purchase = self._pricing.histogram(view, known, self._tolerance, widths, self._expected(view))
             return None if purchase is None else self._pricing.split(view, purchase, {})
-        return self._shop(view, known)
+        once = any(isinstance(own, Rented) for own in self._knowledge.record.own.get(goal.key, ()))
+        return self._shop(view, known, order, ahead=ahead, rent=not once)  # a name has one number of its own
 
     def _expected(self, view: View) -> int:
         """Expected number of column sets of the same size that will be asked about."""
@@ -133,23 +236,28 @@ class Planner:
             expected *= 2
         return expected
 
-    def _shop(self, view: View, known: Mapping[Columns, Known]) -> Offer | None:
+    def _shop(
+        self, view: View, known: Mapping[Columns, Known], order: Order, *, ahead: bool, rent: bool
+    ) -> Offer | None:
         """The cheapest mixture of parts to buy and to rent; what was paid in rents counts towards buying."""
-        expected = self._expected(view)
-        rents = self._pricing.rentable(view, known, expected)
+        expected = self._expected(view) if ahead else 0
+        rents = self._pricing.rentable(view, known, expected) if rent else {}
+        widths = self._widths(order, buying=True)
         while True:
-            purchase = self._pricing.shop(view, known, self._tolerance, self._widths, expected, rents=rents)
+            purchase = self._pricing.shop(view, known, self._tolerance, widths, expected, rents=rents)
             if purchase is None:
                 return None
             offer = self._pricing.split(view, purchase, rents)
-            worn = [part for part, units in offer.rents.items() if self._worn(part, units, purchase.prices[part])]
-            if not worn:
+            worn = [part for part, units in offer.rents.items() if self._worn(part, units, purchase, order)]
+            if not worn or not ahead:
                 return offer
             rents = {part: times for part, times in rents.items() if part not in worn}
 
-    def _worn(self, part: Columns, units: int, price: int) -> bool:
-        """Whether renting a part once more would cost more in total than buying it."""
-        return self._rented.get(part, 0) + units > price
+    def _worn(self, part: Columns, units: int, purchase: Purchase, order: Order) -> bool:
+        """Whether renting a part once more would cost more in total than buying it; ranges seldom come alone."""
+        enough = RANGES if purchase.bases[part].key != part else 1.0
+        now = sum(parts.get(part, 0) for _, parts in order.rents.values())  # in the same charge
+        return self._rented.get(part, 0) + now + units > enough * purchase.prices[part]
 
 
 class _Ahead:
@@ -162,12 +270,15 @@ class _Ahead:
 
     def known(self, view: View, goal: Goal) -> dict[Columns, Known]:
         """What will be known of the parts of a goal, including parts rented for it."""
-        bought = {part: self._parts[part] for part in view.gains if part in self._parts}
-        return {**self._transcript.known(view.gains), **bought, **self._rented.get(goal.key, {})}
+        return {**known_of(view, self._look), **self._rented.get(goal.key, {})}
+
+    def _look(self, key: Columns) -> Known | None:
+        return self._parts[key] if key in self._parts else self._transcript.latest(key)
 
     def take(self, goal: Goal, offer: Offer) -> None:
         """Include an offer."""
-        self._add({part: offer.precisions[part] for part in offer.prices})
+        bases = [(offer.precisions[part], offer.bases[part]) for part in offer.prices]
+        self._add({key: ratio * precision for precision, (key, ratio) in bases})
         rented = {part: Known(1.0 / offer.precisions[part], 1, lumped=True) for part in offer.rents}
         if rented:
             self._rented[goal.key] = rented
@@ -184,6 +295,5 @@ class _Ahead:
         self._rented.pop(goal.key, None)
 
     def _add(self, precisions: Mapping[Columns, float]) -> None:
-        known = self._transcript.known(precisions)
-        for part, precision in precisions.items():
-            self._parts[part] = after(self._parts.get(part, known.get(part)), precision)
+        for key, precision in precisions.items():
+            self._parts[key] = after(self._look(key), precision)

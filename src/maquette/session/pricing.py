@@ -24,6 +24,7 @@ from maquette.curator import Curator
 from maquette.estimates import Columns
 from maquette.privacy import MAX_UNITS, UNITS_PER_ONE, sum_half_width
 from maquette.query import Contrasts, Marginal
+from maquette.session.precision.bases import is_plain, scale, summed
 from maquette.session.precision.view import CELLS, CellView, Outline, View
 from maquette.session.precision.width import STEP, Known, Widths
 from maquette.session.question import Goal
@@ -37,16 +38,34 @@ ROUNDING = 2  # units that splitting a charge may lose
 MORE_ROWS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4)  # relative precisions to add to the row count
 FURTHEST = 60  # doublings
 _ROOT = math.sqrt(2)
+FIRST_RANGES = 8  # ranges expected of the same columns, once there is one
+RANGES_MORE = 1.6  # a range is measured in the basis of ranges up to this price, relative to the other
 FIRST_SETS = 16  # column sets expected at first; doubled when more are asked about
+
+
+class Basis(NamedTuple):
+    """How a part is measured: its key, and its gain for a question relative to that of the plain part."""
+
+    key: Columns
+    ratio: float
 
 
 @dataclass(frozen=True)
 class Purchase:
-    """Precision to add to each part, its price in ledger units, and how many questions will share it."""
+    """Precision to add to each part, its price in ledger units, and how many questions will share it.
+
+    Precisions are in terms of the question's gains; `added` has them, and `parts` the prices, by the key to measure.
+    """
 
     precisions: dict[Columns, float]
     prices: dict[Columns, int]
     reuse: dict[Columns, float]
+    bases: dict[Columns, Basis]
+
+    @property
+    def parts(self) -> dict[Columns, int]:
+        """Prices by key."""
+        return {self.bases[part].key: units for part, units in self.prices.items()}
 
     @property
     def burden(self) -> float:
@@ -67,6 +86,7 @@ class Offer:
     prices: dict[Columns, int]
     rents: dict[Columns, int]
     burden: float
+    bases: dict[Columns, Basis]
 
 
 class _Quote(NamedTuple):
@@ -96,15 +116,34 @@ class Pricing:
     def _quote(self, part: Columns) -> _Quote:
         """The price of a part; it depends on the sizes of its columns only."""
         if part not in self._quotes:
+            if not is_plain(part):  # which columns are ordered, or summed, matters as well
+                self._quotes[part] = self._reckon(part_question(self._schema, part), scale(self._schema, part))
+                return self._quotes[part]
             sizes = part if part == CELLS else self._schema.shape(part)
             if sizes not in self._by_sizes:
                 self._by_sizes[sizes] = self._reckon(part_question(self._schema, part))
             self._quotes[part] = self._by_sizes[sizes]
         return self._quotes[part]
 
-    def _reckon(self, question: Marginal | Contrasts) -> _Quote:
+    def _basis(self, view: View, part: Columns) -> Basis:
+        """The basis in which a part is cheaper for a question."""
+        found, least = Basis(part, 1.0), self.rate(part)
+        others: Mapping[Columns, float] = MappingProxyType({}) if self.pure else view.others.get(part, {})
+        for key, ratio in others.items():
+            if summed(key) is None and not view.ranged:
+                continue  # a few levels here and there: what is bought for them serves ranges badly
+            more = RANGES_MORE if summed(key) is None else 1.0
+            if ratio * self.rate(key) < more * least:
+                found, least = Basis(key, ratio), ratio * self.rate(key) / more
+        return found
+
+    def _bases(self, view: View) -> dict[Columns, Basis]:
+        return {part: self._basis(view, part) for part in view.gains}
+
+    def _reckon(self, question: Marginal | Contrasts, unit: float | None = None) -> _Quote:
         relation = self._curator.relation
         norm = math.prod(_norm(matrix) for matrix in question.matrices) if isinstance(question, Contrasts) else 1.0
+        norm = norm if unit is None else unit
         _, most, square = question.gains if isinstance(question, Contrasts) else (1, 1, 1)
         if self.pure:  # variance 2 b^2
             moved = relation.l1(question)
@@ -147,10 +186,10 @@ class Pricing:
 
         `rents` are parts to rent for this question instead, each with the factor by which renting is cheaper.
         """
-        reuse = self._reuses(view, sets)
+        reuse, bases = self._reuses(view, sets), self._bases(view)
         reuse |= {part: max(reuse[part], times) for part, times in rents.items()}
         if len(known) == len(view.gains) and widths.of(view, known) <= tolerance:
-            return Purchase({}, {}, {})
+            return Purchase({}, {}, {}, {})
         grain = STEP if widths.gaussian else 0.0  # no precision makes an interval narrower than this
         found, target = None, self._guess(view, known, tolerance - grain, widths)
         if target == 0.0:
@@ -158,21 +197,30 @@ class Pricing:
         enough, missed = 0.0, math.inf  # targets on either side
         before: tuple[float, float] | None = None  # square root of the last round's target, and its half-width
         for _ in range(ROUNDS):
-            bought = self._fill(view, known, target, reuse)
-            if widths.simultaneous:  # every piece widens the interval, so a part that grows at least doubles
+            bought = self._fill(view, known, target, reuse, bases)
+            if widths.simultaneous and not widths.mixed(
+                view
+            ):  # every piece widens the interval, so a part that grows at least doubles
                 bought = {part: max(more, _precision(known.get(part))) for part, more in bought.items()}
-            later = {part: after(known.get(part), bought.get(part, 0.0)) for part in view.gains}
+            later = {
+                part: after(known.get(part), bought.get(part, 0.0), part=part, key=bases[part].key)
+                for part in view.gains
+            }
             width = widths.of(view, later | {part: later[part]._replace(lumped=True) for part in rents})
             if width <= tolerance * (1 - SLACK):
                 enough = target
-                offer = self._purchase(bought, reuse)
+                offer = self._purchase(bought, reuse, bases)
                 found = offer if found is None or offer.burden < found.burden else found
                 if width >= tolerance * (1 - CLOSE):
                     break
             else:
                 missed = target
             root, aim = math.sqrt(target), tolerance * (1 - 10 * SLACK)
-            if widths.gaussian or before is None or (width - before[1]) * (root - before[0]) <= 0:
+            if (
+                (widths.gaussian and not widths.mixed(view))
+                or before is None
+                or (width - before[1]) * (root - before[0]) <= 0
+            ):
                 target *= ((aim - grain) / (width - grain)) ** 2
             else:  # Laplace bounds have a constant offset: take the line through two rounds
                 target = max(0.0, root + (aim - width) * (root - before[0]) / (width - before[1])) ** 2
@@ -193,6 +241,7 @@ class Pricing:
         row count; a more precise row count is bought where that makes the whole cheaper.
         """
         reuse, found = dict.fromkeys(((), CELLS), max(1.0, sets)), list[Purchase]()
+        bases = {part: Basis(part, 1.0) for part in reuse}
         for more in MORE_ROWS:
             rows = more / known[()].variance
             precision = _least_precision(
@@ -203,14 +252,28 @@ class Pricing:
                 self._schema.size / tolerance**2,
             )
             if precision is not None:
-                found.append(self._purchase({(): rows, CELLS: precision} if rows else {CELLS: precision}, reuse))
+                bought = {(): rows, CELLS: precision} if rows else {CELLS: precision}
+                found.append(self._purchase(bought, reuse, bases))
         return min(found, key=lambda purchase: purchase.units, default=None)
 
     def _reuses(self, view: View, sets: float) -> dict[Columns, float]:
         if CELLS in view.gains:
             return dict.fromkeys(view.gains, max(1.0, sets))  # every question depends on the same two parts
+        if sets == 0:
+            return dict.fromkeys(view.gains, 1.0)
         possible = math.comb(max(self._wide, 1), min(self._wide, len(view.columns)))
-        return {part: self.reuse(part, len(view.columns), min(sets, possible)) for part in view.gains}
+        found = {part: self.reuse(part, len(view.columns), min(sets, possible)) for part in view.gains}
+        keys = {part: self._basis(view, part).key for part in found}
+        ranges = [part for part, key in keys.items() if not is_plain(key) and summed(key) is None]
+        return found | {part: max(found[part], FIRST_RANGES) for part in ranges}
+
+    def hardness(self, view: View) -> float:
+        """The price of a question in parts of which nothing is known, for a variance of one."""
+        rates = {
+            part: gain * (basis := self._basis(view, part)).ratio * self.rate(basis.key)
+            for part, gain in view.gains.items()
+        }
+        return sum(map(math.sqrt, rates.values())) ** 2
 
     def rentable(self, view: View, known: Mapping[Columns, Known], sets: float) -> dict[Columns, float]:
         """Parts of which nothing is known yet and whose contribution to this one question is cheaper by itself.
@@ -222,7 +285,8 @@ class Pricing:
             return found  # only a question with a code gets a share of the failure probability for its own noise
         for part, gain in view.gains.items():
             if part not in known and (outline := view.outline(part)) is not None:
-                times = self._times(part, gain, outline)
+                key, ratio = self._basis(view, part)
+                times = self._times(part, gain, outline) * ratio * self.rate(key) / self.rate(part)
                 if times > reuse[part]:
                     found[part] = times
         return found
@@ -243,7 +307,8 @@ class Pricing:
                 rented[part] = self._rent(part, outline, view.gains[part] / purchase.precisions[part])
         kept = {part: units for part, units in purchase.prices.items() if part not in rented}
         own = sum(purchase.prices[part] / purchase.reuse[part] for part in rented)
-        return Offer(purchase.precisions, kept, rented, purchase.burden - own + sum(rented.values()))
+        burden = purchase.burden - own + sum(rented.values())
+        return Offer(purchase.precisions, kept, rented, burden, purchase.bases)
 
     def _rent(self, part: Columns, outline: Outline, variance: float) -> int:
         """Units to learn a part's contribution to one number with this variance."""
@@ -255,41 +320,53 @@ class Pricing:
         """First guess of the target variance: all parts bought, half-width proportional; 0 if none is small enough."""
         if tolerance <= 0:
             return 0.0
+        if (deviations := widths.deviations(view)) is not None:
+            return (tolerance / deviations) ** 2
         variance = (10 * tolerance) ** 2
         then = {part: Known(variance, after(known.get(part), 1.0).pieces) for part in view.gains}
         return variance * sum(view.gains.values()) * (tolerance / widths.of(view, then)) ** 2
 
-    def _purchase(self, bought: dict[Columns, float], reuse: Mapping[Columns, float]) -> Purchase:
-        prices = {part: self.price(part, precision) for part, precision in bought.items()}
-        return Purchase(bought, prices, {part: reuse[part] for part in bought})
+    def _purchase(
+        self, bought: dict[Columns, float], reuse: Mapping[Columns, float], bases: Mapping[Columns, Basis]
+    ) -> Purchase:
+        used = {part: bases[part] for part in bought}
+        prices = {part: self.price(used[part].key, used[part].ratio * bought[part]) for part in bought}
+        return Purchase(bought, prices, {part: reuse[part] for part in bought}, used)
 
     def direct(self, goal: Goal, tolerance: float, doubt: float) -> int:
         """Units for measuring a goal exactly as asked; each number misses the tolerance with probability `doubt`."""
-        relation, marginal = self._curator.relation, goal.marginal
+        relation, asked = self._curator.relation, goal.as_asked
+        grid = asked.grid * goal.unit
         precision = self.fresh_precision(goal, tolerance, doubt)
         if math.isinf(precision):
             return MAX_UNITS
         if self.pure:
-            rate = UNITS_PER_ONE * relation.l1(marginal) / marginal.grid * math.sqrt(2)
+            rate = UNITS_PER_ONE * relation.l1(asked) / grid * math.sqrt(2)
         else:
-            rate = UNITS_PER_ONE * relation.l2_squared(marginal) / marginal.grid**2 / self._half
-        return self._units(rate * (1 + SLACK), precision, marginal.grid**2 / precision)
+            rate = UNITS_PER_ONE * relation.l2_squared(asked) / grid**2 / self._half
+        return self._units(rate * (1 + SLACK), precision, grid**2 / precision)
 
     def fresh_precision(self, goal: Goal, tolerance: float, doubt: float) -> float:
         """The precision that every cell of a goal then has at least; infinite if no finite precision is enough."""
-        numbers = 2 if goal.signed else 1  # a signed number is the difference of two
+        numbers = 2 if goal.halved else 1
         deviation = tolerance / sum_half_width(1.0, 1.0 / math.sqrt(numbers), 1 - doubt, gaussian=not self.pure)
         if not self.pure:
             deviation *= max(0.0, 1 - STEP / tolerance)
         return numbers / deviation**2 if deviation > 0 else math.inf
 
     def _fill(
-        self, view: View, known: Mapping[Columns, Known], target: float, reuse: Mapping[Columns, float]
+        self,
+        view: View,
+        known: Mapping[Columns, Known],
+        target: float,
+        reuse: Mapping[Columns, float],
+        bases: Mapping[Columns, Basis],
     ) -> dict[Columns, float]:
         """Precision to add so that the variance is `target`; parts that are precise enough already are left alone."""
         power = 2 / 3 if self.pure else 1 / 2
         have = {part: _precision(known.get(part)) for part in view.gains}
-        want = {part: (gain * reuse[part] / self.rate(part)) ** power for part, gain in view.gains.items()}
+        rates = {part: bases[part].ratio * self.rate(bases[part].key) for part in view.gains}
+        want = {part: (gain * reuse[part] / rates[part]) ** power for part, gain in view.gains.items()}
         free = set(view.gains)
         while free:  # a part left alone uses less variance than planned, so the scale only falls
             settled = sum(view.gains[part] / have[part] for part in view.gains if part not in free)
@@ -305,11 +382,17 @@ def _precision(known: Known | None) -> float:
     return 0.0 if known is None else 1.0 / known.variance
 
 
-def after(known: Known | None, added: float) -> Known:
-    """What will be known of a part once `added` precision is bought."""
+def after(known: Known | None, added: float, *, part: Columns = (), key: Columns = ()) -> Known:
+    """What will be known of a part once `added` precision is bought, under `key`; both in terms of the question."""
     if known is None:
-        return Known(1.0 / added if added > 0 else math.inf, 1)
-    return Known(1.0 / (1.0 / known.variance + added), known.pieces + (added > 0))
+        variance = 1.0 / added if added > 0 else math.inf
+        return Known(variance, 1, bases=() if key == part else ((key, variance),))
+    if added <= 0:
+        return known
+    variances = dict(known.bases or ((part, known.variance),))
+    variances[key] = 1.0 / (added + (1.0 / variances[key] if key in variances else 0.0))
+    bases = () if variances.keys() == {part} else tuple(variances.items())
+    return Known(1.0 / (1.0 / known.variance + added), known.pieces + 1, bases=bases)
 
 
 def _least_precision(enough: Callable[[float], bool], guess: float) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -9,27 +10,84 @@ from typing import Any
 
 import numpy as np
 
-from maquette.query import Axis, Buckets, Expression, LinearQuery, Marginal, Output, Statement, Term, question
+from maquette.answers import rehearse
+from maquette.bounded import Bounded
+from maquette.query import (
+    Axis,
+    Buckets,
+    Context,
+    Contrasts,
+    Expression,
+    LinearQuery,
+    Marginal,
+    Output,
+    Program,
+    Statement,
+    Term,
+    UnitCounts,
+    ValueSums,
+    question,
+)
 from maquette.schema import Schema
 from maquette.session.precision.view import MAX_COLUMNS, TooWide, View, cell_view_of, view_of
+
+PARSED = 2_000  # questions kept by their text, with what was computed for them
+MAX_GROUPS = 2**9  # along one axis: the matrix that keeps them apart has their square as entries
 
 
 @dataclass(frozen=True)
 class Goal:
-    """A marginal to be known within the tolerance; if signed, its last axis is (negative, positive)."""
+    """A marginal to be known within the tolerance; if signed, its last axis is (negative, positive).
+
+    A sum of a column whose bins hold several values has `values`, the same sum of the values themselves: then that is
+    measured, exactly as asked, and the marginal only says what the public model makes of it. Numbers of such a goal
+    are in units of the most that one row can add, as those of every other goal are.
+    """
 
     marginal: Marginal
     signed: bool = False
+    values: ValueSums | None = None
+    scale: float = 1.0  # what a number of the marginal is worth in units of the values
 
     @cached_property
     def key(self) -> str:
         """Identifies the goal."""
-        return self.marginal.key + ("±" if self.signed else "")
+        return self.values.key if self.values is not None else self.marginal.key + ("±" if self.signed else "")
+
+    @property
+    def unit(self) -> int:
+        """The most that one row adds to a number, in steps of its values; 1 where levels are counted."""
+        return unit_of(self.as_asked)
+
+    @cached_property
+    def as_asked(self) -> Marginal | Contrasts:
+        """What is measured where it is measured exactly as asked.
+
+        A signed sum is one number for each group, positive less negative: a row moves it by its own weight at most, so
+        it costs what one of the halves costs. Only with very many groups are both halves measured.
+        """
+        if self.values is not None:
+            return self.values
+        shape = self.marginal.shape
+        if not self.signed or max(shape) > MAX_GROUPS:
+            return self.marginal
+        groups = [np.eye(size, dtype=np.int64) for size in shape[:-1]]
+        return Contrasts(self.marginal, [*groups, np.array([[-1, 1]])])
+
+    @property
+    def halved(self) -> bool:
+        """Whether both halves of a signed sum are measured, and their difference taken."""
+        return self.signed and self.values is None and isinstance(self.as_asked, Marginal)
 
     @property
     def shape(self) -> tuple[int, ...]:
         """One number for each group."""
         return self.marginal.shape[:-1] if self.signed else self.marginal.shape
+
+    @property
+    def counted(self) -> bool:
+        """Whether rows are counted; of privacy units and of values nothing but their own measurement tells."""
+        return self.values is None and not isinstance(self.marginal, UnitCounts)
 
     @property
     def tells_parts(self) -> bool:
@@ -40,10 +98,12 @@ class Goal:
         """
         marginal = self.marginal
         columns = len(marginal.axes) <= MAX_COLUMNS and all(isinstance(axis, str) for axis in marginal.axes)
-        return columns and marginal.weight == LinearQuery.constant(marginal.schema)
+        return self.counted and columns and marginal.weight == LinearQuery.constant(marginal.schema)
 
     def view(self, *, cells: bool) -> View | None:
-        """How it depends on the parts, or on the cells of the universe; None where that would be too large."""
+        """How it depends on the parts, or on the cells of the universe; None where it does not, or is too large."""
+        if not self.counted:
+            return None
         return self._by_cells if cells else self._by_parts
 
     @cached_property
@@ -71,23 +131,34 @@ def everyone(schema: Schema) -> Goal:
 class Question:
     """A parsed question of a user: a condition (answered by a fraction of rows) or a statement."""
 
-    parsed: LinearQuery | Statement
+    parsed: LinearQuery | Statement | Program
 
     @classmethod
-    def of(cls, schema: Schema, asked: str | Expression | LinearQuery) -> Question:
+    def of(cls, schema: Schema, asked: str | Expression | LinearQuery, context: Context | None = None) -> Question:
         """Parse the question; an invalid one is refused here, before anything is charged."""
-        return cls(question(schema, asked))
+        text = asked if isinstance(asked, str) and lasting(asked) else None
+        key = None if text is None else (schema, text, context and context.key)
+        if key is not None and (known := _PARSED.get(key)) is not None:
+            return known
+        parsed = question(schema, asked, context)
+        if isinstance(parsed, Program):
+            rehearse(parsed)
+        made = cls(parsed)
+        if key is not None:
+            _PARSED[key] = made
+        return made
+
+    @cached_property
+    def on_levels(self) -> Question:
+        """The question whose sums add up the middles of bins, for tables that keep no values beside their levels."""
+        return self if isinstance(self.parsed, LinearQuery) else Question(self.parsed.on_levels())
 
     @cached_property
     def key(self) -> str:
         """The canonical question: equal for questions that must get the same answer."""
         if isinstance(self.parsed, LinearQuery):
             return f"fraction {self.parsed.key}"
-        outputs = [
-            (o.title, o.kind, o.axis, o.measure and o.measure.marginal.key, o.per and o.per.key)
-            for o in self.parsed.outputs
-        ]
-        return repr((outputs, [Marginal(self.parsed.schema, self.parsed.axes).labels]))
+        return self.parsed.key
 
     @cached_property
     def goals(self) -> tuple[Goal, ...]:
@@ -95,21 +166,58 @@ class Question:
         if isinstance(self.parsed, LinearQuery):
             schema = self.parsed.schema
             return Goal(Marginal(schema, (), self.parsed)), everyone(schema)
-        found = [goal for output in self.parsed.outputs for goal in goals_of(output)]
+        statements = (self.parsed,) if isinstance(self.parsed, Statement) else self.parsed.statements
+        found = [goal for statement in statements for output in statement.outputs for goal in goals_of(output)]
         return tuple({goal.key: goal for goal in found}.values())
+
+
+_PARSED: Bounded[tuple[Schema, str, object], Question] = Bounded(PARSED)
+_TODAY = re.compile("current|today|now", re.IGNORECASE)
+
+
+def lasting(text: str) -> bool:
+    """Whether a text means the same tomorrow; this one is parsed again otherwise."""
+    return _TODAY.search(text) is None
 
 
 def goals_of(output: Output) -> tuple[Goal, ...]:
     """What one output of a statement needs: its measure, then the denominator of an average."""
     if output.measure is None:
         return ()
-    measured = Goal(output.measure.marginal, output.measure.signed)
+    measure, values = output.measure, output.measure.values
+    scale = 1.0 if values is None else measure.scale / (unit_of(values) * float(values.step))
+    measured = Goal(measure.marginal, measure.signed, values, scale)
     return (measured,) if output.per is None else (measured, Goal(output.per))
+
+
+def unit_of(asked: object) -> int:
+    """The most that one row adds to a number of what is measured, where values are added up; 1 for counts."""
+    return asked.moves.size if isinstance(asked, ValueSums) else 1
+
+
+def stored(goal: Goal) -> dict[str, Any]:
+    """A goal as exact, public JSON."""
+    facts = {**as_json(goal.marginal), "signed": goal.signed}
+    if (values := goal.values) is not None:
+        ends = {"column": values.column, "low": values.low, "high": values.high, "centre": values.centre}
+        facts["values"] = {**as_json(values), **ends}
+    return facts
+
+
+def restored(schema: Schema, facts: Mapping[str, Any]) -> Goal:
+    """The goal that `stored` described."""
+    given, values = facts.get("values"), None
+    if given is not None:
+        table = from_json(schema, given)
+        ends = {name: given[name] for name in ("low", "high", "centre")}
+        values = ValueSums(schema, given["column"], axes=table.axes, where=table.weight, **ends)
+    return Goal(from_json(schema, facts), facts["signed"], values)
 
 
 def as_json(marginal: Marginal) -> dict[str, Any]:
     """A marginal as exact, public JSON: the ledger keeps it so that a restart can ask for it again."""
-    return {"axes": [_axis(axis) for axis in marginal.axes], "weight": _terms(marginal.weight)}
+    units = {"units": True} if isinstance(marginal, UnitCounts) else {}
+    return {"axes": [_axis(axis) for axis in marginal.axes], "weight": _terms(marginal.weight), **units}
 
 
 def from_json(schema: Schema, stored: Mapping[str, Any]) -> Marginal:
@@ -120,7 +228,7 @@ def from_json(schema: Schema, stored: Mapping[str, Any]) -> Marginal:
         else Buckets(axis["name"], tuple(axis["labels"]), tuple(_query(schema, part) for part in axis["parts"]))
         for axis in stored["axes"]
     ]
-    return Marginal(schema, axes, _query(schema, stored["weight"]))
+    return (UnitCounts if stored.get("units") else Marginal)(schema, axes, _query(schema, stored["weight"]))
 
 
 def _axis(axis: Axis) -> str | dict[str, Any]:

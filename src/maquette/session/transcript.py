@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import math
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from operator import attrgetter
@@ -20,10 +21,12 @@ from numpy.typing import NDArray
 
 from maquette.curator import Measurement
 from maquette.estimates import Columns, Residuals, spread
-from maquette.query import Contrasts, Marginal, residual
+from maquette.query import Contrasts, Marginal, orthonormal, residual
 from maquette.schema import Schema
-from maquette.session.precision.view import CELLS, Part, Read, View
-from maquette.session.precision.width import Known
+from maquette.session.ahead import Layered
+from maquette.session.precision.bases import inverse, is_plain, plain, question_of, scale, summed
+from maquette.session.precision.view import CELLS, Mixture, Part, Read, View
+from maquette.session.precision.width import Known, known_of, mixture_of
 
 Values = NDArray[np.float64]
 
@@ -36,6 +39,8 @@ def part_question(schema: Schema, part: Columns) -> Marginal | Contrasts:
     """The question whose answer is a part: the number of rows, or what a set of columns says beyond its subsets."""
     if part == CELLS:
         return Marginal(schema, schema.names)
+    if not is_plain(part):
+        return question_of(schema, part)
     return residual(schema, part) if part else Marginal(schema)
 
 
@@ -47,6 +52,15 @@ def _norms(schema: Schema, part: Columns) -> Values:
     for matrix in question.matrices:
         norms = np.multiply.outer(norms, np.linalg.norm(matrix, axis=1))
     return norms
+
+
+def _as_parts(schema: Schema, key: Columns, values: Values, variances: Values) -> Part:
+    """Numbers of another basis as Helmert coefficients, with the variance of each; their dependence is left out."""
+    for name in plain(key):  # the first axis is replaced by a new last one
+        turn = orthonormal(schema[name].size)[1:] @ inverse(schema, key, name)
+        values = np.tensordot(values, turn, axes=(0, 1))
+        variances = np.tensordot(variances, turn**2, axes=(0, 1))
+    return np.asarray(values), np.asarray(variances)
 
 
 @dataclass(frozen=True)
@@ -87,15 +101,18 @@ class State:
 
 _moment = attrgetter("moment")
 
+States = dict[Columns, list[State]] | Layered[Columns, State]
+
 
 class Transcript:
     """Parts by set of columns, each with its states, oldest first."""
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
-        self.moment = 0
+        self.moment = 0  # charges added; whatever has a later moment is not there yet
+        self._next = 0
         self._exact_rows = False
-        self._states: dict[Columns, list[State]] = {}
+        self._states: States = {}
         self._digest = hashlib.sha256(schema.digest.encode())
 
     @property
@@ -103,11 +120,34 @@ class Transcript:
         """A hash of all numbers released until now: replaying the ledger must give the same one."""
         return self._digest.hexdigest()
 
-    def add(self, measured: Iterable[Measurement], *, cells: bool = False) -> None:
-        """Add one charge: pieces as `part_question` defines them, or whole tables; `cells`: a table of the universe."""
-        self.moment += 1
-        for measurement in measured:
+    def fork(self) -> Transcript:
+        """A copy to which charges can be added; this one stays as it is."""
+        other = copy(self)
+        other._states = Layered(self._states)
+        other._digest = self._digest.copy()
+        return other
+
+    def add(
+        self,
+        measured: Iterable[Measurement],
+        *,
+        cells: bool = False,
+        keys: Sequence[Columns] = (),
+        beside: Iterable[Measurement] = (),
+    ) -> None:
+        """Add one charge: pieces as `part_question` defines them, or whole tables; `cells`: a table of the universe.
+
+        `keys` name the first of them; what is measured in another basis is known by its key alone. What is kept
+        elsewhere (`beside`) counts for the digest alone. The charge has its moment last: until then nobody reads it.
+        """
+        self._next = self.moment + 1
+        for i, measurement in enumerate(measured):
             self._digest.update(measurement.question.key.encode() + measurement.values.tobytes())
+            if i < len(keys) and not is_plain(keys[i]):
+                unit = scale(self.schema, keys[i])
+                equal = np.full(measurement.values.shape, (unit / spread(measurement)) ** 2)
+                self._append(keys[i], measurement.values / unit * equal, equal)
+                continue
             if cells and isinstance(measurement.question, Marginal) and measurement.question.axes:
                 precision = np.full(measurement.values.size, spread(measurement) ** -2)
                 counts = measurement.values.reshape(-1)
@@ -124,19 +164,18 @@ class Transcript:
             gathered.add(measurement)
             for part, sums, precisions in gathered.stored():
                 self._append(part, sums, precisions)
-
-    def note(self, key: str, values: Values) -> None:
-        """Add numbers that are kept elsewhere, for the digest alone."""
-        self._digest.update(key.encode() + values.tobytes())
+        for measurement in beside:
+            self._digest.update(measurement.question.key.encode() + measurement.values.tobytes())
+        self.moment = self._next
 
     def _append(self, part: Columns, sums: Values, precisions: Values) -> None:
         if self._exact_rows and not part:
             return
         states = self._states.setdefault(part, [])
-        state = State.of(self.moment, sums, precisions)
+        state = State.of(self._next, sums, precisions)
         if states:
             state = states[-1].and_then(state)
-        if states and states[-1].moment == self.moment:
+        if states and states[-1].moment == self._next:
             states[-1] = state
         else:
             states.append(state)
@@ -144,22 +183,47 @@ class Transcript:
     def fix_rows(self, rows: float) -> None:
         """Set the public number of rows, before anything else: no measurement can add to it."""
         self._exact_rows = True
-        self._states[()] = [State.of(0, np.array(rows * EXACT), np.array(EXACT))]
+        self._states.setdefault((), []).append(State.of(0, np.array(rows * EXACT), np.array(EXACT)))
 
     def known(self, parts: Iterable[Columns], moment: int | None = None) -> dict[Columns, Known]:
         """What is known of these parts, now or at a moment; parts not measured are left out."""
         states = {part: self._at(part, moment) for part in parts}
         return {part: state.known for part, state in states.items() if state is not None}
 
+    def known_of(self, view: View, moment: int | None = None) -> dict[Columns, Known]:
+        """What is known of the parts of a question, in terms of its gains; parts not measured are left out."""
+        return known_of(view, lambda key: self._known_at(key, moment))
+
+    def mixture(self, view: View, moment: int | None = None) -> Mixture:
+        """The weight of each basis in what is known of a question's parts."""
+        return mixture_of(view, lambda key: self._known_at(key, moment))
+
+    def latest(self, key: Columns) -> Known | None:
+        """What is known now under one key."""
+        return self._known_at(key, None)
+
+    def _known_at(self, key: Columns, moment: int | None) -> Known | None:
+        state = self._at(key, moment)
+        return None if state is None else state.known
+
+    def _measured(self, view: View, part: Columns) -> list[list[State]]:
+        keys = (part, *view.others.get(part, ()))
+        return [self._states[key] for key in keys if key in self._states]
+
     def complete(self, view: View) -> int | None:
         """The first moment at which all parts of a question were known; None if they are not."""
-        needed = [self._states.get(part) for part in view.gains]
-        return max((states[0].moment for states in needed if states), default=0) if all(needed) else None
+        now = self.moment
+        needed = [self._measured(view, part) for part in view.gains]
+        if not all(needed):
+            return None
+        first = max((min(states[0].moment for states in found) for found in needed), default=0)
+        return first if first <= now else None
 
     def changes(self, view: View, after: int) -> list[int]:
         """The moments after this one at which what is known about a question changed."""
-        needed = [self._states.get(part, []) for part in view.gains]
-        return sorted({state.moment for states in needed for state in states if state.moment > after})
+        now = self.moment
+        needed = [states for part in view.gains for states in self._measured(view, part)]
+        return sorted({state.moment for states in needed for state in states if after < state.moment <= now})
 
     def reader(self, moment: int | None = None) -> Read:
         """Reads every part as of a moment (default: now)."""
@@ -172,11 +236,10 @@ class Transcript:
         return read
 
     def _at(self, part: Columns, moment: int | None) -> State | None:
+        moment = self.moment if moment is None else moment
         states = self._states.get(part)
         if not states:
             return None
-        if moment is None:
-            return states[-1]
         if states[-1].moment <= moment:
             return states[-1]
         place = bisect_right(states, moment, key=_moment)
@@ -184,7 +247,7 @@ class Transcript:
 
     def has(self, part: Columns) -> bool:
         """Whether a part was measured at all."""
-        return part in self._states
+        return self._at(part, None) is not None
 
     def histogram(self) -> Values:
         """The cells of the universe, if they were measured as one histogram."""
@@ -193,9 +256,15 @@ class Transcript:
 
     def residuals(self) -> Residuals:
         """Everything known now about sets of columns, for a fit."""
-        gathered = Residuals(self.schema)
-        for part, states in self._states.items():
-            gathered.combine(part, *states[-1].part)
+        gathered, now = Residuals(self.schema), self.moment
+        for key in list(self._states):
+            state = self._at(key, now)
+            if state is None or summed(key) is not None:
+                continue  # one direction of a column; a fit knows levels only
+            values, variances = state.part
+            if not is_plain(key):
+                values, variances = _as_parts(self.schema, key, values, variances)
+            gathered.combine(plain(key), values, variances)
         return gathered
 
     @property

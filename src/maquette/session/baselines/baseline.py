@@ -20,7 +20,7 @@ from maquette.curator import Curator, Measurement
 from maquette.errors import QueryError
 from maquette.estimates import Estimate
 from maquette.privacy import MAX_UNITS, Loss, sum_half_width
-from maquette.query import Expression, LinearQuery, Marginal, Statement, question
+from maquette.query import Expression, LinearQuery, Marginal, Program, Statement, question
 from maquette.session.baselines.known_rows import KnownRows, known_rows
 
 Noise = Literal["auto", "laplace", "gaussian"]
@@ -74,7 +74,7 @@ class Baseline(ABC):
     def ask(self, asked: str | Expression | LinearQuery) -> Answer:
         """The fraction of rows on which a predicate holds, or the mean of a linear query."""
         query = question(self.curator.schema, asked)
-        if isinstance(query, Statement):
+        if isinstance(query, Statement | Program):
             raise QueryError(
                 "this session answers predicates and linear queries, not SQL statements", advice="ask the condition"
             )

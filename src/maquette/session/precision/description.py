@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.schema import Column, Schema
+from maquette.session.precision.naming import CELL, DIRECTION, EXACTLY, OTHER, PRODUCT, TABLE, condition_bits, set_bits
 
 Values = NDArray[np.float64]
 
@@ -36,11 +37,17 @@ class Description:
     bits: float
     set_bits: float
     cells: int
+    name: float = math.inf  # bits in the shorter code, and those of "any weights on these columns"
+    direction: float = math.inf
 
     @property
     def over_rows(self) -> Description:
         """The ratio of this number and the number of rows."""
-        return Description(KIND + self.bits, KIND + self.set_bits, self.cells)
+        return self._within(KIND, OTHER, self.cells)
+
+    def _within(self, which: float, shorter: float, cells: int) -> Description:
+        named = shorter + self.name, shorter + self.direction
+        return Description(which + self.bits, which + self.set_bits, cells, *named)
 
     def averaged(self, above: Description, columns: int) -> Description:
         """The average of one of `columns` columns: this counts the rows, and `above` sums the column over them.
@@ -48,8 +55,8 @@ class Description:
         Each determines the other, given the column: the numerator is a declared function of the column times the
         condition in the denominator. All directions of both are at most as many as their cells together.
         """
-        which = KIND + math.log2(columns)
-        return Description(which + self.bits, which + self.set_bits, self.cells + above.cells)
+        which = math.log2(columns)
+        return self._within(KIND + which, OTHER + which, self.cells + above.cells)
 
 
 def described(schema: Schema, matrices: Mapping[str, Values]) -> Description:
@@ -62,16 +69,21 @@ def described(schema: Schema, matrices: Mapping[str, Values]) -> Description:
     held = {name: rows[rows.any(axis=1)] if rows.any() else rows for name, rows in matrices.items()}
     if all(_is_level(row) for rows in held.values() for row in rows):
         bits = math.log2(schema.cells(names))
+        name = CELL + bits
     else:
         bits = sum(max(_condition(schema[name], row) for row in rows) for name, rows in held.items())
-    return Description(of_set + KIND + bits, of_set, schema.cells(names))
+        name = PRODUCT + sum(max(_named(schema[name], row) for row in rows) for name, rows in held.items())
+    shorter = set_bits(len(schema), len(names))
+    return Description(of_set + KIND + bits, of_set, schema.cells(names), shorter + name, shorter + DIRECTION)
 
 
 def weighed(schema: Schema, columns: tuple[str, ...], weights: Values) -> Description:
     """Any weights over the cells of some columns."""
     cells, of_set = schema.cells(columns), _set_bits(schema, len(columns))
     plain = bool(((weights == 0.0) | (weights == 1.0)).all())
-    return Description(of_set + KIND + cells if plain else math.inf, of_set, cells)
+    shorter = set_bits(len(schema), len(columns))
+    name = shorter + TABLE + cells if plain else math.inf
+    return Description(of_set + KIND + cells if plain else math.inf, of_set, cells, name, shorter + DIRECTION)
 
 
 def _set_bits(schema: Schema, size: int) -> float:
@@ -95,15 +107,26 @@ def _condition(column: Column, row: Values) -> float:
     return _CONDITION + as_set
 
 
+def _named(column: Column, row: Values) -> float:
+    """The bits of one condition in the shorter code."""
+    return condition_bits(row, _functions(column))
+
+
 def _is_declared(column: Column, row: Values) -> bool:
     """Whether the weights, on levels with weight, are those of SUM or AVG over the declared midpoints."""
+    return any(
+        np.allclose(np.where(row == 0.0, 0.0, function), row, rtol=0.0, atol=EXACTLY) for function in _functions(column)
+    )
+
+
+def _functions(column: Column) -> list[Values]:
+    """The weights that SUM and AVG have on a column, and their sizes."""
     if column.midpoints is None:
-        return False
+        return []
     values = np.append(column.midpoints, 0.0) if column.nullable else column.midpoints
+    found = []
     for centre in (0.0, float(column.midpoints.min() + column.midpoints.max()) / 2):
         known = np.where(column.is_null(), 0.0, values - centre)
         function = known / (float(np.abs(known).max()) or 1.0)
-        for expected in (function, np.abs(function)):
-            if np.allclose(np.where(row == 0.0, 0.0, expected), row, rtol=0.0, atol=1e-12):
-                return True
-    return False
+        found += [function, np.abs(function)]
+    return found

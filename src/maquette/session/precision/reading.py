@@ -65,6 +65,14 @@ def corners(top: Reading, bottom: Reading) -> Bounds:
     return np.min(ends, axis=0), np.max(ends, axis=0), known
 
 
+def narrower(one: Bounds, other: Bounds, top: Reading, bottom: Reading) -> Bounds:
+    """Of two ranges that both hold, the narrower one, cell by cell, if the ratio itself lies in it."""
+    middle = top.values / np.where(bottom.values > 0, bottom.values, 1.0)
+    within = other[2] & (other[0] <= middle) & (middle <= other[1])
+    taken = within & (~one[2] | (other[1] - other[0] < one[1] - one[0]))
+    return np.where(taken, other[0], one[0]), np.where(taken, other[1], one[1]), one[2] | taken
+
+
 def ratio(
     top: Reading,
     bottom: Reading,

@@ -4,6 +4,9 @@ Counts over columns S split into orthogonal parts, one for every subset A of S: 
 (`maquette.estimates.residuals`). A question over S is a sum over these parts, so its estimate is a sum of estimates and
 its noise variance is sum_A gain_A / precision_A. A question that factors into one vector per column is never
 enumerated; any other is written out over the cells of S. Public computation.
+
+A part can also be measured in other bases (`maquette.session.precision.bases`), in which ranges or sums have less
+noise. What several bases say is averaged with one weight each for the whole part.
 """
 
 from __future__ import annotations
@@ -20,8 +23,9 @@ from numpy.typing import NDArray
 
 from maquette.errors import QueryError
 from maquette.estimates import Columns, forward, subsets
-from maquette.query import LARGEST, Buckets, Contrasts, Marginal, orthonormal
+from maquette.query import LARGEST, Buckets, Contrasts, Marginal, is_ordered, orthonormal
 from maquette.schema import Schema
+from maquette.session.precision.bases import inverse, is_plain, numbers_of, plain, sums_key, waves_key
 from maquette.session.precision.description import Description, described, weighed
 
 Values = NDArray[np.float64]
@@ -32,6 +36,7 @@ MAX_CELLS = 2**20  # of the columns of a question, and of everything written out
 MAX_COLUMNS = 12  # a question has 2^columns parts
 
 NEGLIGIBLE = 1e-18
+EXACTLY = 1e-12  # relative error of floating-point weights
 STEPS = 8  # from half of the cells to all of them
 
 
@@ -71,6 +76,8 @@ class _Size(NamedTuple):
 
 
 NOTHING: Mapping[Columns, Component] = MappingProxyType({})
+Mixture = Mapping[Columns, Mapping[Columns, float]]  # by part: the keys from which it is read, and their weights
+UNMIXED: Mixture = MappingProxyType({})
 
 CELLS: Columns = ("*",)  # the part that is one noisy histogram of the whole universe, without its total
 
@@ -99,28 +106,54 @@ class View(ABC):
         gains = {part: self._gain(part) for part in self.parts}
         return {part: gain for part, gain in gains.items() if gain > NEGLIGIBLE}
 
-    def look(self, read: Read, instead: Mapping[Columns, Component] = NOTHING) -> tuple[Values, Values]:
+    @cached_property
+    def others(self) -> dict[Columns, dict[Columns, float]]:
+        """For parts that can be measured in other bases: the gain by key, relative to `gains`."""
+        return {}
+
+    @property
+    def ranged(self) -> bool:
+        """Whether it holds a range of several levels of an ordered column."""
+        return False
+
+    def sources(self, mixed: Mixture, part: Columns) -> list[tuple[Columns, float]]:
+        """The keys from which a part is read, each with its weight."""
+        return list(mixed[part].items()) if part in mixed else [(part, 1.0)]
+
+    def look(
+        self,
+        read: Read,
+        instead: Mapping[Columns, Component] = NOTHING,
+        mixed: Mixture = UNMIXED,
+    ) -> tuple[Values, Values]:
         """Estimate and variance of every cell, in counts; `instead` replaces some parts of a single number."""
         if not self.shape:
-            return self._look_once(read, instead)
+            return self._look_once(read, instead, mixed)
         values, variances = np.zeros(self.shape), np.zeros(self.shape)
         for part in self.gains:
-            coefficients, noise = read(part)
-            values += self._project(part, coefficients, 1)
-            variances += self._project(part, noise, 2)
+            for key, weight in self.sources(mixed, part):
+                coefficients, noise = read(key)
+                values += weight * self._project(key, coefficients, 1)
+                variances += weight**2 * self._project(key, noise, 2)
         return values, variances
 
-    def _look_once(self, read: Read, instead: Mapping[Columns, Component]) -> tuple[Values, Values]:
+    def _look_once(self, read: Read, instead: Mapping[Columns, Component], mixed: Mixture) -> tuple[Values, Values]:
         """`look` for a single number, computed from its shares."""
         own = [instead[part] for part in self.gains if part in instead]
-        parts = [part for part in self.gains if part not in instead]
+        keys = [source for part in self.gains if part not in instead for source in self.sources(mixed, part)]
         value, variance = sum(one.value for one in own), sum(one.variance for one in own)
-        if parts:
-            coefficients, noises = zip(*map(read, parts), strict=True)
-            shares = np.concatenate([self._flat(part) for part in parts])
+        if keys:
+            coefficients, noises = zip(*(read(key) for key, _ in keys), strict=True)
+            shares = np.concatenate(
+                [self._flat(key) if weight == 1.0 else weight * self._flat(key) for key, weight in keys]
+            )
             value += float(shares @ np.concatenate(coefficients, axis=None))
             variance += float(shares**2 @ np.concatenate(noises, axis=None))
         return np.array(value), np.array(variance)
+
+    def sizes(self, key: Columns, shape: tuple[int, ...]) -> Values:
+        """The squared weights of every cell under a key whose numbers have this shape, added up."""
+        return self._project(key, np.ones(shape), 2)
 
     def _spread_out(self, part: Columns, size: int) -> Values:
         return self._shares(part).reshape(*self.shape, size) if self.shape else self._flat(part)
@@ -138,14 +171,24 @@ class View(ABC):
         """The size of that contrast, computed before it is built."""
         return None
 
-    def covariance(self, other: View, read: Read, instead: Mapping[Columns, Component] = NOTHING) -> Values:
-        """The covariance of the noise of two views of the same shape, cell by cell."""
+    def covariance(
+        self,
+        other: View,
+        read: Read,
+        instead: Mapping[Columns, Component] = NOTHING,
+        mixed: tuple[Mixture, Mixture] = (UNMIXED, UNMIXED),
+    ) -> Values:
+        """The covariance of the noise of two views of the same shape, cell by cell; `mixed` of both in turn."""
         total = np.zeros(self.shape)
         for part in self.gains:
-            if part in other.gains and part not in instead:
-                noise = read(part)[1].reshape(-1)
-                mine, theirs = (view._spread_out(part, len(noise)) for view in (self, other))
-                total += (mine * theirs * noise).sum(axis=-1)
+            if part not in other.gains or part in instead:
+                continue
+            theirs = dict(other.sources(mixed[1], part))
+            for key, weight in self.sources(mixed[0], part):
+                if key in theirs:
+                    noise = read(key)[1].reshape(-1)
+                    one, two = (view._spread_out(key, len(noise)) for view in (self, other))
+                    total += weight * theirs[key] * (one * two * noise).sum(axis=-1)
         return total
 
     @abstractmethod
@@ -181,10 +224,60 @@ class ProductView(View):
         self._contrasts = {name: rows[:, 1:] for name, rows in basis.items()}
         self._sizes = {name: _Size.of(self._means[name], self._contrasts[name]) for name in columns}
         self._components: dict[Columns, tuple[Contrasts, float]] = {}
+        self._insides: dict[tuple[str, int], tuple[Values, Values]] = {}
+        self._relatives: dict[tuple[str, int], float] = {}
 
     def _gain(self, part: Columns) -> float:
         sizes = [size.inside if name in part else size.outside for name, size in self._sizes.items()]
         return self._scale**2 * math.prod(sizes)
+
+    @cached_property
+    def others(self) -> dict[Columns, dict[Columns, float]]:
+        """For parts that can be measured in other bases: the gain by key, relative to `gains`."""
+        found: dict[Columns, dict[Columns, float]] = {}
+        for part in self.gains:
+            keys = [waves_key(part)] if any(is_ordered(self.schema, name) for name in part) else []
+            keys += [sums_key(part, name) for name in part if name in self._sums]
+            if keys:
+                found[part] = {key: math.prod(self._relative(key, name) for name in part) for key in keys}
+        return found
+
+    def _relative(self, key: Columns, name: str) -> float:
+        inside = self._inside(key, name)
+        if (name, id(inside)) not in self._relatives:  # `_insides` keeps the array, so its id is its own
+            self._relatives[name, id(inside)] = (
+                float((inside**2).sum(axis=1).max(initial=0.0)) / self._sizes[name].inside
+            )
+        return self._relatives[name, id(inside)]
+
+    @cached_property
+    def _sums(self) -> frozenset[str]:
+        """The columns that enter by their numbers alone: weights that are these times a factor, plus a constant."""
+        found = set()
+        for name, rows in self._matrices.items():
+            numbers = numbers_of(self.schema, name) if len(rows) == 1 and self.schema[name].size > 2 else None
+            if numbers is not None:
+                centred = rows[0] - rows[0].mean()
+                factor = float(centred @ numbers) / float(numbers @ numbers)
+                if factor and np.abs(centred - factor * numbers).max() <= EXACTLY * np.abs(centred).max():
+                    found.add(name)
+        return frozenset(found)
+
+    @cached_property
+    def ranged(self) -> bool:
+        """Whether it holds a range of several levels of an ordered column."""
+        ordered = [rows for name, rows in self._matrices.items() if is_ordered(self.schema, name)]
+        return any(_is_range(row) for rows in ordered for row in rows)
+
+    def _inside(self, key: Columns, name: str) -> Values:
+        """The weights of one column over the rows of its matrix in a basis; few matrices serve many keys."""
+        if is_plain(key):
+            return self._contrasts[name]
+        matrix = inverse(self.schema, key, name)
+        known = self._insides.get((name, id(matrix)))
+        if known is None or known[0] is not matrix:
+            self._insides[name, id(matrix)] = known = matrix, np.asarray(self._matrices[name] @ matrix)
+        return known[1]
 
     def peak(self, part: Columns) -> float:
         """The largest square of a share."""
@@ -231,16 +324,27 @@ class ProductView(View):
 
     def _project(self, part: Columns, block: Values, power: int) -> Values:
         cells = block
-        for name in part:  # sums over the first axis and appends the new one
-            cells = np.tensordot(cells, self._contrasts[name].T ** power, axes=(0, 0))
+        for name in plain(part):  # sums over the first axis and appends the new one
+            cells = np.tensordot(cells, self._inside(part, name).T ** power, axes=(0, 0))
         for i, name in enumerate(self.columns):
-            if name not in part:
+            if name not in plain(part):
                 cells = np.multiply.outer(self._means[name] ** power, cells)
                 cells = np.moveaxis(cells, 0, i)
         return np.asarray(np.transpose(cells, self._order).reshape(self.shape)) * self._scale**power
 
     def _flat(self, part: Columns) -> Values:
-        return self._flats[part]
+        if is_plain(part):
+            return self._flats[part]
+        if part not in self._kept:
+            inside, flat = plain(part), np.array([self._scale])
+            for name in self.columns:
+                flat = (
+                    np.multiply.outer(flat, self._inside(part, name)[0]).reshape(-1)
+                    if name in inside
+                    else flat * self._means[name]
+                )
+            self._kept[part] = flat
+        return self._kept[part]
 
     @cached_property
     def _flats(self) -> dict[Columns, Values]:
@@ -255,7 +359,8 @@ class ProductView(View):
     def _shares(self, part: Columns) -> Values:
         shares = np.full((1, 1), self._scale)
         for name in self.columns:
-            shares = np.kron(shares, self._contrasts[name] if name in part else self._means[name][:, None])
+            inside = name in plain(part)
+            shares = np.kron(shares, self._inside(part, name) if inside else self._means[name][:, None])
         rows = [len(self._means[name]) for name in self.columns]
         return np.asarray(np.transpose(shares.reshape(*rows, -1), [*self._order, len(rows)]))
 
@@ -318,6 +423,11 @@ class CellView(View):
 
     def _project(self, part: Columns, block: Values, power: int) -> Values:
         return np.asarray((self._shares(part) ** power @ block.reshape(-1)).reshape(self.shape))
+
+
+def _is_range(row: Values) -> bool:
+    held = np.flatnonzero(row)
+    return 1 < len(held) < len(row) and int(held[-1] - held[0]) + 1 == len(held)
 
 
 def cell_view_of(marginal: Marginal, *, signed: bool = False) -> View:

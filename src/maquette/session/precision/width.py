@@ -21,16 +21,23 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from maquette.estimates import Columns
-from maquette.session.precision.description import KIND
+from maquette.session.precision import shares
+from maquette.session.precision.account import OWN, Account, Noise
+from maquette.session.precision.bases import plain
+from maquette.session.precision.description import KIND, Description
+from maquette.session.precision.naming import OTHER
 from maquette.session.precision.view import View
 
+RENTED = "rented"  # begins the key of what was rented
+NOISELESS = 1e-20  # variance of a public number of rows
 STEP = 0.5  # a normal law rounded to whole counts is at least as wide as the discrete one, also at twice the scale
 DERIVED, FRESH, GUARDED = 0.75, 0.125, 0.125  # shares of beta for answers derived, measured as asked, and guarded
 LEAST = 1e-15  # smallest failure probability a float resolves; a million of them still add up to almost nothing
@@ -46,6 +53,44 @@ class Known(NamedTuple):
     variance: float
     pieces: int
     lumped: bool = False
+    bases: tuple[tuple[Columns, float], ...] = ()  # keys and variances, where it is not known under its own name alone
+
+
+Values = NDArray[np.float64]
+Look = Callable[[Columns], Known | None]
+
+
+def known_of(view: View, look: Look) -> dict[Columns, Known]:
+    """What is known of the parts of a question, in terms of its gains: the precisions of all bases add up."""
+    found = {}
+    for part in view.gains:
+        if known := _by_key(view, part, look):
+            found[part] = known[part] if known.keys() == {part} else _together(known)
+    return found
+
+
+def _together(known: Mapping[Columns, Known]) -> Known:
+    precision, pieces = sum(1.0 / one.variance for one in known.values()), sum(one.pieces for one in known.values())
+    return Known(1.0 / precision, pieces, bases=tuple((key, one.variance) for key, one in known.items()))
+
+
+def mixture_of(view: View, look: Look) -> dict[Columns, dict[Columns, float]]:
+    """The weight of each basis of a part, where there are several: by inverse variance for the noisiest cell."""
+    found = {}
+    for part in view.others:
+        if known := _by_key(view, part, look):
+            total = sum(1.0 / one.variance for one in known.values())
+            found[part] = {key: 1.0 / one.variance / total for key, one in known.items()}
+    return found
+
+
+def _by_key(view: View, part: Columns, look: Look) -> dict[Columns, Known]:
+    """What is known of a part in each basis, with variances in terms of the question's gain."""
+    found = {}
+    for key, ratio in {part: 1.0, **view.others.get(part, {})}.items():
+        if (known := look(key)) is not None:
+            found[key] = known if key == part else Known(ratio * known.variance, known.pieces)
+    return found
 
 
 @dataclass(frozen=True)
@@ -55,11 +100,15 @@ class Widths:
     beta: float
     simultaneous: bool
     gaussian: bool
+    account: Account | None = None  # None: that of sessions which version 0.1 began
 
     def of(self, view: View, known: Mapping[Columns, Known]) -> float:
         """The half-width of the noisiest cell, in counts."""
         if not view.gains:
             return 0.0
+        if self.mixed(view):
+            width = self._mixed(view, known)
+            return width + min(STEP, width)
         variance = sum(gain * known[part].variance for part, gain in view.gains.items())
         if self.gaussian:
             width = self.multiplier(view, known) * math.sqrt(variance)
@@ -73,7 +122,7 @@ class Widths:
             step = math.sqrt(sum(view.gains.values()))
             return laplace_sum(noises, math.log(self.beta), step=step)
         pieces = sum(known[part].pieces for part in view.gains)
-        bits = view.description.bits + _kind(known)
+        bits = self._bits(view.description, known)
         each = self._log_doubt(bits) + _log_share(pieces) - math.log(pieces)
         return sum(
             laplace_half_width(
@@ -96,20 +145,111 @@ class Widths:
             below = per.description
             description = below.averaged(description, len(view.schema)) if per.columns else description.over_rows
         pieces = [part.pieces for part in known.values()] or [1]
-        named = _chi(self._log_doubt(description.bits + _kind(known)), sum(pieces))
+        named = _chi(self._log_doubt(self._bits(description, known)), sum(pieces))
         if any(part.lumped for part in known.values()):
             return named  # a question's own measurement has noise that no other direction shares
-        return min(named, _chi(self._log_doubt(description.set_bits + KIND), description.cells * max(pieces)))
+        return min(named, self._in_any_direction(description, max(pieces)))
+
+    def _in_any_direction(self, description: Description, pieces: int) -> float:
+        """Deviations for all questions about the same columns at once, which need no name."""
+        bits = description.set_bits + KIND if self.account is None else description.direction
+        return _chi(self._log_doubt(bits), description.cells * pieces)
+
+    def _bits(self, description: Description, known: Mapping[Columns, Known]) -> float:
+        """The bits of a question; more if it has rented noise of its own."""
+        rented = any(part.lumped for part in known.values())
+        if self.account is None:
+            return description.bits + (KIND if rented else 0.0)
+        return description.name + (OTHER + len(known) if rented else 0.0)  # a bit for each part: rented or not
+
+    def spent(self, before: int | None) -> Widths:
+        """The same after so many numbers measured as asked before the first part."""
+        if self.account is None or self.account.before == before:
+            return self
+        return replace(self, account=replace(self.account, before=before))
+
+    def mixed(self, view: View) -> bool:
+        """Whether the width is that of an account: for a question with a name about some columns."""
+        return (
+            self.simultaneous
+            and self.gaussian
+            and self.account is not None
+            and bool(self.account.scales)
+            and bool(view.columns)
+            and math.isfinite(view.description.name)
+        )
+
+    def least(self, view: View, known: Mapping[Columns, Known]) -> float:
+        """No interval is narrower than this; unlike the width, it only falls as more is measured."""
+        if not self.mixed(view) or self.account is None:
+            return 0.0
+        variance = sum(gain * known[part].variance for part, gain in view.gains.items())
+        direction = self._in_any_direction(view.description, 1)
+        return math.sqrt(variance) * min(math.sqrt(2 * self.account.nats(view.description.name)), direction)
+
+    def deviations(self, view: View) -> float | None:
+        """About how many standard deviations the width of an account is; None where there is none."""
+        return math.sqrt(2.4 * self.account.nats(view.description.name)) if self.mixed(view) and self.account else None
+
+    def _mixed(self, view: View, known: Mapping[Columns, Known]) -> float:
+        assert self.account is not None
+        noises = _noises(view, known)
+        if not noises:
+            return 0.0
+        width = self.account.width(view.columns, noises, self._bits(view.description, known), self.beta)
+        if view.description.name > view.description.cells and not any(one.lumped for one in known.values()):
+            deviation = math.sqrt(sum(gain * known[part].variance for part, gain in view.gains.items()))
+            pieces = max(one.pieces for one in known.values())
+            width = min(width, deviation * self._in_any_direction(view.description, pieces))
+        return width
+
+    def of_cells(self, view: View, known: Mapping[Columns, Known], sizes: Callable[[Columns], Values]) -> Values:
+        """The half-width of every cell of a table; `sizes` are the squared weights of the cells under a key."""
+        assert self.account is not None
+        noises, most = _noises(view, known), self.of(view, known)
+        if not noises:
+            return np.zeros(view.shape)
+        part_of = {key: plain(key) for key in noises}
+        shares = {key: sizes(key) / (view.gains[part] * _ratio(view, part, key)) for key, part in part_of.items()}
+        bits = self._bits(view.description, known)
+        widths = self.account.widths(view.columns, noises, bits, self.beta, shares)
+        return np.minimum(widths + np.minimum(STEP, widths), most)
 
     def fresh(self, cells: int, number: int) -> float:
         """Failure probability of each of `cells` numbers measured as asked: their noise is drawn after the choice."""
         if not self.simultaneous:
             return self.beta
+        if self.account is not None:
+            return max(LEAST, self.beta * shares.fresh(number, self.account.before) / cells)
         return max(LEAST, self.beta * FRESH * 6 / (math.pi * number) ** 2 / cells)
 
     def _log_doubt(self, bits: float) -> float:
         """Log of the failure probability of a question whose description has `bits` bits, for any number of pieces."""
-        return math.log(self.beta * DERIVED) - bits * math.log(2)
+        share = DERIVED if self.account is None else shares.derived(self.account.before or 0)
+        return math.log(self.beta * share) - bits * math.log(2)
+
+    def guard(self, number: int) -> float:
+        """Failure probability of the given guard, threshold and tests together."""
+        share = GUARDED * 6 / (math.pi * number) ** 2 if self.account is None else shares.guard(number)
+        return self.beta * share
+
+
+def _noises(view: View, known: Mapping[Columns, Known]) -> dict[Columns, Noise]:
+    """The noise of a question by key; expectations are for a precision of one."""
+    found = {}
+    for part, gain in view.gains.items():
+        one = known[part]
+        if one.lumped:  # a number of the question's own, whose weight is one
+            found[(RENTED, *part)] = Noise(gain * one.variance, 1.0, gain * one.variance, OWN)
+            continue
+        for key, variance in one.bases or ((part, one.variance),):
+            if variance > NOISELESS:
+                found[key] = Noise(gain * variance, one.variance / variance, gain * _ratio(view, part, key))
+    return found
+
+
+def _ratio(view: View, part: Columns, key: Columns) -> float:
+    return 1.0 if key == part else view.others[part][key]
 
 
 def laplace_sum(noises: Sequence[tuple[float, float]], log_doubt: float, *, step: float = math.inf) -> float:
@@ -188,11 +328,6 @@ def _reach(nats: float) -> float:
     i = bisect_right(places, nats)
     share = (nats - places[i - 1]) / (places[i] - places[i - 1])
     return reaches[i - 1] + share * (reaches[i] - reaches[i - 1])
-
-
-def _kind(known: Mapping[Columns, Known]) -> float:
-    """Extra bits if a question has rented noise of its own."""
-    return KIND if any(part.lumped for part in known.values()) else 0.0
 
 
 def _peak(view: View, part: Columns, known: Known) -> float:

@@ -9,7 +9,7 @@ from maquette.answers import Answer
 from maquette.curator import Curator, Guard, LazyGuard, ScopedAccount
 from maquette.errors import QueryError
 from maquette.hypothesis import Hypothesis, check_query
-from maquette.query import Expression, LinearQuery, Statement, question
+from maquette.query import Expression, LinearQuery, Program, Statement, question
 
 
 class GuardedModel:
@@ -60,7 +60,7 @@ class GuardedModel:
     def ask(self, asked: str | Expression | LinearQuery) -> Answer:
         """The fraction of rows on which a predicate holds, or the mean of a linear query; free of further charge."""
         query = question(self.curator.schema, asked)
-        if isinstance(query, Statement):
+        if isinstance(query, Statement | Program):
             raise QueryError(
                 "this session answers predicates and linear queries, not SQL statements", advice="ask the condition"
             )

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 from maquette.curator import Curator
 from maquette.errors import QueryError
-from maquette.hypothesis import NEVER, AnyRule, Rule, rule_of
-from maquette.privacy import lazy_rate
-from maquette.query import Marginal
+from maquette.estimates import units_for
+from maquette.hypothesis import NEVER, AnyRule, MultiplicativeWeights, Rule, rule_of
+from maquette.privacy import lazy_epsilon, lazy_rate
+from maquette.schema import Schema
 from maquette.session.textbook.guarded import GuardedModel, check_promised
-from maquette.session.textbook.plan import GRID, WEIGHTS
+from maquette.session.textbook.plan import GRID, WEIGHTS, Setting, setting_of
+from maquette.theory import online as theory
 
-ROWS = 0.01  # share of epsilon that buys a row estimate where the number of rows is private
-ROWS_DOUBT = 0.1  # share of beta: probability that this estimate is off by more than its share of the error bound
 COARSER = 1 + 2.0**-20  # a guard rounds its noise scale up by at most this factor
 
 
@@ -27,19 +28,7 @@ class Lazy:
     hits: int
     threshold: float
     width: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Facts:
-    """Public inputs of the parameters. `slack` bounds the error of a row estimate."""
-
-    rows: float
-    slack: float
-    moves: int
-    queries: int
     epsilon: float
-    delta: float
-    beta: float
 
 
 class LazyConstruction(GuardedModel):
@@ -71,39 +60,70 @@ class LazyConstruction(GuardedModel):
         epsilon: float,
         queries: int,
         beta: float = 0.05,
-        experimental: bool = False,
+    ) -> None:
+        self._open(curator, rule_of(curator.schema, hypothesis), "tight", epsilon=epsilon, queries=queries, beta=beta)
+
+    def _open(
+        self,
+        curator: Curator,
+        rule: Rule,
+        calibration: Literal["tight", "lecture"],
+        *,
+        epsilon: float,
+        queries: int,
+        beta: float,
     ) -> None:
         check_promised(queries, beta)
-        if not experimental:
-            raise QueryError(
-                "a lazy construction relies on an experimental theorem", advice="pass experimental=True to accept"
-            )
         if curator.budget.accounting != "basic":
             raise QueryError(
                 f"a lazy construction cannot be paid under {curator.budget.accounting} accounting",
                 advice='open the table with Budget(epsilon=..., delta=..., accounting="basic")',
             )
-        rule = rule_of(curator.schema, hypothesis)
         with curator.account("lazy construction") as account:
-            facts = _facts(curator, epsilon, queries, beta)
-            chosen = parameters(rule, facts)
-            _check_promise(chosen, facts)
+            setting = setting_of(curator, units_for(curator, epsilon, None), queries=queries, beta=beta)
+            chosen = parameters(rule, setting) if calibration == "tight" else lecture(curator.schema, setting)
+            _check_promise(chosen, setting)
             model = rule.start(chosen.resolution)  # before the guard is charged
-            guard = curator.lazy_guard(chosen.threshold, hits=chosen.hits, epsilon=facts.epsilon, experimental=True)
+            guard = curator.lazy_guard(chosen.threshold, hits=chosen.hits, epsilon=chosen.epsilon)
         super().__init__(
             curator,
             model,
             guard,
             account,
-            rows=facts.rows,
+            rows=setting.rows,
             queries=queries,
             alpha=chosen.alpha,
             beta=beta,
-            answer_error=(chosen.width + facts.slack) / facts.rows,
+            answer_error=(chosen.width + setting.slack) / setting.rows,
         )
 
 
-def parameters(rule: Rule, facts: Facts) -> Lazy:
+class PrivateMultiplicativeWeights(LazyConstruction):
+    """The lecture's algorithm 2 with its own parameters: eta = (ln N / n)^(1/3), noise sigma, threshold tau.
+
+    c = ln N / eta^2 updates (corollary 7), sigma = c ln(1/delta) / (epsilon n) = (ln N)^(1/3) ln(1/delta) /
+    (epsilon n^(1/3)), tau = max(4 eta, 2 sigma ln(queries / beta)). Corrected: sealed after c updates (erratum D4),
+    updated in the direction of the released number (erratum D1), and (epsilon, delta) instead of pure (erratum D2).
+
+    Privacy: that of `LazyConstruction`. What this noise costs by the theorem is charged: usually much less than the
+    `epsilon` it is made for, since the lecture adds up the c numbers one by one; where it would cost more (few
+    updates), sigma is raised until it does not. Accuracy: with probability 1 - `beta` the first `queries` answers are
+    within alpha = 3 tau / 2: noise within tau / 2 leaves every updated question wrong by tau / 2 >= 2 eta, so that each
+    update lowers the potential by eta^2. Its alpha is never below that of `LazyConstruction` at the same epsilon; it is
+    here because the lecture states it. Mechanisms §6.5.
+    """
+
+    def __init__(self, curator: Curator, *, epsilon: float, queries: int, beta: float = 0.05) -> None:
+        schema = curator.schema
+        rule = Rule(
+            lambda alpha: math.log(schema.size) / min(4 * alpha, 4.0) ** 2,
+            lambda alpha: MultiplicativeWeights(schema, alpha=alpha),  # a step of eta = 4 alpha
+            name=MultiplicativeWeights.kind,
+        )
+        self._open(curator, rule, "lecture", epsilon=epsilon, queries=queries, beta=beta)
+
+
+def parameters(rule: Rule, setting: Setting) -> Lazy:
     """The resolution with the least alpha, from the noise that the guard really adds; infinite if none is feasible.
 
     With n rows, an estimate n^ of them off by at most w, and noise within N in all tests: a hit means an error of at
@@ -111,50 +131,54 @@ def parameters(rule: Rule, facts: Facts) -> Lazy:
     the model's answer as the true one, as threshold > N + w; and no hit means an error of at most
     (threshold + N + w) / (n^ - w) = alpha.
     """
-    best = Lazy(alpha=math.inf, resolution=1.0, hits=1, threshold=1.0, width=math.inf)
-    rows, slack = facts.rows, facts.slack
+    epsilon = setting.epsilon
+    best = Lazy(alpha=math.inf, resolution=1.0, hits=1, threshold=1.0, width=math.inf, epsilon=epsilon)
+    rows, slack = setting.rows, setting.slack
     for resolution in rule.resolutions:
         updates = rule.updates(resolution)
         hits = max(1, math.floor(min(updates, NEVER)))
-        rate = lazy_rate(hits=hits, epsilon=facts.epsilon, delta=facts.delta)
-        # Each of k discrete noises exceeds scale * ln(k / beta) plus one grid step with probability at most beta / k.
-        noise = facts.moves / rate * COARSER * math.log(facts.queries / facts.beta)
-        width = noise + GRID + WEIGHTS * rows
+        width = _width(setting, lazy_rate(hits=hits, epsilon=epsilon, delta=setting.delta))
         if updates >= NEVER or width + slack >= resolution * rows or slack >= rows:
             break  # a finer resolution needs more hits, hence more noise: it is infeasible too
         threshold = resolution * (rows + slack) + width + slack
         alpha = (threshold + width + slack) / (rows - slack)
         if alpha < best.alpha:
-            best = Lazy(alpha=alpha, resolution=resolution, hits=hits, threshold=threshold, width=width)
+            best = Lazy(
+                alpha=alpha, resolution=resolution, hits=hits, threshold=threshold, width=width, epsilon=epsilon
+            )
     return best
 
 
-def _facts(curator: Curator, epsilon: float, queries: int, beta: float) -> Facts:
-    """Buy the row estimate if it is needed."""
-    rows, slack = 0.0, 0.0
-    if curator.relation.rows_are_public:
-        rows = curator.count_rows()
-    else:
-        request = f"rows of a lazy construction at epsilon {epsilon!r}"
-        counted = curator.measure(Marginal(curator.schema), epsilon=ROWS * epsilon, request=request)
-        rows, slack = max(1.0, float(counted.values)), counted.half_width(1 - ROWS_DOUBT * beta)
-        epsilon, beta = (1 - ROWS) * epsilon, (1 - ROWS_DOUBT) * beta
-    return Facts(
-        rows=rows,
-        slack=slack,
-        moves=curator.relation.max_contributions,
-        queries=queries,
-        epsilon=epsilon,
-        delta=curator.budget.delta,
-        beta=beta,
+def lecture(schema: Schema, setting: Setting) -> Lazy:
+    """The lecture's eta, c, sigma and tau for this setting, from the noise that the guard really adds.
+
+    tau = max(4 eta (n^ + w), 2 (N + w)) rows: a hit is then an error of at least tau / 2 >= 2 eta n rows.
+    """
+    rows, slack = setting.rows, setting.slack
+    eta, hits, rate = theory.lecture_settings(
+        universe=schema.size, epsilon=setting.epsilon, delta=setting.delta, rows=max(1.0, rows / setting.moves)
     )
+    width = _width(setting, rate)
+    threshold = max(4 * eta * (rows + slack), 2 * (width + slack))
+    alpha = (threshold + width + slack) / (rows - slack) if slack < rows else math.inf
+    cost = min(setting.epsilon, lazy_epsilon(hits=hits, rate=rate, delta=setting.delta) * (1 + 1e-9))
+    return Lazy(alpha=alpha, resolution=min(1.0, eta / 4), hits=hits, threshold=threshold, width=width, epsilon=cost)
 
 
-def _check_promise(chosen: Lazy, facts: Facts) -> None:
+def _width(setting: Setting, rate: float) -> float:
+    """A bound, in rows, on the noise of all tests at this rate.
+
+    Each of k discrete noises exceeds scale * ln(k / beta) plus one grid step with probability at most beta / k.
+    """
+    noise = setting.moves / rate * COARSER * math.log(setting.queries / setting.beta)
+    return noise + GRID + WEIGHTS * setting.rows
+
+
+def _check_promise(chosen: Lazy, setting: Setting) -> None:
     if chosen.alpha >= 1:
         raise QueryError(
-            f"with about {facts.rows:.3g} rows, epsilon {facts.epsilon:.3g} and delta {facts.delta:g} the theorem "
-            f"promises an error of {chosen.alpha:.3g}, which is vacuous",
+            f"with about {setting.rows:.3g} rows, epsilon {setting.epsilon:.3g} and delta {setting.delta:g} the "
+            f"theorem promises an error of {chosen.alpha:.3g}, which is vacuous",
             advice="it takes more rows or a larger epsilon (see "
             "plan), and measured marginals answer far better at this size",
         )

@@ -6,11 +6,8 @@ from maquette.curator import Curator
 from maquette.errors import QueryError
 from maquette.estimates import units_for
 from maquette.hypothesis import AnyRule, Calibration, rule_of
-from maquette.session.baselines.known_rows import SHARE, known_rows
 from maquette.session.textbook.guarded import GuardedModel, check_promised
-from maquette.session.textbook.plan import Setting, check_promise, plan
-
-ROWS_DOUBT = 0.1  # share of beta: probability that a row estimate is off by more than its share of the error bound
+from maquette.session.textbook.plan import check_promise, plan, setting_of
 
 
 class OnlineIC(GuardedModel):
@@ -37,7 +34,8 @@ class OnlineIC(GuardedModel):
     A repeated question returns the recorded answer; a question in which all rows have the same weight is answered
     exactly, without a test. `hypothesis` is an update rule, given by its name, its class or as a `Rule` (`cut_rule`
     makes one for graphs): its model starts at the resolution that the budget allows. A model given instead must be
-    fresh, and is updated in place.
+    fresh, and is updated in place. `norm` and `query_norm` are public bounds on the norms of the table and of every
+    question, for mirror descent and the perceptron: fewer hits, hence less noise.
     """
 
     def __init__(
@@ -50,26 +48,16 @@ class OnlineIC(GuardedModel):
         rho: float | None = None,
         beta: float = 0.05,
         calibration: Calibration = "tight",
+        norm: float | None = None,
+        query_norm: float | None = None,
         rows: int | None = None,
     ) -> None:
         if calibration not in ("tight", "book"):
             raise QueryError(f"calibration is {calibration!r}", expected='"tight" or "book"')
         check_promised(queries, beta)
-        rule = rule_of(curator.schema, hypothesis, calibration)
+        rule = rule_of(curator.schema, hypothesis, calibration, norm=norm, query_norm=query_norm)
         with curator.account("online construction") as account:
-            units = units_for(curator, epsilon, rho)
-            known = known_rows(curator, SHARE * units, rows=rows)
-            exact = known.measured is None
-            setting = Setting(
-                accountant=curator.budget.accountant,
-                delta=curator.budget.delta,
-                units=units if exact else (1 - SHARE) * units,
-                rows=known.size,
-                slack=known.slack(ROWS_DOUBT * beta),
-                moves=curator.relation.max_contributions,
-                queries=queries,
-                beta=beta if exact else (1 - ROWS_DOUBT) * beta,
-            )
+            setting = setting_of(curator, units_for(curator, epsilon, rho), queries=queries, beta=beta, rows=rows)
             found = plan(rule, setting, calibration)
             check_promise(rule, setting, calibration, found)
             model = rule.start(found.resolution)  # before the guard is charged
@@ -85,7 +73,7 @@ class OnlineIC(GuardedModel):
             model,
             guard,
             account,
-            rows=known.size,
+            rows=setting.rows,
             queries=queries,
             alpha=found.alpha,
             beta=beta,

@@ -16,11 +16,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from maquette.curator import Curator
 from maquette.errors import BudgetError, QueryError
 from maquette.hypothesis import NEVER, Calibration, Rule
 from maquette.privacy import UNITS_PER_ONE, Accountant, DiscreteGaussian, Pure
+from maquette.session.baselines.known_rows import SHARE, known_rows
 from maquette.theory import online as theory
 
+ROWS_DOUBT = 0.1  # share of beta: probability that a row estimate is off by more than its share of the error bound
 TESTS = 0.9  # share of rho that a guard gives to its tests; its Gaussian answers take the rest
 GRID = 2.0**-17  # rows: total effect of rounding thresholds, answers and noise to the guard's grid of 2^-20
 WEIGHTS = 2.0**-20  # share of the rows: effect of rounding a query's weights to that grid
@@ -43,6 +46,22 @@ class Setting:
     def epsilon(self) -> float:
         """The epsilon of the units at the budget's delta."""
         return self.accountant.loss(int(self.units), self.delta).epsilon
+
+
+def setting_of(curator: Curator, units: int, *, queries: int, beta: float, rows: int | None = None) -> Setting:
+    """The setting for `units`; where the number of rows is private, a hundredth of them buys an estimate first."""
+    known = known_rows(curator, SHARE * units, rows=rows)
+    exact = known.measured is None
+    return Setting(
+        accountant=curator.budget.accountant,
+        delta=curator.budget.delta,
+        units=units if exact else (1 - SHARE) * units,
+        rows=known.size,
+        slack=known.slack(ROWS_DOUBT * beta),
+        moves=curator.relation.max_contributions,
+        queries=queries,
+        beta=beta if exact else (1 - ROWS_DOUBT) * beta,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,228 @@
+"""Account: how wide an interval must be so that all answers derived from Gaussian noise hold together.
+
+The error of a question is a sum over the keys from which it is read: sum_k c_k M_k, where M_k adds up the noise of the
+pieces of key k along the question, each times its precision p. A piece's precision is fixed before its noise is drawn,
+so for any fixed numbers l_k the product of exp(l_k M_k - l_k^2 V_k / 2), with V_k = |w_k|^2 (sum of the p), has
+expectation at most one for ever. The weights c_k may depend on all that was bought, before and after. That is paid for
+by a change of measure: the l_k have a normal law, fixed beforehand, about what they should be (1 / precision, in the
+end) if precisions turn out as expected, and how far they turn out otherwise enters the width. So one direction is
+named, with as many bits as the question's name, and the price of not knowing the precisions is small where they are as
+expected. The statement and its proof: docs/theory/all-together.md.
+
+What precisions to expect follows from the schema and the first settings of a session alone: those that a single
+question about the same columns would buy, for some questions of a small menu.
+
+References: Robbins (1970), de la Peña, Klass and Lai (2004) for the method of mixtures; Donsker and Varadhan (1975).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.estimates import Columns
+from maquette.schema import Schema
+from maquette.session.precision import shares
+from maquette.session.precision.bases import is_plain, numbers_of, plain, summed
+from maquette.session.precision.naming import PRODUCT, set_bits
+from maquette.session.precision.view import CellView, ProductView, View
+
+Values = NDArray[np.float64]
+
+SETS = (1.0, 256.0)  # column sets that share what is bought
+FINER = tuple((4.0**-i, 0.9 * 0.1**i) for i in range(12))  # scales of precision, and their shares of the doubt
+CELL, HALF, SUM = 0.45, 0.45, 0.1  # shares of the questions after which precisions are expected
+RANGES = 8.0  # ranges expected of the same columns, as in prices
+USUAL = 1  # numbers measured as asked before the first part
+OFF = 0.25  # mean square by which the l_k differ from what is expected, as a share of it
+OWN = 0.25  # the same for numbers of a question's own, whose weight in the answer is known
+
+
+class Noise(NamedTuple):
+    """One key in one question: variance of its noise alone, weight in the answer, and that variance's expectation."""
+
+    variance: float
+    weight: float
+    expected: float
+    spread: float = 0.0
+
+    def seen(self, variance: float, spread: float) -> Noise:
+        """With this variance expected; the weight of a question's own number is always known."""
+        return self if self.spread else Noise(self.variance, self.weight, self.expected * variance, spread)
+
+
+def reach(nats: float, noises: Iterable[Noise], scale: float) -> float:
+    """The bound on the error, in units of 1 / `scale`; `nats` is minus the log of the doubt, one side.
+
+    With a = l^2 V and n = c / l for the expected l = scale / precision, each key adds n^2 a / 2, what it would if l
+    were known; (n - 1)^2 / (2 spread^2) for the difference; and log(1 + spread^2 a) / 2 for the allowance. The least
+    over all common factors of n, in closed form.
+    """
+    level, slope, square = nats, 0.0, 0.0
+    for variance, weight, expected, spread in noises:
+        if not variance:
+            continue
+        a, n, tight = scale**2 * expected**2 / variance, weight * variance / expected, spread**-2
+        level += (tight + math.log1p(a / tight)) / 2
+        slope += n * tight
+        square += n**2 * (a + tight) / 2
+    return max(0.0, 2 * math.sqrt(level * square) - slope) / scale
+
+
+def reaches(nats: float, noises: Iterable[tuple[Noise, Values]], scale: float) -> Values:
+    """`reach` for many questions that differ in the size of their noises alone."""
+    level, slope, square = np.array(nats), np.array(0.0), np.array(0.0)
+    for (variance, weight, expected, spread), sizes in noises:
+        a, n, tight = sizes * (scale**2 * expected**2 / variance), weight * variance / expected, spread**-2
+        there = sizes > 0
+        level = level + there * (tight + np.log1p(a / tight)) / 2
+        slope = slope + there * (n * tight)
+        square = square + there * n**2 * (a + tight) / 2
+    return np.asarray(np.maximum(0.0, 2 * np.sqrt(level * square) - slope) / scale)
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """For each key the precision to expect, in units of 1 / scale^2, and how far off it is; `share` of the doubt."""
+
+    share: float
+    level: float
+    keys: Mapping[Columns, tuple[float, float]]
+    other: tuple[float, float]  # of a key that is not expected at all
+
+    def of(self, key: Columns, unit: float) -> tuple[float, float]:
+        """The variance to expect of a key, in these units, and how far off it may be."""
+        precision, spread = self.keys.get(key, self.other)
+        return unit / precision, spread
+
+
+@dataclass(frozen=True)
+class Account:
+    """The first settings of a session, from which expectations follow, and how much doubt was spent before parts.
+
+    `scales` holds the tolerance at which the session opened; or, where the number of rows was private, all values it
+    may have had, on a grid, by what is known of the number of rows: the width holds for each of them.
+    """
+
+    schema: Schema
+    rate: Callable[[Columns], float]
+    reuse: Callable[[Columns, int, float], float]
+    beta: float
+    cells: bool
+    scales: tuple[float, ...] = ()
+    before: int | None = None
+    _menus: dict[Columns, tuple[Expectation, ...]] = field(default_factory=dict)
+
+    def nats(self, bits: float, *, beta: float | None = None) -> float:
+        """Minus the log of the doubt, one side, of a question whose name has so many bits."""
+        doubt = (self.beta if beta is None else beta) * shares.derived(self.before or 0) / 2
+        return bits * math.log(2) - math.log(doubt)
+
+    def width(self, columns: Columns, noises: Mapping[Columns, Noise], bits: float, beta: float) -> float:
+        """The half-width of a question; `noises` by key, with expectations for a precision of one."""
+        nats = self.nats(bits, beta=beta)
+        return max(reach(*self._best(columns, noises, nats, scale)) for scale in self.scales)
+
+    def widths(
+        self,
+        columns: Columns,
+        noises: Mapping[Columns, Noise],
+        bits: float,
+        beta: float,
+        sizes: Mapping[Columns, Values],
+    ) -> Values:
+        """The half-width of every cell of a table; `sizes` is, for each key, its variance relative to the largest."""
+        nats, found = self.nats(bits, beta=beta), []
+        for scale in self.scales:
+            told, keys, unit = self._best(columns, noises, nats, scale)
+            found.append(reaches(told, zip(keys, sizes.values(), strict=True), unit))
+        return np.asarray(np.max(found, axis=0))
+
+    def _best(
+        self, columns: Columns, noises: Mapping[Columns, Noise], nats: float, scale: float
+    ) -> tuple[float, list[Noise], float]:
+        """What to tell `reach`, for the expectation with which it is least."""
+        least, best = math.inf, (math.inf, list(noises.values()), 1.0)
+        variance = sum(noise.variance * noise.weight**2 for noise in noises.values())
+        for expected in self.menu(columns):
+            for finer, share in FINER:
+                unit, told = finer * scale, nats - math.log(share * expected.share)
+                if told * unit >= least * expected.level or 2 * told * variance >= least**2:
+                    break  # the width is at least this
+                keys = [noise.seen(*expected.of(key, unit**2)) for key, noise in noises.items()]
+                width = reach(told, keys, expected.level / unit)
+                if width < least:
+                    least, best = width, (told, keys, expected.level / unit)
+        return best
+
+    def menu(self, columns: Columns) -> tuple[Expectation, ...]:
+        """What to expect where a question is about these columns."""
+        if columns not in self._menus:
+            self._menus[columns] = tuple(self._expectations(columns))
+        return self._menus[columns]
+
+    def _expectations(self, columns: Columns) -> Iterable[Expectation]:
+        wide = sum(1 for column in self.schema.columns if column.size > 1)
+        possible = float(math.comb(max(wide, len(columns)), len(columns)))
+        sums = [] if self.cells else [name for name in columns if numbers_of(self.schema, name) is not None]
+        kinds = [(CELL, self._reference(columns, lambda size: 1)), (HALF, self._reference(columns, _half))]
+        for share, view in kinds + [(SUM / len(sums), self._sum(columns, name)) for name in sums]:
+            for sets in SETS:
+                yield self._expected(share / len(SETS), view, min(sets, possible))
+
+    def _expected(self, share: float, view: View, sets: float) -> Expectation:
+        cell = set_bits(len(self.schema), len(view.columns)) + PRODUCT + math.log2(self.schema.cells(view.columns))
+        level = 2 * replace(self, before=USUAL).nats(min(view.description.name, cell))
+        found: dict[Columns, float] = {}
+        for part, gain in view.gains.items():
+            reuse = self.reuse(part, len(view.columns), sets)
+            for key, ratio in {part: 1.0, **view.others.get(part, {})}.items():
+                times = reuse if is_plain(key) or summed(key) is not None else max(reuse, RANGES)
+                found[key] = ratio * math.sqrt(gain * times / (ratio * self.rate(key)))
+        best = {
+            part: min({part: 1.0, **view.others.get(part, {})}.items(), key=lambda one: one[1] * self.rate(one[0]))
+            for part in view.gains
+        }
+        total = sum(view.gains[part] * ratio / found[key] for part, (key, ratio) in best.items())
+        keys = {key: precision * total * level for key, precision in found.items()}
+        ratios = {key: ratio for part in view.gains for key, ratio in view.others.get(part, {}).items()}
+        spreads = {
+            key: _spread(level * view.gains[plain(key)] * ratios.get(key, 1.0) / found[key] / total) for key in found
+        }
+        return Expectation(
+            share, level, {key: (keys[key], spreads[key]) for key in keys}, (max(keys.values()), max(spreads.values()))
+        )
+
+    def _reference(self, columns: Columns, held: Callable[[int], int]) -> View:
+        schema = self.schema
+        rows = {name: (np.arange(schema[name].size) < held(schema[name].size)).astype(float) for name in columns}
+        return self._view(rows)
+
+    def _sum(self, columns: Columns, name: str) -> View:
+        schema = self.schema
+        rows = {each: (np.arange(schema[each].size) < 1).astype(float) for each in columns}
+        numbers = numbers_of(schema, name)
+        assert numbers is not None, "only a column with numbers is summed"
+        return self._view(rows | {name: numbers / np.abs(numbers).max()})
+
+    def _view(self, rows: Mapping[str, Values]) -> View:
+        view = ProductView(self.schema, {name: row[None, :] for name, row in rows.items()}, {}, 1.0)
+        if not self.cells:
+            return view
+        weights = reduce(np.multiply.outer, [rows[name] for name in self.schema.names])
+        return CellView(self.schema, weights, (), view.description)
+
+
+def _spread(level: float) -> float:
+    """The deviation of l_k, as a share of what is expected, at which l_k that are off by OFF cost least."""
+    return math.sqrt((OFF + math.sqrt(OFF**2 + 4 * OFF / level)) / 2)
+
+
+def _half(size: int) -> int:
+    return max(1, size // 2)
