@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import json
 import math
@@ -19,7 +20,10 @@ from maquette.privacy import UNITS_PER_ONE
 from maquette.query import LinearQuery
 from maquette.releases import CellIndex, Repair, analyst_private, boosted, both_learn
 from maquette.releases.game.both_learn import DataPlayer
+from maquette.releases.game.budget import GameBudget
 from maquette.theory import game as theory
+
+both_learn_module: Any = importlib.import_module("maquette.releases.game.both_learn")
 
 RECORDS = binary(6, 20_000, 0)
 SCHEMA, TABLE = opened(RECORDS)
@@ -227,3 +231,42 @@ def test_a_universe_too_large_is_refused_before_any_charge() -> None:
         with pytest.raises(QueryError, match="cells"):
             boosted(curator, mq.marginals(schema, k=1))
         assert curator.ledger.spent() == 0
+
+
+def test_both_learn_refuses_a_play_of_hours_before_any_charge() -> None:
+    """At a million rows the best play takes hundreds of thousands of charges: said beforehand, with what fits."""
+    with mq.Curator(TABLE, mq.Budget(rho=5.0, delta=1e-9), relation="replace") as curator:
+        with pytest.raises(QueryError) as refused:
+            both_learn(curator, WORKLOAD, calibration="theory")
+        assert curator.ledger.spent() == 0
+    said = str(refused.value)
+    assert "rounds, each with a charge" in said
+    assert "minutes" in said
+    assert "rounds=" in said
+    assert "rows it would fit" in said
+
+
+@pytest.mark.parametrize("budget", [mq.Budget(epsilon=50.0), mq.Budget(epsilon=50.0, delta=1e-9), ZCDP])
+@pytest.mark.parametrize("relation", ["replace", "add-remove"])
+def test_practical_play_spends_what_was_given(budget: mq.Budget, relation: Any) -> None:
+    with mq.Curator(TABLE, budget, relation=relation, noise=Seeded(4)) as curator:
+        both_learn(curator, WORKLOAD, rounds=40, rng=np.random.default_rng(1))
+        assert 0.999 * budget.limit <= curator.ledger.spent() <= budget.limit
+
+
+def test_practical_rounds_grow_with_the_budget() -> None:
+    """More budget buys more rounds, up to the most that a practical play takes; never fewer draws for it."""
+    index = CellIndex.of(WORKLOAD)
+    chosen = [
+        both_learn_module._chosen(
+            index,
+            GameBudget(units=UNITS_PER_ONE // 60, rows=rows, slack=0.0, moves=1, beta=0.05, pure=False),
+            "practical",
+            None,
+            None,
+        )
+        for rows in (1e3, 1e4, 1e5, 1e6, 1e7)
+    ]
+    assert [play.rounds for play in chosen] == sorted(play.rounds for play in chosen)
+    assert chosen[0].draws < chosen[-1].draws == both_learn_module.DRAWS
+    assert chosen[-1].rounds == both_learn_module.MOST_ROUNDS

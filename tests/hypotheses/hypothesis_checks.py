@@ -15,6 +15,7 @@ from maquette.hypothesis import (
     CutDecomposition,
     GraphicalModel,
     Hypothesis,
+    LinearWeights,
     Median,
     MirrorDescent,
     Mixture,
@@ -77,6 +78,10 @@ VARIANTS: dict[str, list[Variant]] = {
         Variant("book", lambda: GraphicalModel(SMALL, alpha=ALPHA, step="book")),
         Variant("exact", lambda: GraphicalModel(SMALL, step="exact"), signs_only=False),
     ],
+    "linear-weights": [
+        Variant("theory", lambda: LinearWeights(SMALL, alpha=ALPHA)),
+        Variant("exact", lambda: LinearWeights(SMALL, step="exact"), signs_only=False),
+    ],
     "mixture": [
         Variant("columns", lambda: random_mixture(SMALL, [("a",), ("b",), ("c",)]), signs_only=False),
         Variant("blocks", lambda: random_mixture(SMALL, [("b",), ("a", "c")]), signs_only=False),
@@ -97,6 +102,7 @@ VARIANTS: dict[str, list[Variant]] = {
     ],
     "mirror-descent": [
         Variant("norm", lambda: MirrorDescent(SMALL, alpha=ALPHA), distribution=False),
+        Variant("norm", lambda: MirrorDescent(SMALL, alpha=ALPHA, norm=0.5, query_norm=9.0), distribution=False),
         Variant("entropy", lambda: MirrorDescent(SMALL, alpha=ALPHA, psi="entropy")),
     ],
     "median": [

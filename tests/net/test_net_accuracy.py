@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
+from typing import Any
 
 import numpy as np
 import pytest
 from net_checks import QUERIES, SCHEMA, ZCDP, Counts, fractions, observe, open_counts, tables
 
 import maquette as mq
+from maquette.errors import QueryError
 from maquette.query import LinearQuery
 from maquette.releases.nets.net import Net, error_bound, local_search, net_mechanism, rows_for, small_db
 from maquette.schema import Boolean, Schema
@@ -158,3 +161,56 @@ def test_random_net_and_histograms_are_judged_by_the_same_scores() -> None:
     )
     assert np.allclose(Net.histograms(schema, histograms).answers(asked), net.answers(asked))
     assert np.allclose(net.answers(asked), histograms)
+
+
+def promised(made: mq.Release) -> float:
+    found = re.search(r"(?:within|at most) ([\d.e-]+) (?:of the rows|beyond)", made.certificate.accuracy or "")
+    assert found, "a promise is stated"
+    return float(found[1])
+
+
+@pytest.mark.parametrize("mechanism", ["auto", "exponential", "permute-and-flip"])
+@pytest.mark.parametrize("relation", ["replace", "add-remove"])
+def test_the_certificate_fails_with_probability_beta_at_most(relation: Any, mechanism: Any) -> None:
+    """Exactly, from the law: the share of candidates beyond the certificate, at every row estimate within its slack."""
+    net, reached = Net.small_databases(SCHEMA, 3), 0.0
+    answers, private = net.answers(QUERIES), relation == "add-remove"
+    many: list[Counts] = [(48, 0, 0), (20, 16, 12), (8, 36, 4)]
+    few: list[Counts] = [(12, 0, 0), (5, 4, 3), (2, 9, 1)]
+    price = 40.0 if private else 14.0
+    for x, beta in itertools.product(many if private else few, (0.5, 0.2)):
+        errors = np.abs(answers - fractions(x)).max(axis=1)
+        for estimated in (-1, 0, 1) if private else (0,):
+            seen = observe(
+                x,
+                lambda c, beta=beta: net_mechanism(c, QUERIES, net, mechanism=mechanism, beta=beta, epsilon=price),  # type: ignore[misc]
+                relation=relation,
+                script=[estimated, 0] if private else [0],
+            )
+            assert seen.laws[0][errors > promised(seen.result)].sum() <= beta
+            if not private:
+                choice = 2 * math.log(len(net) / beta) / (price * sum(x))
+                stated = promised(seen.result) - (net.opt_for(QUERIES) or 0.0)
+                assert stated == pytest.approx(choice + 1 / sum(x), rel=1e-3)
+                reached = max(reached, seen.laws[0][errors > errors.min() + choice].sum() / beta)
+    assert private or reached > 1e-3, "no error ever came near the bound: the test says nothing"
+
+
+def test_a_net_without_a_bound_promises_the_distance_to_its_best_candidate() -> None:
+    net = Net.random(SCHEMA, 3, 20, np.random.default_rng(1))
+    seen = observe((5, 4, 3), lambda c: net_mechanism(c, QUERIES, net, epsilon=14.0))
+    assert "beyond the best candidate with probability 0.95" in (seen.result.certificate.accuracy or "")
+    weak = observe((5, 4, 3), lambda c: net_mechanism(c, QUERIES, net, epsilon=0.1))
+    assert weak.result.certificate.accuracy is None, "nothing is promised that needs no data"
+
+
+def test_small_db_certifies_its_theorem() -> None:
+    table = open_counts((40, 40, 20))
+    for mechanism in ("auto", "exponential"):
+        with mq.Curator(table, mq.Budget(epsilon=30.0), relation="replace") as curator:
+            made = small_db(curator, QUERIES, rows=40, mechanism=mechanism)
+        size = math.comb(42, 40)
+        expected = math.sqrt(math.log(8) / 80) + (2 * math.log(size / 0.05) / 30 + 1) / 100
+        assert promised(made) == pytest.approx(expected, rel=1e-3)
+    with mq.Curator(table, mq.Budget(epsilon=3.0)) as curator, pytest.raises(QueryError, match="mechanism"):
+        small_db(curator, QUERIES, mechanism="softmax")  # type: ignore[arg-type]

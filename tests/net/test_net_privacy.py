@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from net_checks import QUERIES, SCHEMA, ZCDP, Counts, Seen, observe, replaced, tables
+from net_checks import QUERIES, SCHEMA, ZCDP, Counts, Seen, fractions, observe, replaced, tables
 
 import maquette as mq
 from maquette.privacy import UNITS_PER_ONE
@@ -134,3 +134,27 @@ def test_pure_law_is_permute_and_flip_and_zcdp_law_is_exponential() -> None:
 
 def _loss(one: Seen, other: Seen, step: int = 0) -> float:
     return float(np.abs(np.log(one.laws[step]) - np.log(other.laws[step])).max())
+
+
+def test_the_exponential_mechanism_is_algorithm_seven_to_the_letter() -> None:
+    """Also under a pure budget: Pr[y] in proportion to exp(epsilon n score(y) / 2), from scratch; not the default."""
+    net, epsilon, x = Net.small_databases(SCHEMA, 2), 1.3, (3, 2, 1)
+    seen = observe(x, lambda c: net_mechanism(c, QUERIES, net, mechanism="exponential", epsilon=epsilon))
+    scores = -np.abs(net.answers(QUERIES) - fractions(x)).max(axis=1)
+    expected = np.exp(epsilon * 6 * scores / 2)
+    assert seen.calls[0].kind == "exponential"
+    assert seen.charged == [epsilon]
+    assert np.abs(seen.laws[0] - expected / expected.sum()).max() < 1e-5
+    default = observe(x, lambda c: net_mechanism(c, QUERIES, net, epsilon=epsilon))
+    assert np.abs(default.laws[0] - seen.laws[0]).max() > 0.01
+    assert default.laws[0] @ scores > seen.laws[0] @ scores, "permute-and-flip errs less in expectation"
+
+
+@pytest.mark.parametrize("mechanism", ["exponential", "permute-and-flip"])
+def test_loss_of_each_mechanism_is_within_the_charge(mechanism: Any) -> None:
+    net, epsilon = Net.small_databases(SCHEMA, 2), 1.0
+    seen = {
+        x: observe(x, lambda c: net_mechanism(c, QUERIES, net, mechanism=mechanism, epsilon=epsilon)) for x in tables(4)
+    }
+    worst = max(_loss(seen[x], seen[y]) for x in seen for y in replaced(x))
+    assert 0.5 * epsilon < worst <= epsilon * TOLERANCE

@@ -17,11 +17,12 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 import numpy as np
-from graphical_gates import CURATOR, POINTS, SCHEMA, TOLERANCE, Steered, _loss, _moved, _price, _squared, opened
 from numpy.typing import NDArray
 from release_checks import Integers, Seeded, records
+from release_gates import CURATOR, POINTS, SCHEMA, TOLERANCE, Steered, loss, moved, opened, price, same, squared
 
 import maquette as mq
+from gate_tools import noted_steps
 from maquette.audit.reference import Call
 from maquette.curator import Curator
 from maquette.curator.transaction import Transaction
@@ -49,7 +50,9 @@ ERRORS, TABLES = "measure_error", "measure"
 COLUMNS_ONLY = f"{TABLES} {TABLES}"
 PAIRS = f"{TABLES} {ERRORS} {TABLES}"
 TRIPLES = f"{PAIRS} {ERRORS} {TABLES} {ERRORS}"  # the last look compares the models
+STARTED = f"{TABLES} {ERRORS} {ERRORS} {TABLES} {ERRORS} {TABLES} {ERRORS}"  # the second look is at the start
 RICH = mq.Budget(rho=4.0, delta=1e-9)
+PUBLIC = SCHEMA.decode(records(SCHEMA, 300, seed=3))  # a start
 SETTINGS = {
     "columns": Setting(mq.Budget(rho=1e-4, delta=1e-9), "add-remove", COLUMNS_ONLY),
     "pairs": Setting(mq.Budget(rho=0.1, delta=1e-9), "add-remove", PAIRS),
@@ -58,6 +61,8 @@ SETTINGS = {
     "a part of the budget": Setting(RICH, "add-remove", TRIPLES, (("rho", 3.0),)),
     "Gaussian": Setting(mq.Budget(epsilon=20.0, delta=1e-6, accounting="gdp"), "replace", TRIPLES),
     "target": Setting(RICH, "add-remove", TRIPLES, (("target", "smoker"),)),
+    "start": Setting(RICH, "add-remove", STARTED, (("start", PUBLIC),)),
+    "start of few rows": Setting(mq.Budget(rho=1e-3, delta=1e-9), "add-remove", COLUMNS_ONLY, (("start", PUBLIC),)),
     "too little": Setting(mq.Budget(rho=1e-14, delta=1e-9), "add-remove", ""),
 }
 PAID = [name for name in SETTINGS if name != "too little"]
@@ -165,15 +170,11 @@ def gate_public_only(name: str) -> None:
     assert base.doors.startswith(setting.doors), f"{name}: {base.doors}"
     for rows in others(setting.relation):
         seen = run(setting, rows, base.released)
-        assert seen.released == [] or not _same(seen.truths, base.truths), "the tables do not differ"
+        assert seen.released == [] or not same(seen.truths, base.truths), "the tables do not differ"
         assert seen.calls == base.calls, "the noise asked for depends on the rows"
         assert seen.charges == base.charges, "a charge or what it says depends on the rows"
         for what, value in base.shown.items():
             assert seen.shown.get(what) == value, f"{what}: depends on the rows"
-
-
-def _same(one: list[list[Integers]], other: list[list[Integers]]) -> bool:
-    return all(np.array_equal(a, b) for x, y in zip(one, other, strict=True) for a, b in zip(x, y, strict=True))
 
 
 def gate_exact_loss(name: str) -> None:
@@ -188,7 +189,7 @@ def gate_exact_loss(name: str) -> None:
         steps = zip(first.truths, seen.truths, base.charges, base.doors.split(), strict=True)
         for one, other, (_, charged), door in steps:
             lost = sum(
-                _loss(setting.budget.currency, np.ravel(a - b), next(calls)) for a, b in zip(one, other, strict=True)
+                loss(setting.budget.currency, np.ravel(a - b), next(calls)) for a, b in zip(one, other, strict=True)
             )
             assert lost * UNITS_PER_ONE <= charged * TOLERANCE, f"{name}: lost {lost}, charged {charged}"
             worst[door] = max(worst[door], lost * UNITS_PER_ONE / charged)
@@ -204,10 +205,10 @@ def gate_charges(name: str) -> None:
     ends, calls = 2 if setting.relation == "replace" else 1, iter(seen.calls)
     for questions, (_, charged), door in zip(seen.asked, seen.charges, seen.doors.split(), strict=True):
         if door == ERRORS:  # one row changes a cell of each table by one
-            parts = [_price(setting.budget.currency, next(calls), ends * len(questions), ends**2 * len(questions))]
+            parts = [price(setting.budget.currency, next(calls), ends * len(questions), ends**2 * len(questions))]
         else:
-            moves = [ends * _moved(question, 1) for question in questions], [_squared(q, ends) for q in questions]
-            parts = [_price(setting.budget.currency, next(calls), l1, l2) for l1, l2 in zip(*moves, strict=True)]
+            moves = [ends * moved(question, 1) for question in questions], [squared(q, ends) for q in questions]
+            parts = [price(setting.budget.currency, next(calls), l1, l2) for l1, l2 in zip(*moves, strict=True)]
         assert abs(sum(parts) * UNITS_PER_ONE / charged - 1) < 1e-8, f"{name}: {sum(parts)}, {charged}"
     assert next(calls, None) is None, "noise beside the charges"
     assert seen.spent == sum(charged for _, charged in seen.charges)
@@ -224,22 +225,10 @@ def gate_order() -> None:
             steps.append("draw")
             return super().gaussian(variance, size)
 
-    with Curator(opened(BASE), RICH, noise=Watched(0)) as curator, ExitStack() as spies:
-        for name in ("reserve", "commit"):
-            original = getattr(curator.ledger, name)
-            spies.enter_context(mock.patch.object(curator.ledger, name, _spy(original, name, steps)))
+    with Curator(opened(BASE), RICH, noise=Watched(0)) as curator, noted_steps(curator.ledger, steps):
         mq.release(curator, WORKLOAD, method="combined")
     once = [step for step, before in zip(steps, ["", *steps], strict=False) if step != before]
     assert once == ["reserve", "draw", "commit"] * 8, once
-
-
-def _spy(original: Callable[..., Any], name: str, steps: list[str]) -> Callable[..., Any]:
-    def call(*args: Any, **named: Any) -> Any:
-        done = original(*args, **named)
-        steps.append(name)
-        return done
-
-    return call
 
 
 @contextmanager

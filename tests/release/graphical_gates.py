@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -14,10 +12,11 @@ from unittest import mock
 
 import numpy as np
 from numpy.typing import NDArray
-from release_checks import Integers, Seeded, open_records, records
+from release_checks import Integers, Seeded, records
+from release_gates import CURATOR, POINTS, SCHEMA, TOLERANCE, Steered, loss, moved, opened, price, same, squared
 
 import maquette as mq
-from gate_tools import exact_by_records
+from gate_tools import noted_steps
 from maquette.audit.reference import Call
 from maquette.curator import Curator
 from maquette.curator.transaction import Transaction
@@ -30,11 +29,8 @@ from maquette.query import Contrasts, Marginal
 
 loop: Any = importlib.import_module("maquette.releases.methods.graphical")
 
-SCHEMA = mq.Schema([mq.Integer("age", 0, 19), mq.Category("region", ["n", "e", "s"]), mq.Boolean("smoker")])
 WORKLOAD = mq.marginals(SCHEMA, k=3)
-POINTS = np.array(list(np.ndindex(*SCHEMA.shape(SCHEMA.names))))
 BASE = records(SCHEMA, 120)
-TOLERANCE = 1 + 1e-9
 
 Rows = NDArray[np.int64]
 
@@ -79,60 +75,6 @@ def neighbours(relation: str) -> list[Rows]:
     return [np.vstack([start, point]) for point in points]
 
 
-@functools.cache
-def _opened(raw: bytes) -> mq.PrivateTable:
-    return open_records(SCHEMA, np.frombuffer(raw, dtype=np.int64).reshape(-1, len(SCHEMA)))
-
-
-def opened(rows: Rows) -> mq.PrivateTable:
-    """A table of these rows; opened once."""
-    return _opened(np.ascontiguousarray(rows, dtype=np.int64).tobytes())
-
-
-class Steered(Seeded):
-    """Seeded noise, or noise that makes the doors release a given transcript whatever the rows are.
-
-    `calls` are the requests for noise, `truths` what it was added to and `released` what came of it, door by door.
-    """
-
-    def __init__(self, seed: int, transcript: Sequence[list[Integers]] | None) -> None:
-        super().__init__(seed)
-        self._transcript = None if transcript is None else list(transcript)
-        self._aimed: list[Integers] | None = None
-        self._silent = False
-        self.truths: list[list[Integers]] = []
-        self.released: list[list[Integers]] = []
-
-    def laplace(self, scale: Fraction, size: int) -> Integers:
-        return self._steered("laplace", scale, size)
-
-    def gaussian(self, variance: Fraction, size: int) -> Integers:
-        return self._steered("gaussian", variance, size)
-
-    def _steered(self, kind: str, scale: Fraction, size: int) -> Integers:
-        if self._silent:
-            return np.zeros(size, dtype=np.int64)
-        if self._aimed is None:
-            return Seeded.laplace(self, scale, size) if kind == "laplace" else Seeded.gaussian(self, scale, size)
-        self.calls.append(Call(kind, scale, size))
-        return self._aimed.pop(0).reshape(-1)
-
-    def answered(self, evaluate: Callable[[], list[Integers]]) -> list[Integers]:
-        """What a door says: the noise learns what it is added to, then it is drawn."""
-        self._silent = True
-        truth = evaluate()
-        self._silent = False
-        if self._transcript is not None:
-            assert self._transcript, "another door is opened than on the base"
-            wanted = self._transcript.pop(0)
-            assert [w.shape for w in wanted] == [t.shape for t in truth], "something else is asked than on the base"
-            self._aimed = [w - t for w, t in zip(wanted, truth, strict=True)]
-        said = evaluate()
-        self.truths.append(truth)
-        self.released.append(said)
-        return said
-
-
 @dataclass
 class Seen:
     """All that a release shows, and what it was made from."""
@@ -145,9 +87,6 @@ class Seen:
     asked: list[list[Marginal | Contrasts]] = field(default_factory=list)
     spent: int = 0
     allowed: int = 0
-
-
-CURATOR: list[Curator] = []  # for mutants: what only the doors may see
 
 
 def run(
@@ -169,7 +108,7 @@ def run(
 
     def noted(self: Curator, questions: Any) -> Any:
         found = marginals(self, questions)
-        asked.append(list(found))
+        asked.append([question for question in found if isinstance(question, Marginal | Contrasts)])
         return found
 
     def kept(self: Any) -> None:
@@ -232,15 +171,11 @@ def gate_public_only(name: str) -> None:
         assert max(base.decisions["groups"]["age"]) < 19, "nothing was merged: there is nothing to compare"
     for rows in others(setting.relation):
         seen = run(setting, rows, base.released)
-        assert seen.released == [] or not _same(seen.truths, base.truths), "the tables do not differ"
+        assert seen.released == [] or not same(seen.truths, base.truths), "the tables do not differ"
         assert seen.calls == base.calls, "the noise asked for depends on the rows"
         assert seen.charges == base.charges, "a charge or what it says depends on the rows"
         for what, value in base.decisions.items():
             assert seen.decisions.get(what) == value, f"{what}: depends on the rows"
-
-
-def _same(one: list[list[Integers]], other: list[list[Integers]]) -> bool:
-    return all(np.array_equal(a, b) for x, y in zip(one, other, strict=True) for a, b in zip(x, y, strict=True))
 
 
 def gate_exact_loss(name: str) -> None:
@@ -256,22 +191,11 @@ def gate_exact_loss(name: str) -> None:
         calls = iter(base.calls)
         for one, other, (_, charged) in zip(first.truths, seen.truths, base.charges, strict=True):
             lost = sum(
-                _loss(setting.budget.currency, np.ravel(a - b), next(calls)) for a, b in zip(one, other, strict=True)
+                loss(setting.budget.currency, np.ravel(a - b), next(calls)) for a, b in zip(one, other, strict=True)
             )
             assert lost * UNITS_PER_ONE <= charged * TOLERANCE, f"{name}: lost {lost}, charged {charged}"
             worst = max(worst, lost * UNITS_PER_ONE / charged)
     assert worst > 0.4, f"{name}: at most {worst} of a charge is lost: the audit misses what is released"
-
-
-def _loss(currency: str, shift: Integers, call: Call) -> float:
-    """The loss between two laws of the same noise so far apart, in the budget's own currency."""
-    assert call.size == len(shift), "cells do not have noise of their own"
-    if currency == "pure":
-        assert call.kind == "laplace"
-        return float(np.abs(shift).sum() / call.scale)
-    assert call.kind == "gaussian"
-    mu_squared = float((shift**2).sum() / call.scale)
-    return mu_squared if currency == "gdp" else mu_squared / 2
 
 
 def gate_charges(name: str) -> None:
@@ -285,10 +209,10 @@ def gate_charges(name: str) -> None:
     calls = iter(seen.calls)
     for questions, (description, charged) in zip(seen.asked, seen.charges, strict=True):
         if '"door": "measure_error"' in description:  # one row changes a cell of each table by one
-            parts = [_price(setting.budget.currency, next(calls), ends * len(questions), ends**2 * len(questions))]
+            parts = [price(setting.budget.currency, next(calls), ends * len(questions), ends**2 * len(questions))]
         else:
-            moves = [ends * _moved(question, 1) for question in questions], [_squared(q, ends) for q in questions]
-            parts = [_price(setting.budget.currency, next(calls), l1, l2) for l1, l2 in zip(*moves, strict=True)]
+            moves = [ends * moved(question, 1) for question in questions], [squared(q, ends) for q in questions]
+            parts = [price(setting.budget.currency, next(calls), l1, l2) for l1, l2 in zip(*moves, strict=True)]
         assert abs(sum(parts) * UNITS_PER_ONE / charged - 1) < 1e-9, f"{name}: {sum(parts)}, {charged}"
     spent = [charged for _, charged in seen.charges]
     assert seen.spent == sum(spent) <= seen.allowed, f"{name}: {seen.spent} spent, {seen.allowed} asked for"
@@ -301,61 +225,6 @@ def gate_charges(name: str) -> None:
         left -= part
     assert setting.rounds in (None, rounds)
     assert np.allclose(np.array(spent) / seen.allowed, shares, rtol=1e-6), f"{name}: {spent}"
-
-
-def _moved(question: Marginal | Contrasts, power: int) -> float:
-    """The largest L1 norm, or squared L2 norm, of what one row adds, over every point of the universe."""
-    return max(float((np.abs(np.ravel(exact_by_records(question, point[None]))) ** power).sum()) for point in POINTS)
-
-
-def _squared(question: Marginal | Contrasts, ends: int) -> float:
-    """The largest squared distance between tables one row apart: of two cells 2, of contrasts at most 4 norms.
-
-    The number of rows does not move, and is charged as if it did by one.
-    """
-    if ends == 2 and isinstance(question, Marginal):
-        return 2.0 if question.columns else 1.0
-    return ends**2 * _moved(question, 2)
-
-
-def _price(currency: str, call: Call, l1: float, l2_squared: float) -> float:
-    if currency == "pure":
-        return l1 / float(call.scale)
-    variance = float(call.scale)
-    if currency == "zcdp":
-        return l2_squared / (2 * variance)
-    # The discrete law is Gaussian-private as the continuous one of variance s for which s^2 / (s - 1/12) is its own.
-    return l2_squared / ((variance + math.sqrt(variance**2 - variance / 3)) / 2)
-
-
-MOMENTS = ("before the charge", "charged", "drawn", "recorded")
-
-
-@contextmanager
-def interrupted(ledger: Any, access: int, moment: str) -> Iterator[None]:
-    """Ctrl-C at one moment of one access."""
-    reserve, commit = ledger.reserve, ledger.commit
-    count = [-1]
-
-    def here(when: str) -> None:
-        if count[0] == access and when == moment:
-            raise KeyboardInterrupt
-
-    def charging(asked: Any) -> Any:
-        count[0] += 1
-        here("before the charge")
-        ticket = reserve(asked)
-        here("charged")
-        return ticket
-
-    def recording(*args: Any, **named: Any) -> Any:
-        here("drawn")
-        done = commit(*args, **named)
-        here("recorded")
-        return done
-
-    with mock.patch.object(ledger, "reserve", charging), mock.patch.object(ledger, "commit", recording):
-        yield
 
 
 def gate_order() -> None:
@@ -372,17 +241,7 @@ def gate_order() -> None:
 
     with Curator(opened(BASE), ZCDP, noise=Watched(0)) as curator:
         ledger = curator.ledger
-        spies = {name: getattr(ledger, name) for name in ("reserve", "commit")}
-
-        def spy(name: str) -> Callable[..., Any]:
-            def call(*args: Any, **kwargs: Any) -> Any:
-                done = spies[name](*args, **kwargs)
-                steps.append(name)
-                return done
-
-            return call
-
-        with mock.patch.object(ledger, "reserve", spy("reserve")), mock.patch.object(ledger, "commit", spy("commit")):
+        with noted_steps(ledger, steps):
             mq.release(curator, WORKLOAD, method="graphical", rounds=2)
     once = [step for step, before in zip(steps, ["", *steps], strict=False) if step != before]
     assert once == ["reserve", "draw", "commit"] * 7, once

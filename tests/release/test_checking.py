@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphical_gates import Steered
 from release_checks import BUDGETS, SCHEMA, Seeded, counts, exact, open_records, rarely_missed, records, table_of
+from release_gates import Steered
 
 import maquette as mq
 from gate_tools import patched, wrapped

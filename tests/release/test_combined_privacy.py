@@ -11,9 +11,9 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from combined_gates import BASE, CURATOR, GATES, RICH, SCHEMA, SETTINGS, WORKLOAD, everywhere, run
-from graphical_gates import MOMENTS, interrupted, opened
+from combined_gates import BASE, GATES, RICH, SETTINGS, WORKLOAD, everywhere, run
 from release_checks import Seeded
+from release_gates import CURATOR, MOMENTS, SCHEMA, interrupted, opened
 from test_graphical_privacy import (
     _charge_after_the_draw,
     _contrasts_priced_by_half,
@@ -32,6 +32,8 @@ from gate_tools import tallied, wrapped
 from maquette.curator import Curator
 from maquette.errors import BudgetExceeded, MaquetteError
 from maquette.estimates.merged import Merging
+from maquette.releases.methods.gathering import Gathering
+from maquette.releases.methods.grouping import PairLook
 from maquette.releases.methods.registry import METHODS
 
 
@@ -103,6 +105,26 @@ def _errors_beside_the_door(number: int) -> Any:
         return replace(found, values=np.array(exact, dtype=np.float64))
 
     return wrapped(Curator, "measure_error", measure_error)
+
+
+def _finer_groups_by_the_truth() -> Any:
+    """Whether a column keeps finer groups is read off the rows."""
+
+    def refined(original: Any, self: PairLook, names: Any, errors: Any) -> Any:
+        groups = np.arange(SCHEMA["age"].size) // (1 + int(_true(["smoker"])[0]) % 2)
+        merging, found = original(self, names, errors)
+        return Merging(SCHEMA, {**merging.groups, "age": groups}), found
+
+    return wrapped(PairLook, "refined", refined)
+
+
+def _independence_expected_by_the_truth() -> Any:
+    """How far a pair is expected to be from independent columns is read off the rows."""
+
+    def components(original: Any, *args: Any, **named: Any) -> Any:
+        return original(*args, **{**named, "apart": {("age", "region"): 1.0 + float(_true(["smoker"])[1])}})
+
+    return everywhere("components", components)
 
 
 def _tree_fitted_until_the_truth_is_met() -> Any:
@@ -214,7 +236,30 @@ def _errors_not_counted() -> Any:
     return wrapped(Curator, "measure_error", measure_error)
 
 
+def _start_from_the_rows() -> Any:
+    """The start is replaced by the exact columns, which nobody paid for."""
+
+    def expect(original: Any, self: Gathering, start: Any) -> None:
+        original(self, start)
+        self.found.expected = {name: _true([name]) / _true([name]).sum() for name in self.names}
+
+    return wrapped(Gathering, "_expect", expect)
+
+
+def _start_judged_beside_the_door() -> Any:
+    """Whether the start is right is read off the rows."""
+
+    def look(original: Any, self: Gathering, start: Any) -> None:
+        original(self, start)
+        self.trusted = bool(_true(["smoker"])[0] % 2)
+
+    return wrapped(Gathering, "_look_at_start", look)
+
+
 MUTANTS: dict[str, tuple[Callable[[], AbstractContextManager[Any]], str]] = {
+    "a start made from the rows": (_start_from_the_rows, "public only: start"),
+    "a start judged beside the door": (_start_judged_beside_the_door, "public only: start"),
+    "the look at a start not counted": (_errors_not_counted, "charges: start"),
     "split by the true rows": (_split_by_true_rows, "public only: triples"),
     "groups from true counts": (_groups_from_true_counts, "public only: pairs"),
     "columns from true counts": (_columns_from_true_counts, "public only: pairs"),
@@ -226,6 +271,8 @@ MUTANTS: dict[str, tuple[Callable[[], AbstractContextManager[Any]], str]] = {
     "triples looked at beside the door": (lambda: _errors_beside_the_door(1), "public only: triples"),
     "models compared with the exact rows": (lambda: _errors_beside_the_door(2), "public only: triples"),
     "models compared with the exact rows (Gaussian)": (lambda: _errors_beside_the_door(2), "public only: Gaussian"),
+    "finer groups by the truth": (_finer_groups_by_the_truth, "public only: triples"),
+    "independence expected by the truth": (_independence_expected_by_the_truth, "public only: triples"),
     "tree fitted until the truth is met": (_tree_fitted_until_the_truth_is_met, "public only: pairs"),
     "mixture fitted to the truth": (_mixture_fitted_to_the_truth, "public only: triples"),
     "mixture grown by the true rows": (_mixture_grown_by_true_rows, "public only: triples"),

@@ -34,7 +34,8 @@ def descended(mbi: Any, residuals: Residuals) -> np.ndarray:
     measurements = []
     for columns, values, variances in residuals:
         if columns:
-            contrasts = functools.reduce(np.kron, [orthonormal(size)[1:] for size in SCHEMA.shape(columns)])
+            parts: list[Any] = [orthonormal(size)[1:] for size in SCHEMA.shape(columns)]
+            contrasts = functools.reduce(np.kron, parts)
             deviation = float(np.sqrt(variances.reshape(-1)[0]))
             query = functools.partial(_combined, contrasts)
             measurements.append(mbi.LinearMeasurement(values.reshape(-1), columns, deviation, query=query))

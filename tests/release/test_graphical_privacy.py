@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphical_gates import BASE, CURATOR, GATES, MOMENTS, SCHEMA, WORKLOAD, ZCDP, interrupted, loop, opened
+from graphical_gates import BASE, GATES, WORKLOAD, ZCDP, loop
 from release_checks import Seeded
+from release_gates import CURATOR, MOMENTS, SCHEMA, interrupted, opened
 
 import maquette as mq
 from gate_tools import patched, tallied, wrapped

@@ -240,3 +240,23 @@ def test_blocks_that_are_too_large_are_known_beforehand() -> None:
     assert mixture_holds(mq.Schema(wide))
     assert not mixture_holds(mq.Schema(wide, impossible=[{"a": "0", "b": "0"}]))
     assert mixture_holds(BARRED)
+
+
+def test_pairs_that_were_not_measured_stay_as_independent_as_they_are_expected_to_be() -> None:
+    """Two columns lean on a third; what is expected of the pair that was not measured decides how far they agree."""
+    schema = mq.Schema([mq.Integer(name, 0, 4) for name in "abc"])
+    even = np.full(5, 0.2)
+    residuals = Residuals(schema)
+    residuals.combine((), np.array(ROWS), np.array(1.0))
+    leaning = ROWS * (0.5 * np.eye(5) / 5 + 0.5 / 25)
+    for pair in (("a", "b"), ("b", "c")):
+        residuals.combine(pair, coefficients(leaning), np.full((4, 4), 100.0))
+    known = {name: KnownColumn(even * ROWS, np.full(5, 25.0), even) for name in schema.names}
+
+    def apart(expected: dict[Columns, float]) -> float:
+        fitted = components(residuals, known, count=30, apart=expected)
+        tables = {columns[0]: table for columns, table in fitted.tables}
+        cells = np.einsum("k,ki,kj->ij", fitted.weights, tables["a"], tables["c"])
+        return float(np.abs(cells - 1 / 25).sum() / 2)
+
+    assert apart({("a", "c"): 10.0}) < 0.5 * apart({})

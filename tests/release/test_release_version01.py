@@ -60,7 +60,13 @@ def test_a_release_of_version_01_answers_as_it_did(name: str) -> None:
         compared(release.answer(question), values)
     if said["sample"] is not None:
         sampled = release.sample(4, rng=np.random.default_rng(0)).to_pylist()
-        assert [[str(value) for value in row.values()] for row in sampled] == said["sample"]
+        # Version 0.1 gave the middle of a bin; values are now spread over it, so the levels are compared.
+        drawn = [[str(value) for value in row.values()] for row in sampled]
+        one, other = (
+            release.schema.encode(dict(zip(release.schema.names, map(list, zip(*rows, strict=True)), strict=True)))
+            for rows in (drawn, said["sample"])
+        )
+        assert one.tolist() == other.tolist()
 
 
 @pytest.mark.parametrize("name", SAID)

@@ -1,4 +1,4 @@
-from .blended import BlendedModel as BlendedModel
+from .blended import BlendedModel as BlendedModel, Part as Part
 from .check import (
     Check as Check,
     Reach as Reach,
@@ -7,7 +7,7 @@ from .check import (
     spread_of as spread_of,
     ties as ties,
 )
-from .columns import smoothed as smoothed
+from .columns import projected as projected, smoothed as smoothed, towards as towards
 from .dense import MAX_CELLS as MAX_CELLS, DenseModel as DenseModel, check_dense as check_dense, rule_out as rule_out
 from .dense_fit import Fitted as Fitted, fit as fit
 from .evidence import Estimate as Estimate, Evidence as Evidence, NoEvidence as NoEvidence, spread as spread
@@ -19,6 +19,7 @@ from .mixture_fit import (
     components as components,
     mixture_holds as mixture_holds,
 )
+from .raking import raked as raked
 from .residuals import Columns as Columns, Residuals as Residuals, forward as forward, subsets as subsets
 from .shares import Allocation as Allocation, tables_of as tables_of, units_for as units_for
 from .sums import estimate_sum as estimate_sum

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from maquette.errors import QueryError
 from maquette.estimates.merged import MergedModel
-from maquette.hypothesis import Arrays, GraphicalModel, Mixture, saving
+from maquette.hypothesis import Arrays, GraphicalModel, Mixture, WeightedRecords, saving
 from maquette.query import LinearQuery
 from maquette.schema import Schema
 
 Values = NDArray[np.float64]
-Part = GraphicalModel | MergedModel | Mixture
-PARTS: dict[str, type[Part]] = {each.kind: each for each in (GraphicalModel, MergedModel, Mixture)}
+Part = GraphicalModel | MergedModel | Mixture | WeightedRecords
+PARTS: dict[str, type[Part]] = {each.kind: each for each in (GraphicalModel, MergedModel, Mixture, WeightedRecords)}
 
 
 class BlendedModel:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 MANY = 8  # levels of an ordered column from which neighbours are smoothed
+USED = 0.5  # part of a difference from expected counts above which they are not used
 LEAST = 1e-4  # mass that is spread over all levels of a smoothed column
 
 Values = NDArray[np.float64]
@@ -36,15 +37,46 @@ def smoothed(counts: Values, deviation: float, *, ordered: bool) -> Values:
     return shares
 
 
+def towards(counts: Values, deviation: float, expected: Values, *, ordered: bool) -> tuple[Values, float]:
+    """Counts shrunk towards `expected` ones as far as noise alone explains the difference; and the part of it kept.
+
+    `expected` is public, with the same total. The positive-part James-Stein estimate: where the difference is noise
+    little of it is kept, where it is more the counts stay, so a wrong expectation costs nothing on the whole. One that
+    is farther from the counts than an even table, or explains less than half the difference, is not used: the part kept
+    is then 1.
+    """
+    apart = counts - expected
+    if deviation <= 0.0 or len(counts) < 2 or (apart**2).sum() >= ((counts - counts.mean()) ** 2).sum():
+        return counts, 1.0
+    if ordered and len(counts) >= MANY:
+        kept = _shrunk(apart, deviation, 0.0)
+    else:
+        kept = _factor(apart, deviation, len(counts) - 1) * apart
+    share = math.sqrt(float((kept**2).sum()) / max(float((apart**2).sum()), 1e-300))
+    return (expected + kept, share) if share < USED else (counts, 1.0)
+
+
+def projected(counts: Values, total: float) -> Values:
+    """The nearest probabilities to counts of this total; no level is quite empty."""
+    found = _nearest(counts / max(total, 1.0)) + LEAST / len(counts)
+    shares: Values = found / found.sum()
+    return shares
+
+
 def _shrunk(counts: Values, deviation: float, total: float) -> Values:
     basis, scales = _haar(len(counts))
     contrasts = basis @ counts
     for scale in range(int(scales.max()) + 1):
         here = scales == scale
-        power, size = float((contrasts[here] ** 2).sum()), int(here.sum())
-        contrasts[here] *= max(0.0, 1.0 - (size if size > 2 else 1) * deviation**2 / max(power, 1e-300))
+        contrasts[here] *= _factor(contrasts[here], deviation, int(here.sum()))
     spread: Values = total / len(counts) + basis.T @ contrasts
     return spread
+
+
+def _factor(contrasts: Values, deviation: float, size: int) -> float:
+    """The positive-part James-Stein factor of contrasts with `size` independent noises."""
+    power = float((contrasts**2).sum())
+    return max(0.0, 1.0 - (size if size > 2 else 1) * deviation**2 / max(power, 1e-300))
 
 
 @cache

@@ -32,9 +32,10 @@ LEAST = 0.003  # the last penalty: below it the model would follow the noise of 
 STAGES = 27
 EACH = 30  # steps of a stage
 POLISH = 40  # steps at the last penalty, ever smaller
-TARGET = 1.0  # mean squared residual over variance at which penalties stop falling
+TARGET = 0.9  # mean squared residual over variance at which penalties stop falling: noise alone would leave 1
 RATE, SLOWER, SLOWEST = 0.3, 0.97, 0.05
 SPREAD = 0.5  # of the first logits
+HALF = 0.4  # half the mean of |x|, in standard deviations of a normal x
 LARGEST_BLOCK = 4096  # cells of a block of several columns
 
 Table = NDArray[np.float32]
@@ -71,14 +72,18 @@ def components(
     *,
     count: int | None = None,
     joined: Iterable[Sequence[str]] = (),
+    apart: Mapping[Columns, float] | None = None,
     stages: int = STAGES,
     progress: Callable[[int, float], None] | None = None,
 ) -> Components:
     """Fit a mixture to everything measured; `columns` has the single columns, `joined` sets that share a block.
 
-    `count` is the number of components (default: 400, fewer where a step would take too long).
+    `count` is the number of components (default: 400, fewer where a step would take too long). `apart` has pairs that
+    were not measured and how far they are expected to be from independent columns, in rows.
     """
     problem = _Problem(residuals, columns, joined)
+    for pair, error in (apart or {}).items():
+        problem.expect(pair, error)
     wide = problem.width**2
     number = count or int(min(COMPONENTS, max(FEWEST, WORK / max(wide, 1))))
     return _Descent(problem, number).run(stages, progress)
@@ -170,6 +175,17 @@ class _Problem:
         else:
             return  # tables of four and more blocks are not fitted
         self.numbers += values.size
+
+    def expect(self, pair: Columns, error: float) -> None:
+        """Take a pair of blocks that was not measured for independent, give or take this error; no residual counts."""
+        parts = self._parts_of(pair)
+        if len(parts) != 2 or any(name not in self.known for name in pair):
+            return
+        (one, first), (other, second) = ((self.parts[part].place, self.known[part[0]].probabilities) for part in parts)
+        table = np.multiply.outer(first - first.mean(), second - second.mean()).astype(np.float32)
+        precision = (HALF * table.size * self.rows / max(error, 1e-3)) ** 2
+        self.target[one, other], self.target[other, one] = table, table.T
+        self.precision[one, other] = self.precision[other, one] = precision
 
     def _lay_start(self) -> None:
         """Log-probabilities of independent columns in every block; impossible cells have none."""

@@ -38,22 +38,23 @@ LISTED = 500  # sets of one size that a plan looks at, if there are more
 Values = NDArray[np.float64]
 
 
-def _expected(size: int) -> list[tuple[float, float]]:
+def _expected(size: int, median: float | None = None) -> list[tuple[float, float]]:
     """Errors of tables, as fractions of rows, and the share of each: a column always errs, few larger tables do."""
     if size == 1:
         return [(COLUMN_ERROR, 1.0)]
     densities = np.exp(-(POINTS**2) / 2)
-    errors = MEDIAN[size] * np.exp(SPREAD * POINTS)
+    errors = (MEDIAN[size] if median is None else median) * np.exp(SPREAD * POINTS)
     return list(zip(map(float, errors), map(float, densities / densities.sum()), strict=True))
 
 
-def believed(errors: Values, doubt: float, rows: float, size: int) -> Values:
+def believed(errors: Values, doubt: float, rows: float, size: int, median: float | None = None) -> Values:
     """What to think of noisy errors, in rows: the mean of what could have given them, as tables usually err.
 
     Without it the tables with the largest noise would be bought. `doubt` is the standard deviation of the noise; if it
-    is infinite, every table is expected to err as tables usually do.
+    is infinite, every table is expected to err as tables usually do. `median` replaces their usual error, as a fraction
+    of rows.
     """
-    usual, shares = (np.asarray(each) for each in zip(*_expected(size), strict=True))
+    usual, shares = (np.asarray(each) for each in zip(*_expected(size, median), strict=True))
     usual = usual * rows
     if np.isinf(doubt):
         return np.full(len(errors), float(usual @ shares))
@@ -77,24 +78,35 @@ class Wanted:
     before: Values
     copies: Values
 
-    def shares(self) -> Values:
-        """The best split of one charge: all zero if nothing has an error."""
+    def bought(self, price: float) -> Values:
+        """What is worth spending on each table where a whole charge costs `price` in weighted error."""
         errors = np.maximum(self.errors, 1e-9)
         slopes = (errors / self.noises) ** 2
-        gains = self.weights * errors * slopes / 2
+        level = np.maximum(1.0, (self.weights * errors * slopes / 2 / price) ** (2 / 3))
+        found: Values = self.copies * np.maximum(0.0, (level - 1.0) / slopes - self.before)
+        return found
 
-        def bought(price: float) -> Values:
-            level = np.maximum(1.0, (gains / price) ** (2 / 3))
-            found: Values = self.copies * np.maximum(0.0, (level - 1.0) / slopes - self.before)
-            return found
-
+    def price(self) -> float:
+        """The weighted error that a whole charge is worth where all of it is spent as well as it can be."""
+        errors = np.maximum(self.errors, 1e-9)
+        gains = self.weights * errors * (errors / self.noises) ** 2 / 2
         low, high = 1e-60, max(float(gains.max(initial=0.0)), 1e-59)
         for _ in range(HALVINGS):
             middle = math.sqrt(low * high)
-            low, high = (middle, high) if bought(middle).sum() > 1.0 else (low, middle)
-        found = bought(high)
+            low, high = (middle, high) if self.bought(middle).sum() > 1.0 else (low, middle)
+        return high
+
+    def shares(self) -> Values:
+        """The best split of one charge: all zero if nothing has an error."""
+        found = self.bought(self.price())
         total = float(found.sum())
         return found / total if total > 0 else found
+
+    def costs(self, price: float) -> Values:
+        """The weighted error that is left of each table, with what is worth spending on it at this price."""
+        shares = self.bought(price)
+        found: Values = self.copies * self.weights * self.after(shares) + price * shares
+        return found
 
     def after(self, shares: Values) -> Values:
         """The errors that are left when each of `shares` is spent."""

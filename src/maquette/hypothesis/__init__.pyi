@@ -4,8 +4,9 @@ from .blocks import Block as Block, blocks_of as blocks_of, laid_out as laid_out
 from .cut_decomposition import CutDecomposition as CutDecomposition
 from .graphical import GraphicalModel as GraphicalModel
 from .junction_tree import JunctionTree as JunctionTree
+from .linear_weights import LinearWeights as LinearWeights
 from .median import Median as Median
-from .mirror_descent import MirrorDescent as MirrorDescent, on_simplex as on_simplex
+from .mirror_descent import MirrorDescent as MirrorDescent, norm_rule as norm_rule, on_simplex as on_simplex
 from .mixture import Mixture as Mixture
 from .multiplicative_weights import MultiplicativeWeights as MultiplicativeWeights
 from .perceptron import Perceptron as Perceptron

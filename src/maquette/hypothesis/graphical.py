@@ -214,7 +214,7 @@ class GraphicalModel:
         answer = self.answer(query)
         eta = self._rule.eta(value, answer, lambda: (weights.reshape(-1), masses.reshape(-1)))
         if eta != 0.0:
-            self._add(query.columns, eta * weights)
+            self._add(query.columns, self._rule.exponents(eta, weights))
 
     def scale_marginal(self, columns: Sequence[str], factors: NDArray[np.float64]) -> None:
         """Multiply each point by the factor of its cell of `columns`; measured / model marginal makes an exact step."""

@@ -15,6 +15,7 @@ from maquette.hypothesis import saving
 from maquette.hypothesis.api import Arrays
 from maquette.hypothesis.kernels import Cells, Grid, check_schema, positions_of
 from maquette.hypothesis.multiplicative_weights import check_alpha, gap
+from maquette.hypothesis.rule import Rule
 from maquette.hypothesis.sampling import sample_cells
 from maquette.query import LinearQuery
 from maquette.schema import Schema
@@ -72,41 +73,63 @@ class MirrorDescent(VectorModel):
     multiplicative weights (default p = 1 + 1/ln N). entropy: on the simplex, starting from uniform, which is
     multiplicative weights itself.
 
-    Privacy: post-processing of released values. Accuracy: with q = p/(p-1), T(alpha) = N^(2/q) / ((p-1) alpha^2) for
-    norm, at most e^2 ln N / alpha^2 at the default p; ln N / (2 alpha^2) for entropy (Mechanisms §4.2).
+    `norm` is a public bound on ||x||_p / ||x||_1 of the table's histogram x, `query_norm` on ||f||_q of every query,
+    q = p/(p-1); by default 1 and N^(1/q), which hold for every table and every query. A query beyond its bound is
+    refused before it is paid for. Never compute `norm` from the rows.
+
+    Privacy: post-processing of released values. Accuracy: T(alpha) = norm^2 query_norm^2 / ((p-1) alpha^2), at most
+    e^2 ln N / alpha^2 at the defaults; ln N / (2 alpha^2) for entropy (Jain and Thakurta 2012; Mechanisms §4.2).
     """
 
     kind: ClassVar[str] = "mirror-descent"
 
-    def __init__(self, schema: Schema, *, alpha: float, p: float | None = None, psi: Potential = "norm") -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        *,
+        alpha: float,
+        p: float | None = None,
+        psi: Potential = "norm",
+        norm: float = 1.0,
+        query_norm: float | None = None,
+    ) -> None:
         super().__init__(schema)
         self.alpha = check_alpha(alpha)
-        self.p = _default_p(schema) if p is None else p
+        self.p = _default_p(schema.size) if p is None else p
         if psi not in get_args(Potential):
             raise QueryError(f"there is no potential {psi!r}", expected=f"one of {', '.join(get_args(Potential))}")
         if not 1.0 < self.p <= 2.0:
             raise QueryError(
                 f"p is {p}", expected="a number in (1, 2]: 2 is the Perceptron, near 1 is multiplicative weights"
             )
+        if psi == "entropy" and (norm != 1.0 or query_norm is not None):
+            raise QueryError("norms are for psi='norm'", advice="leave norm and query_norm out, or give p")
+        self.norm, self.query_norm = check_norms(norm, query_norm)
         self._psi = psi
         self._dual = np.zeros(schema.shape(schema.names))
         self._vector = self._mirror()
 
     @classmethod
     def max_updates(cls, schema: Schema, alpha: float) -> float:
-        """T(alpha) at the default p."""
-        return _norm_bound(schema, _default_p(schema), check_alpha(alpha))
+        """T(alpha) at the default p, for any table and any query."""
+        return norm_bound(schema.size, check_alpha(alpha), _default_p(schema.size))
 
     @property
     def update_bound(self) -> float:
         """T at this model's own alpha and potential."""
         if self._psi == "entropy":
             return math.log(self.schema.size) / (2.0 * self.alpha**2)
-        return _norm_bound(self.schema, self.p, self.alpha)
+        return norm_bound(self.schema.size, self.alpha, self.p, self.norm, self.query_norm)
+
+    def check(self, query: LinearQuery) -> None:
+        """Refuse a query whose norm exceeds `query_norm`."""
+        check_query_norm(query, self.query_norm, self.p)
 
     def facts(self) -> dict[str, Any]:
         """The settings."""
-        return {"alpha": self.alpha, "p": self.p, "psi": self._psi}
+        given = (self.norm, self.query_norm) != (1.0, None)
+        norms = {"norm": self.norm, "query_norm": self.query_norm} if given else {}
+        return {"alpha": self.alpha, "p": self.p, "psi": self._psi, **norms}
 
     def arrays(self) -> Arrays:
         """The dual point, which determines the vector."""
@@ -116,7 +139,10 @@ class MirrorDescent(VectorModel):
     def restore(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
         """The model that `facts` and `arrays` describe."""
         dual = saving.array(arrays, "dual", schema.shape(schema.names), most=saving.LARGEST)
-        model = cls(schema, alpha=saving.number(facts, "alpha"), p=saving.number(facts, "p"), psi=facts["psi"])
+        norm = saving.number(facts, "norm") if "norm" in facts else 1.0
+        bound = saving.optional(facts, "query_norm") if "query_norm" in facts else None
+        alpha, p = saving.number(facts, "alpha"), saving.number(facts, "p")
+        model = cls(schema, alpha=alpha, p=p, psi=facts["psi"], norm=norm, query_norm=bound)
         model._dual = dual
         model._vector = model._mirror()
         return model
@@ -165,10 +191,60 @@ def on_simplex(vector: Vector) -> Vector:
     return np.asarray(np.maximum(vector - shift, 0.0))
 
 
-def _default_p(schema: Schema) -> float:
-    return 1.0 + 1.0 / max(1.0, math.log(schema.size))
+def check_norms(norm: float, query_norm: float | None) -> tuple[float, float | None]:
+    """Check public bounds on the norms of a table and of queries."""
+    if not 0.0 < norm <= 1.0:
+        raise QueryError(
+            f"norm is {norm}", expected="a number in (0, 1], a bound on ||x||_p / ||x||_1 of the table (p = 2: ||x||_2)"
+        )
+    if query_norm is not None and not 0.0 < query_norm < math.inf:
+        raise QueryError(
+            f"query_norm is {query_norm}", expected="a bound above 0 on the dual norm of every query, or None"
+        )
+    return norm, query_norm
 
 
-def _norm_bound(schema: Schema, p: float, alpha: float) -> float:
-    """||x||_p <= 1 for a distribution, and ||f||_q^2 <= N^(2/q) for weights in [0, 1]."""
-    return math.exp(math.log(schema.size) * 2.0 * (p - 1.0) / p) / ((p - 1.0) * alpha**2)
+def check_query_norm(query: LinearQuery, most: float | None, p: float) -> None:
+    """Refuse a query whose norm, dual to p, exceeds the bound that T was computed for."""
+    if most is None:
+        return
+    q = p / (p - 1.0)
+    repeated = query.schema.size / query.schema.cells(query.columns)  # cells that share a weight
+    size = math.sqrt(squared_norm(query.weights(), q)) * repeated ** (1.0 / q)
+    if size > most * (1 + 1e-9):
+        raise QueryError(
+            f"this question has a norm of {size:.4g}, more than query_norm={most:.4g}",
+            expected="questions within the bound that the number of updates was computed for",
+            advice="ask a narrower question, or start again with a larger query_norm",
+        )
+
+
+def _default_p(size: int) -> float:
+    return 1.0 + 1.0 / max(1.0, math.log(size))
+
+
+def norm_bound(size: int, alpha: float, p: float, norm: float = 1.0, query_norm: float | None = None) -> float:
+    """T(alpha) = norm^2 query_norm^2 / ((p-1) alpha^2); infinite for more points than a float can represent."""
+    logs = 2.0 * math.log(norm) - 2.0 * math.log(alpha) - math.log(p - 1.0)
+    logs += 2.0 * (p - 1.0) / p * math.log(size) if query_norm is None else 2.0 * math.log(query_norm)
+    return math.exp(logs) if logs < 700 else math.inf
+
+
+def norm_rule(schema: Schema, *, p: float | None = None, norm: float = 1.0, query_norm: float | None = None) -> Rule:
+    """Mirror descent for tables and queries of bounded norms, at any resolution; give it as `hypothesis` or to `plan`.
+
+    T(alpha) = norm^2 query_norm^2 / ((p-1) alpha^2): what a loop promises, its rounds and its noise follow from it. p
+    is 1 + 1/ln N by default; p = 2 is the Perceptron, whose norm is the Euclidean one, at least N^(-1/2).
+
+    >>> from maquette import Integer, Schema
+    >>> schema = Schema([Integer("cell", 0, 12_999)])
+    >>> [round(norm_rule(schema, p=2.0, norm=norm).updates(0.1)) for norm in (1.0, 0.05)]
+    [1300000, 3250]
+    """
+    MirrorDescent(schema, alpha=1.0, p=p, norm=norm, query_norm=query_norm)  # refuses what makes no sense
+    order = _default_p(schema.size) if p is None else p
+    return Rule(
+        lambda alpha: norm_bound(schema.size, min(alpha, 1.0), order, norm, query_norm),
+        lambda alpha: MirrorDescent(schema, alpha=alpha, p=order, norm=norm, query_norm=query_norm),
+        name=MirrorDescent.kind,
+    )

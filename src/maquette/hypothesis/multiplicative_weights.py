@@ -23,7 +23,7 @@ from maquette.schema import Schema
 
 MAX_CELLS = 2**28
 
-Step = Literal["theory", "book", "exact"]
+Step = Literal["theory", "book", "exact", "linear"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +32,8 @@ class StepRule:
 
     theory: 4 alpha times the sign of the gap, T = K / (2 alpha^2) updates, where K bounds KL(table || start).
     book: alpha / 2 times the sign of the gap, T = 4 K / alpha^2 (Dwork-Roth, section 5.2).
+    linear: the slides' `weight *= 1 - r * query` (of 1 - query where the model is too low), r = 1 - exp(-4 alpha), with
+    the T of "theory": ln(1 - r f) >= f ln(1 - r), so the potential falls as for a 0/1 query (`theory.regret`).
     exact: the Bregman projection, after which the answer equals the value; it has no bound on updates, since a noisy
     value may overshoot. Values are kept inside the query's range by a fraction `floor` of it: 1/(2n) for about n rows.
     """
@@ -67,13 +69,19 @@ class StepRule:
             raise QueryError(
                 f"the step {self.step!r} needs alpha, the error it is to correct", advice="or take step='exact'"
             )
-        return sign * (4.0 * self.alpha if self.step == "theory" else self.alpha / 2.0)
+        return sign * (self.alpha / 2.0 if self.step == "book" else 4.0 * self.alpha)
+
+    def exponents(self, eta: float, weights: Values) -> Values:
+        """The logarithm of what a step multiplies each mass by, up to a common constant."""
+        if self.step != "linear":
+            return np.asarray(eta * weights)
+        return np.asarray(np.log1p(math.expm1(-abs(eta)) * (weights if eta < 0 else 1.0 - weights)))
 
     def max_updates(self, potential: float) -> float:
         """T(alpha) from a bound on the potential at the start."""
         if self.alpha is None or self.step == "exact":
             return math.inf
-        return potential / (2.0 * self.alpha**2) if self.step == "theory" else 4.0 * potential / self.alpha**2
+        return 4.0 * potential / self.alpha**2 if self.step == "book" else potential / (2.0 * self.alpha**2)
 
 
 class MultiplicativeWeights:
@@ -152,7 +160,7 @@ class MultiplicativeWeights:
         pattern, answer = self._ask(query)
         eta = self._rule.eta(value, answer, lambda: self._spread(pattern, answer))
         if eta != 0.0:
-            self._wait(pattern.mapped(lambda weights: np.exp(eta * weights)))
+            self._wait(pattern.mapped(lambda weights: np.exp(self._rule.exponents(eta, weights))))
 
     def scale_marginal(self, columns: Sequence[str], factors: NDArray[np.float64]) -> None:
         """Multiply each cell by the factor of its cell of `columns`; measured / model marginal makes an exact step."""

@@ -9,8 +9,17 @@ from typing import Any, ClassVar, Literal, Self, get_args
 from maquette.errors import QueryError
 from maquette.hypothesis import saving
 from maquette.hypothesis.api import Arrays
-from maquette.hypothesis.mirror_descent import Vector, VectorModel, on_simplex, squared_norm
+from maquette.hypothesis.mirror_descent import (
+    Vector,
+    VectorModel,
+    check_norms,
+    check_query_norm,
+    norm_bound,
+    on_simplex,
+    squared_norm,
+)
 from maquette.hypothesis.multiplicative_weights import check_alpha
+from maquette.query import LinearQuery
 from maquette.schema import Schema
 
 PerceptronStep = Literal["theory", "book", "kaczmarz"]
@@ -23,25 +32,32 @@ class Perceptron(VectorModel):
     the whole gap / ||f||_2^2, after which the answer equals the value, then the nearest distribution, which undoes a
     part of the step; with noisy values it has no bound on updates.
 
-    Privacy: post-processing of released values. Accuracy: T(alpha) = norm^2 N / alpha^2, where `norm` is a public bound
-    on ||x||_2 / ||x||_1 of the table's histogram x; never compute it from the rows. It is at most 1, m^(-1/2) for a
-    simple graph of m edges. Values are fractions of rows: in counts the step is alpha n / N (Mechanisms §4.5,
-    erratum A9).
+    Privacy: post-processing of released values. Accuracy: T(alpha) = norm^2 query_norm^2 / alpha^2, where `norm` is a
+    public bound on ||x||_2 / ||x||_1 of the table's histogram x; never compute it from the rows. It is at most 1,
+    m^(-1/2) for a simple graph of m edges. `query_norm` bounds ||f||_2 of every query, sqrt(N) by default and for the
+    book's steps; a query beyond it is refused. Values are fractions of rows: in counts the step is alpha n / N
+    (Mechanisms §4.5, erratum A9).
     """
 
     kind: ClassVar[str] = "perceptron"
 
-    def __init__(self, schema: Schema, *, alpha: float, step: PerceptronStep = "theory", norm: float = 1.0) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        *,
+        alpha: float,
+        step: PerceptronStep = "theory",
+        norm: float = 1.0,
+        query_norm: float | None = None,
+    ) -> None:
         super().__init__(schema)
         self.alpha = check_alpha(alpha)
         if step not in get_args(PerceptronStep):
             raise QueryError(f"there is no step {step!r}", expected=f"one of {', '.join(get_args(PerceptronStep))}")
-        if not 0.0 < norm <= 1.0:
-            raise QueryError(
-                f"norm is {norm}", expected="a number in (0, 1], a bound on ||x||_2 / ||x||_1 of the table"
-            )
+        if query_norm is not None and step != "theory":
+            raise QueryError(f"query_norm is {query_norm} with step {step!r}", advice='it is for step="theory"')
+        self.norm, self.query_norm = check_norms(norm, query_norm)
         self.step = step
-        self.norm = norm
         if step == "kaczmarz":
             self._vector = on_simplex(self._vector)
 
@@ -53,16 +69,23 @@ class Perceptron(VectorModel):
     @classmethod
     def max_updates(cls, schema: Schema, alpha: float) -> float:
         """N / alpha^2, without knowledge of the table; `update_bound` uses `norm`."""
-        return _bound(schema, alpha, 1.0)
+        return norm_bound(schema.size, check_alpha(alpha), 2.0)
 
     @property
     def update_bound(self) -> float:
         """T at this model's own alpha, step and norm."""
-        return math.inf if self.step == "kaczmarz" else _bound(self.schema, self.alpha, self.norm)
+        if self.step == "kaczmarz":
+            return math.inf
+        return norm_bound(self.schema.size, self.alpha, 2.0, self.norm, self.query_norm)
+
+    def check(self, query: LinearQuery) -> None:
+        """Refuse a query whose norm exceeds `query_norm`."""
+        check_query_norm(query, self.query_norm, 2.0)
 
     def facts(self) -> dict[str, Any]:
         """The settings."""
-        return {"alpha": self.alpha, "step": self.step, "norm": self.norm}
+        norms = {} if self.query_norm is None else {"query_norm": self.query_norm}
+        return {"alpha": self.alpha, "step": self.step, "norm": self.norm, **norms}
 
     def arrays(self) -> Arrays:
         """The vector."""
@@ -72,7 +95,11 @@ class Perceptron(VectorModel):
     def restore(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
         """The model that `facts` and `arrays` describe."""
         vector = saving.array(arrays, "cells", schema.shape(schema.names), most=saving.LARGEST)
-        model = cls(schema, alpha=saving.number(facts, "alpha"), step=facts["step"], norm=saving.number(facts, "norm"))
+        norm, bound = (
+            saving.number(facts, "norm"),
+            saving.number(facts, "query_norm") if "query_norm" in facts else None,
+        )
+        model = cls(schema, alpha=saving.number(facts, "alpha"), step=facts["step"], norm=norm, query_norm=bound)
         model._vector = vector
         return model
 
@@ -85,10 +112,3 @@ class Perceptron(VectorModel):
 
     def __repr__(self) -> str:
         return f"Perceptron({self.schema.size:,} cells, step {self.step})"
-
-
-def _bound(schema: Schema, alpha: float, norm: float) -> float:
-    try:
-        return norm**2 * schema.size / check_alpha(alpha) ** 2
-    except OverflowError:  # more points than a float can represent
-        return math.inf

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import math
+from dataclasses import replace
 from typing import Literal, cast
 
 from maquette.errors import QueryError
@@ -15,8 +16,9 @@ from maquette.extensions import choices, find
 from maquette.hypothesis.api import Hypothesis
 from maquette.hypothesis.cut_decomposition import CutDecomposition
 from maquette.hypothesis.graphical import GraphicalModel
+from maquette.hypothesis.linear_weights import LinearWeights
 from maquette.hypothesis.median import Median
-from maquette.hypothesis.mirror_descent import MirrorDescent
+from maquette.hypothesis.mirror_descent import MirrorDescent, norm_rule
 from maquette.hypothesis.mixture import Mixture
 from maquette.hypothesis.multiplicative_weights import MultiplicativeWeights
 from maquette.hypothesis.perceptron import Perceptron
@@ -32,6 +34,7 @@ AnyRule = str | type[Hypothesis] | Hypothesis | Rule
 HYPOTHESES: dict[str, type[Hypothesis]] = {
     "cut-decomposition": CutDecomposition,
     "graphical": GraphicalModel,
+    "linear-weights": LinearWeights,
     "median": Median,
     "mirror-descent": MirrorDescent,
     "mixture": Mixture,
@@ -41,7 +44,13 @@ HYPOTHESES: dict[str, type[Hypothesis]] = {
     "sparse-weights": SparseWeights,
     "weighted-records": WeightedRecords,
 }
-RULES = ("multiplicative-weights", "mirror-descent", "perceptron", "median")  # rules that learn from any question
+RULES = (  # rules that learn from any question
+    "multiplicative-weights",
+    "linear-weights",
+    "mirror-descent",
+    "perceptron",
+    "median",
+)
 GROUP: Literal["maquette.hypotheses"] = "maquette.hypotheses"
 MAX_NET = 2**20  # numbers in a net of candidate tables
 
@@ -71,11 +80,21 @@ def check_class(kind: object) -> type[Hypothesis]:
     return cast("type[Hypothesis]", kind)
 
 
-def rule_of(schema: Schema, given: AnyRule, calibration: Calibration = "tight") -> Rule:
+def rule_of(
+    schema: Schema,
+    given: AnyRule,
+    calibration: Calibration = "tight",
+    *,
+    norm: float | None = None,
+    query_norm: float | None = None,
+) -> Rule:
     """The rule of a name or a class, for any resolution; or of a fresh model, at its own resolution.
 
-    With calibration="book", multiplicative weights and the Perceptron take the book's steps.
+    With calibration="book", multiplicative weights and the Perceptron take the book's steps. `norm` and `query_norm`
+    are public bounds on the norms of the table and of every query, for mirror descent and the Perceptron.
     """
+    if norm is not None or query_norm is not None:
+        return _rule_with_norms(schema, given, calibration, norm=1.0 if norm is None else norm, query_norm=query_norm)
     if isinstance(given, Rule):
         return given
     if isinstance(given, str):
@@ -122,6 +141,22 @@ def _rule_of_class(schema: Schema, kind: type[Hypothesis], name: str, calibratio
         lambda alpha: kind.max_updates(schema, min(alpha, 1.0)),
         lambda alpha: kind(schema, alpha=alpha),  # type: ignore[call-arg]
         name=name,
+    )
+
+
+def _rule_with_norms(
+    schema: Schema, given: AnyRule, calibration: Calibration, *, norm: float, query_norm: float | None
+) -> Rule:
+    order = {"mirror-descent": None, MirrorDescent: None, "perceptron": 2.0, Perceptron: 2.0}
+    if not isinstance(given, str | type) or given not in order or calibration == "book":
+        raise QueryError(
+            f"norm and query_norm were given for {given if isinstance(given, str) else 'another rule'}, {calibration}",
+            expected='hypothesis="mirror-descent" or "perceptron" with tight constants',
+            advice="leave them out, or give a rule made by norm_rule",
+        )
+    return replace(
+        norm_rule(schema, p=order[given], norm=norm, query_norm=query_norm),
+        name=given if isinstance(given, str) else given.kind,
     )
 
 

@@ -60,6 +60,8 @@ class Separable:
         self.schema = schema
         self.shares = _checked(schema, shares)
         self._shares = {schema.position(name): share for name, share in self.shares.items()}
+        if step == "linear":
+            raise QueryError("a sum over columns has no linear step", expected="one of theory, book, exact")
         self._rule = StepRule(step=step, alpha=alpha, floor=floor)
         self._logs = [np.zeros(column.size) for column in schema]
         self._masses = [np.full(column.size, 1.0 / column.size) for column in schema]

@@ -78,7 +78,8 @@ class WeightedRecords:
         """One step towards a released value; theory and book steps use only the sign of value - answer."""
         values = self._evaluate(query)
         answer = float((self._weights * values).sum())
-        self._logs += self._rule.eta(value, answer, lambda: (values, self._weights)) * values
+        eta = self._rule.eta(value, answer, lambda: (values, self._weights))
+        self._logs += self._rule.exponents(eta, values)
         self._logs -= self._logs.max()
         self._weights = np.exp(self._logs)
         self._weights /= self._weights.sum()
@@ -100,6 +101,11 @@ class WeightedRecords:
         """Encoded records; each appears its share of `rows` times, rounded down or up."""
         order = snake(self.records, self.schema.shape(self.schema.names))
         return self.records[order[systematic(self._weights[order], rows, rng)]]
+
+    def draw(self, rows: int, rng: np.random.Generator, start: float | None = None) -> NDArray[np.int32]:
+        """As `sample`, for large samples; `start` is where the systematic draw begins."""
+        order = snake(self.records, self.schema.shape(self.schema.names))
+        return self.records[order[systematic(self._weights[order], rows, rng, start)]]
 
     def facts(self) -> dict[str, Any]:
         """The settings; empty if steps are exact, as in every release."""

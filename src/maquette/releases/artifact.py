@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -12,15 +13,17 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.answers import Answer, Answered, promise_of, tabulate
+from maquette.answers import Answer, Answered, OutputColumn, promise_of, report, tabulate
 from maquette.curator import Curator, ScopedAccount
+from maquette.errors import QueryError
 from maquette.estimates import Check, DenseModel, Evidence, Step
 from maquette.hypothesis import MultiplicativeWeights, Savable
-from maquette.privacy import ACCOUNTANTS, Loss, check_confidence
+from maquette.privacy import ACCOUNTANTS, Loss, check_confidence, rows_counted
 from maquette.privacy.ledger import Description
-from maquette.query import Expression, LinearQuery, Statement, question
+from maquette.query import Context, Expression, LinearQuery, Program, PublicTable, Statement, UnitCounts, question
 from maquette.releases.asking import column_of, fraction_of
 from maquette.releases.bounds import Bounds
+from maquette.releases.sums import SumTable
 from maquette.schema import Schema
 
 if TYPE_CHECKING:
@@ -50,7 +53,8 @@ class Certificate:
     in which the relation gives the rows per unit). `charges` are those of this release, as the ledger describes them.
     `ledger_units` is the total of the whole ledger at that time, the only thing that a certificate says about other
     charges (None in a file of version 0.1, whose `charges` are those of the whole ledger). `checked` states the typical
-    error that the check of the finished model certifies, where one was bought.
+    error that the check of the finished model certifies, where one was bought. `start` names the public hypothesis that
+    the release started from, where there was one, by its hash, and says when its own loss adds.
     """
 
     epsilon: float
@@ -67,11 +71,43 @@ class Certificate:
     unit: str | None = None
     ledger_units: int | None = None
     checked: str | None = None
+    start: str | None = None
+    drafted: bool = False
+    """Whether the bounds and levels of the schema were read from the rows and trusted without a review."""
+    bound_from_rows: bool = False
+    """Whether the number of rows counted per unit was chosen by looking at the rows."""
+
+    @property
+    def counted(self) -> str | None:
+        """How many rows of one unit are counted, in words; None if each row is a unit."""
+        several = re.search(r"up to (\d+) rows", self.relation)
+        return rows_counted(self.unit, int(several[1]) if several else 1)
 
     @property
     def protects(self) -> str:
         """The relation in words, with the name of the unit where it has one."""
         return self.relation if self.unit is None else f"{self.relation}, by {self.unit}"
+
+    @property
+    def rows_of_unit(self) -> int:
+        """The most rows that a privacy unit has."""
+        found = re.search(r"up to (\d+) rows", self.relation)
+        return 1 if found is None else int(found[1])
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "price": str(self.cost),
+            "protects": self.protects,
+            "method": self.method,
+            "promise": self.accuracy or "",
+            "checked": self.checked or "",
+            "start": self.start or "",
+            "schema": self.schema[:16] + (", bounds and levels read from the rows" if self.drafted else ""),
+            "charges": f"{len(self.charges):,}",
+            "whole ledger": "" if self.total is None else str(self.total),
+        }
+        rows = "".join(f"<tr><th>{k}</th><td>{html.escape(v)}</td></tr>" for k, v in facts.items() if v)
+        return f"<table><caption>Certificate</caption>{rows}</table>"
 
     @property
     def described(self) -> tuple[Description, ...]:
@@ -98,6 +134,7 @@ def certified(
     *,
     accuracy: str | None = None,
     checked: str | None = None,
+    start: str | None = None,
 ) -> Certificate:
     """The certificate of a release made within `account`; `accuracy` states a theorem, `checked` the check, if any.
 
@@ -119,7 +156,18 @@ def certified(
         unit=curator.ledger.terms.unit,
         ledger_units=curator.ledger.spent(),
         checked=checked,
+        start=start,
+        drafted=curator.schema.guessed,
+        bound_from_rows=_bound_from_rows(curator),
     )
+
+
+def _bound_from_rows(curator: Curator) -> bool:
+    """Whether the schema says that its contribution bound, if that is the one in force, was read from the rows."""
+    declared, terms = curator.schema.unit, curator.ledger.terms
+    if declared is None or not declared.from_rows:
+        return False
+    return (declared.column, declared.max_contributions) == (terms.unit, terms.max_contributions)
 
 
 class Release:
@@ -140,8 +188,10 @@ class Release:
         trace: Sequence[Step] = (),
         explanation: Sequence[str] = (),
         check: Check | None = None,
+        sums: Sequence[SumTable] = (),
     ) -> None:
         self.schema = schema
+        self.sums = tuple(sums)
         # A copy: weights may be updated later, and that must not change what was published.
         dense = isinstance(model, MultiplicativeWeights)
         self.model: Model = DenseModel(schema, model.marginal(schema.names)) if dense else model
@@ -168,18 +218,34 @@ class Release:
             self.schema.position(name)
         return self.model.marginal(columns)
 
-    def answer(self, asked: str | Expression | LinearQuery, *, confidence: float = 0.95) -> Answered:
-        """Answer SQL or a predicate, free of charge."""
+    def answer(
+        self,
+        asked: str | Expression | LinearQuery,
+        *,
+        confidence: float = 0.95,
+        table: str | None = None,
+        public: Mapping[str, PublicTable] | None = None,
+    ) -> Answered:
+        """Answer SQL or a predicate, free of charge; `public` are lookup tables that SQL may LEFT JOIN."""
         check_confidence(confidence)
-        parsed = question(self.schema, asked)
+        context = Context(table, self.certificate.unit, self.certificate.rows_of_unit, dict(public or {}))
+        parsed = question(self.schema, asked, context)
+        if not isinstance(parsed, LinearQuery) and any(isinstance(one, UnitCounts) for one in parsed.marginals):
+            raise QueryError(
+                f"a release does not know which rows belong to one {self.certificate.unit}",
+                advice="count rows with count(*), or ask the table itself",
+            )
+        return self._answered(parsed, confidence).each(lambda one: replace(one, counted=self.certificate.counted))
+
+    def _answered(self, parsed: LinearQuery | Statement | Program, confidence: float) -> Answered:
         free = Loss(
             epsilon=0.0, delta=0.0, rho=None if self.cost.rho is None else 0.0, units=0, currency=self.cost.currency
         )
         if isinstance(parsed, Statement):
-            columns = {
-                output.title: column_of(self, output, confidence) for output in parsed.outputs if output.kind != "group"
-            }
-            return tabulate(parsed, columns, confidence, free, "hypothesis")
+            return tabulate(parsed, self._columns(parsed, confidence), confidence, free, "hypothesis")
+        if isinstance(parsed, Program):
+            each = 1.0 - (1.0 - confidence) / parsed.joint
+            return report(parsed, lambda one: self._columns(one, each), confidence, free, "hypothesis")
         value = min(1.0, max(0.0, self.model.answer(parsed)))
         bound = fraction_of(self, parsed, value, confidence)
         value = min(max(value, bound.low), bound.high)
@@ -195,14 +261,20 @@ class Release:
             bound=bound.kind,
         )
 
+    def _columns(self, statement: Statement, confidence: float) -> dict[str, OutputColumn]:
+        return {o.title: column_of(self, o, confidence) for o in statement.outputs if o.kind != "group"}
+
     def explain(self) -> str:
         """What the method expected, decided and why, line by line, in released numbers."""
         return "\n".join(self.explanation or (f"method {self.certificate.method!r} has nothing to explain",))
 
     def sample(self, rows: int, *, rng: np.random.Generator | None = None) -> pa.Table:
-        """Synthetic rows (an Arrow table) whose tables are close to the model's; for millions of rows, `write`."""
-        records = self.model.sample(rows, rng or np.random.default_rng())
-        return self.schema.decode(records)
+        """Synthetic rows (an Arrow table) whose tables are close to the model's; for millions of rows, `write`.
+
+        A number is drawn evenly from the values of its bin, with the declared precision.
+        """
+        generator = rng or np.random.default_rng()
+        return self.schema.spread(self.model.sample(rows, generator), generator)
 
     def stream(
         self, rows: int, *, rng: np.random.Generator | None = None, batch: int | None = None
@@ -265,6 +337,7 @@ class Release:
             "protects": self.certificate.protects,
             "cost": str(self.cost),
             **({} if self.certificate.checked is None else {"checked": self.certificate.checked}),
+            **({} if self.certificate.start is None else {"start": self.certificate.start}),
         }
         rows = "".join(f"<tr><th>{k}</th><td>{html.escape(v)}</td></tr>" for k, v in facts.items())
         return f"<table><caption>Release</caption>{rows}</table>"

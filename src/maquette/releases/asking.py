@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.answers import OutputColumn
-from maquette.query import LinearQuery, Measure, Output
+from maquette.query import LinearQuery, Marginal, Measure, Output
 from maquette.releases.bounds import Asked, Bound
+from maquette.releases.sums import SumTable, sum_for
 
 if TYPE_CHECKING:
     from maquette.estimates import Columns
@@ -36,6 +37,9 @@ def fraction_of(release: Release, query: LinearQuery, value: float, confidence: 
 def column_of(release: Release, output: Output, confidence: float) -> OutputColumn:
     """An output of a statement: the value of each group, its interval and the kind of it."""
     assert output.measure is not None
+    table = sum_for(release.sums, output.measure.values)
+    if table is not None:
+        return _of_values(release, output, table, confidence)
     measure, shape = output.measure, output.measure.marginal.shape
     shape = shape[:-1] if measure.signed else shape
     value, low, high = (np.zeros(shape) for _ in range(3))
@@ -47,6 +51,35 @@ def column_of(release: Release, output: Output, confidence: float) -> OutputColu
         else:
             value[cell], bound = _average(release, measure, parts, output.per.query(cell), confidence)
         low[cell], high[cell], kinds[cell] = bound.low, bound.high, bound.kind
+    return OutputColumn(value, low, high, kinds=kinds)
+
+
+def _of_values(release: Release, output: Output, table: SumTable, confidence: float) -> OutputColumn:
+    """Sums or averages of the values themselves, from sums that the release bought."""
+    assert output.measure is not None
+    question = output.measure.values
+    assert question is not None
+    lowest, highest = output.measure.on_values().range
+    each = confidence if output.per is None else (1 + confidence) / 2
+    value, low, high = (np.zeros(question.shape) for _ in range(3))
+    plain = Marginal(release.schema, question.axes, question.weight)
+    for cell in np.ndindex(question.shape):
+        weights = plain.query(cell).weights(question.columns)
+        total, width = float((weights * table.values).sum()), table.half_width(each, weights)
+        floor, rows = 0.0 if lowest >= 0 else -np.inf, 1.0
+        value[cell], low[cell], high[cell] = total, max(total - width, floor), max(total + width, floor)
+        if output.per is None:
+            continue
+        per = output.per.query(cell)
+        rows = max(release.model.answer(per) * release.rows, 1.0)
+        counted = fraction_of(release, per, rows / release.rows, each)
+        fewest, most = (end * release.rows for end in (counted.low, counted.high))
+        ends = [float((total + side * width) / n) for side in (-1, 1) for n in (max(fewest, 1.0), max(most, 1.0))]
+        known = fewest >= 1.0
+        low[cell], high[cell] = (min(ends), max(ends)) if known else (lowest, highest)
+        value[cell] = min(max(total / rows, lowest), highest)
+        low[cell], high[cell] = max(float(low[cell]), lowest), min(float(high[cell]), highest)
+    kinds = np.full(question.shape, "measured", dtype=np.object_)
     return OutputColumn(value, low, high, kinds=kinds)
 
 

@@ -130,13 +130,18 @@ def counts_of(model: Model, tables: Sequence[Columns], rows: float) -> list[Valu
     return [rounded(each, rows) for each in cells]
 
 
+def check_part(units: int) -> int:
+    """Of the units kept for a check and a typical error, those of the check."""
+    return units - int(units * TYPICAL / (CHECK + TYPICAL))
+
+
 def check_of(curator: Curator, model: Model, workload: Workload, units: int, *, rows: float) -> Check | None:
     """The check and the typical error of a finished model, for `units` together; None if they cannot be bought.
 
     A model that cannot list a table, a budget that others have spent and a deadline that is missed leave a release
     without a check; so does an interrupt. What was charged for it stays charged, and is certified.
     """
-    part = int(units * TYPICAL / (CHECK + TYPICAL))
+    part = units - check_part(units)
     found: Check | None = None
     try:
         for found in checked(curator, [model], workload, units - part, rows=rows):

@@ -30,6 +30,7 @@ from maquette.schema import Schema, shown
 
 def _models() -> dict[str, type[Savable]]:
     from maquette.releases.classes.coefficients import ParityAnswers
+    from maquette.releases.classes.moments import MomentModel
     from maquette.releases.classes.projection import ParityModel
     from maquette.releases.game.boosting import MedianModel
 
@@ -39,6 +40,7 @@ def _models() -> dict[str, type[Savable]]:
         DenseModel,
         MedianModel,
         MergedModel,
+        MomentModel,
         ParityAnswers,
         ParityModel,
         Tables,

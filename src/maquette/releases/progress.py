@@ -3,7 +3,23 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import TracebackType
+
+Listener = Callable[[str, int, int], None]
+_LISTENER: ContextVar[Listener | None] = ContextVar("listener of progress", default=None)
+
+
+@contextmanager
+def watch_progress(listener: Listener) -> Iterator[None]:
+    """Call `listener(what, done, steps)` at every step of long work inside the block."""
+    before = _LISTENER.set(listener)
+    try:
+        yield
+    finally:
+        _LISTENER.reset(before)
 
 
 class Progress:
@@ -27,6 +43,8 @@ class Progress:
 
     def update(self, done: int, residual: float | None = None) -> None:
         """Show how many steps are done, and the present residual if there is one."""
+        if (listener := _LISTENER.get()) is not None:
+            listener(self._what, done, self._steps)
         if self._shown:
             shown = self._what if residual is None else f"{self._what} (residual {residual:.3g})"
             self._bar.update(self._task, completed=done, description=shown)

@@ -21,6 +21,7 @@ from maquette.releases.archive import LIMIT, digest_of, pack, unpack
 from maquette.releases.artifact import Certificate, Release
 from maquette.releases.kinds import restore_evidence, restore_model, savable
 from maquette.releases.soundness import sound
+from maquette.releases.sums import restore
 from maquette.schema import Schema, shown
 
 FORMAT = "maquette release 1"
@@ -38,6 +39,9 @@ def save(release: Release, path: Path) -> str:
         "evidence": evidence,
         "trace": [asdict(step) for step in release.trace],
     }
+    if release.sums:
+        manifest["sums"] = [table.facts() for table in release.sums]
+        arrays.update(prefixed("sums", {str(i): table.values for i, table in enumerate(release.sums)}))
     if release.explanation:
         manifest["explanation"] = list(release.explanation)
     if release.check is not None:  # files without one keep the bytes of version 0.1
@@ -74,9 +78,11 @@ def load(path: Path, digest: str | None, limit: int = LIMIT, models: Iterable[ty
 
 
 def _certificate(certificate: Certificate) -> dict[str, Any]:
-    """The fields; without a check the same as in version 0.1, so that its files keep their bytes."""
+    """The fields; without a check and a start the same as in version 0.1, so that its files keep their bytes."""
     facts = asdict(certificate)
-    return facts if certificate.checked is not None else {k: v for k, v in facts.items() if k != "checked"}
+    newer = {"checked": None, "start": None, "drafted": False, "bound_from_rows": False}
+    unsaid = [name for name, value in newer.items() if facts[name] is value]
+    return {name: value for name, value in facts.items() if name not in unsaid}
 
 
 def _describe(role: str, thing: object, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
@@ -99,4 +105,5 @@ def _rebuild(manifest: Mapping[str, Any], arrays: Arrays, models: Iterable[type[
     trace = [Step(**{**step, "columns": tuple(step["columns"])}) for step in manifest.get("trace", [])]
     check = Check.restore(schema, manifest["check"], inside("check", arrays)) if "check" in manifest else None
     said = tuple(map(str, manifest.get("explanation", ())))
-    return Release(schema, model, evidence, certificate, trace=trace, check=check, explanation=said)
+    sums = restore(schema, manifest["sums"], inside("sums", arrays)) if "sums" in manifest else ()
+    return Release(schema, model, evidence, certificate, trace=trace, check=check, explanation=said, sums=sums)

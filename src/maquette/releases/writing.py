@@ -51,7 +51,7 @@ def stream(release: Release, rows: int, rng: np.random.Generator, batch: int | N
     parts = iter(_parts(rows, size, rng))
 
     def made(part: Part) -> pa.Table:
-        return release.schema.decode(_drawn(release.model, part, rng))
+        return release.schema.spread(_drawn(release.model, part, rng), rng)
 
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(made, next(parts))

@@ -45,7 +45,7 @@ from maquette.query import (
     two_level_columns,
 )
 from maquette.releases.artifact import Release, certified
-from maquette.releases.classes.projection import two_level
+from maquette.releases.classes.moments import two_level
 from maquette.schema import Schema
 from maquette.theory.polynomial import Polynomial, least_interval
 

@@ -7,6 +7,7 @@ pairs then has the noise of one count, not of all its pairs.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import Literal
@@ -29,7 +30,8 @@ from maquette.hypothesis import (
 )
 from maquette.query import Cuts, LinearQuery, Marginal
 from maquette.releases.artifact import Release, certified
-from maquette.releases.methods.iterative import Parameters, Setting, parameters
+from maquette.releases.methods.iterative import Parameters, Setting, parameters, setting_of
+from maquette.releases.opening import check_promise_of, opening
 from maquette.releases.progress import Progress
 from maquette.schema import Schema
 
@@ -37,8 +39,6 @@ RULES = ("multiplicative-weights", "cut-decomposition", "perceptron")
 PRACTICAL = 0.02  # resolution of a rule that has no steps for practical use
 MAX_CUTS = 2**16  # maximum number of cuts: each is scored in every round
 MOST_ROUNDS = 60.0  # maximum rounds: more take minutes, and by then noise on every pair is better
-ROWS = 0.01  # share of the budget that buys an estimate of the number of edges where it is private
-ROWS_DOUBT = 0.1  # share of beta for an error of this estimate beyond its part of the promise
 
 
 def cut_rule_of(schema: Schema, given: AnyRule, *, norm: float, area: float) -> Rule:
@@ -171,8 +171,7 @@ def _check(
         raise QueryError(
             f"rounds is {rounds} and replays {replays}", expected="at least 1 round and no negative replays"
         )
-    if not 0 < beta < 1 or (rows is not None and rows < 1):
-        raise QueryError(f"got beta={beta} and rows={rows}", expected="0 < beta < 1 and at least one edge")
+    check_promise_of(beta, rows, "edge")
     if cuts.size > MAX_CUTS:
         raise QueryError(f"{cuts.size:,} cuts are more than the {MAX_CUTS:,} that can be compared", advice="list fewer")
     check_dense(curator.schema)
@@ -182,15 +181,9 @@ def _prepare(curator: Curator, cuts: Cuts, rows: int | None, beta: float, units:
     """The cuts in the form that the doors take, and the number of edges, bought where it is private."""
     tables = [Marginal(curator.schema, (), query) for query in cuts]
     moves = max(-(-curator.relation.one_cell(table) // table.grid) for table in tables)
-    size, slack, left = float(rows or 1), 0.0, float(units)
-    if rows is None and curator.relation.rows_are_public:
-        size = curator.count_rows()
-    elif rows is None:
-        counted = curator.measure(Marginal(curator.schema), units=int(ROWS * units))
-        size, slack = max(1.0, float(counted.values)), counted.half_width(1 - ROWS_DOUBT * beta)
-        left, beta = units - counted.cost.units, (1 - ROWS_DOUBT) * beta
-    slack += size / max(table.grid for table in tables) if cuts.weighted else 0.0  # weights are rounded at the wall
-    return Setting(tables=tables, units=left, rows=size, slack=slack, moves=moves, beta=beta)
+    begun = opening(curator, units, rows=rows, beta=beta)
+    rounded = begun.rows / max(table.grid for table in tables) if cuts.weighted else 0.0  # weights, at the wall
+    return setting_of(tables, moves, replace(begun, slack=begun.slack + rounded))
 
 
 def _rounds(curator: Curator, setting: Setting) -> int:

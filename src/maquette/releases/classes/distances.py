@@ -12,12 +12,11 @@ from maquette.hypothesis import AnyRule, Rule, Separable, rule_of
 from maquette.query import Box, Distances, Marginal
 from maquette.releases.artifact import Release, certified
 from maquette.releases.classes.histograms import independent
-from maquette.releases.methods.iterative import Setting, parameters
+from maquette.releases.methods.iterative import Setting, parameters, setting_of
+from maquette.releases.opening import check_promise_of, opening
 from maquette.theory import distance as theory
 
 MAX_SITES = 2**14  # maximum number of sites: each is scored in every round
-ROWS = 0.01  # share of the budget that buys a row estimate where the number of rows is private
-ROWS_DOUBT = 0.1  # share of beta for an error of this estimate beyond its part of the promise
 
 
 def distance_rule_of(box: Box) -> Rule:
@@ -83,19 +82,11 @@ def _check(curator: Curator, sites: object, beta: float, rows: int | None) -> No
         raise QueryError(
             f"{sites.size:,} sites are more than the {MAX_SITES:,} that can be compared", advice="list fewer"
         )
-    if not 0 < beta < 1 or (rows is not None and rows < 1):
-        raise QueryError(f"got beta={beta} and rows={rows}", expected="0 < beta < 1 and at least one row")
+    check_promise_of(beta, rows)
 
 
 def _prepare(curator: Curator, sites: Distances, rows: int | None, beta: float, units: int) -> Setting:
     """The sites in the form that the doors take, and the number of rows, bought where it is private."""
     tables = [Marginal(curator.schema, (), query) for query in sites]
-    size, slack, left = float(rows or 1), 0.0, float(units)
-    if rows is None and curator.relation.rows_are_public:
-        size = curator.count_rows()
-    elif rows is None:
-        counted = curator.measure(Marginal(curator.schema), units=int(ROWS * units))
-        size, slack = max(1.0, float(counted.values)), counted.half_width(1 - ROWS_DOUBT * beta)
-        left, beta = units - counted.cost.units, (1 - ROWS_DOUBT) * beta
-    moves = curator.relation.max_contributions
-    return Setting(tables=tables, units=left, rows=size, slack=slack, moves=moves, beta=beta)
+    begun = opening(curator, units, rows=rows, beta=beta)
+    return setting_of(tables, curator.relation.max_contributions, begun)

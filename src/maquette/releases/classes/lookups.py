@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 from maquette.answers import Answer
 from maquette.curator import Curator, Measurement
 from maquette.errors import QueryError
-from maquette.estimates import Estimate, spread, units_for
+from maquette.estimates import Estimate, NoEvidence, spread, units_for
+from maquette.hypothesis import WeightedRecords
 from maquette.privacy import DiscreteGaussian, Loss, check_confidence, recorded_price
-from maquette.query import Keys, Lookup
+from maquette.query import Keys, Lookup, Marginal
+from maquette.releases.artifact import Release, certified
 
 LookupMethod = Literal["auto", "each", "keys"]
 
@@ -79,6 +81,58 @@ def look_up(
         _answer(one, one.values.tolist(), whole, place, cost=whole.cost, confidence=confidence)
         for one, place in zip(lookups, places, strict=True)
     ]
+
+
+def keys_release(
+    curator: Curator,
+    lookups: Sequence[Lookup],
+    *,
+    confidence: float = 0.95,
+    epsilon: float | None = None,
+    rho: float | None = None,
+) -> Release:
+    """One table of all keys that the look-ups touch, as a release: a list of records with weights.
+
+    All look-ups must have the same key columns. Rows with other keys are one record of a key that none of them touches;
+    other columns are at their first level, and nothing is promised about them. Privacy: one `Curator.measure_many`, in
+    which a tenth buys the number of rows where that is private. Accuracy: the certificate states how far the measured
+    look-ups are from the table; their weights here add up to one, which can only move them where noise made some
+    negative.
+    """
+    check_confidence(confidence)
+    if len({one.columns for one in lookups}) > 1:
+        raise QueryError("these look-ups have different key columns, so no table holds all keys", advice="use look_up")
+    table, schema, public = _table(lookups), curator.schema, curator.relation.rows_are_public
+    asked = [table] if public else [table, Marginal(schema)]
+    with curator.account("look-ups") as account:
+        shares = None if public else [0.9, 0.1]
+        found = curator.measure_many(asked, units=units_for(curator, epsilon, rho), shares=shares)
+        rows = curator.count_rows() if public else max(1.0, float(found[1].values))
+    masses = np.maximum(found[0].values.reshape(-1), 0.0) / rows
+    records = np.zeros((len(table.points) + 1, len(schema)), dtype=np.int32)
+    places = [schema.position(name) for name in table.columns]
+    records[:-1, places] = table.points
+    records[-1, places] = _elsewhere(table)
+    weights = np.append(masses, max(0.0, 1.0 - masses.sum()))
+    if weights[-1] and len(table.points) == schema.cells(table.columns):
+        weights[-1] = 0.0  # every key is touched
+    if not weights.any():
+        weights[:] = 1.0
+    model = WeightedRecords(schema, records, weights=weights / weights.sum(), step="exact")
+    summed = max(math.sqrt(float((one.values**2).sum())) for one in lookups)
+    width = summed * spread(found[0]) * math.sqrt(2 * math.log(2 * len(lookups) / (1 - confidence)))
+    promise = f"every look-up measured within {width:.4g} rows with probability {confidence:g}"
+    gaussian = isinstance(found[0].event, DiscreteGaussian)
+    certificate = certified(curator, "look-ups", account, accuracy=promise if gaussian else None)
+    return Release(schema, model, NoEvidence(rows), certificate)
+
+
+def _elsewhere(table: Keys) -> NDArray[np.int64]:
+    """A key that is not in the table; the first one if all are."""
+    shape = table.schema.shape(table.columns)
+    taken = set(np.ravel_multi_index(tuple(table.points.T), shape).tolist())
+    free = next((i for i in range(len(taken) + 1) if i not in taken), 0)
+    return np.array(np.unravel_index(min(free, math.prod(shape) - 1), shape))
 
 
 def _cheaper(curator: Curator, lookups: Sequence[Lookup]) -> Literal["each", "keys"]:

@@ -15,24 +15,32 @@ d^(3/2) / sqrt(rho). Reference: Nikolov, Talwar and Zhang 2013; Dwork, Nikolov a
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from functools import partial
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maquette.curator import Curator
 from maquette.errors import QueryError
-from maquette.estimates import Residuals, units_for
+from maquette.estimates import Evidence, Residuals, spread, units_for
 from maquette.hypothesis import Arrays, saving
-from maquette.query import LinearQuery, Marginal, residual
-from maquette.releases.artifact import Release, certified
+from maquette.privacy import DiscreteGaussian
+from maquette.query import LinearQuery, Marginal, Parities, residual
+from maquette.releases.artifact import Model, Release, certified
+from maquette.releases.classes.coefficients import ParityAnswers
+from maquette.releases.classes.moments import MAX_COLUMNS, MomentModel, project_moments, two_level
 from maquette.schema import Schema
+from maquette.theory import projection as theory
 
 Values = NDArray[np.float64]
 
+MOST_K = 4
 EXACT = 1e-12  # variance of a public number of rows
+COUNTED = 1e-3  # a row count with less noise than this is exact
 ROWS_SHARE = 0.1  # share of the price for the number of rows where it is private
 _TOLERANCE = 1e-9  # tolerance of the diagonal
 _MOST_STEPS = 200
@@ -120,21 +128,32 @@ class ParityModel:
         return f"ParityModel({len(self.columns)} columns)"
 
 
-def two_level(schema: Schema, found: object) -> tuple[str, ...]:
-    """Columns named in a saved file, at least one, all with two levels."""
-    columns = saving.columns(schema, found)
-    if not columns or any(schema[name].size != 2 for name in columns):
-        raise saving.unfit("parities are of columns that do not have two levels")
-    return columns
-
-
 def projection(
-    curator: Curator, columns: Sequence[str] | None = None, *, epsilon: float | None = None, rho: float | None = None
+    curator: Curator,
+    columns: Sequence[str] | None = None,
+    *,
+    k: int = 2,
+    beta: float = 0.05,
+    epsilon: float | None = None,
+    rho: float | None = None,
 ) -> Release:
-    """All marginals of two of these two-level columns (default: of all columns), for `epsilon` or `rho`.
+    """All marginals of at most k of these two-level columns (default: of all columns), for `epsilon` or `rho`.
 
-    Without a price it spends what remains. Privacy and accuracy: see the module.
+    Without a price it spends what remains. k is 2 (for hundreds of columns), 3 or 4 (for up to 24). Privacy and
+    accuracy: see the module, and `maquette.theory.projection`; under a budget with a delta the certificate states the
+    root mean squared error of a parity that is exceeded with probability at most beta.
     """
+    names = _check(curator, columns, k, beta)
+    with curator.account("projection") as account:
+        measure = _pairs if k == 2 else partial(_wide, k=k)
+        model, evidence, law = measure(curator, names, units_for(curator, epsilon, rho))
+    promise = _promise(len(names), k, law, evidence.rows, beta)
+    certificate = certified(curator, "projection", account, accuracy=promise)
+    return Release(curator.schema, model, evidence, certificate)
+
+
+def _check(curator: Curator, columns: Sequence[str] | None, k: int, beta: float) -> tuple[str, ...]:
+    """The columns in the order of the schema; refused before anything is charged."""
     names = curator.schema.names if columns is None else tuple(columns)
     wide = [name for name in names if curator.schema[name].size != 2]
     if wide or len(names) < 2 or len(set(names)) < len(names):
@@ -143,11 +162,65 @@ def projection(
             expected="at least two different columns of two levels each",
             advice="List the columns to use",
         )
-    names = tuple(name for name in curator.schema.names if name in names)  # the order in which files name columns
-    with curator.account("projection") as account:
-        noisy, evidence = _measure(curator, names, units_for(curator, epsilon, rho))
+    if k not in range(2, MOST_K + 1) or not 0 < beta < 1:
+        raise QueryError(f"got k={k} and beta={beta}", expected=f"2 to {MOST_K} columns and 0 < beta < 1")
+    if k > 2 and not max(4, k) <= len(names) <= MAX_COLUMNS:
+        raise QueryError(
+            f"{len(names)} columns cannot be projected at k={k}", expected=f"4 to {MAX_COLUMNS}", advice="or take k=2"
+        )
+    return tuple(name for name in curator.schema.names if name in names)  # the order in which files name columns
+
+
+class _Law(NamedTuple):
+    """The noise, in rows: of a parity, and of the number of rows; whether it is Gaussian."""
+
+    parity: float
+    rows: float
+    gaussian: bool
+
+
+def _promise(columns: int, k: int, law: _Law, rows: float, beta: float) -> str | None:
+    """The theorem for the certificate. An error of the row estimate moves every parity by at most its share.
+
+    Laplace noise is not sub-Gaussian, so that under a pure budget there is no promise.
+    """
+    if not law.gaussian:
+        return None
+    exact = law.rows < COUNTED
+    off = 0.0 if exact else law.rows * math.sqrt(2 * math.log(4 / beta)) / rows
+    doubt = beta if exact else beta / 2
+    error = off + theory.root_mean_square(attributes=columns, k=k, scale=law.parity / rows, beta=doubt)
+    if error >= 1:
+        return None
+    return f"root mean squared error of a parity at most {error:.4g} with probability {1 - beta:.3g}"
+
+
+def _pairs(curator: Curator, names: tuple[str, ...], units: int) -> tuple[Model, Evidence, _Law]:
+    """Noisy means and pairs, and the nearest feasible matrix."""
+    noisy, evidence, parity = _measure(curator, names, units)
+    count = math.sqrt(max(0.0, float(evidence.marginal(())[1])))
+    gaussian = curator.budget.accountant.currency != "pure"
     model = ParityModel(curator.schema, names, project_parities(noisy / evidence.rows))
-    return Release(curator.schema, model, evidence, certified(curator, "projection", account))
+    return model, evidence, _Law(parity, count, gaussian)
+
+
+def _wide(curator: Curator, names: tuple[str, ...], units: int, *, k: int) -> tuple[Model, Evidence, _Law]:
+    """Noisy parities of up to k columns, all with the same noise, and the nearest feasible ones."""
+    schema, public = curator.schema, curator.relation.rows_are_public
+    sizes = [math.comb(len(names), level) for level in range(1, k + 1)]
+    asked: list[Any] = [Parities(schema, names, level) for level in range(1, k + 1)]
+    shares = [float(size) for size in sizes]
+    if not public:
+        asked, shares = [*asked, Marginal(schema)], [*shares, ROWS_SHARE / (1 - ROWS_SHARE) * sum(sizes)]
+    measured = curator.measure_many(asked, shares=shares, units=units)
+    rows = curator.count_rows() if public else max(1.0, float(measured[-1].values))
+    levels = (np.array([rows]), *(np.asarray(each.values, dtype=np.float64) for each in measured[:k]))
+    variances = (0.0 if public else spread(measured[-1]) ** 2, *(spread(each) ** 2 for each in measured[:k]))
+    gaussian = isinstance(measured[0].event, DiscreteGaussian)
+    evidence = ParityAnswers(schema, names, k, levels, variances, gaussian)
+    nearest = project_moments([level / rows for level in levels[1:]], len(names))
+    law = _Law(math.sqrt(variances[1]), math.sqrt(variances[0]), gaussian)
+    return MomentModel(schema, names, (np.ones(1), *nearest)), evidence, law
 
 
 def project_parities(noisy: NDArray[np.floating[Any]]) -> Values:
@@ -228,8 +301,8 @@ class _Dual:
         return (kept + kept.T) / 2
 
 
-def _measure(curator: Curator, names: Sequence[str], units: int) -> tuple[Values, Residuals]:
-    """A noisy moment matrix in rows, and the same measurements as evidence, with the row count."""
+def _measure(curator: Curator, names: Sequence[str], units: int) -> tuple[Values, Residuals, float]:
+    """A noisy moment matrix in rows, the measurements as evidence, with the row count, and the noise of a parity."""
     schema, public = curator.schema, curator.relation.rows_are_public
     sets = [*itertools.combinations(names, 1), *itertools.combinations(names, 2)]
     parities = [residual(schema, columns) for columns in sets]
@@ -246,4 +319,4 @@ def _measure(curator: Curator, names: Sequence[str], units: int) -> tuple[Values
     # A residual counts the first level as +1, a parity the second.
     moments[upper] = [(-1) ** len(s) * m.values.item() for s, m in zip(sets, measured[len(total) :], strict=True)]
     moments.T[upper] = moments[upper]
-    return moments, evidence
+    return moments, evidence, spread(measured[-1])

@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 from maquette.curator import Curator, Drawn, Lottery
 from maquette.errors import BudgetError, QueryError
 from maquette.privacy import UNITS_PER_ONE, Selection
-from maquette.query import Marginal
-from maquette.releases.game.cells import CellIndex, Values
+from maquette.query import Workload
+from maquette.releases.game.cells import CellIndex, Values, index_for
+from maquette.releases.opening import check_promise_of, opening
 from maquette.theory import game as theory
 
-ROWS = 0.01  # share of the budget that buys a row estimate where the number of rows is private
-ROWS_DOUBT = 0.1  # share of beta for an error of this estimate of more than `slack`
 MARGIN = 1e-9  # share of the budget left unspent, against rounding of charges
 
 Calibration = Literal["practical", "theory"]
@@ -78,22 +77,17 @@ def best_play(solve: Callable[..., theory.Play], index: CellIndex, funds: GameBu
 
 def fund(curator: Curator, index: CellIndex, units: int, rows: int | None, beta: float) -> GameBudget:
     """Check the public arguments, and buy the row estimate if one is needed."""
-    if not 0 < beta < 1 or (rows is not None and rows < 1):
-        raise QueryError(f"got beta={beta} and rows={rows}", expected="0 < beta < 1 and at least one row")
+    check_promise_of(beta, rows)
     currency = curator.budget.accountant.currency
     if currency not in ("pure", "zcdp"):
         raise BudgetError(
             f"draws are priced in epsilon or rho, not in {currency}", advice='use Budget(..., accounting="zcdp")'
         )
     moves = max(curator.relation.one_cell(table) for table in index.tables)
-    size, slack, left = float(rows or 1), 0.0, units
-    if rows is None and curator.relation.rows_are_public:
-        size = curator.count_rows()
-    elif rows is None:
-        counted = curator.measure(Marginal(curator.schema), units=int(ROWS * units))
-        size, slack = max(1.0, float(counted.values)), counted.half_width(1 - ROWS_DOUBT * beta)
-        left, beta = units - counted.cost.units, (1 - ROWS_DOUBT) * beta
-    return GameBudget(units=left, rows=size, slack=slack, moves=moves, beta=beta, pure=currency == "pure")
+    begun = opening(curator, units, rows=rows, beta=beta)
+    return GameBudget(
+        units=begun.units, rows=begun.rows, slack=begun.slack, moves=moves, beta=begun.beta, pure=currency == "pure"
+    )
 
 
 def affordable(funds: GameBudget, rounds: int, draws: int) -> float:
@@ -147,6 +141,35 @@ class QueryPlayer:
         event = Selection(theory.draw_epsilon(eta=self.eta, turn=self.round, rows=rows))
         units = self.draws * self._curator.budget.accountant.units(event)
         return self._lottery.draw(answers * self._funds.rows, draws=self.draws, cap=cap, units=units)
+
+
+@dataclass(frozen=True)
+class Table:
+    """What a game is played on: its cells, its lottery and its public coins; checked before anything is charged."""
+
+    index: CellIndex
+    lottery: Lottery
+    coins: np.random.Generator
+
+
+def seated(
+    curator: Curator,
+    workload: Workload,
+    calibration: str,
+    rng: np.random.Generator | None,
+    **counts: int | None,
+) -> Table:
+    """Check the settings of a play, and open its lottery."""
+    check_play(calibration, **counts)
+    index = index_for(curator, workload)
+    return Table(index, curator.lottery(index.tables), np.random.default_rng() if rng is None else rng)
+
+
+def promise_of(
+    error: Callable[..., Values], table: Table, funds: GameBudget, chosen: theory.Play, *, beta: float, gap: float = 0.0
+) -> str | None:
+    """The theorem of a finished play, for its certificate; `gap` is what its responses left open."""
+    return in_words(gap + played_error(error, table.index, funds, chosen), beta)
 
 
 def played_error(error: Callable[..., Values], index: CellIndex, funds: GameBudget, chosen: theory.Play) -> float:

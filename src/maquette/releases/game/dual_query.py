@@ -24,12 +24,11 @@ from maquette.releases.game.budget import (
     QueryPlayer,
     affordable,
     best_play,
-    check_play,
     fund,
-    in_words,
-    played_error,
+    promise_of,
+    seated,
 )
-from maquette.releases.game.cells import CellIndex, index_for
+from maquette.releases.game.cells import CellIndex
 from maquette.releases.progress import Progress
 from maquette.theory import game as theory
 
@@ -74,23 +73,23 @@ def dual_query(
     that the solver left open, and twice the error of the row estimate. Interrupting it releases the records made by
     then.
     """
-    check_play(calibration, rounds=rounds, draws=draws, responses=responses)
+    table = seated(curator, workload, calibration, rng, rounds=rounds, draws=draws, responses=responses)
+    index = table.index
     respond = Solver(engine=solver, seconds=seconds) if isinstance(solver, str) else solver
-    coins = np.random.default_rng() if rng is None else rng
-    index = index_for(curator, workload)
-    lottery = curator.lottery(index.tables)
     with curator.account("dual-query") as account:
         units = units_for(curator, epsilon, rho, units)
         funds = fund(curator, index, units, rows, beta)
         chosen = _chosen(index, funds, calibration, rounds, draws)
-        player = QueryPlayer(curator, lottery, funds, eta=chosen.eta, draws=chosen.draws)
+        player = QueryPlayer(curator, table.lottery, funds, eta=chosen.eta, draws=chosen.draws)
         records: list[np.ndarray] = []
         totals, gap = np.zeros(index.cells), 0.0
         with Progress("rounds", chosen.rounds, progress) as shown:
             try:
                 for done in range(chosen.rounds):
-                    clauses = [index.clause(*move) for move in player.play(totals / done if done else None, coins)]
-                    found = [respond(curator.schema, clauses, coins) for _ in range(responses)]
+                    clauses = [
+                        index.clause(*move) for move in player.play(totals / done if done else None, table.coins)
+                    ]
+                    found = [respond(curator.schema, clauses, table.coins) for _ in range(responses)]
                     for response in found:
                         totals[index.find(response.record)] += 1.0 / responses
                         gap += response.gap / (len(clauses) * responses * chosen.rounds)
@@ -103,7 +102,7 @@ def dual_query(
     finished = len(records) == chosen.rounds * responses
     promise = None
     if calibration == "theory" and finished:
-        promise = in_words(gap + played_error(theory.dual_query_error, index, funds, chosen), beta)
+        promise = promise_of(theory.dual_query_error, table, funds, chosen, beta=beta, gap=gap)
     certificate = certified(curator, "dual-query", account, accuracy=promise)
     return Release(curator.schema, model, NoEvidence(funds.rows), certificate)
 

@@ -9,23 +9,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from maquette.curator import Curator
 from maquette.errors import QueryError
-from maquette.estimates import STAGES, BlendedModel, Columns, mixture_holds, units_for
-from maquette.hypothesis import JunctionTree
+from maquette.estimates import STAGES, BlendedModel, Columns, Part, mixture_holds, raked, units_for
+from maquette.hypothesis import JunctionTree, Mixture, WeightedRecords
 from maquette.query import Marginal, Workload
 from maquette.releases.artifact import Model
 from maquette.releases.methods.draft import Draft
-from maquette.releases.methods.gathered import mixture_of, tree_of
-from maquette.releases.methods.gathering import LARGEST, Gathering
+from maquette.releases.methods.gathered import mixture_of, product_of, tree_of
+from maquette.releases.methods.gathering import Gathering
+from maquette.releases.methods.weighing import LARGEST
 from maquette.releases.progress import Progress
+from maquette.releases.starting import Start
 from maquette.schema import Schema
 
 MAX_CELLS = 200_000  # of the junction tree
 CHOICE = 0.01  # share of the budget that compares the models, at the end
 DIFFERENCE = 0.03  # standard deviation of a comparison, as a fraction of rows, above which it is not bought
 COMPARED = 100  # tables on which models are compared
+
+Values = NDArray[np.float64]
 
 
 def combined(
@@ -37,12 +42,17 @@ def combined(
     units: int | None = None,
     max_cells: int = MAX_CELLS,
     target: str | None = None,
+    spare: int = 0,
+    start: Start | None = None,
     progress: bool | None = None,
 ) -> Draft:
     """Release the best of a junction tree, a mixture of products and their average, fitted to the same measurements.
 
     `max_cells` bounds the cells of the junction tree. `target` names a column whose tables count more: rows that train
-    a model of that column need them. Interrupting the fits releases what has been fitted.
+    a model of that column need them. `spare` units are kept for a check of the finished model; they are measured with
+    too if it would say nothing about so few rows. `start` is a public first hypothesis: columns are shrunk towards it,
+    pairs that a look finds right are not bought again, and its rows, reweighted, are one more model. Interrupting the
+    fits releases what has been fitted.
 
     Privacy: the measurements of `Gathering`, then one `measure_error` of the finished models: an adaptive composition
     of Gaussian mechanisms, each charged before it is answered. Fits are functions of released and public numbers.
@@ -50,7 +60,7 @@ def combined(
     Accuracy: no theorem; intervals come from what was measured and from the check of the finished model.
     """
     _check(curator, max_cells, target)
-    gathering = Gathering(curator, workload, units_for(curator, epsilon, rho, units), target)
+    gathering = Gathering(curator, workload, units_for(curator, epsilon, rho, units), target, spare=spare, start=start)
     models: list[Model] = []
     with Progress("fitting", STAGES, progress) as shown:
         try:
@@ -95,13 +105,33 @@ def _needed(schema: Schema) -> int:
 def _fit(gathering: Gathering, max_cells: int, models: list[Model], shown: Progress) -> None:
     """Fit every model that can hold what was measured, and average them."""
     found = gathering.found
+    if not found.tables and not found.hints and not found.schema.zeros:
+        product, said = product_of(found)
+        gathering.said.append(said)
+        models[:] = [_corrected(gathering, product), product] if gathering.trusted else [product]
+        return
     tree, said = tree_of(found, gathering.gains, max_cells, shown.update)
     models.append(tree)
     gathering.said.append(said)
-    if found.tables and mixture_holds(found.merging.merged) and not found.interrupted:
+    parts: list[Part] = [tree]
+    if (found.tables or found.hints) and mixture_holds(found.merging.merged) and not found.interrupted:
         mixture, said = mixture_of(found)
         gathering.said.append(said)
-        models[:] = [BlendedModel((tree, mixture)), tree, mixture]
+        parts.append(mixture)
+    if gathering.trusted:
+        parts.append(_corrected(gathering, BlendedModel(parts)))
+    if len(parts) > 1:
+        models[:] = [BlendedModel(parts), *parts]
+
+
+def _corrected(gathering: Gathering, model: BlendedModel | Mixture) -> WeightedRecords:
+    """The rows of the start, reweighted to have the columns and the measured tables of a fitted model."""
+    found, start = gathering.found, gathering.start
+    assert start is not None, "only a start is corrected"
+    wanted: dict[Columns, Values] = {(name,): found.probabilities(name) for name in found.names}
+    wanted |= {columns: gathering.cells(model, columns) for columns in found.tables}
+    gathering.said.append(f"the rows of the start, reweighted to {len(wanted)} tables, are one more model")
+    return raked(found.schema, start.records, start.weights, wanted, found.merging.groups)
 
 
 def _closest(gathering: Gathering, models: Sequence[Model]) -> Model:
@@ -132,7 +162,10 @@ def _closest(gathering: Gathering, models: Sequence[Model]) -> Model:
 
 
 def _name(model: Model) -> str:
-    return {"graphical": "tree", "merged": "tree", "blended": "average"}.get(getattr(model, "kind", ""), "mixture")
+    if isinstance(model, Mixture) and model.components == 1:
+        return "product of columns"
+    names = {"graphical": "tree", "merged": "tree", "blended": "average", "records": "start"}
+    return names.get(getattr(model, "kind", ""), "mixture")
 
 
 def _compared(gathering: Gathering) -> list[Columns]:

@@ -27,12 +27,17 @@ from maquette.estimates import (
     Residuals,
     components,
     estimates,
+    forward,
+    projected,
     smoothed,
     spread,
+    towards,
 )
 from maquette.hypothesis import GraphicalModel, JunctionTree, Mixture
 from maquette.schema import Ordered, Schema
 
+MEAN = 0.4  # half the mean of |noise|, in standard deviations
+LEAST = 0.05  # least part of a column's variance that a start leaves
 EXACT = 1e-12  # variance of a public number of rows
 PATIENCE = 60  # tables that do not fit in the junction tree, after which no other is tried
 
@@ -47,6 +52,10 @@ class Gathered:
     schema: Schema
     names: list[str]
     levels: dict[str, tuple[Values, float]] = field(default_factory=dict)  # counts and the variance of a level
+    expected: dict[str, Values] = field(default_factory=dict)  # probabilities of columns, of a public start
+    hints: dict[Columns, tuple[Values, float]] = field(default_factory=dict)  # pairs of a start, and their errors
+
+    apart: dict[Columns, float] = field(default_factory=dict)  # how far pairs are expected to be from independence
 
     def __post_init__(self) -> None:
         self.fine = Residuals(self.schema)
@@ -94,7 +103,36 @@ class Gathered:
     def probabilities(self, name: str) -> Values:
         """Those of the levels of a column; the total is that of all columns together."""
         counts, variance = self._settled(name)
+        best, kept = self._towards_start(name)
+        if kept < 1.0:
+            return projected(best, self.rows)
         return smoothed(counts, math.sqrt(variance), ordered=isinstance(self.schema[name], Ordered))
+
+    def distance(self, name: str, probabilities: Values) -> float:
+        """The squared distance of a column from these probabilities, in units of its noise, beyond what noise adds."""
+        counts, variance = self._settled(name)
+        return float(((counts - probabilities * self.rows) ** 2).sum() / variance) - (len(counts) - 1)
+
+    def error(self, name: str) -> float | None:
+        """The error of a column that is expected without measuring it again, in rows; None if no start says it."""
+        best, kept = self._towards_start(name)
+        if kept >= 1.0:
+            return None
+        apart = np.abs(best - self.expected[name] * self.rows)
+        return 0.5 * float(apart.sum()) + MEAN * len(best) * math.sqrt(self.levels[name][1] * kept)
+
+    def _towards_start(self, name: str) -> tuple[Values, float]:
+        """The counts of a column, shrunk towards a start as far as noise explains the difference; the part kept."""
+        counts, variance = self._settled(name)
+        if name not in self.expected:
+            return counts, 1.0
+        ordered = isinstance(self.schema[name], Ordered)
+        return towards(counts, math.sqrt(variance), self.expected[name] * self.rows, ordered=ordered)
+
+    def best(self, name: str) -> tuple[Values, float]:
+        """The counts of a column for a fit, and the variance of each: shrunk towards a start where that is right."""
+        best, kept = self._towards_start(name)
+        return best, self.levels[name][1] * max(kept, LEAST)
 
     def grouped(self, name: str) -> Values:
         """The probabilities of the groups of a column."""
@@ -124,6 +162,25 @@ class Gathered:
         made.combine((), np.array(total.total), np.array(max(total.deviation**2, EXACT)))
         return made
 
+    def explained(self) -> Residuals:
+        """What models are fitted to: the evidence, and what a start expects where it was found to be right."""
+        evidence = self._with_columns()
+        if not self.expected:
+            return evidence
+        made = Residuals(self.merging.merged)
+        made.gaussian, made.separate = evidence.gaussian, evidence.separate
+        for columns, values, variances in evidence:
+            if len(columns) != 1:
+                made.combine(columns, values, variances)
+            else:
+                counts, variance = self.best(columns[0])
+                made.combine(columns, forward(counts)[1:], np.full(len(counts) - 1, variance))
+        for columns, (table, error) in self.hints.items():
+            values = forward(table * self.rows)[1:, 1:]
+            variance = (error / (MEAN * table.size)) ** 2  # of a cell whose table is off by this error
+            made.combine(columns, values, np.full(values.shape, max(variance, EXACT)))
+        return made
+
     def within(self) -> dict[str, Values]:
         """The share of every level in its group."""
         shares: dict[str, Values] = {}
@@ -141,7 +198,7 @@ def tree_of(
     merged = gathered.merging.merged
     tree, kept = _held(merged, gains, max_cells)
     inside = Residuals(merged)
-    evidence = gathered._with_columns()
+    evidence = gathered.explained()
     inside.gaussian, inside.separate = evidence.gaussian, evidence.separate
     for columns, values, variances in evidence:
         if len(columns) < 2 or any(set(columns) <= set(node) for node in tree.nodes):
@@ -152,7 +209,7 @@ def tree_of(
     # All measured sets become cliques, so that each keeps parameters of its own.
     model = model.grown([columns for columns, _, _ in inside.stored() if columns])
     counted = [
-        Counted(name, *gathered._counted(name, *gathered.levels[name]))
+        Counted(name, *gathered._counted(name, *(gathered.best(name) if gathered.expected else gathered.levels[name])))
         for name in gathered.names
         if name in gathered.merging.changed
     ]
@@ -192,13 +249,27 @@ def _held(merged: Schema, gains: Mapping[Columns, float], max_cells: int) -> tup
     return tree, kept
 
 
+def product_of(gathered: Gathered) -> tuple[Mixture, str]:
+    """Independent columns, smoothed: what is left to publish where nothing else was worth its noise."""
+    schema = gathered.schema
+    known = set(gathered.levels)
+    tables = [
+        gathered.probabilities(name) if name in known else np.full(schema[name].size, 1 / schema[name].size)
+        for name in schema.names
+    ]
+    blocks = [((name,), table[None, :]) for name, table in zip(schema.names, tables, strict=True)]
+    return Mixture(schema, np.ones(1), blocks), f"independent columns: {len(gathered.names)}, smoothed"
+
+
 def mixture_of(gathered: Gathered, *, count: int | None = None) -> tuple[Mixture, str]:
     """The mixture of products of everything measured, over all levels; and a word on its fit."""
     known = {
-        name: KnownColumn(*gathered._counted(name, *gathered._settled(name)), gathered.grouped(name))
+        name: KnownColumn(*gathered._counted(name, *gathered.best(name)), gathered.grouped(name))
         for name in gathered.names
     }
-    fitted = components(gathered._with_columns(), known, count=count)
+    measured = set(gathered.tables) | set(gathered.hints)
+    apart = {pair: error for pair, error in gathered.apart.items() if pair not in measured}
+    fitted = components(gathered.explained(), known, count=count, apart=apart)
     shares, groups = gathered.within(), gathered.merging.groups
     blocks = []
     for columns, table in fitted.tables:

@@ -9,91 +9,61 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
-from fractions import Fraction
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.curator import Curator, Measurement
 from maquette.estimates import (
-    COLUMN_ERROR,
     MEAN,
     Columns,
+    Merging,
     Step,
     believed,
     mixture_holds,
-    noise_of,
     split,
-    tables_of,
     unexplained,
-    wanted,
-    weights_of,
 )
-from maquette.hypothesis import Mixture
-from maquette.query import Contrasts, Marginal, Workload
-from maquette.releases.methods.gathered import EXACT, Gathered, mixture_of
-from maquette.releases.methods.selection import groups
-from maquette.schema import Ordered
+from maquette.query import Contrasts, Marginal
+from maquette.releases.artifact import Model
+from maquette.releases.checking import check_part, tables_to_check
+from maquette.releases.methods.gathered import EXACT, mixture_of
+from maquette.releases.methods.grouping import PairLook, finer, grouped
+from maquette.releases.methods.weighing import BLURRED, LARGEST, LOOK, SHARP, Errors, Weighing
+from maquette.releases.starting import Start
 
 FIRST = 0.1  # share of the budget for a first measurement of the columns
 PAYS = 0.02  # share of tables in the split below which they are not worth choosing
-LOOK = 0.03  # maximum share of the budget for a look at errors
-SHARP = 0.015  # standard deviation of an error, as a fraction of rows, that is enough
-BLURRED = 0.1  # standard deviation above which a look says nothing
+VAGUE = 0.08  # of the difference of two mean errors, above which a look at a start says nothing
+NEAR = 0.25  # squared distance of a start's columns, as a part of that of even columns, up to which they are used
+USUAL = 1.65  # the mean of errors over their median, as tables usually err
+TINY = 1e-3  # fraction of rows: the least median error that a start is credited with
 DEEPER = 0.05  # share of triples in the split above which they are looked at
 QUICK = 150  # components of the mixture with which triples are compared
 TRIPLES, TRIPLE_CELLS = 300, 120_000  # most triples that are looked at, and most cells of them together
-FEWEST = 8  # levels that every column keeps
-ORDERED = (6.0, 128)  # how levels of ordered columns are merged: the rise and the most groups of `selection.groups`
-NAMED = (1.0, 128)  # of others: two names may mean opposite things, so only the rarest are merged
-MANY = 20_000  # maximum number of candidates of a look
-LARGEST = 2**22  # maximum cells of a candidate, before merging: the curator counts those at once
-SLIGHT = 1e-6  # share below which a table is left out
+CLEAR = 0.03  # standard deviation of an error above which no finer groups are looked at
+BLIND = 0.95  # part of the predicted error that tables must leave, to be measured where no look can be bought
 KINDS = ("columns", "pairs", "triples")
 
 Values = NDArray[np.float64]
-Errors = dict[Columns, float]
 
 
-class Gathering:
+class Gathering(Weighing):
     """One run of measurements within `units`; what it knows is public, and `said` tells what was decided.
 
-    Privacy: one `measure_many` of the columns; one `measure_error` of pairs against independent columns and one
-    `measure_many` of columns and residuals of pairs; with little noise the same again for triples, against a mixture.
-    Each is charged before it is answered. Groups, candidates and shares are functions of released and public numbers.
+    Privacy: one `measure_many` of the columns; one `measure_error` of pairs against independent columns (in groups and
+    in finer groups), one more of pairs against a start if there is one, and one `measure_many` of columns and residuals
+    of pairs; with little noise a look at triples, against a mixture, and one `measure_many` of their residuals. Each is
+    charged before it is answered. Groups, candidates and shares are functions of released and public numbers.
     """
-
-    def __init__(self, curator: Curator, workload: Workload, units: int, target: str | None) -> None:
-        self.curator, self.units, self.target = curator, units, target
-        self.schema = curator.schema
-        self.tables = tables_of(self.schema, list(workload.marginals))
-        used = {name for table in self.tables for name in table if self.schema[name].size > 1}
-        self.names = [name for name in self.schema.names if name in used]
-        self.weights = {size: self._weights(size) for size in (1, 2, 3)}
-        self.found = Gathered(self.schema, self.names)
-        self.trace: list[Step] = []
-        self.said: list[str] = []
-        self.spent = self.reserve = 0
-
-    def _weights(self, size: int) -> dict[Columns, float]:
-        """The sets of columns of the workload of this size; those with the target column count more."""
-        known = set(self.names)
-        sets = {s: weight for s, weight in weights_of(self.tables, size).items() if set(s) <= known}
-        kept = dict(itertools.islice(sets.items(), MANY))
-        if self.target is None or size == 1:
-            return kept
-        return {s: weight * len(self.names) if self.target in s else weight for s, weight in kept.items()}
-
-    @property
-    def left(self) -> int:
-        """The units that remain for measurements."""
-        return self.units - self.spent - self.reserve
 
     @property
     def gains(self) -> Errors:
-        """The measured tables, and how far a simpler model was from each, times its weight."""
-        return {step.columns: step.distance * self.weights[len(step.columns)][step.columns] for step in self.trace}
+        """The measured tables and the pairs of a start, and how far a simpler model was from each, times its weight."""
+        rows = self.found.rows
+        taken = {s: self.alone[s] / rows * self.weights[2][s] for s in self.found.hints} if self.alone else {}
+        own = {step.columns: step.distance * self.weights[len(step.columns)][step.columns] for step in self.trace}
+        return {**taken, **own}
 
     def run(self, reserve: float, worth: float) -> None:
         """Measure columns, pairs and triples, as far as each is worth its noise.
@@ -103,17 +73,98 @@ class Gathering:
         if not self.weights[2]:
             return self._measure_columns(self.units)
         self._measure_columns(int(FIRST * self.units))
+        self._use_spare()
         kept = int(reserve * self.units)
         self.reserve = kept if self.deviation(kept) < worth * self.found.rows else 0
-        if not self._pays():
-            self.reserve = 0
+        pays = self._pays()
+        if self.start is not None:
+            self._expect(self.start)
+        if pays or self.start is not None:
+            self._merge()
+            self._look_at_pairs(LOOK if self.start is None else LOOK / 2)
+        if self.start is not None:
+            self._look_at_start(self.start)
+        if not (pays and self._pairs()):
+            self.reserve = self.reserve if self.found.hints else 0
+            self._unmerge()
             return self._measure_columns(self.left)
-        deviation = self.deviation(self.left / (2 * len(self.names)))
-        self.found.merge({name: self._groups(name, deviation) for name in self.names})
-        self._pairs()
         if self._goes_deeper and self.found.tables:
             self._triples()
         return None
+
+    def _merge(self) -> None:
+        """Merge levels as far as the noise of later tables suggests; and, for a look, less far."""
+        deviation = self.deviation(self.left / (2 * len(self.names)))
+        counts = {name: self.found.probabilities(name) * self.found.rows for name in self.names}
+        self.found.merge({name: grouped(self.schema, name, counts[name], deviation) for name in self.names})
+        fine = {
+            n: grouped(self.schema, n, counts[n], deviation, fine=True)
+            for n in self.found.merging.changed
+            if n in counts
+        }
+        self.finer = finer(self.found.merging, fine)
+
+    def _unmerge(self) -> None:
+        """Keep all levels, where only columns are measured; what a start says about pairs is then in its rows alone."""
+        self.found.merge({})
+        self.trusted, self.found.hints = bool(self.found.hints), {}
+
+    def _expect(self, start: Start) -> None:
+        """Take the columns of a start as what to expect, if noise alone explains the difference, or most of it.
+
+        Released counts say so for nothing: squared distances in units of the noise, without what noise adds to them,
+        are compared with those of even columns.
+        """
+        expected = {name: np.asarray(start.model.marginal((name,))) for name in self.names}
+        theirs = sum(self.found.distance(name, probabilities) for name, probabilities in expected.items())
+        even = sum(self.found.distance(name, np.full(len(p), 1 / len(p))) for name, p in expected.items())
+        noise = 2 * math.sqrt(2 * sum(len(probabilities) - 1 for probabilities in expected.values()))
+        if theirs < max(NEAR * even, noise):
+            self.found.expected = expected
+        else:
+            self.said.append("the columns of the start are not those of the rows: they are not used")
+
+    def _look_at_start(self, start: Start) -> None:
+        """Look at the errors of a start and of independent columns on all pairs; keep the pairs where it is closer.
+
+        The mean of all errors has much less noise than each: it says whether to trust the start at all.
+        """
+        sets, rows, own = self._small, self.found.rows, self.noisy
+        times = 1 if own is not None else 2
+        share = min(LOOK / 2, (math.sqrt(times * len(sets)) / 2 * self.deviation(self.units) / (SHARP * rows)) ** 2)
+        if not sets or self.deviation(self.units * share) > VAGUE * rows:
+            self.said.append("a look at the start would say nothing: only its columns are used")
+            return
+        look = PairLook(sets, self.found.merging, {})
+        theirs = [self.cells(start.model, s) for s in sets]
+        cells = theirs if own is not None else [*look.products(self._columns()), *theirs]
+        asked = [self.found.merging.table(s) for s in sets] * times
+        seen = self.curator.measure_error(asked, [each * rows for each in cells], units=int(self.units * share))
+        self.spent += seen.cost.units
+        values, doubt = np.asarray(seen.values) / 2, seen.deviation / 2
+        self.doubt = doubt if own is None else self.doubt
+        alone, found = np.split(values, 2) if own is None else (own, values)
+        if self.alone is None:
+            self.alone = dict(zip(sets, map(float, believed(alone, self.doubt, rows, 2)), strict=True))
+        gain, spread = float(np.mean(alone - found)), math.hypot(self.doubt, doubt) / math.sqrt(len(sets))
+        means = found.mean() / rows, alone.mean() / rows
+        told = "on pairs the start errs by {:.4f} of the rows, independent columns by {:.4f}".format(*means)
+        if gain <= spread:
+            self.said.append(f"{told}: it is not used for them")
+            self.alone = self.alone if self.doubt <= BLURRED * rows else None
+            return
+        usual = max(float(found.mean()) / rows / USUAL, TINY)
+        errors = believed(found, doubt, rows, 2, usual)
+        listed = zip(sets, theirs, map(float, errors), strict=True)
+        self.found.hints = {s: (table, error) for s, table, error in listed if error < self.alone[s]}
+        self.trusted = bool(self.found.hints)
+        self.said.append(f"{told}: {len(self.found.hints)} pairs are taken from it")
+
+    def _use_spare(self) -> None:
+        """Measure with what was kept for a check, if one of about so many rows would say nothing."""
+        if self.spare and not tables_to_check(self.curator, self.workload, check_part(self.spare), self.found.rows):
+            self.units += self.spare
+            self.said.append("a check of the finished model would say nothing: its share is measured with")
 
     def _pays(self) -> bool:
         """Whether tables are worth measuring; decides how what is left is split."""
@@ -138,21 +189,51 @@ class Gathering:
         if self.curator.relation.rows_are_public:
             self.found.fine.combine((), np.array(self.curator.count_rows()), np.array(EXACT))
 
-    def _groups(self, name: str, deviation: float) -> NDArray[np.int64]:
-        rise, most = ORDERED if isinstance(self.schema[name], Ordered) else NAMED
-        counts = self.found.probabilities(name) * self.found.rows
-        return groups(self.schema, name, counts, deviation, rise=rise, fewest=FEWEST, most=most)
+    def _look_at_pairs(self, most: float) -> None:
+        """Look at the errors of all pairs; columns whose finer groups say more than their noise costs keep them."""
+        merging, rows = self.found.merging, self.found.rows
+        look = PairLook(self._small, merging, self.finer)
+        if self._blur(len(look.entries), most)[1] > CLEAR * rows:
+            look = PairLook(look.sets, merging, {})
+        values = self._look([m.table(s) for s, m in look.entries], look.products(self._columns()), most)
+        if values is None:
+            return
+        self.noisy = values[: len(look.sets)]
+        errors = believed(values, self.doubt, rows, 2)
+        units = int(self.left * (self.split[1] + self.split[2]))
+        price = self._wanted(dict(zip(look.sets, map(float, errors), strict=False)), units, columns=True)[1].price()
 
-    def _pairs(self) -> None:
-        """Look at the errors of all pairs, then measure columns and pairs."""
-        sets = [s for s in self.weights[2] if self.schema.cells(s) <= LARGEST]
-        known = {name: self.found.grouped(name) for name in self.names}
-        errors = self._errors(sets, [np.multiply.outer(known[a], known[b]) for a, b in sets])
+        def noise(merging: Merging, pair: Columns) -> float:
+            return self._noise(merging, pair, self.deviation(units))
+
+        pairs = {name: look.compared(name, errors, noise, self.weights[2]) for name in look.finer}
+        kept = [name for name, each in pairs.items() if each.sure(price, self.doubt)]
+        groups, self.alone = look.refined(kept, errors)
+        for name in kept:
+            told = f"{merging.merged[name].size} to {groups.merged[name].size}"
+            self.said.append(f"{name}: from {told} groups, as that is predicted to err less")
+        if kept:
+            self.noisy = np.array([self.alone[s] for s in look.sets])
+        self.found.merge(groups.groups)
+
+    def _pairs(self) -> bool:
+        """Measure columns and the pairs worth their noise; not if columns alone are predicted to do about as well."""
+        errors = self.alone or dict(zip(self._small, self._usual(self._small), strict=True))
+        self.found.apart = dict(errors)
         part = self.split[1] + self.split[2]
         amount = int(self.left * part / (part + self.split[3])) if self._goes_deeper else self.left
-        shares = self._shares(unexplained(errors), amount, columns=True)
+        left = unexplained(errors)
+        left.update({s: min(left[s], error) for s, (_, error) in self.found.hints.items()})
+        shares, predicted = self._shares(left, amount, columns=True)
+        alone = self._shares({}, self.left, columns=True)[1] + self._mean(left)
+        tables = sum(len(s) > 1 for s in shares)
+        self.said.append(f"predicted error of tables: columns alone {alone:.3f}, with {tables} pairs {predicted:.3f}")
+        if self.alone is None and predicted > BLIND * alone and not self.found.hints:
+            self.said.append("pairs that nothing is known of gain too little: what is left measures the columns again")
+            return False
         self._measure(shares, amount)
         self._note(shares, errors)
+        return True
 
     @property
     def _goes_deeper(self) -> bool:
@@ -164,8 +245,10 @@ class Gathering:
         """Look at triples against a first mixture, and measure those worth their noise."""
         first, _ = mixture_of(self.found, count=QUICK)
         sets = self._affordable()
-        errors = self._errors(sets, [self._cells(first, s) for s in sets])
-        shares = self._shares(errors, self.left, columns=False)
+        values = self._look([self.found.merging.table(s) for s in sets], [self.cells(first, s) for s in sets], LOOK)
+        found = self._usual(sets) if values is None else map(float, believed(values, self.doubt, self.found.rows, 3))
+        errors = dict(zip(sets, found, strict=True))
+        shares, _ = self._shares(errors, self.left, columns=False)
         self._measure(shares, self.left)
         self._note(shares, errors)
 
@@ -187,42 +270,15 @@ class Gathering:
                 found.append(each)
         return found
 
-    def _cells(self, model: Mixture, columns: Columns) -> Values:
+    def cells(self, model: Model, columns: Columns) -> Values:
         """The model's table of groups."""
-        cells = model.marginal(columns)
+        cells = np.asarray(model.marginal(columns))
         merging = self.found.merging
         for axis, name in enumerate(columns):
             if name in merging.changed:
                 members = merging.groups[name] == np.arange(merging.merged[name].size)[:, None]
                 cells = np.moveaxis(np.tensordot(members.astype(np.float64), cells, axes=(1, axis)), 0, axis)
         return cells
-
-    def _errors(self, sets: Sequence[Columns], cells: Sequence[Values]) -> Errors:
-        """Half the L1 errors of tables, in rows, as far as to believe them; expected ones if a look says nothing."""
-        rows, scale = self.found.rows, math.sqrt(len(sets)) / 2
-        share = min(LOOK, (scale * self.deviation(self.units) / (SHARP * rows)) ** 2)
-        values, self.doubt = np.zeros(len(sets)), math.inf
-        if sets and scale * self.deviation(self.units * share) <= BLURRED * rows:
-            asked = [self.found.merging.table(s) for s in sets]
-            seen = self.curator.measure_error(asked, [each * rows for each in cells], units=int(self.units * share))
-            self.spent += seen.cost.units
-            values, self.doubt = np.asarray(seen.values) / 2, seen.deviation / 2
-        else:
-            self.said.append("a look at the errors of tables would say nothing and was not bought")
-        errors = believed(values, self.doubt, rows, len(sets[0]) if sets else 2)
-        return dict(zip(sets, map(float, errors), strict=True))
-
-    def _shares(self, errors: Mapping[Columns, float], units: int, *, columns: bool) -> dict[Columns, float]:
-        """The tables worth measuring, and columns again, with the best split of `units` over them."""
-        deviation, merged = self.deviation(units), self.found.merging.merged
-        singles: list[Columns] = [(name,) for name in self.names] if columns else []
-        noises = [noise_of(self.schema.cells(s), deviation, column=True) for s in singles]
-        noises += [noise_of(merged.cells(s) * _kept(merged.shape(s)), deviation) for s in errors]
-        before = [deviation**2 / self.found.levels[s[0]][1] for s in singles] + [0.0] * len(errors)
-        expected = [COLUMN_ERROR * self.found.rows] * len(singles) + list(errors.values())
-        weights = [self.weights[len(s)][s] for s in (*singles, *errors)]
-        shares = wanted(expected, noises, weights, before).shares()
-        return {s: share for s, share in zip((*singles, *errors), map(float, shares), strict=True) if share > SLIGHT}
 
     def _measure(self, shares: Mapping[Columns, float], units: int) -> None:
         """Measure columns and residuals of tables for one charge."""
@@ -246,17 +302,3 @@ class Gathering:
         tables = [s for s in shares if len(s) > 1]
         self.trace += [Step(number, s, errors[s] / rows, doubt) for s in tables]
         self.said.append(f"{len(tables)} of {len(errors)} tables were worth their noise in round {number}")
-
-    def _pay(self, measured: tuple[Measurement, ...]) -> None:
-        self.spent += sum(measurement.cost.units for measurement in measured)
-
-    def deviation(self, units: float) -> float:
-        """The standard deviation of one cell of a table that costs `units`."""
-        accountant, relation = self.curator.budget.accountant, self.curator.relation
-        moved = Fraction(relation.l2_squared(Marginal(self.schema, self.names[:1])))
-        return math.sqrt(accountant.gaussian_variance(max(1, int(units)), moved))
-
-
-def _kept(sizes: Sequence[int]) -> float:
-    """The length of what one row moves in the residual of a table with these sizes."""
-    return math.sqrt(math.prod((size - 1) / size for size in sizes))

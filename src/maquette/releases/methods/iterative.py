@@ -31,10 +31,8 @@ from maquette.hypothesis import (
 from maquette.privacy import Pure, Selection
 from maquette.query import Marginal, Workload
 from maquette.releases.artifact import Model, Release, certified
+from maquette.releases.opening import Opening, check_promise_of, opening
 from maquette.theory import offline as theory
-
-ROWS = 0.01  # share of the budget that buys a row estimate where the number of rows is private
-ROWS_DOUBT = 0.1  # share of beta for an error of this estimate beyond its part of the promise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +74,8 @@ def iterative_construction(
     hypothesis: AnyRule = "multiplicative-weights",
     distinguisher: str | Distinguisher = "exponential",
     constants: Literal["tight", "book"] = "tight",
+    norm: float | None = None,
+    query_norm: float | None = None,
     beta: float = 0.05,
     rows: int | None = None,
     epsilon: float | None = None,
@@ -86,16 +86,20 @@ def iterative_construction(
 
     Privacy: at most T rounds of one `select_worst` and one `measure`, charged as they happen. Accuracy: with
     probability 1 - beta every cell of the workload's marginals is within `alpha` of the table (certificate.accuracy),
-    alpha = a' + 2 Nb + F with tight constants. The stopping test reads released numbers only. Where the number of rows
-    is private, an estimate is bought and its error is part of Nb; `rows` gives the number if it is public. Mechanisms
-    §5.1-5.2.
+    alpha = a' + 2 Nb + F with tight constants; with constants="book" it is theorem 5.7, corrected, and weights and the
+    perceptron take the book's own steps and bounds, as in `plan` and `OnlineIC`. The stopping test reads released
+    numbers only. Where the number of rows is private, an estimate is bought and its error is part of Nb; `rows` gives
+    the number if it is public. Mechanisms §5.1-5.2.
 
     `hypothesis` is an update rule, by its name, its class or as a `Rule`; or a fresh model with a bound on its updates,
-    which is updated in place. `distinguisher` is a name or an object.
+    which is updated in place. `norm` and `query_norm` are public bounds on the norms of the table and of every query,
+    for mirror descent and the perceptron: fewer rounds, hence less noise. `distinguisher` is a name or an object.
     """
-    rule, pointer = rule_of(curator.schema, hypothesis), distinguisher_of(distinguisher)
     if constants not in ("tight", "book"):
         raise QueryError(f"constants is {constants!r}", expected="one of tight, book")
+    rule = rule_of(curator.schema, hypothesis, constants, norm=norm, query_norm=query_norm)
+    pointer = distinguisher_of(distinguisher)
+    _check_cells(rule, workload)
     with curator.account("iterative-construction") as account:
         setting = _prepare(curator, workload, rows, beta, units_for(curator, epsilon, rho, units))
         chosen = parameters(curator, rule, setting, distinguisher=pointer, constants=constants)
@@ -225,18 +229,25 @@ def _best_rounds(curator: Curator, setting: Setting) -> int:
 def _prepare(curator: Curator, workload: Workload, rows: int | None, beta: float, units: int) -> Setting:
     """Check the public arguments, and buy the row estimate if one is needed."""
     check_dense(curator.schema)
-    if not 0 < beta < 1 or (rows is not None and rows < 1):
-        raise QueryError(f"got beta={beta} and rows={rows}", expected="0 < beta < 1 and at least one row")
+    check_promise_of(beta, rows)
     tables = [Marginal(curator.schema, columns) for columns in tables_of(curator.schema, list(workload.marginals))]
     moves = max(curator.relation.one_cell(table) for table in tables)
-    size, slack, left = float(rows or 1), 0.0, float(units)
-    if rows is None and curator.relation.rows_are_public:
-        size = curator.count_rows()
-    elif rows is None:
-        counted = curator.measure(Marginal(curator.schema), units=int(ROWS * units))
-        size, slack = max(1.0, float(counted.values)), counted.half_width(1 - ROWS_DOUBT * beta)
-        left, beta = units - counted.cost.units, (1 - ROWS_DOUBT) * beta
-    return Setting(tables=tables, units=left, rows=size, slack=slack, moves=moves, beta=beta)
+    return setting_of(tables, moves, opening(curator, units, rows=rows, beta=beta))
+
+
+def setting_of(tables: list[Marginal], moves: int, begun: Opening) -> Setting:
+    """The setting of a construction over these tables after its opening."""
+    return Setting(
+        tables=tables, units=float(begun.units), rows=begun.rows, slack=begun.slack, moves=moves, beta=begun.beta
+    )
+
+
+def _check_cells(rule: Rule, workload: Workload) -> None:
+    """Refuse tables whose cells the rule cannot learn from, before anything is charged."""
+    fresh = rule.start(rule.resolutions[0])
+    if hasattr(fresh, "check"):
+        for table in workload.marginals:
+            check_query(fresh, next(iter(table.queries()))[1])
 
 
 def _answers(model: Hypothesis, setting: Setting) -> list[NDArray[np.float64]]:

@@ -13,8 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from maquette.errors import QueryError
-from maquette.query import LinearQuery
+from maquette.hypothesis import AnyRule
+from maquette.query import LinearQuery, Workload
+from maquette.releases.nets.transcripts import tables_of_transcripts, vc_dimension
 from maquette.schema import Schema
+from maquette.theory import net as theory
 
 MAX_CANDIDATES = 10**6
 MAX_ENTRIES = 2**26  # maximum rows of all candidates together, and maximum answers of all candidates together
@@ -27,8 +30,8 @@ Values = NDArray[np.float64]
 class Net:
     """Public candidate datasets: row i of `weights` holds the share of each of `points` in candidate i.
 
-    `covers` is m when every multiset of m rows is a candidate, which bounds OPT, the error of the best candidate; None
-    when OPT is unknown.
+    OPT, the error of the best candidate, is known for two kinds of nets. `covers` is m when every multiset of m rows is
+    a candidate. `within` bounds OPT for any table on the queries `built_for`, or on every query if that is None.
 
     >>> from maquette import Boolean, Schema
     >>> net = Net.small_databases(Schema([Boolean("a"), Boolean("b")]), rows=3)
@@ -41,6 +44,8 @@ class Net:
     weights: sparse.csr_array[np.float64]
     made: str
     covers: int | None = None
+    within: float | None = None
+    built_for: frozenset[LinearQuery] | None = None
 
     @classmethod
     def small_databases(cls, schema: Schema, rows: int) -> Net:
@@ -89,6 +94,41 @@ class Net:
         refuse_entries(len(table), schema.size, "cells")
         return cls(schema, universe(schema), sparse.csr_array(table / totals), "given histograms")
 
+    @classmethod
+    def transcripts(cls, rule: AnyRule, queries: Workload | Sequence[LinearQuery], alpha: float) -> Net:
+        """The dual net: every table that an update rule reaches by T(alpha) signed questions of `queries`.
+
+        For every table some candidate errs by less than alpha on all of `queries`, by the bound on updates. `made`
+        tells how many transcripts there are and how many distinct tables they reach. Mechanisms §3.2.4.
+        """
+        asked = list(dict.fromkeys(queries))
+        if not asked:
+            raise QueryError("there are no queries", expected="a workload, or a list of linear queries")
+        schema = asked[0].schema
+        tables, updates = tables_of_transcripts(schema, rule, asked, alpha, MAX_CANDIDATES)
+        refuse_entries(len(tables), schema.size, "cells")
+        log_size = theory.dual_net(queries=len(asked), steps=updates)
+        size = f"{math.exp(log_size):,.0f}" if log_size < 27 else f"10^{log_size / math.log(10):.0f}"
+        made = f"{size} transcripts of {updates:,} updates"
+        weights = sparse.csr_array(tables)
+        return cls(schema, universe(schema), weights, made, within=float(alpha), built_for=frozenset(asked))
+
+    @classmethod
+    def of_dimension(cls, queries: Workload | Sequence[LinearQuery], alpha: float) -> Net:
+        """Small databases of a size that depends on the VC dimension of 0/1 queries, not on their number.
+
+        Every multiset of m = `theory.net.vc_database_size` rows: m rows drawn from any table are within alpha on all of
+        `queries` with positive probability. The dimension is found by trying all sets of points. Mechanisms §3.2.2.
+        """
+        asked = list(queries)
+        if not asked:
+            raise QueryError("there are no queries", expected="a workload, or a list of linear queries")
+        schema = asked[0].schema
+        dimension = vc_dimension(schema, asked, universe(schema))
+        rows = theory.vc_database_size(dimension=max(1, dimension), alpha0=alpha)
+        made = cls.small_databases(schema, rows)
+        return cls(schema, made.points, made.weights, made.made, rows, float(alpha), frozenset(asked))
+
     def __len__(self) -> int:
         return int(self.weights.shape[0])
 
@@ -99,6 +139,13 @@ class Net:
         multiset of m rows is within sqrt(ln(2 queries) / (2 m)) on all of them. Mechanisms §3.2.
         """
         return None if self.covers is None else math.sqrt(math.log(2 * queries) / (2 * self.covers))
+
+    def opt_for(self, asked: Sequence[LinearQuery]) -> float | None:
+        """The best known bound on OPT for these queries; None if there is none."""
+        known = [] if self.covers is None else [math.sqrt(math.log(2 * len(set(asked))) / (2 * self.covers))]
+        if self.within is not None and (self.built_for is None or self.built_for.issuperset(asked)):
+            known.append(self.within)
+        return min(known, default=None)
 
     def answers(self, asked: Sequence[LinearQuery]) -> Values:
         """Every candidate's answer to every query, as fractions of rows."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from maquette.answers import Answer, Source
-from maquette.curator import Curator
+from maquette.curator import Curator, Mechanism
 from maquette.errors import QueryError
 from maquette.estimates import NoEvidence, units_for
 from maquette.hypothesis import Median, WeightedRecords
@@ -26,6 +26,7 @@ from maquette.privacy import Loss
 from maquette.query import FINE, LowSensitivityQuery, Marginal, Statistic
 from maquette.releases.artifact import Certificate, Release, certified
 from maquette.releases.nets.candidates import Net, refuse_entries
+from maquette.releases.nets.net import check_net, selection_strength
 
 ROWS_SHARE = 0.05  # share of the price for an estimate of the number of rows where it is private
 SHARES = [i / 20 for i in range(1, 20)]  # shares of a round that are tried for its selection
@@ -44,6 +45,7 @@ class FunctionRelease:
     beta: float
     updates: int
     certificate: Certificate
+    rows: float
 
     def __getitem__(self, name: str) -> Answer:
         return self.answers[name]
@@ -57,6 +59,8 @@ def net_of_functions(
     functions: Sequence[LowSensitivityQuery],
     net: Net,
     *,
+    mechanism: Mechanism = "auto",
+    beta: float = 0.05,
     epsilon: float | None = None,
     rho: float | None = None,
 ) -> Release:
@@ -64,17 +68,27 @@ def net_of_functions(
 
     Errors are compared in units of the largest declared sensitivity D (times the rows of one unit). Privacy: one
     `Curator.select_best`, and where the number of rows is private a twentieth of the price for an estimate of it.
-    Accuracy: with probability 1 - beta the largest error is at most OPT + 2 D (ln |net| + ln 1/beta) / epsilon. The
-    release models the whole table; a function of it is `function(release.marginal(*schema.names))`.
+    Accuracy: with probability 1 - beta the largest error is at most OPT + 2 D (ln |net| + ln 1/beta) / epsilon; the
+    certificate states what is beyond OPT. mechanism="exponential" is algorithm 7 to the letter, also under a pure
+    budget, where "auto" takes permute-and-flip. The release models the whole table; a function of it is
+    `function(release.marginal(*schema.names))`.
     """
+    check_net(curator, net, mechanism, beta)
     setting = _prepare(curator, functions, net, epsilon, rho)
     table = np.stack([[f(histogram) for histogram in setting.histograms] for f in functions], axis=1)
     with curator.account("functions by a net") as account:
         statistics = setting.bought()
-        chosen = curator.select_best(statistics, table / statistics[0].unit, units=setting.left)
+        unit = statistics[0].unit
+        chosen = curator.select_best(statistics, table / unit, units=setting.left, mechanism=mechanism)
     records, shares = net[chosen.index]
     model = WeightedRecords(curator.schema, records, weights=shares, step="exact")
-    certificate = certified(curator, f"functions by a net of {net.made}", account)
+    strength = selection_strength(curator, mechanism, setting.left)
+    # On the grid of 1/FINE, rounding moves both scores by at most a step.
+    beyond = (2 * curator.relation.max_contributions * math.log(len(net) / beta) / strength + 2 / FINE) * unit
+    promise = f"every function at most {beyond:.4g} beyond the best candidate with probability {1 - beta:.3g}"
+    useful = beyond < max(f.high - f.low for f in functions)
+    method = f"functions by a net of {net.made}"
+    certificate = certified(curator, method, account, accuracy=promise if useful else None)
     return Release(curator.schema, model, NoEvidence(setting.rows), certificate)
 
 
@@ -133,7 +147,13 @@ def construct_functions(
         for f in functions
     }
     return FunctionRelease(
-        answers=answers, model=model, alpha=plan.alpha, beta=beta, updates=updates, certificate=certificate
+        answers=answers,
+        model=model,
+        alpha=plan.alpha,
+        beta=beta,
+        updates=updates,
+        certificate=certificate,
+        rows=setting.rows,
     )
 
 

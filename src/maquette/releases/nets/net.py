@@ -1,7 +1,10 @@
 """Net mechanism and SmallDB: choose, privately, the public candidate dataset that answers most like the table.
 
-A net is a public list of candidates, fixed without looking at the rows. One exponential mechanism scores each candidate
+A net is a public list of candidates, fixed without looking at the rows. One private selection scores each candidate
 by minus its largest error on the workload and picks one; everything the pick answers afterwards is post-processing.
+mechanism="exponential" selects by the exponential mechanism: algorithm 7 to the letter. The default, "auto", takes
+permute-and-flip under a pure budget, which never errs more in expectation at the same price, and the exponential
+mechanism under any other, where it costs less.
 
 Privacy: one `Curator.select_best` (one per step of `local_search`); where the number of rows is private, a tenth of
 the price measures it first, and candidates are scaled to that public estimate. Accuracy: with
@@ -10,8 +13,9 @@ probability 1 - beta the largest error, as a fraction of n rows, is at most
     OPT + 2 D (ln |net| + ln 1/beta) / (epsilon n)
 
 where OPT is the error of the best candidate and D the maximum rows of one unit, plus one row for rounding at the wall
-and the error of the row count where that is private. Reference: Blum, Ligett and Roth 2008; Dwork and Roth 2014,
-algorithm 7 and proposition 5.2; Mechanisms §3.
+and the error of the row count where that is private. The certificate states it, with OPT's bound where the net has one
+(`Net.opt_for`). Reference: Blum, Ligett and Roth 2008; Dwork and Roth 2014, algorithm 7 and proposition 5.2;
+Mechanisms §3.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
-from maquette.curator import Curator, ScopedAccount
+from maquette.curator import Curator, Mechanism, ScopedAccount
 from maquette.errors import BudgetError, QueryError
 from maquette.estimates import NoEvidence, units_for
 from maquette.hypothesis import WeightedRecords
@@ -49,25 +53,35 @@ from maquette.schema import Schema
 __all__ = ["Net", "error_bound", "local_search", "net_mechanism", "rows_for", "small_db"]
 
 ROWS_SHARE = Fraction(1, 10)  # share of the price for the number of rows where it is private
+ROWS_DOUBT = 0.1  # share of beta for an error of this number of more than its part of the promise
+SELECTIONS: tuple[Mechanism, ...] = ("auto", "exponential", "permute-and-flip")
 
 Asked = Workload | Sequence[LinearQuery | Expression | str]
 
 
 def net_mechanism(
-    curator: Curator, workload: Asked, net: Net, *, epsilon: float | None = None, rho: float | None = None
+    curator: Curator,
+    workload: Asked,
+    net: Net,
+    *,
+    mechanism: Mechanism = "auto",
+    beta: float = 0.05,
+    epsilon: float | None = None,
+    rho: float | None = None,
 ) -> Release:
     """The candidate of a public net that errs least on the workload, for `epsilon` or `rho` (default: what remains).
 
-    Privacy and accuracy: see the module; one selection for any number of queries.
+    Privacy and accuracy: see the module; one selection for any number of queries. Without an OPT the certificate says
+    how far the chosen candidate is, with probability 1 - beta, from the best one.
     """
-    if net.schema != curator.schema:
-        raise QueryError("the net was built for another schema", advice="build it from curator.schema")
+    check_net(curator, net, mechanism, beta)
     asked = _listed(curator, workload)
     answers = net.answers(asked)
     with curator.account("net mechanism") as account:
-        search = _Search(curator, asked, epsilon, rho)
+        search = _Search(curator, asked, epsilon, rho, mechanism=mechanism, beta=beta)
+        promise = search.promise(net)
         chosen = net[search.best(answers)]
-    return search.release(*chosen, f"net of {net.made}", account)
+    return search.release(*chosen, f"net of {net.made}", account, promise)
 
 
 def small_db(
@@ -76,6 +90,7 @@ def small_db(
     *,
     alpha: float | None = None,
     rows: int | None = None,
+    mechanism: Mechanism = "auto",
     beta: float = 0.05,
     epsilon: float | None = None,
     rho: float | None = None,
@@ -90,15 +105,15 @@ def small_db(
     asked = _listed(curator, workload)
     if rows is not None and alpha is not None:
         raise QueryError(f"got rows={rows} and alpha={alpha}", advice="give one of them, or neither to choose")
-    if not 0 < beta < 1:
-        raise QueryError(f"beta is {beta}", expected="a probability of failure between 0 and 1")
+    check_net(curator, None, mechanism, beta)
     fixed = rows_for(len(asked), alpha) if alpha is not None else rows
     refuse_large(curator.schema, 1 if fixed is None else fixed, len(asked))
     with curator.account("small-db") as account:
-        search = _Search(curator, asked, epsilon, rho)
-        net = Net.small_databases(curator.schema, _best_rows(search, beta) if fixed is None else fixed)
+        search = _Search(curator, asked, epsilon, rho, mechanism=mechanism, beta=beta)
+        net = Net.small_databases(curator.schema, _best_rows(search) if fixed is None else fixed)
+        promise = search.promise(net)
         chosen = net[search.best(net.answers(asked))]
-    return search.release(*chosen, f"net of {net.made}", account)
+    return search.release(*chosen, f"net of {net.made}", account, promise)
 
 
 def local_search(
@@ -172,9 +187,15 @@ class _Search:
         epsilon: float | None,
         rho: float | None,
         shares: Sequence[int] = (1,),
+        *,
+        mechanism: Mechanism = "auto",
+        beta: float = 0.05,
     ) -> None:
         self.curator = curator
         self.asked = asked
+        self.mechanism = mechanism
+        self.beta = beta
+        self.slack, self.doubt = 0.0, beta
         self._accountant = curator.budget.accountant
         total = units_for(curator, epsilon, rho)
         public = curator.relation.rows_are_public
@@ -189,20 +210,53 @@ class _Search:
         else:
             counted = curator.measure(Marginal(curator.schema), units=for_rows)
             self.rows = max(1.0, float(counted.values))
+            self.slack, self.doubt = counted.half_width(1 - ROWS_DOUBT * beta), (1 - ROWS_DOUBT) * beta
 
     @property
     def strength(self) -> float:
-        """The epsilon of the next selection's exponential mechanism."""
-        return self._accountant.selection_epsilon(self._units[0])
+        """The epsilon of the next selection."""
+        return selection_strength(self.curator, self.mechanism, self._units[0])
 
     def best(self, answers: Values) -> int:
         """The candidate chosen among these answers (fractions of rows)."""
-        return self.curator.select_best(self.asked, answers * self.rows, units=self._units.pop(0)).index
+        price = self._units.pop(0)
+        chosen = self.curator.select_best(self.asked, answers * self.rows, units=price, mechanism=self.mechanism)
+        return chosen.index
 
-    def release(self, records: Records, probabilities: Values, method: str, account: ScopedAccount) -> Release:
+    def promise(self, net: Net) -> str | None:
+        """Proposition 5.2 for the next selection, as a certificate states it; None if it says nothing.
+
+        Scores are |n f(x) - n^ f(y)|, n^ the row estimate, off by at most w: with n OPT + w at the best candidate, and
+        w more from the score to the error, the error is at most OPT + (F + 2 w) / n. F, in rows, is the selection's
+        own error and one row for rounding counts at the wall; rounding weights adds 2^-20 of the rows.
+        """
+        least = self.rows - self.slack
+        if least < 1:
+            return None
+        moves = self.curator.relation.max_contributions
+        choice = 2 * moves * math.log(len(net) / self.doubt) / self.strength + 1
+        beyond = (choice + 2 * self.slack) / least + 2.0**-20
+        best = net.opt_for(self.asked)
+        error = beyond if best is None else best + beyond
+        if error >= 1:
+            return None
+        far = (
+            f"within {error:.4g} of the rows" if best is not None else f"at most {error:.4g} beyond the best candidate"
+        )
+        return f"every query of the workload {far} with probability {1 - self.beta:.3g}"
+
+    def release(
+        self,
+        records: Records,
+        probabilities: Values,
+        method: str,
+        account: ScopedAccount,
+        promise: str | None = None,
+    ) -> Release:
         """What is published: the chosen candidate as a model; its accuracy is a theorem, so there is no evidence."""
         model = WeightedRecords(self.curator.schema, records, weights=probabilities, step="exact")
-        return Release(self.curator.schema, model, NoEvidence(self.rows), certified(self.curator, method, account))
+        certificate = certified(self.curator, method, account, accuracy=promise)
+        return Release(self.curator.schema, model, NoEvidence(self.rows), certificate)
 
 
 class _Swaps:
@@ -244,7 +298,24 @@ class _Swaps:
         return places, np.concatenate([current[:1], fresh]), replaced
 
 
-def _best_rows(search: _Search, beta: float) -> int:
+def selection_strength(curator: Curator, mechanism: Mechanism, units: int) -> float:
+    """The epsilon of a selection by this mechanism that costs this many units."""
+    accountant = curator.budget.accountant
+    flip = accountant.currency == "pure" if mechanism == "auto" else mechanism == "permute-and-flip"
+    return accountant.pure_epsilon(units) if flip else accountant.selection_epsilon(units)
+
+
+def check_net(curator: Curator, net: Net | None, mechanism: str, beta: float) -> None:
+    """Refuse public arguments that make no sense, before anything is charged."""
+    if net is not None and net.schema != curator.schema:
+        raise QueryError("the net was built for another schema", advice="build it from curator.schema")
+    if mechanism not in SELECTIONS:
+        raise QueryError(f"mechanism is {mechanism!r}", expected=f"one of {', '.join(SELECTIONS)}")
+    if not 0 < beta < 1:
+        raise QueryError(f"beta is {beta}", expected="a probability of failure between 0 and 1")
+
+
+def _best_rows(search: _Search) -> int:
     """The number of rows with the least error bound among those that can be listed; from public numbers only."""
     schema, relation, size = search.curator.schema, search.curator.relation, len(search.asked)
     most, beyond = 1, MAX_CANDIDATES
@@ -253,7 +324,7 @@ def _best_rows(search: _Search, beta: float) -> int:
         most, beyond = (middle, beyond) if enumerable(schema, middle, size) else (most, middle)
     units = search.rows / relation.max_contributions
     tried = np.arange(1, most + 1)
-    bounds = error_bound(schema.size, size, tried, table_rows=units, epsilon=search.strength, beta=beta)
+    bounds = error_bound(schema.size, size, tried, table_rows=units, epsilon=search.strength, beta=search.beta)
     return int(tried[np.argmin(bounds)])
 
 

@@ -1,0 +1,113 @@
+"""Sums beside counts: the values of numeric columns, added up over all rows and by single columns.
+
+Privacy: one `measure_many` of `ValueSums`; each is priced by the range of its column. How the price is split follows
+from the model, which is released, so it is public.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maquette.curator import Curator
+from maquette.errors import DataError
+from maquette.privacy import DiscreteGaussian
+from maquette.query import ValueSums, Workload
+from maquette.schema import Schema
+
+SHARE = 0.5  # of the price of a release whose workload asks for sums
+WHOLE = 0.6  # of the price of a column's sums, for the sum over all rows
+
+Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class SumTable:
+    """The noisy sums of a column, over all rows or by the levels of another, and the deviation of each."""
+
+    column: str
+    by: str | None
+    values: Values
+    deviation: float
+    gaussian: bool
+
+    def half_width(self, confidence: float, weights: Values) -> float:
+        """How far noise can have moved a weighted sum of the values."""
+        if self.gaussian:
+            return NormalDist().inv_cdf((1 + confidence) / 2) * self.deviation * float(np.sqrt((weights**2).sum()))
+        used = max(int((weights != 0).sum()), 1)  # each within its own tail: their sum is too
+        return self.deviation / math.sqrt(2) * math.log(used / (1 - confidence)) * float(np.abs(weights).sum())
+
+    def facts(self) -> dict[str, Any]:
+        """What a saved file says of it."""
+        return {"column": self.column, "by": self.by, "deviation": self.deviation, "gaussian": self.gaussian}
+
+
+def measure_sums(curator: Curator, workload: Workload, model: Any, units: int) -> list[SumTable]:
+    """The sums that a workload asks for, for `units`: more for a column whose mean is small beside its range."""
+    asked = [question for name in workload.sums for question in _questions(workload, name)]
+    power = 1 if curator.budget.accountant.currency == "pure" else 2  # equal noise beside each sum
+    shares = [_need(curator.schema, model, q.column) ** power * _part(workload, q) for q in asked]
+    measured = curator.measure_many(asked, units=units, shares=shares)
+    return [
+        SumTable(
+            q.column,
+            q.names[0] if q.names else None,
+            np.asarray(m.values * float(q.step)),
+            m.deviation * float(q.step),
+            isinstance(m.event, DiscreteGaussian),
+        )
+        for q, m in zip(asked, measured, strict=True)
+    ]
+
+
+def _questions(workload: Workload, name: str) -> list[ValueSums]:
+    """The sum over all rows, and by each column that shares a table with it."""
+    pairs = {other for table in workload.marginals if name in table.columns for other in table.columns} - {name}
+    beside = [other for other in workload.schema.names if other in pairs]
+    return [ValueSums(workload.schema, name, axes=axes) for axes in ([], *([other] for other in beside))]
+
+
+def _part(workload: Workload, question: ValueSums) -> float:
+    others = len(_questions(workload, question.column)) - 1
+    if not others:
+        return 1.0
+    return (1 - WHOLE) / others if question.names else WHOLE
+
+
+def _need(schema: Schema, model: Any, name: str) -> float:
+    """The range of a column over its mean, as the model sees it: where it is large, noise is large beside the sum."""
+    column = schema[name]
+    grid, middles = column.value_grid, column.midpoints
+    assert grid is not None
+    assert middles is not None
+    mean = abs(float(model.marginal([name])[: len(middles)] @ middles))
+    reach = float(max(abs(grid.low), abs(grid.high)) * grid.step)
+    return min(max(reach / max(mean, reach / 1000), 1.0), 1000.0)
+
+
+def sum_for(tables: Sequence[SumTable], question: ValueSums | None) -> SumTable | None:
+    """The table that answers a question about one column's values; None if it was not bought."""
+    if question is None or len(question.columns) > 1:
+        return None
+    by = question.columns[0] if question.columns else None
+    return next((table for table in tables if (table.column, table.by) == (question.column, by)), None)
+
+
+def restore(schema: Schema, facts: Sequence[Mapping[str, Any]], arrays: Mapping[str, NDArray[Any]]) -> list[SumTable]:
+    """Tables of sums from a saved file; anything that does not fit the schema is refused."""
+    tables = []
+    for i, fact in enumerate(facts):
+        column, by = schema[str(fact["column"])].name, fact["by"]
+        shape = () if by is None else (schema[str(by)].size,)
+        values, deviation = np.asarray(arrays[str(i)], dtype=np.float64), float(fact["deviation"])
+        if values.shape != shape or not np.isfinite(values).all() or not 0 <= deviation < math.inf:
+            raise DataError(f"the sums of {column!r} do not fit the schema", advice="get the original file")
+        tables.append(SumTable(column, None if by is None else str(by), values, deviation, bool(fact["gaussian"])))
+    return tables
