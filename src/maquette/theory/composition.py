@@ -12,13 +12,16 @@ from typing import Literal
 import numpy as np
 
 from maquette.privacy import zcdp_epsilon
+from maquette.theory.arguments import PROBABILITY, checked
 
 
+@checked()
 def basic(*, accesses: int, epsilon: float) -> float:
     """Sum of the epsilons, with delta 0. Dwork and Roth, corollary 3.15."""
     return accesses * epsilon
 
 
+@checked(delta=PROBABILITY)
 def advanced(*, accesses: int, epsilon: float, delta: float) -> float:
     """Strong composition: epsilon0 sqrt(2k ln(1/delta)) + k epsilon0 (e^epsilon0 - 1).
 
@@ -27,12 +30,14 @@ def advanced(*, accesses: int, epsilon: float, delta: float) -> float:
     return epsilon * math.sqrt(2 * accesses * math.log(1 / delta)) + accesses * epsilon * math.expm1(epsilon)
 
 
+@checked(delta=PROBABILITY)
 def advanced_tight(*, accesses: int, epsilon: float, delta: float) -> float:
     """Strong composition with the exact mean loss: the second term becomes k epsilon0 tanh(epsilon0 / 2)."""
     drift = accesses * epsilon * math.tanh(epsilon / 2)
     return epsilon * math.sqrt(2 * accesses * math.log(1 / delta)) + drift
 
 
+@checked()
 def optimal_delta(*, accesses: int, epsilon: float, total_epsilon: float) -> float:
     """The exact delta at `total_epsilon`: k randomised responses are the worst case.
 
@@ -47,6 +52,7 @@ def optimal_delta(*, accesses: int, epsilon: float, total_epsilon: float) -> flo
     return float(np.exp(log_law) @ -np.expm1(-excess))
 
 
+@checked()
 def optimal(*, accesses: int, epsilon: float, delta: float) -> float:
     """The least total epsilon at delta that holds for any k epsilon0-DP accesses, by bisection."""
     low, high = 0.0, accesses * epsilon
@@ -61,6 +67,7 @@ def optimal(*, accesses: int, epsilon: float, delta: float) -> float:
     return high
 
 
+@checked()
 def access_rho(kind: Literal["pure", "laplace", "selection"], epsilon: float) -> float:
     """Rho of one access: epsilon^2/2 if only pure DP is known, epsilon + e^-epsilon - 1 for continuous Laplace noise,
     epsilon^2/8 for an exponential mechanism.
@@ -70,6 +77,7 @@ def access_rho(kind: Literal["pure", "laplace", "selection"], epsilon: float) ->
     return epsilon**2 / (2 if kind == "pure" else 8)
 
 
+@checked(delta=PROBABILITY)
 def concentrated(
     *, accesses: int, epsilon: float, delta: float, kind: Literal["pure", "laplace", "selection"] = "pure"
 ) -> float:

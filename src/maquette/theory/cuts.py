@@ -11,13 +11,16 @@ from typing import NamedTuple
 
 from maquette.privacy import zcdp_rho
 from maquette.theory import updates
+from maquette.theory.arguments import PROBABILITY, checked
 
 
+@checked()
 def multiplicative_weights(vertices: int, alpha: float) -> float:
     """T of multiplicative weights on V x V: ln(|V|^2) / (2 alpha^2), for any edges."""
     return updates.multiplicative_weights(vertices**2, alpha)
 
 
+@checked()
 def frieze_kannan(vertices: int, edges: int, alpha: float, *, largest: float = 1.0) -> float:
     """T of the cut decomposition on a simple graph: |V|^2 / (m alpha^2), or less for small cuts.
 
@@ -26,6 +29,7 @@ def frieze_kannan(vertices: int, edges: int, alpha: float, *, largest: float = 1
     return largest * updates.frieze_kannan(vertices, edges, alpha)
 
 
+@checked()
 def frieze_kannan_centred(vertices: int, edges: int, alpha: float, *, largest: float = 1.0) -> float:
     """T of the cut decomposition started from uniform, with centred cuts: (|V|^2 / m - 1) a (1 - a) / alpha^2.
 
@@ -37,6 +41,7 @@ def frieze_kannan_centred(vertices: int, edges: int, alpha: float, *, largest: f
     return max(0.0, vertices**2 / edges - 1.0) * area * (1 - area) / alpha**2
 
 
+@checked()
 def graph_norm(edges: int, *, multiplicity: int = 1) -> float:
     """A bound on |x|_2 / |x|_1 for m edges, at most `multiplicity` of them identical: (multiplicity / m)^(1/2).
 
@@ -45,6 +50,7 @@ def graph_norm(edges: int, *, multiplicity: int = 1) -> float:
     return math.sqrt(multiplicity / edges)
 
 
+@checked()
 def dense_from(vertices: int, *, centred: bool = False) -> float:
     """The edges above which the cut decomposition needs fewer updates than multiplicative weights.
 
@@ -58,6 +64,7 @@ def dense_from(vertices: int, *, centred: bool = False) -> float:
     return vertices**2 / (1 + 2 * log_pairs) if centred else 2 * vertices**2 / log_pairs
 
 
+@checked()
 def log_cuts(vertices: int, *, bipartitions: bool = False) -> float:
     """ln |Q| for all 4^|V| pairs of sets, or for all 2^|V| bipartitions."""
     return vertices * math.log(2 if bipartitions else 4)
@@ -71,6 +78,7 @@ class Rates(NamedTuple):
     every_pair: float
 
 
+@checked()
 def rates(vertices: int, edges: int) -> Rates:
     """The largest error over all cuts, by method: sqrt(m |V|) (ln |V|)^(1/4), m^(1/4) |V| and |V|^1.5 edges.
 
@@ -84,6 +92,7 @@ def rates(vertices: int, edges: int) -> Rates:
     )
 
 
+@checked(delta=PROBABILITY)
 def every_pair(
     *, vertices: int, epsilon: float, delta: float, beta: float, largest: float = 1.0, log_queries: float | None = None
 ) -> float:

@@ -16,8 +16,9 @@ from typing import NamedTuple
 from maquette.errors import QueryError
 from maquette.privacy import zcdp_rho
 from maquette.theory import noise
-from maquette.theory.planning.mechanisms import MAX_CELLS, MAX_STREAMED, Question, magnitude
+from maquette.theory.planning.obstacles import MAX_CELLS, MAX_STREAMED
 from maquette.theory.planning.plan import Plan, Promise
+from maquette.theory.planning.question import Question, magnitude
 from maquette.theory.polynomial import Polynomial, least_degree, least_error, least_interval, least_weight
 
 GAMMA = 0.01  # error that the polynomial of a learning bound may have
@@ -244,7 +245,6 @@ def _promises(family: Family, rows: int, alpha: float | None) -> list[Promise]:
             accounting="zcdp",
             obstacle=obstacle,
             rows_needed=target,
-            experimental=False,
             reference=reference,
         )
 

@@ -9,9 +9,11 @@ import math
 from collections.abc import Iterable
 
 from maquette.theory import offline as offline_theory, online as online_theory
+from maquette.theory.arguments import checked
 from maquette.theory.offline import Construction
 
 
+@checked()
 def updates(columns: Iterable[tuple[float, int]], alpha: float) -> float:
     """Separable weights, step 4 alpha: sum_j a_j ln s_j / (2 alpha^2), from pairs (a_j, s_j).
 
@@ -24,11 +26,13 @@ def updates(columns: Iterable[tuple[float, int]], alpha: float) -> float:
     return math.fsum(share * math.log(levels) for share, levels in columns) / (2 * alpha**2)
 
 
+@checked()
 def grid_error(columns: Iterable[tuple[float, int]]) -> float:
     """Error of knowing rows only by their cell, evenly spaced, and using its middle: sum_j a_j / (2 s_j)."""
     return math.fsum(share / (2 * levels) for share, levels in columns)
 
 
+@checked()
 def offline(*, levels: int, queries: int, epsilon: float, delta: float, rows: int, beta: float) -> Construction:
     """The iterative construction with separable weights over listed distances; tight constants. Mechanisms §5.1."""
     return offline_theory.tight(
@@ -41,6 +45,7 @@ def offline(*, levels: int, queries: int, epsilon: float, delta: float, rows: in
     )
 
 
+@checked()
 def online(*, levels: int, queries: int, epsilon: float, delta: float, rows: int, beta: float) -> Construction:
     """The online construction with separable weights; tight constants, delta > 0. Mechanisms §6.4."""
     return online_theory.tight(
@@ -53,6 +58,7 @@ def online(*, levels: int, queries: int, epsilon: float, delta: float, rows: int
     )
 
 
+@checked()
 def histogram_deviation(*, levels: int, place: float, rho: float, rows: int) -> float:
     """Standard deviation of one distance if each column is measured separately, all for rho: sqrt(s v / (2 rho)) / n.
 
@@ -67,11 +73,13 @@ def histogram_deviation(*, levels: int, place: float, rho: float, rows: int) -> 
     return math.sqrt(levels * variance / (2 * rho)) / rows
 
 
+@checked()
 def gaussian_deviation(*, queries: int, rho: float, rows: int) -> float:
     """Standard deviation of one distance if each of k = `queries` is measured separately: sqrt(k / (2 rho)) / n."""
     return math.sqrt(queries / (2 * rho)) / rows
 
 
+@checked()
 def crossover(*, levels: int, place: float = 0.0) -> float:
     """Number of distances that cost as much one by one as the histograms that answer all: s v. Mechanisms §1.2.
 
@@ -81,11 +89,13 @@ def crossover(*, levels: int, place: float = 0.0) -> float:
     return (histogram_deviation(levels=levels, place=place, rho=1.0, rows=1) / one) ** 2
 
 
+@checked()
 def fan_distortion(directions: int) -> float:
     """Evenly spread directions in the plane: any Euclidean distance has a relative error of at most tan^2(pi / 4k)."""
     return math.tan(math.pi / (4 * directions)) ** 2
 
 
+@checked()
 def gaussian_distortion(directions: int) -> float:
     """Random Gaussian directions: the relative standard deviation of one distance, sqrt((pi/2 - 1) / k)."""
     return math.sqrt((math.pi / 2 - 1) / directions)

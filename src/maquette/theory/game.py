@@ -15,6 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.theory.arguments import checked
+
 Floats = NDArray[np.float64]
 
 _ROUNDS = np.unique(np.floor(np.geomspace(1, 1e7, 400)))[:, None]
@@ -31,6 +33,7 @@ class Play:
     eta: float
 
 
+@checked()
 def draw_epsilon(*, eta: float, turn: int, rows: float) -> float:
     """Epsilon of one draw in round t: 2 eta (t - 1) / n.
 
@@ -40,16 +43,19 @@ def draw_epsilon(*, eta: float, turn: int, rows: float) -> float:
     return 2 * eta * (turn - 1) / rows
 
 
+@checked()
 def draws_epsilon(*, eta: float, draws: int, rounds: int, rows: float) -> float:
     """Pure epsilon of all draws: eta s T (T - 1) / n."""
     return eta * draws * rounds * (rounds - 1) / rows
 
 
+@checked()
 def draws_rho(*, eta: float, draws: int, rounds: int, rows: float) -> float:
     """Rho of all draws: s eta^2 (T - 1) T (2T - 1) / (12 n^2), the sum of epsilon_t^2 / 8 over rounds and draws."""
     return draws * eta**2 * (rounds - 1) * rounds * (2 * rounds - 1) / (12 * rows**2)
 
 
+@checked()
 def affordable_eta(*, draws: float | Floats, rounds: float | Floats, rows: float, amount: float, pure: bool) -> Floats:
     """The rate at which all draws together cost `amount` of epsilon (pure) or rho; infinite for a single round."""
     t = np.asarray(rounds, dtype=np.float64)
@@ -59,6 +65,7 @@ def affordable_eta(*, draws: float | Floats, rounds: float | Floats, rows: float
         return np.asarray(rows * np.sqrt(12 * amount / (draws * (t - 1) * t * (2 * t - 1))))
 
 
+@checked()
 def hedge_regret(*, log_actions: float, eta: float | Floats, rounds: float | Floats, width: float) -> Floats:
     """Average regret of multiplicative weights at rate eta on gains of this width: ln A / (eta T) + eta width^2 / 8.
 
@@ -67,6 +74,7 @@ def hedge_regret(*, log_actions: float, eta: float | Floats, rounds: float | Flo
     return np.asarray(log_actions / (eta * np.asarray(rounds)) + eta * width**2 / 8)
 
 
+@checked()
 def dual_query_error(
     *,
     log_universe: float,
@@ -90,6 +98,7 @@ def dual_query_error(
     return np.asarray(regret + everywhere + np.sqrt(math.log(2 / beta) / (2 * s * t)))
 
 
+@checked()
 def dual_query(*, log_universe: float, queries: float, rows: float, amount: float, pure: bool, beta: float) -> Play:
     """The rounds and draws with the least promised error that `amount` of epsilon (pure) or rho can pay for."""
     best = np.sqrt(2 * math.log(2 * queries) / _ROUNDS)
@@ -100,6 +109,7 @@ def dual_query(*, log_universe: float, queries: float, rows: float, amount: floa
     return _least(alpha, eta)
 
 
+@checked()
 def dual_query_paper(*, alpha: float, log_universe: float, queries: float, beta: float) -> Play:
     """Sufficient settings of the paper: T = 16 ln|Q| / alpha^2, eta = alpha / 4, s = 48 ln(2NT/beta) / alpha^2.
 
@@ -110,6 +120,7 @@ def dual_query_paper(*, alpha: float, log_universe: float, queries: float, beta:
     return Play(alpha=alpha, rounds=rounds, draws=draws, eta=alpha / 4)
 
 
+@checked()
 def both_learn_error(
     *,
     log_universe: float,
@@ -131,6 +142,7 @@ def both_learn_error(
     return np.asarray(data + regret + np.sqrt(2 * math.log(1 / beta) / (s * t)))
 
 
+@checked()
 def both_learn(*, log_universe: float, queries: float, rows: float, amount: float, pure: bool, beta: float) -> Play:
     """The rounds and draws with the least promised error that `amount` of epsilon (pure) or rho can pay for."""
     best = np.sqrt(2 * math.log(2 * queries) / _ROUNDS)
@@ -142,6 +154,7 @@ def both_learn(*, log_universe: float, queries: float, rows: float, amount: floa
     return _least(alpha, eta)
 
 
+@checked()
 def analyst_round_epsilon(*, cap: float, draws: int, strength: float) -> float:
     """What one round reveals about a single query: s ln(1 + kappa (exp(strength / s) - 1)), kappa = 2 / cap.
 
@@ -156,6 +169,7 @@ def analyst_round_epsilon(*, cap: float, draws: int, strength: float) -> float:
     return draws * math.log1p(kappa * math.expm1(strength / draws))
 
 
+@checked()
 def capped_error(
     *,
     log_universe: float,
@@ -182,6 +196,7 @@ def capped_error(
     return regret + drawn + 2 / strength * log_records
 
 
+@checked()
 def boosting_rounds(*, queries: float, margin: float) -> int:
     """Rounds after which the median of all structures is accurate on every query: floor(ln|Q| / (2 margin^2)) + 1.
 
@@ -190,6 +205,19 @@ def boosting_rounds(*, queries: float, margin: float) -> int:
     the structures are not bad on it. Mechanisms §7.3.
     """
     return math.floor(math.log(queries) / (2 * margin**2)) + 1
+
+
+@checked()
+def tested_share(*, passed: int, tests: int, beta: float) -> float:
+    """A share that the average of the structures' good shares exceeds, but for beta: passed / tests - sqrt(ln(1/beta) /
+    2m).
+
+    m tests in all, each a query drawn by its round's weights after the structure was made from other draws: given the
+    past it passes with probability at most that share, and the differences form a martingale (Azuma). The gains of
+    every query, +1 where a structure is bad on it and -1 where it is good, then average at most 1 - 2 share plus the
+    regret ln|Q| / (a T) + a / 2; below zero, fewer than half of the structures are bad on it. Mechanisms §7.3.
+    """
+    return passed / tests - math.sqrt(math.log(1 / beta) / (2 * tests))
 
 
 def _least(alpha: Floats, eta: Floats) -> Play:

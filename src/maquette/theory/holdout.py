@@ -14,6 +14,7 @@ from typing import Literal
 
 import numpy as np
 
+from maquette.theory.arguments import checked
 from maquette.theory.net import log_multisets
 from maquette.theory.solve import RESOLUTIONS
 
@@ -24,6 +25,7 @@ _LEAST_LOG = -600.0  # below it floats are close to underflow: the relative-entr
 _NUDGE = 1e-12  # endpoints move outwards by more than their rounding error
 
 
+@checked()
 def log_transcripts(*, queries: int, failures: int, grid: int) -> float:
     """ln Nt, Nt = sum over i <= m of C(k, i) G^i: transcripts of k queries with at most m failed guesses.
 
@@ -48,6 +50,7 @@ def log_transcripts(*, queries: int, failures: int, grid: int) -> float:
     return min(every, last - math.log1p(-ratio))
 
 
+@checked()
 def node_log_failure(
     *, asked: int, failures: int, log_answers: float, beta: float, queries: int | None = None
 ) -> float:
@@ -64,6 +67,7 @@ def node_log_failure(
     return math.log(beta) + turn + _log_weight(failures) - places - log_answers
 
 
+@checked()
 def refusal_log_beta(*, queries: int, refusals: int, beta: float) -> float:
     """Log of the failure probability for the answers to k questions, `refusals` of them refused because of the rows.
 
@@ -76,6 +80,7 @@ def refusal_log_beta(*, queries: int, refusals: int, beta: float) -> float:
     return math.log(0.05 * beta) + _log_weight(refusals - 1) - log_multisets(queries - refusals + 1, refusals)
 
 
+@checked()
 def refusal_beta(*, queries: int, refusals: int, beta: float) -> float:
     """exp of `refusal_log_beta`; 0 where that is too small for a float, and nothing can be promised any more."""
     log = refusal_log_beta(queries=queries, refusals=refusals, beta=beta)
@@ -87,6 +92,7 @@ def _log_weight(index: int) -> float:
     return math.log(6 / math.pi**2) - 2 * math.log(index + 1)
 
 
+@checked()
 def hoeffding_width(*, rows: int, log_failure: float) -> float:
     """Two-sided error of a mean of values in [0, 1], with probability 1 - exp(log_failure): sqrt(ln(2 / beta) / (2n)).
 
@@ -95,6 +101,7 @@ def hoeffding_width(*, rows: int, log_failure: float) -> float:
     return math.sqrt((math.log(2) - log_failure) / (2 * rows))
 
 
+@checked()
 def binomial_interval(*, successes: int, rows: int, log_failure: float) -> tuple[float, float]:
     """Clopper-Pearson interval for a proportion; each side fails with half of the failure probability.
 
@@ -114,6 +121,7 @@ def binomial_interval(*, successes: int, rows: int, log_failure: float) -> tuple
     return max(0.0, low - _NUDGE), min(1.0, high + _NUDGE)
 
 
+@checked()
 def relative_entropy_interval(*, mean: float, rows: int, log_failure: float) -> tuple[float, float]:
     """Confidence interval for the population mean from a sample mean: all p with n KL(mean, p) <= ln(2 / beta).
 
@@ -148,6 +156,7 @@ def _relative_entropy(a: float, p: float) -> float:
     return heads + tails
 
 
+@checked()
 def fresh_width(*, rows: int, queries: int, beta: float) -> float:
     """Error of k queries fixed before the sample is seen: sqrt(ln(2k / beta) / (2n)). No adaptive method beats it.
 
@@ -156,6 +165,7 @@ def fresh_width(*, rows: int, queries: int, beta: float) -> float:
     return hoeffding_width(rows=rows, log_failure=math.log(beta / queries))
 
 
+@checked()
 def splitting_width(*, rows: int, queries: int, beta: float) -> float:
     """Each query gets its own rows: sqrt(ln(2k / beta) / (2 floor(n/k))), infinite with fewer rows than queries."""
     return fresh_width(rows=rows // queries, queries=queries, beta=beta) if rows >= queries else math.inf
@@ -176,6 +186,7 @@ class Checking:
     proxies: int
 
 
+@checked()
 def guess_and_check_width(
     *, rows: int, queries: int, failures: int, tolerance: float, beta: float, grid: int | None = None
 ) -> float:
@@ -190,11 +201,13 @@ def guess_and_check_width(
     return tolerance + hoeffding_width(rows=rows, log_failure=math.log(beta / queries) - transcripts)
 
 
+@checked()
 def median_proxies(*, queries: int, tolerance: float) -> int:
     """Rows n' of the median mechanism's small databases, one of which errs by at most eta/4: ceil(8 ln(4k) / eta^2)."""
     return math.ceil(8 * math.log(4 * queries) / tolerance**2)
 
 
+@checked()
 def guesser_failures(*, guesser: Guesser, universe: int, queries: int, tolerance: float) -> int:
     """m, the most guesses that can fail, at tolerance eta over a universe of N points.
 
@@ -211,6 +224,7 @@ def guesser_failures(*, guesser: Guesser, universe: int, queries: int, tolerance
     return math.floor(log_multisets(universe, proxies) / math.log(2))
 
 
+@checked()
 def guess_and_check(
     *, rows: int, queries: int, universe: int, beta: float, guesser: Guesser = "weights", tolerance: float | None = None
 ) -> Checking:
@@ -239,6 +253,7 @@ def guess_and_check(
     return min(map(choose, useful), key=lambda checking: checking.alpha)
 
 
+@checked()
 def lecture_tolerance(*, rows: int, queries: int) -> float:
     """The lecture's eta = (ln(4k) / (2n))^(1/4), for which n' = 8 sqrt(2n ln(4k)) (erratum B1)."""
     return math.sqrt(math.sqrt(math.log(4 * queries) / (2 * rows)))

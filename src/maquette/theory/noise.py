@@ -9,9 +9,11 @@ from __future__ import annotations
 import math
 from typing import Literal
 
+from maquette.theory.arguments import checked
 from maquette.theory.solve import power
 
 
+@checked()
 def laplace_accuracy(*, queries: int, epsilon: float, rows: int, beta: float) -> float:
     """Largest error of k Laplace answers, with probability 1 - beta: (k / (n epsilon)) ln(k / beta).
 
@@ -21,12 +23,14 @@ def laplace_accuracy(*, queries: int, epsilon: float, rows: int, beta: float) ->
     return queries / (rows * epsilon) * math.log(queries / beta)
 
 
+@checked()
 def laplace_quantile(*, queries: int, epsilon: float, rows: int, beta: float) -> float:
     """The exact 1 - beta quantile of the same maximum: Pr[max <= t] = (1 - exp(-t / b))^k. Mechanisms §1.1."""
     miss = -math.expm1(math.log1p(-beta) / queries)
     return -queries / (rows * epsilon) * math.log(miss)
 
 
+@checked()
 def gaussian_deviation(*, queries: int, rho: float, rows: int) -> float:
     """Standard deviation of k Gaussian answers that are rho-zCDP together: sqrt(k / (2 rho)) / n.
 
@@ -35,16 +39,19 @@ def gaussian_deviation(*, queries: int, rho: float, rows: int) -> float:
     return math.sqrt(queries / (2 * rho)) / rows
 
 
+@checked()
 def gaussian_accuracy(*, queries: int, rho: float, rows: int, beta: float) -> float:
     """Largest error of k Gaussian answers, with probability 1 - beta: sigma sqrt(2 ln(2k / beta)). Mechanisms §1.2."""
     return gaussian_deviation(queries=queries, rho=rho, rows=rows) * gaussian_tail(queries, beta)
 
 
+@checked()
 def gaussian_tail(values: float, beta: float) -> float:
     """Standard deviations t that `values` Gaussians stay within with probability 1 - beta: 2 v exp(-t^2 / 2) = beta."""
     return math.sqrt(2 * math.log(2 * values / beta))
 
 
+@checked()
 def histogram_accuracy(
     *,
     universe: int,

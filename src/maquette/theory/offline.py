@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from maquette.privacy import zcdp_rho
+from maquette.theory.arguments import checked
 from maquette.theory.selection import exponential_error
 from maquette.theory.solve import RESOLUTIONS, fixed_point
 from maquette.theory.updates import Updates
@@ -29,6 +30,7 @@ class Construction:
     share: float
 
 
+@checked()
 def book_round_epsilon(*, rounds: float, epsilon: float, delta: float) -> float:
     """The epsilon of each of 2T accesses: epsilon / (2T), or epsilon / (4 sqrt(T ln(1/delta))) when delta > 0.
 
@@ -40,6 +42,7 @@ def book_round_epsilon(*, rounds: float, epsilon: float, delta: float) -> float:
     return min(epsilon, 1.0) / (4 * math.sqrt(rounds * math.log(1 / delta)))
 
 
+@checked()
 def book_requirement(*, rounds: float, queries: int, round_epsilon: float, rows: int, beta: float) -> float:
     """The alpha that the proof requires: max(8 ln(2T/beta) / (epsilon0 n), 8F), gamma = beta/2T.
 
@@ -51,6 +54,7 @@ def book_requirement(*, rounds: float, queries: int, round_epsilon: float, rows:
     return 8 * exponential_error(candidates=queries, epsilon=round_epsilon, gamma=gamma, rows=rows)
 
 
+@checked()
 def book(*, updates: Updates, queries: int, epsilon: float, delta: float, rows: int, beta: float) -> float:
     """Iterative construction with the book's parameters: the alpha that equals its requirement.
 
@@ -66,6 +70,7 @@ def book(*, updates: Updates, queries: int, epsilon: float, delta: float, rows: 
     return fixed_point(requirement)
 
 
+@checked()
 def tight(*, updates: Updates, queries: int, epsilon: float, delta: float, rows: int, beta: float) -> Construction:
     """Iterative construction, optimised constants: alpha = a' + 2 Nb + F, minimised over a' and the selection share.
 
@@ -95,6 +100,7 @@ def tight(*, updates: Updates, queries: int, epsilon: float, delta: float, rows:
     )
 
 
+@checked()
 def averaged(*, universe: int, queries: int, epsilon: float, delta: float, rows: int, beta: float) -> Construction:
     """Multiplicative weights on signed selections, averaged: sqrt(ln N / (2T)) + (2 / (n epsilon_s)) ln(2|Q|T/beta).
 
@@ -110,6 +116,7 @@ def averaged(*, universe: int, queries: int, epsilon: float, delta: float, rows:
     return Construction(alpha=float(alpha[best]), resolution=float(regret[best]), rounds=int(rounds[best]), share=1.0)
 
 
+@checked()
 def averaged_closed_form(
     *, universe: int, queries: int, epsilon: float, delta: float, rows: int, beta: float, rounds: int
 ) -> float:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from maquette.privacy import lazy_epsilon, lazy_rate, zcdp_rho
+from maquette.theory.arguments import PROBABILITY, checked
 from maquette.theory.offline import Construction
 from maquette.theory.solve import fixed_point
 from maquette.theory.updates import Updates
@@ -25,6 +26,8 @@ __all__ = [
     "lazy",
     "lazy_epsilon",
     "lazy_rate",
+    "lecture",
+    "lecture_settings",
     "numeric_sparse_accuracy",
     "resampled",
     "resampled_approximate",
@@ -46,6 +49,7 @@ class Scales:
     answer: float
 
 
+@checked()
 def resampled(*, hits: int, epsilon: float) -> Scales:
     """Pure DP, a fresh threshold after every hit: scales 2c and 4c at 8/9 epsilon, answers c at epsilon/9.
 
@@ -56,6 +60,7 @@ def resampled(*, hits: int, epsilon: float) -> Scales:
     return Scales(threshold=2 * hits / tests, query=4 * hits / tests, answer=hits / answers)
 
 
+@checked()
 def unresampled(*, hits: int, epsilon: float) -> Scales:
     """Pure DP, one threshold noise for all hits: scales 1/e1 and 2c/e2, with e1 : e2 = 1 : (2c)^(2/3) of 8/9 epsilon.
 
@@ -67,6 +72,7 @@ def unresampled(*, hits: int, epsilon: float) -> Scales:
     return Scales(threshold=(1 + ratio) / tests, query=query, answer=9 * hits / epsilon)
 
 
+@checked(delta=PROBABILITY)
 def resampled_approximate(*, hits: int, epsilon: float, delta: float) -> Scales:
     """(epsilon, delta), strong composition: scales s and 2s, s = sqrt(32 c ln(2/delta)) / e1, e1 : epsilon = r : r + 1.
 
@@ -79,6 +85,7 @@ def resampled_approximate(*, hits: int, epsilon: float, delta: float) -> Scales:
     return Scales(threshold=unit, query=2 * unit, answer=answer)
 
 
+@checked()
 def concentrated(*, hits: int, rho: float, test_share: float = 0.9) -> Scales:
     """rho-zCDP: c fresh AboveThresholds of e' = sqrt(2 share rho / c), scales 2/e' and 4/e'; Gaussian answers.
 
@@ -88,6 +95,7 @@ def concentrated(*, hits: int, rho: float, test_share: float = 0.9) -> Scales:
     return Scales(threshold=2 / each, query=4 / each, answer=math.sqrt(hits / (2 * (1 - test_share) * rho)))
 
 
+@checked()
 def numeric_sparse_accuracy(
     *, hits: float, queries: int, epsilon: float, delta: float, rows: int, beta: float
 ) -> float:
@@ -105,6 +113,7 @@ def numeric_sparse_accuracy(
     return unit * max(tests, answers)
 
 
+@checked()
 def book(*, updates: Updates, queries: int, epsilon: float, delta: float, rows: int, beta: float) -> float:
     """OnlineIC with the book's parameters: error 3 alpha, alpha the accuracy of NumericSparse with T(alpha) hits.
 
@@ -121,26 +130,41 @@ def book(*, updates: Updates, queries: int, epsilon: float, delta: float, rows: 
     return 3 * fixed_point(requirement)
 
 
+@checked()
 def tight(*, updates: Updates, queries: int, epsilon: float, delta: float, rows: int, beta: float) -> Construction:
-    """OnlineIC on AboveThreshold and Gaussian answers under zCDP: alpha = a' + 2W, minimised over a' and the share.
+    """OnlineIC on AboveThreshold and noisy answers: alpha = a' + 2W, minimised over a', and over the share under zCDP.
 
-    One test |f(x) - f(D)| for each query; W = (4 / (n e')) ln(2k/beta) + (2 / (n e')) ln(4c/beta) bounds its noise, and
-    the answers stay within a'. Needs delta > 0. Mechanisms §6.4.
+    One test |f(x) - f(D)| for each query; W = query scale ln(2k/beta) + threshold scale ln(4c/beta) bounds its noise,
+    all as fractions of rows, and the answers stay within a'. Pure: Laplace answers, with a fresh threshold for each of
+    c hits or one for all (ln(4/beta) then), whichever is better. Otherwise zCDP with Gaussian ones. Mechanisms §6.4.
     """
+
+    def tested(scales: Scales, answers: float, resolution: float, thresholds: int) -> float:
+        if answers >= resolution * rows:
+            return math.inf
+        width = scales.query * math.log(2 * queries / beta) + scales.threshold * math.log(4 * thresholds / beta)
+        return resolution + 2 * width / rows
+
+    if delta == 0:
+
+        def pure(resolution: float, hits: int, refreshed: float) -> float:
+            scales = (resampled if refreshed else unresampled)(hits=hits, epsilon=epsilon)
+            answers = scales.answer * math.log(4 * hits / beta)
+            return tested(scales, answers, resolution, hits if refreshed else 1)
+
+        return _best(updates, pure, (1.0, 0.0))
     rho = zcdp_rho(epsilon, delta)
 
     def error(resolution: float, hits: int, share: float) -> float:
         scales = concentrated(hits=hits, rho=rho, test_share=share)
-        if scales.answer * math.sqrt(2 * math.log(8 * hits / beta)) >= resolution * rows:
-            return math.inf
-        width = scales.query * math.log(2 * queries / beta) + scales.threshold * math.log(4 * hits / beta)
-        return resolution + 2 * width / rows
+        return tested(scales, scales.answer * math.sqrt(2 * math.log(8 * hits / beta)), resolution, hits)
 
     return _best(updates, error, _TEST_SHARES)
 
 
+@checked(delta=PROBABILITY)
 def lazy(*, updates: Updates, queries: int, epsilon: float, delta: float, rows: int, beta: float) -> Construction:
-    """Experimental. OnlineIC without threshold noise: alpha = a' + 2 Nb, Nb = ln(k/beta) / (rate n) < a'.
+    """OnlineIC without threshold noise: alpha = a' + 2 Nb, Nb = ln(k/beta) / (rate n) < a'.
 
     Privacy (epsilon, delta) from `lazy_epsilon`, tighter than Mechanisms §6.3; needs delta > 0. Hardt and Rothblum's
     private multiplicative weights, with the parameters of Mechanisms §6.5.
@@ -151,6 +175,32 @@ def lazy(*, updates: Updates, queries: int, epsilon: float, delta: float, rows: 
         return resolution + 2 * noise if noise < resolution else math.inf
 
     return _best(updates, error, (1.0,))
+
+
+@checked(delta=PROBABILITY)
+def lecture_settings(*, universe: int, epsilon: float, delta: float, rows: float) -> tuple[float, int, float]:
+    """Eta, the updates c and the noise rate of the lecture's private multiplicative weights.
+
+    eta = (ln N / n)^(1/3), c = ln N / eta^2, sigma = c ln(1/delta) / (epsilon n); the rate is 1 / (sigma n), lowered
+    where the noise would cost more than epsilon. Lecture on many queries, algorithm 2 ("modified parameters").
+    """
+    eta = min(4.0, math.cbrt(math.log(max(universe, 2)) / rows))
+    hits = max(1, math.floor(math.log(max(universe, 2)) / eta**2))
+    own = epsilon / (hits * math.log(1 / delta))
+    fits = lazy_epsilon(hits=hits, rate=own, delta=delta) <= epsilon
+    return eta, hits, own if fits else lazy_rate(hits=hits, epsilon=epsilon, delta=delta)
+
+
+@checked(delta=PROBABILITY)
+def lecture(*, universe: int, queries: int, epsilon: float, delta: float, rows: int, beta: float) -> Construction:
+    """The lecture's private multiplicative weights: 3 tau / 2, tau = max(4 eta, 2 sigma ln(k/beta)).
+
+    Theorem 8, made (epsilon, delta) (erratum D2); its rate is n^(-1/3), that of `lazy` n^(-1/2).
+    """
+    eta, hits, rate = lecture_settings(universe=universe, epsilon=epsilon, delta=delta, rows=rows)
+    noise = math.log(queries / beta) / (rate * rows)
+    threshold = max(4 * eta, 2 * noise)
+    return Construction(alpha=threshold + noise, resolution=eta / 4, rounds=hits, share=1.0)
 
 
 def _best(updates: Updates, error: Callable[[float, int, float], float], shares: tuple[float, ...]) -> Construction:

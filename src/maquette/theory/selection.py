@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import math
 
+from maquette.theory.arguments import checked
 
+
+@checked()
 def exponential_error(*, candidates: float, epsilon: float, gamma: float, rows: int) -> float:
     """F of the exponential mechanism: (2 / (n epsilon)) ln(|R| / gamma).
 
@@ -18,6 +21,7 @@ def exponential_error(*, candidates: float, epsilon: float, gamma: float, rows: 
     return 2 / (rows * epsilon) * math.log(candidates / gamma)
 
 
+@checked()
 def permute_and_flip_error(*, candidates: float, epsilon: float, gamma: float, rows: int) -> float:
     """F of permute-and-flip: that of the exponential mechanism, which it never exceeds.
 
@@ -27,6 +31,7 @@ def permute_and_flip_error(*, candidates: float, epsilon: float, gamma: float, r
     return exponential_error(candidates=candidates, epsilon=epsilon, gamma=gamma, rows=rows)
 
 
+@checked()
 def noisy_max_error(*, candidates: float, epsilon: float, gamma: float, rows: int) -> float:
     """F of report-noisy-max with noise Lap(2 / (n epsilon)): (4 / (n epsilon)) ln(|R| / gamma).
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from maquette.privacy import gaussian_epsilon, zcdp_epsilon
+from maquette.theory.arguments import checked
 
 Accounting = Literal["gaussian", "zcdp"]
 
@@ -37,6 +38,7 @@ class Transfer:
     sample_beta: float
 
 
+@checked()
 def jung(*, sample_error: float, epsilon: float, c: float, d: float) -> float:
     """Population error alpha + (e^epsilon - 1) + c + 2d, with probability 1 - sample_beta / c - delta / d.
 
@@ -48,6 +50,7 @@ def jung(*, sample_error: float, epsilon: float, c: float, d: float) -> float:
     return sample_error + (math.expm1(epsilon) if epsilon < 700 else math.inf) + c + 2 * d
 
 
+@checked()
 def gaussian(
     *, rows: int, queries: int, beta: float, accounting: Accounting = "gaussian", scale: float | None = None
 ) -> Transfer:
@@ -88,6 +91,7 @@ def _posterior(mu: float, beta: float, accounting: Accounting) -> tuple[float, f
     return d, delta, _epsilon(mu, delta, accounting)
 
 
+@checked()
 def laplace(*, rows: int, queries: int, beta: float, scale: float | None = None) -> Transfer:
     """k Laplace answers of scale s through `jung`: pure k / (n s)-DP, so all of beta goes to sample_beta / c."""
 
@@ -107,6 +111,7 @@ def laplace(*, rows: int, queries: int, beta: float, scale: float | None = None)
     return choose(scale) if scale is not None else _least(choose, 1 / rows)
 
 
+@checked()
 def bassily(
     *, rows: int, queries: int, beta: float, accounting: Accounting = "gaussian", scale: float | None = None
 ) -> Transfer | None:
@@ -138,6 +143,7 @@ def bassily(
     return None if math.isinf(best.alpha) else best
 
 
+@checked()
 def max_information(*, rows: int, queries: int, beta: float, scale: float | None = None) -> Transfer:
     """k Laplace answers, through the max-information of a pure mechanism.
 
@@ -180,6 +186,7 @@ class Thresholdout:
     sample_error: float
 
 
+@checked()
 def thresholdout(
     *, rows: int, queries: int, hits: int, beta: float, threshold: float | None = None, rho: float | None = None
 ) -> Thresholdout:
@@ -215,6 +222,7 @@ def thresholdout(
     return choose(rho) if rho is not None else _least(choose, 1 / rows**2, 10.0)
 
 
+@checked()
 def thresholdout_paper_rows(*, error: float, queries: int, hits: int, beta: float) -> float:
     """Rows with which Thresholdout's own theorem promises `error` tau: min(16B, 80 sqrt(B ln(1/(tau beta)))) / (tau s).
 
@@ -225,6 +233,7 @@ def thresholdout_paper_rows(*, error: float, queries: int, hits: int, beta: floa
     return min(16 * hits, 80 * math.sqrt(hits * max(math.log(1 / (error * beta)), 0))) / (error * scale)
 
 
+@checked()
 def thresholdout_paper_error(*, rows: int, queries: int, hits: int, beta: float) -> float:
     """The least error that `thresholdout_paper_rows` promises for `rows` rows, by bisection; it may exceed 1."""
     low, high = 1e-9, 0.9 / beta

@@ -6,55 +6,23 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Any
 
-from maquette.privacy import zcdp_rho
-from maquette.theory import net, noise, offline, online, updates
-from maquette.theory.offline import Construction
-
-# Sizes that fit two cores and 16 GB; Mechanisms §15.
-MAX_STREAMED = 10**8
-MAX_SELECTED = 10**6
-MAX_CELLS = 2**24
-MAX_AVERAGED_CELLS, MAX_AVERAGED_ROUNDS = 2**20, 10**5
-MAX_PERCEPTRON_CELLS = 10**7
-MAX_NET, MAX_MEDIAN_NET = 10**7, 10**6
+from maquette.theory import game, net, offline, online
+from maquette.theory.planning import bounds, obstacles, times
+from maquette.theory.planning.question import Bound, Question
 
 COUNT_SHARE = 0.05  # share of epsilon and of beta for the private row count under add-remove
-
-
-@dataclass(frozen=True, kw_only=True)
-class Question:
-    """The public facts a promise depends on."""
-
-    rows: int
-    universe: int
-    queries: int
-    epsilon: float
-    delta: float
-    beta: float
-    relation: Literal["replace", "add-remove"]
-
-    @property
-    def rho(self) -> float:
-        """The zCDP budget that (epsilon, delta) buys."""
-        return zcdp_rho(self.epsilon, self.delta)
-
-
-class Bound(NamedTuple):
-    """A promised error, with the rounds of a loop and ln of the size of a net where they apply."""
-
-    error: float
-    rounds: int = 1
-    log_members: float = 0.0
-
 
 Promised = Callable[[Question], Bound]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mechanism:
-    """One line of a plan: its bound under a pure budget, under (epsilon, delta), or both, and why it cannot run."""
+    """One line of a plan: its bound under a pure budget, under (epsilon, delta), or both, and why it cannot run.
+
+    A bound that is not `proved` is what is expected, of noise alone or on average: no theorem for the worst query.
+    """
 
     name: str
     title: str
@@ -63,7 +31,9 @@ class Mechanism:
     accounting: str = "zcdp"
     obstacle: Callable[[Question, Bound], str | None]
     needs_row_count: bool = True
-    experimental: bool = False
+    proved: bool = True
+    general: bool = True  # whether it promises this for any linear queries
+    time: times.Time = times.loop
     reference: str
 
     def promise(self, question: Question) -> tuple[Bound, str]:
@@ -87,221 +57,239 @@ class Mechanism:
         return bound._replace(error=bound.error + extra), accounting
 
 
-def _laplace(q: Question) -> Bound:
-    return Bound(noise.laplace_accuracy(queries=q.queries, epsilon=q.epsilon, rows=q.rows, beta=q.beta))
-
-
-def _gaussian(q: Question) -> Bound:
-    return Bound(noise.gaussian_accuracy(queries=q.queries, rho=q.rho, rows=q.rows, beta=q.beta))
-
-
-def _histogram(q: Question) -> Bound:
-    error = noise.histogram_accuracy(
-        universe=q.universe, queries=q.queries, rho=q.rho, rows=q.rows, beta=q.beta, relation=q.relation
-    )
-    return Bound(error)
-
-
-def _small_db(q: Question) -> Bound:
-    best = net.small_db(universe=q.universe, queries=q.queries, epsilon=q.epsilon, rows=q.rows, beta=q.beta)
-    return Bound(best.alpha, log_members=best.log_members)
-
-
-def _averaged(q: Question, *, pure: bool) -> Bound:
-    best = offline.averaged(
-        universe=q.universe,
-        queries=q.queries,
-        epsilon=q.epsilon,
-        delta=0.0 if pure else q.delta,
-        rows=q.rows,
-        beta=q.beta,
-    )
-    return Bound(best.alpha, best.rounds)
-
-
-def loop(
-    q: Question,
-    *,
-    solver: Callable[..., Construction | float],
-    rule: Callable[[Question], updates.Updates],
-    pure: bool,
-) -> Bound:
-    """The bound of a construction with an update rule."""
-    best = solver(
-        updates=rule(q),
-        queries=q.queries,
-        epsilon=q.epsilon,
-        delta=0.0 if pure else q.delta,
-        rows=q.rows,
-        beta=q.beta,
-    )
-    return Bound(best) if isinstance(best, float) else Bound(best.alpha, best.rounds)
-
-
-def _weights(q: Question) -> updates.Updates:
-    return partial(updates.multiplicative_weights, q.universe)
-
-
-def _weights_book(q: Question) -> updates.Updates:
-    return partial(updates.multiplicative_weights_book, q.universe)
-
-
-def _perceptron(q: Question) -> updates.Updates:
-    return partial(updates.perceptron, q.universe)
-
-
-def _median(q: Question) -> updates.Updates:
-    """Small databases or, if the row count is public, all databases of that size, whichever needs fewer updates."""
-    small = partial(updates.median_small_databases, q.universe, q.queries)
-    if q.relation == "add-remove":
-        return small
-    whole = updates.median(net.log_multisets(q.universe, q.rows))
-    return lambda alpha: min(small(alpha), whole)
-
-
-def _too_many(what: str, size: int, most: int) -> str | None:
-    return f"{what}: {magnitude(size)}, at most {magnitude(most)}" if size > most else None
-
-
-def _streamed(q: Question, bound: Bound) -> str | None:
-    return _too_many("queries", q.queries, MAX_STREAMED)
-
-
-def _dense(q: Question, bound: Bound) -> str | None:
-    return _too_many("cells", q.universe, MAX_CELLS)
-
-
-def selected(q: Question, bound: Bound) -> str | None:
-    """Why the queries cannot all be scored in every round; None if they can."""
-    return _dense(q, bound) or _too_many("queries", q.queries, MAX_SELECTED)
-
-
-def _average_obstacle(q: Question, bound: Bound) -> str | None:
-    return (
-        _too_many("cells", q.universe, MAX_AVERAGED_CELLS)
-        or _too_many("queries", q.queries, MAX_SELECTED)
-        or _too_many("rounds", bound.rounds, MAX_AVERAGED_ROUNDS)
+def either(name: str, title: str, bound: Callable[..., Bound], **facts: Any) -> Mechanism:
+    """A mechanism whose bound is stated for pure and for approximate budgets, by `bound(question, pure=...)`."""
+    return Mechanism(
+        name=name, title=title, pure=partial(bound, pure=True), approximate=partial(bound, pure=False), **facts
     )
 
 
-def _perceptron_obstacle(q: Question, bound: Bound) -> str | None:
-    cells = _too_many("cells", q.universe, MAX_PERCEPTRON_CELLS)
-    return cells or _too_many("queries", q.queries, MAX_SELECTED)
+def constructed(
+    name: str,
+    title: str,
+    rule: bounds.RuleOf,
+    solver: Callable[..., Any] = offline.tight,
+    **facts: Any,
+) -> Mechanism:
+    """A construction with an update rule: offline or online, by its solver."""
+    usual = {"time": times.online} if solver in (online.tight, online.book) else {}
+    return either(name, title, partial(bounds.loop, solver=solver, rule=rule), **(usual | facts))
 
 
-def _net_obstacle(q: Question, bound: Bound) -> str | None:
-    if bound.log_members > math.log(MAX_NET):
-        return f"databases in the net: 10^{bound.log_members / math.log(10):.0f}, at most {magnitude(MAX_NET)}"
-    return None
-
-
-def _median_obstacle(q: Question, bound: Bound) -> str | None:
-    if bound.rounds >= math.log2(MAX_MEDIAN_NET):
-        return f"databases in the net: 2^{magnitude(bound.rounds)}, at most {magnitude(MAX_MEDIAN_NET)}"
-    return None
-
-
-def magnitude(number: int) -> str:
-    """A whole number as people read it: 1,048,576 or about 10^60."""
-    return f"{number:,}" if number < 10**12 else f"10^{math.log10(number):.3g}"
-
+FOR_NOISE = {"needs_row_count": False, "reference": "Bun and Steinke 2016, proposition 1.6"}
+BOOK = {"accounting": "advanced"}
+EXPECTED = {"proved": False, "general": False}
 
 MECHANISMS: tuple[Mechanism, ...] = (
     Mechanism(
         name="laplace",
+        time=times.noise,
         title="Laplace noise on each query",
-        pure=_laplace,
-        obstacle=_streamed,
+        pure=bounds.laplace,
+        obstacle=obstacles.streamed,
         needs_row_count=False,
         reference="Dwork and Roth, theorem 3.8",
     ),
     Mechanism(
         name="gaussian",
+        time=times.noise,
         title="Gaussian noise on each query",
-        approximate=_gaussian,
-        obstacle=_streamed,
-        needs_row_count=False,
-        reference="Bun and Steinke 2016, proposition 1.6",
+        approximate=bounds.gaussian,
+        obstacle=obstacles.streamed,
+        **FOR_NOISE,  # type: ignore[arg-type]
     ),
     Mechanism(
         name="histogram",
+        time=times.histogram,
         title="Gaussian noise on the whole histogram",
-        approximate=_histogram,
-        obstacle=_dense,
-        needs_row_count=False,
-        reference="Bun and Steinke 2016, proposition 1.6",
+        approximate=bounds.histogram,
+        obstacle=obstacles.dense,
+        **FOR_NOISE,  # type: ignore[arg-type]
     ),
     Mechanism(
         name="small-db",
+        time=times.listed,
         title="SmallDB",
-        pure=_small_db,
-        obstacle=_net_obstacle,
+        pure=partial(bounds.listed, solve=net.small_db),
+        obstacle=obstacles.net,
         reference="Dwork and Roth, proposition 5.2",
     ),
     Mechanism(
-        name="median-ic",
-        title="Iterative construction, median",
-        pure=partial(loop, solver=offline.tight, rule=_median, pure=True),
-        approximate=partial(loop, solver=offline.tight, rule=_median, pure=False),
-        obstacle=_median_obstacle,
+        name="dual-net",
+        time=times.listed,
+        title="Net of the transcripts of weights",
+        pure=partial(bounds.listed, solve=net.dual_net_accuracy),
+        obstacle=obstacles.net,
+        reference="Dwork and Roth, section 5.3.1, corrected",
+    ),
+    constructed(
+        "median-ic",
+        "Iterative construction, median",
+        bounds.median,
+        time=times.halved,
+        obstacle=obstacles.median,
         reference="Dwork and Roth, theorems 5.8 and 5.10, corrected",
     ),
-    Mechanism(
-        name="mw-ic-book",
-        title="Iterative construction, weights, book constants",
-        pure=partial(loop, solver=offline.book, rule=_weights_book, pure=True),
-        approximate=partial(loop, solver=offline.book, rule=_weights_book, pure=False),
-        accounting="advanced",
-        obstacle=selected,
-        reference="Dwork and Roth, theorem 5.7, corrected",
+    constructed(
+        "functions",
+        "Any functions of low sensitivity, median of all tables",
+        bounds.every_table,
+        time=times.halved,
+        obstacle=obstacles.median,
+        reference="Dwork and Roth, theorem 5.9, corrected",
     ),
-    Mechanism(
-        name="mw-ic",
-        title="Iterative construction, weights, tight",
-        pure=partial(loop, solver=offline.tight, rule=_weights, pure=True),
-        approximate=partial(loop, solver=offline.tight, rule=_weights, pure=False),
-        obstacle=selected,
+    constructed(
+        "mw-ic-book",
+        "Iterative construction, weights, book constants",
+        bounds.weights_book,
+        offline.book,
+        obstacle=obstacles.selected,
+        reference="Dwork and Roth, theorem 5.7, corrected",
+        **BOOK,
+    ),
+    constructed(
+        "mw-ic",
+        "Iterative construction, weights, tight",
+        bounds.weights,
+        obstacle=obstacles.selected,
         reference="Mechanisms §5.1",
     ),
-    Mechanism(
-        name="mw-averaged",
-        title="Averaged weights, directions only",
-        pure=partial(_averaged, pure=True),
-        approximate=partial(_averaged, pure=False),
-        obstacle=_average_obstacle,
+    either(
+        "mw-averaged",
+        "Averaged weights, directions only",
+        partial(bounds.dense, solve=offline.averaged),
+        obstacle=obstacles.averaged,
         reference="Mechanisms §5.3",
     ),
-    Mechanism(
-        name="perceptron-ic",
-        title="Iterative construction, perceptron",
-        pure=partial(loop, solver=offline.tight, rule=_perceptron, pure=True),
-        approximate=partial(loop, solver=offline.tight, rule=_perceptron, pure=False),
-        obstacle=_perceptron_obstacle,
+    constructed(
+        "perceptron-ic",
+        "Iterative construction, perceptron",
+        bounds.perceptron,
+        obstacle=obstacles.vectors,
         reference="Dwork and Roth, theorem 5.12, corrected",
     ),
-    Mechanism(
-        name="online-book",
-        title="Online weights, book constants",
-        pure=partial(loop, solver=online.book, rule=_weights_book, pure=True),
-        approximate=partial(loop, solver=online.book, rule=_weights_book, pure=False),
-        accounting="advanced",
-        obstacle=_dense,
-        reference="Dwork and Roth, theorems 5.14 and 5.15, corrected",
+    constructed(
+        "mirror-ic",
+        "Iterative construction, mirror descent",
+        bounds.mirror,
+        obstacle=obstacles.vectors,
+        reference="Jain and Thakurta 2012; Mechanisms §4.2",
     ),
-    Mechanism(
-        name="online",
-        title="Online weights, tight",
-        approximate=partial(loop, solver=online.tight, rule=_weights, pure=False),
-        obstacle=_dense,
+    constructed(
+        "online-book",
+        "Online weights, book constants",
+        bounds.weights_book,
+        online.book,
+        obstacle=obstacles.dense,
+        reference="Dwork and Roth, theorems 5.14 and 5.15, corrected",
+        **BOOK,
+    ),
+    constructed(
+        "online",
+        "Online weights, tight",
+        bounds.weights,
+        online.tight,
+        obstacle=obstacles.dense,
         reference="Mechanisms §6.4",
     ),
     Mechanism(
         name="online-lazy",
+        time=times.online,
         title="Online weights, no threshold noise",
-        approximate=partial(loop, solver=online.lazy, rule=_weights, pure=False),
+        approximate=partial(bounds.loop, solver=online.lazy, rule=bounds.weights, pure=False),
         accounting="lazy rounds",
-        obstacle=_dense,
-        experimental=True,
+        obstacle=obstacles.dense,
         reference="Mechanisms §6.3",
+    ),
+    Mechanism(
+        name="online-lecture",
+        time=times.online,
+        title="Private multiplicative weights, as the lecture has it",
+        approximate=partial(bounds.dense, solve=online.lecture, pure=False),
+        accounting="lazy rounds",
+        obstacle=obstacles.dense,
+        reference="Lecture on many queries, theorem 8, corrected",
+    ),
+    either(
+        "dual-query",
+        "DualQuery, cells of marginals",
+        partial(bounds.played, solve=game.dual_query),
+        general=False,
+        time=times.solver,
+        obstacle=obstacles.played,
+        reference="Gaboardi et al. 2014; Mechanisms §7.2",
+    ),
+    either(
+        "both-learn",
+        "Both players learn, cells of marginals",
+        partial(bounds.played, solve=game.both_learn),
+        general=False,
+        obstacle=obstacles.averaged,
+        reference="Mechanisms §7.1",
+    ),
+    constructed(
+        "sparse-ic",
+        "Sparse weights, look-ups of one point",
+        bounds.points,
+        time=times.noise,
+        obstacle=obstacles.streamed,
+        general=False,
+        reference="Mechanisms §4.7",
+    ),
+    constructed(
+        "cuts",
+        "Cut decomposition, cuts of a simple graph",
+        bounds.cuts,
+        obstacle=obstacles.cuts,
+        general=False,
+        reference="Gupta, Roth and Ullman 2012; Mechanisms §4.6",
+    ),
+    constructed(
+        "distances",
+        "Separable weights, distances to sites",
+        bounds.distances,
+        time=times.columns,
+        obstacle=obstacles.sites,
+        general=False,
+        reference="Huang and Roth 2014; Mechanisms §4.8",
+    ),
+    Mechanism(
+        name="coefficients",
+        title="Parities of k columns, conjunctions",
+        approximate=bounds.coefficients,
+        time=times.parities,
+        obstacle=obstacles.parities,
+        needs_row_count=False,
+        general=False,
+        reference="Mechanisms §8.6",
+    ),
+    Mechanism(
+        name="projection",
+        title="Projection of parities, on average",
+        approximate=bounds.projected,
+        time=times.projection,
+        obstacle=obstacles.projected,
+        reference="Dwork, Nikolov and Talwar 2015; Mechanisms §8.7",
+        **EXPECTED,  # type: ignore[arg-type]
+    ),
+    either(
+        "everything",
+        "Everything: noise on all tables, before the fit",
+        partial(bounds.tables, count=bounds.all_tables),
+        time=times.histogram,
+        obstacle=obstacles.dense,
+        needs_row_count=False,
+        reference="expected; maquette.releases.everything",
+        **EXPECTED,
+    ),
+    either(
+        "graphical",
+        "Graphical model: noise of what it measures",
+        partial(bounds.tables, count=bounds.tree_tables),
+        time=times.noise,
+        obstacle=obstacles.nothing,
+        needs_row_count=False,
+        reference="expected, without what the model leaves out; maquette.releases.graphical",
+        **EXPECTED,
     ),
 )

@@ -12,9 +12,13 @@ from typing import TYPE_CHECKING, Literal
 from maquette.errors import QueryError
 from maquette.privacy import Budget, Relation
 from maquette.theory.planning.chart import Bar, bar_chart
-from maquette.theory.planning.mechanisms import MECHANISMS, Mechanism, Question, magnitude
+from maquette.theory.planning.limits import Limit, least_rows_for, limits
+from maquette.theory.planning.mechanisms import MECHANISMS, Mechanism
+from maquette.theory.planning.possibilities import Point, Region, possibilities_chart
+from maquette.theory.planning.question import Question, magnitude
 from maquette.theory.planning.rules import rule_mechanisms
 from maquette.theory.planning.tables import html_table, least_rows, text_table, whole
+from maquette.theory.planning.times import in_words
 from maquette.theory.solve import is_vacuous
 
 if TYPE_CHECKING:
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
     from maquette.schema import Schema
 
 MAX_ROWS = 10**12
+LEAST_EPSILON, MOST_EPSILON = 1e-4, 1e3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +37,9 @@ class Promise:
     """What one mechanism promises: every answer within `error` (a fraction of rows) with probability 1 - beta.
 
     `error` is infinite when no parameters fit this budget and size; `obstacle` says why it cannot run here, None if
-    it can. `rows_needed` is for the target alpha, rounded up to three digits; None without a target or if unreachable.
+    it can. `seconds` is about how long it would run. `rows_needed` and `epsilon_needed` are the least for the target
+    alpha, rounded up; None without a target or if unreachable. A promise that is not `general` is for a special class
+    of queries only; one that is not `proved` is what is expected, not a theorem about the worst query.
     """
 
     name: str
@@ -41,8 +48,11 @@ class Promise:
     accounting: str
     obstacle: str | None
     rows_needed: int | None
-    experimental: bool
     reference: str
+    epsilon_needed: float | None = None
+    seconds: float = math.inf
+    general: bool = True
+    proved: bool = True
 
     @property
     def runnable(self) -> bool:
@@ -62,11 +72,12 @@ class Plan:
     question: Question
     alpha: float | None
     promises: tuple[Promise, ...]
+    limits: tuple[Limit, ...] = ()
 
     @property
     def best(self) -> Promise | None:
         """The least error among promises that can run, are proven in the literature or here, and are not vacuous."""
-        useful = [p for p in self.promises if p.runnable and not p.vacuous and not p.experimental]
+        useful = [p for p in self.promises if p.runnable and not p.vacuous and p.proved and p.general]
         return min(useful, key=lambda promise: promise.error, default=None)
 
     def __iter__(self) -> Iterator[Promise]:
@@ -86,15 +97,33 @@ class Plan:
         import pyarrow as pa
 
         names = ("name", "title", "error", "vacuous", "accounting", "runnable", "obstacle")
-        last = ("rows_needed", "experimental", "reference")
+        last = ("rows_needed", "epsilon_needed", "seconds", "proved", "general", "reference")
         columns = {name: [getattr(promise, name) for promise in self.promises] for name in (*names, *last)}
         columns["rows_needed"] = pa.array(columns["rows_needed"], type=pa.int64())
+        columns["epsilon_needed"] = pa.array(columns["epsilon_needed"], type=pa.float64())
         columns["obstacle"] = pa.array(columns["obstacle"], type=pa.string())
         return pa.table(columns)
 
     def chart(self) -> str:
         """The errors as SVG text."""
         return bar_chart([self._bar(p) for p in self.promises], f"Promised error, {self._heading()}")
+
+    def possibilities(self, alpha: float | None = None) -> str:
+        """The map of what is possible for an error of alpha (default: the plan's, or 0.1), as SVG text.
+
+        Running time against the rows that each mechanism needs; lower bounds are regions where there can be none.
+        """
+        target = alpha or self.alpha or 0.1
+        known = {mechanism.name: mechanism for mechanism in MECHANISMS}
+        points = []
+        for promise in self.promises:
+            needed = promise.rows_needed
+            if target != self.alpha and promise.name in known:
+                needed = _rows_needed(known[promise.name], self.question, target)
+            if needed is not None:
+                points.append(Point(promise.title, float(needed), promise.seconds, promise.runnable))
+        regions = [Region(each.title, least_rows_for(each, self.question, target), each.fast) for each in self.limits]
+        return possibilities_chart(points, regions, f"Rows for an error of {target:g}, {self._heading()}")
 
     def _bar(self, promise: Promise) -> Bar:
         extra = "" if promise.runnable else ", cannot run"
@@ -111,21 +140,29 @@ class Plan:
         )
 
     def _lines(self) -> list[list[str]]:
-        target = [] if self.alpha is None else [f"rows for {self.alpha:g}"]
-        lines = [["mechanism", "error", "accounting", *target, "note"]]
+        target = [] if self.alpha is None else [f"rows for {self.alpha:g}", f"epsilon for {self.alpha:g}"]
+        lines = [["mechanism", "error", "accounting", "time", *target, "note"]]
         for promise in self.promises:
             need = promise.rows_needed
-            rows = [] if self.alpha is None else ["out of reach" if need is None else magnitude(need)]
-            lines.append([promise.title, _error(promise), promise.accounting, *rows, self._note(promise)])
+            least = promise.epsilon_needed
+            rows = ["out of reach" if need is None else magnitude(need), "-" if least is None else f"{least:.3g}"]
+            reached = [] if self.alpha is None else rows
+            time = in_words(promise.seconds)
+            lines.append([promise.title, _error(promise), promise.accounting, time, *reached, self._note(promise)])
         return lines
+
+    def _limit_lines(self) -> list[str]:
+        told = [f"{each.title}{'' if each.error is None else f': {each.error:.2g}'}" for each in self.limits]
+        return [f"{line} ({each.reference})" for line, each in zip(told, self.limits, strict=True)]
 
     def _note(self, promise: Promise) -> str:
         if promise is self.best:
             return "best"
-        return promise.obstacle or ("experimental" if promise.experimental else "")
+        special = "" if promise.general else "for these queries only"
+        return promise.obstacle or (special if promise.proved else "expected, not promised")
 
     def __str__(self) -> str:
-        return text_table(self._heading(), self._lines())
+        return "\n".join([text_table(self._heading(), self._lines()), *self._limit_lines()])
 
     def __repr__(self) -> str:
         best = self.best
@@ -148,14 +185,19 @@ def plan(
     alpha: float | None = None,
     relation: Kind = "add-remove",
     rules: Iterable[AnyRule] = (),
+    p: float | None = None,
+    norm: float | None = None,
+    query_norm: float | None = None,
 ) -> Plan:
     """What each mechanism promises for `queries` linear queries, from public numbers alone; nothing is charged.
 
     The universe is the schema's, or a number of points. Under "add-remove" `rows` is the expected number of rows,
     errors are counts divided by it, and mechanisms that model fractions first buy a row count. With a target `alpha`,
-    each promise gives the rows it needs, as long as delta stays below 1 / rows. With a schema, update rules of
-    installed
-    packages are listed too, and `rules` of your own (names, classes or a `Rule`). Mechanisms §14 and §15.
+    each promise gives the rows and the epsilon it needs, as long as delta stays below 1 / rows. `limits` say what no
+    mechanism can do. With a schema, update rules of installed packages are listed too, and `rules` of your own (names,
+    classes or a `Rule`). `norm` and `query_norm` are public bounds on the norms of the table and of every query, for
+    mirror descent at `p` (2, the perceptron, where a norm is given). Lines for cells of marginals take the least k for
+    which all tables of k columns have so many cells. Mechanisms §14 and §15.
 
     >>> plan(rows=100_000, universe=2**20, queries=10**6, epsilon=1.0, delta=1e-9).best.name
     'mw-averaged'
@@ -170,13 +212,14 @@ def plan(
         beta=beta,
         relation=relation,
     )
+    question = _with_norms(question, p, norm, query_norm)
     if alpha is not None and not (isinstance(alpha, Real) and 0 < alpha < 1):
         raise QueryError(f"alpha is {alpha!r}", expected="a fraction of rows between 0 and 1, such as 0.05, or None.")
     mechanisms = (*MECHANISMS, *rule_mechanisms(schema, rules))
     promises = tuple(_promise(mechanism, question, alpha) for mechanism in mechanisms)
-    if alpha is not None and not any(p.rows_needed for p in promises if p.runnable and not p.experimental):
+    if alpha is not None and not any(p.rows_needed for p in promises if p.runnable and p.proved):
         raise _unreachable(question, alpha, promises, mechanisms)
-    return Plan(question=question, alpha=alpha, promises=promises)
+    return Plan(question=question, alpha=alpha, promises=promises, limits=limits(question))
 
 
 def _promise(mechanism: Mechanism, question: Question, alpha: float | None) -> Promise:
@@ -191,8 +234,11 @@ def _promise(mechanism: Mechanism, question: Question, alpha: float | None) -> P
         accounting=accounting,
         obstacle=obstacle,
         rows_needed=None if alpha is None else _rows_needed(mechanism, question, alpha),
-        experimental=mechanism.experimental,
         reference=mechanism.reference,
+        epsilon_needed=None if alpha is None else _epsilon_needed(mechanism, question, alpha),
+        seconds=mechanism.time(question, bound),
+        general=mechanism.general,
+        proved=mechanism.proved,
     )
 
 
@@ -203,6 +249,21 @@ def _rows_needed(mechanism: Mechanism, question: Question, alpha: float) -> int 
         return mechanism.promise(replace(question, rows=rows))[0].error <= alpha
 
     return least_rows(enough, _most_rows(question))
+
+
+def _epsilon_needed(mechanism: Mechanism, question: Question, alpha: float) -> float | None:
+    """The least epsilon that promises alpha, to about a hundredth and rounded up; None above 1000."""
+
+    def enough(epsilon: float) -> bool:
+        return mechanism.promise(replace(question, epsilon=epsilon))[0].error <= alpha
+
+    low, high = LEAST_EPSILON, MOST_EPSILON
+    if not enough(high):
+        return None
+    while high > 1.01 * low:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return float(f"{1.005 * high:.3g}")
 
 
 def _most_rows(question: Question) -> int:
@@ -216,7 +277,7 @@ def _unreachable(
     question: Question, alpha: float, promises: tuple[Promise, ...], mechanisms: tuple[Mechanism, ...]
 ) -> QueryError:
     most = _most_rows(question)
-    able = {p.name for p in promises if p.runnable and not p.experimental}
+    able = {p.name for p in promises if p.runnable and p.proved}
     errors = [m.promise(replace(question, rows=most))[0].error for m in mechanisms if m.name in able]
     smallest = min(errors, default=math.inf)
     if math.isinf(smallest):
@@ -257,7 +318,20 @@ def _question(
         delta=float(delta),
         beta=float(beta),
         relation=Relation(relation).kind,
+        sizes=None if schema is None else tuple(column.size for column in schema),
     )
+
+
+def _with_norms(question: Question, p: float | None, norm: float | None, query_norm: float | None) -> Question:
+    if p is None and norm is None and query_norm is None:
+        return question
+    order, size = 2.0 if p is None else p, 1.0 if norm is None else norm
+    if not (1 < order <= 2 and 0 < size <= 1 and (query_norm is None or query_norm > 0)):
+        raise QueryError(
+            f"got p={p}, norm={norm} and query_norm={query_norm}",
+            expected="1 < p <= 2, 0 < norm <= 1 and a query_norm above 0, or None",
+        )
+    return replace(question, p=order, norm=size, query_norm=query_norm)
 
 
 def _error(promise: Promise) -> str:

@@ -9,8 +9,10 @@ from maquette.errors import QueryError
 from maquette.extensions import offered
 from maquette.hypothesis import HYPOTHESES, NEVER, AnyRule, rule_of
 from maquette.schema import Schema
-from maquette.theory import offline, online
-from maquette.theory.planning.mechanisms import Bound, Mechanism, Question, loop, selected
+from maquette.theory import online
+from maquette.theory.planning.mechanisms import Mechanism, constructed
+from maquette.theory.planning.obstacles import selected
+from maquette.theory.planning.question import Bound, Question
 from maquette.theory.updates import Updates
 
 
@@ -55,20 +57,8 @@ def _lines(name: str, bound: Callable[[], Updates]) -> tuple[Mechanism, Mechanis
     def chosen(question: Question, promised: Bound) -> str | None:
         return broken or selected(question, promised)
 
+    reference = f"max_updates of {name}"
     return (
-        Mechanism(
-            name=f"{name}-ic",
-            title=f"Iterative construction, {name}",
-            pure=partial(loop, solver=offline.tight, rule=rule, pure=True),
-            approximate=partial(loop, solver=offline.tight, rule=rule, pure=False),
-            obstacle=chosen,
-            reference=f"max_updates of {name}",
-        ),
-        Mechanism(
-            name=f"{name}-online",
-            title=f"Online, {name}",
-            approximate=partial(loop, solver=online.tight, rule=rule, pure=False),
-            obstacle=runs,
-            reference=f"max_updates of {name}",
-        ),
+        constructed(f"{name}-ic", f"Iterative construction, {name}", rule, obstacle=chosen, reference=reference),
+        constructed(f"{name}-online", f"Online, {name}", rule, online.tight, obstacle=runs, reference=reference),
     )

@@ -1,0 +1,118 @@
+"""Lower bounds against exact optima: a linear program over all mechanisms, and every upper bound that is run."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+import maquette as mq
+from maquette.theory import lower, noise
+from maquette.theory.planning.mechanisms import MECHANISMS
+from maquette.theory.planning.question import Question
+
+
+def least_failure(rows: int, epsilon: float, delta: float, error: float) -> float:
+    """The least worst-case Pr[|answer - count / n| > error] over all (epsilon, delta)-DP mechanisms on one count.
+
+    A linear program: the law of the answer, on a grid that holds the best answers, for every count 0..n; neighbouring
+    counts differ by one. (epsilon, delta) needs a slack for every answer, which sums to at most delta.
+    """
+    grid = np.arange(0, 2 * rows + 1) / (2 * rows)
+    cells, counts = len(grid), rows + 1
+    laws = counts * cells
+    slack = 2 * rows * cells
+    size = laws + slack + 1
+    upper, bound = [], []
+    for x in range(rows):
+        for side, (one, other) in enumerate(((x, x + 1), (x + 1, x))):
+            start = laws + (2 * x + side) * cells
+            for y in range(cells):
+                row = np.zeros(size)
+                row[one * cells + y], row[other * cells + y], row[start + y] = 1.0, -math.exp(epsilon), -1.0
+                upper.append(row)
+                bound.append(0.0)
+            total = np.zeros(size)
+            total[start : start + cells] = 1.0
+            upper.append(total)
+            bound.append(delta)
+    for x in range(counts):
+        row = np.zeros(size)
+        row[x * cells : (x + 1) * cells] = np.abs(grid - x / rows) > error + 1e-12
+        row[-1] = -1.0
+        upper.append(row)
+        bound.append(0.0)
+    equal = np.zeros((counts, size))
+    for x in range(counts):
+        equal[x, x * cells : (x + 1) * cells] = 1.0
+    cost = np.zeros(size)
+    cost[-1] = 1.0
+    solved = linprog(cost, np.array(upper), bound, equal, np.ones(counts), bounds=(0, None), method="highs")
+    assert solved.status == 0
+    return float(solved.fun)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 0.0), (0.4, 0.0), (0.5, 0.05)])
+def test_no_mechanism_beats_the_bound_on_one_query(epsilon: float, delta: float) -> None:
+    """By linear programming over all mechanisms on eight rows: an error below the bound fails with more than beta."""
+    rows = 8
+    for beta in (0.02, 0.1, 0.3):
+        error = lower.single(epsilon=epsilon, delta=delta, rows=rows, beta=beta)
+        if error > 0:
+            assert least_failure(rows, epsilon, delta, error - 1e-6) > beta - 1e-9
+
+
+def test_the_bound_on_one_query_is_tight_to_a_step() -> None:
+    """At an error one row larger some mechanism fails with at most beta."""
+    error = lower.single(epsilon=1.0, delta=0.0, rows=8, beta=0.1)
+    assert error >= 2 / 16
+    assert least_failure(8, 1.0, 0.0, error + 1 / 8) <= 0.1
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 1.0])
+def test_packing_is_the_largest_k_of_its_inequality(epsilon: float) -> None:
+    for universe, queries, beta in ((64, 100, 0.05), (2**20, 5, 0.3), (3, 2, 0.01)):
+        rows, points = 10**6, min(universe, 2**queries)
+        k = round(lower.packing(universe=universe, queries=queries, epsilon=epsilon, rows=rows, beta=beta) * 2 * rows)
+        assert (1 - beta) * (1 + (points - 1) * math.exp(-k * epsilon)) > 1
+        assert (1 - beta) * (1 + (points - 1) * math.exp(-(k + 1) * epsilon)) <= 1 + 1e-12
+
+
+def test_no_promise_of_a_plan_is_below_a_proved_lower_bound() -> None:
+    """Every mechanism, over sizes and budgets: an upper bound below a lower bound would be a wrong proof."""
+    for rows, universe, queries, epsilon in ((10**3, 64, 100, 1.0), (10**5, 2**10, 1000, 0.1), (10**6, 2**20, 50, 2.0)):
+        question = Question(
+            rows=rows, universe=universe, queries=queries, epsilon=epsilon, delta=0.0, beta=0.05, relation="replace"
+        )
+        least = max(
+            lower.single(epsilon=epsilon, delta=0.0, rows=rows, beta=0.05),
+            lower.packing(universe=universe, queries=queries, epsilon=epsilon, rows=rows, beta=0.05),
+        )
+        assert least > 0
+        for mechanism in MECHANISMS:
+            if mechanism.pure is not None and mechanism.general:
+                assert mechanism.promise(question)[0].error >= least, mechanism.name
+
+
+def test_laplace_noise_is_within_a_factor_of_the_bound_on_one_query() -> None:
+    facts: dict[str, Any] = {"epsilon": 0.01, "rows": 10**5, "beta": 0.05}
+    assert 1 < noise.laplace_accuracy(queries=1, **facts) / lower.single(delta=0.0, **facts) < 2.2
+
+
+def test_a_plan_says_what_no_mechanism_can_do() -> None:
+    found = mq.plan(rows=10**5, universe=2**20, queries=10**6, epsilon=1.0, alpha=0.2, relation="replace", delta=1e-9)
+    assert {limit.name for limit in found.limits} == {"single", "fingerprinting", "efficient"}
+    assert [limit.proved for limit in found.limits if limit.name == "single"] == [True]
+    assert "no mechanism can" in str(found)
+    assert all(promise.seconds > 0 for promise in found)
+    averaged = found["mw-averaged"]
+    assert averaged.epsilon_needed is not None
+    again = mq.plan(
+        rows=10**5, universe=2**20, queries=10**6, epsilon=averaged.epsilon_needed, relation="replace", delta=1e-9
+    )["mw-averaged"]
+    assert again.error <= 0.2 < 1.02 * again.error
+    assert found.possibilities().startswith("<svg")
+    assert averaged.title in found.possibilities()
