@@ -1,0 +1,151 @@
+"""The service under load, on this machine alone: fresh, derived and cached answers, and the PostgreSQL ledger.
+
+    python benchmarks/serve.py [--clients 64] [--seconds 5]
+
+Starts `maquette serve` on a generated table in a process of its own, and asks it from this one over loopback. A figure
+stands beside the same questions asked of a session in one process, in the same run. Rates are per second of wall time;
+the CPU seconds of the server say what an idle machine with more cores could do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+
+MAIN = [sys.executable, "-c", "from maquette.cli import main; main()"]
+
+
+def fresh_questions() -> Iterator[str]:
+    """Questions that differ in their columns or bounds, so that most of them must be measured."""
+    regions = ("north", "east", "south", "west", "islands")
+    for age, region, sex, flag in product(range(19, 97), regions, ("female", "male"), ("smoker", "diabetes")):
+        yield f"age >= {age} AND region = '{region}' AND sex = '{sex}' AND {flag}"
+
+
+async def load(
+    url: str, token: str, bodies: Iterator[tuple[str, Any]], clients: int, seconds: float
+) -> dict[str, float]:
+    """Ask from `clients` connections for so many seconds: the rate, and the latencies."""
+    times: list[float] = []
+    failed = 0
+    until = time.perf_counter() + seconds
+    headers = {"Authorization": f"Bearer {token}"}
+    limits = httpx.Limits(max_connections=clients, max_keepalive_connections=clients)
+
+    async with httpx.AsyncClient(base_url=url, headers=headers, limits=limits, timeout=30) as client:
+
+        async def one() -> None:
+            nonlocal failed
+            while time.perf_counter() < until:
+                path, body = next(bodies, ("", None))
+                if not path:
+                    return
+                began = time.perf_counter()
+                got = await client.post(path, json=body)
+                times.append(time.perf_counter() - began)
+                failed += got.status_code != 200
+
+        began = time.perf_counter()
+        await asyncio.gather(*(one() for _ in range(clients)))
+        elapsed = time.perf_counter() - began
+    times.sort()
+    found = {"rate": len(times) / elapsed, "p50 ms": 1e3 * times[len(times) // 2]}
+    return {**found, "p99 ms": 1e3 * times[int(0.99 * (len(times) - 1))], "failed": failed, "requests": len(times)}
+
+
+def measured(process: psutil.Process, work: Callable[[], dict[str, float]]) -> dict[str, float]:
+    """The figures of a load, with the server's CPU seconds per request."""
+    before = sum(process.cpu_times()[:2])
+    figures = work()
+    figures["server CPU ms"] = 1e3 * (sum(process.cpu_times()[:2]) - before) / max(1.0, figures["requests"])
+    return figures
+
+
+def in_process(seconds: float) -> dict[str, float]:
+    """The same fresh questions, asked of a session in this process by one thread."""
+    import maquette as mq
+    from maquette.demo import SCHEMA, survey
+
+    with tempfile.TemporaryDirectory() as folder:
+        table = mq.open_table(survey(), SCHEMA)
+        with mq.Curator(table, mq.Budget(epsilon=200.0, delta=1e-9), ledger=Path(folder) / "l") as curator:
+            session = mq.online(curator, alpha=0.01)
+            session.ask("smoker")
+            began, cpu, count = time.perf_counter(), time.process_time(), 0
+            for question in fresh_questions():
+                session.ask(question)
+                count += 1
+                if time.perf_counter() - began > seconds:
+                    break
+            elapsed, used = time.perf_counter() - began, time.process_time() - cpu
+    return {"rate": count / elapsed, "requests": count, "server CPU ms": 1e3 * used / count}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--clients", type=int, default=64)
+    parser.add_argument("--seconds", type=float, default=5.0)
+    given = parser.parse_args()
+    rows = {"one process, one thread, fresh": in_process(given.seconds)}
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder) / "maquette.toml"
+        config.write_text(
+            'port = 0\nlog_level = "warning"\n[limits]\nasks_per_minute = 100000000\n'
+            '[[table]]\nname = "survey"\nsource = "demo://survey"\nepsilon = 200.0\ndelta = 1e-9\nalpha = 0.01\n'
+        )
+        command = [*MAIN, "serve", "--config", str(config), "--json", "--pg-port", "0"]
+        server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        try:
+            assert server.stdout is not None
+            told = json.loads(server.stdout.readline())
+            process = psutil.Process(server.pid)
+            ask, many = "/v1/tables/survey/ask", "/v1/tables/survey/ask-many"
+            known = [f"age >= {age}" for age in range(19, 97)]
+            tables = [{"sql": f"SELECT count(*) FROM survey GROUP BY {a}, {b}"} for a, b in PAIRS]
+
+            def run(bodies: Iterator[tuple[str, Any]], clients: int = given.clients) -> dict[str, float]:
+                return asyncio.run(load(told["url"], told["token"], bodies, clients, given.seconds))
+
+            rows["HTTP, fresh"] = measured(process, lambda: run((ask, {"where": q}) for q in fresh_questions()))
+            asyncio.run(load(told["url"], told["token"], iter((ask, body) for body in tables), 1, 60))
+            derived = ((ask, {"where": where}) for where in derived_questions())
+            rows["HTTP, derived"] = measured(process, lambda: run(derived))
+            asyncio.run(load(told["url"], told["token"], iter([(many, {"questions": known})]), 1, 60))
+            cached = ((many, {"questions": known}) for _ in iter(int, 1))
+            rows["HTTP, cached (78 in a request)"] = measured(process, lambda: run(cached, 8))
+            rows["HTTP, cached (78 in a request)"]["answers/s"] = 78 * rows["HTTP, cached (78 in a request)"]["rate"]
+            rows["memory"] = {"MB": process.memory_info().rss / 2**20}
+        finally:
+            server.terminate()
+            server.wait(30)
+    for name, figures in rows.items():
+        print(f"{name:34}", "  ".join(f"{word} {value:,.4g}" for word, value in figures.items()))
+
+
+PAIRS = [("sex", "region"), ("sex", "education"), ("region", "education"), ("region", "smoker"), ("sex", "smoker")]
+
+
+def derived_questions() -> Iterator[str]:
+    """Questions that the tables of two columns answer."""
+    regions, schools = ("north", "east", "south", "west", "islands"), ("primary", "secondary", "college", "university")
+    for number in range(1 << 20):
+        chosen = [region for i, region in enumerate(regions) if number >> i & 1] or ["north"]
+        taught = [school for i, school in enumerate(schools) if number >> (5 + i) & 1] or ["primary"]
+        yield f"region IN ({', '.join(map(repr, chosen))}) AND education IN ({', '.join(map(repr, taught))})"
+        yield f"sex = 'male' AND education IN ({', '.join(map(repr, taught))})"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,192 @@
+// The HTTP interface, as functions that return what the views need. The browser's session is a cookie that scripts cannot
+// read; every change carries the CSRF token that was given at sign-in and is kept for this tab only.
+
+const CSRF = "maquette-csrf";
+
+export class Problem extends Error {
+  constructor(status, facts) {
+    super(facts.detail ?? facts.title ?? `HTTP ${status}`);
+    this.status = status;
+    this.happened = facts.happened ?? facts.detail ?? facts.title;
+    this.expected = facts.expected;
+    this.advice = facts.advice;
+    this.code = facts.code;
+  }
+}
+
+async function call(method, path, { body, headers = {}, raw } = {}) {
+  const sent = { "X-CSRF-Token": sessionStorage.getItem(CSRF) ?? "", ...headers };
+  if (body !== undefined) sent["Content-Type"] = "application/json";
+  const response = await fetch(`/v1/${path}`, { method, headers: sent, credentials: "same-origin", body: raw ?? (body === undefined ? undefined : JSON.stringify(body)) });
+  if (response.status === 204) return null;
+  const text = await response.text();
+  const facts = text && /json/.test(response.headers.get("content-type") ?? "") ? JSON.parse(text) : { detail: text };
+  if (!response.ok) throw new Problem(response.status, facts);
+  return facts;
+}
+
+const get = (path) => call("GET", path);
+const post = (path, body) => call("POST", path, { body });
+const name = encodeURIComponent;
+
+// Who is here
+
+export async function enter(token) {
+  const told = await call("POST", "session", { headers: { Authorization: `Bearer ${token}` } });
+  sessionStorage.setItem(CSRF, told.csrf);
+}
+
+export async function leave() {
+  await call("DELETE", "session").catch(() => null);
+  sessionStorage.removeItem(CSRF);
+}
+
+export async function who() {
+  if (!sessionStorage.getItem(CSRF)) throw new Problem(401, { detail: "not signed in" });
+  return get("me");
+}
+
+// Tables
+
+export const tables = async () => (await get("tables")).tables;
+
+const ORDERED = ["integer", "number", "date"];
+
+function described(column) {
+  const levels = column.labels;
+  const words = ORDERED.includes(column.kind) ? `${column.kind}, ${column.low ?? levels[0]} to ${column.high ?? levels.at(-1)}` : `${column.kind}, ${column.size} levels`;
+  return { ...column, levels, words };
+}
+
+export async function table(title) {
+  const [facts, schema] = await Promise.all([get(`tables/${name(title)}`), get(`tables/${name(title)}/schema`)]);
+  const protects = facts.unit ? `everyone with the same ${facts.unit}, at most ${facts.max_contributions} rows each` : facts.relation === "replace" ? "the values of each row" : "the presence and values of each row";
+  return { ...facts, protects, columns: schema.columns.map(described) };
+}
+
+// Questions
+
+const KINDS = { exact: "promise", promised: "promise", guessed: "guess", cached: "cached" };
+const bound = (value) => (value === "Infinity" ? Infinity : value === "-Infinity" ? -Infinity : value);
+
+// An answer as rows of groups and cells: labels are the groups, numbers with intervals are the cells.
+function read(told) {
+  const labels = told.columns.filter((column) => !column.low);
+  const numbers = told.columns.filter((column) => column.low);
+  const count = told.columns[0]?.values.length ?? 0;
+  const rows = Array.from({ length: count }, (_, at) => ({
+    groups: labels.map((column) => String(column.values[at] ?? "–")),
+    cells: numbers.map((column) => ({ value: column.values[at], low: bound(column.low[at]), high: bound(column.high[at]), kind: KINDS[column.standing[at]] ?? "promise" })),
+  }));
+  return {
+    groups: labels.map((column) => column.name),
+    columns: numbers.map((column) => column.name),
+    rows,
+    cost: told.cost,
+    paid: told.cost.units > 0,
+    confidence: told.confidence,
+    guarantee: told.guarantee,
+  };
+}
+
+export async function ask(title, question) {
+  const headers = { "Idempotency-Key": crypto.randomUUID() };
+  return read(await call("POST", `tables/${name(title)}/ask`, { body: question, headers }));
+}
+
+export async function explain(title, { sql }) {
+  const told = await post(`tables/${name(title)}/explain`, { sql });
+  return { free: told.cost.units === 0, cost: told.cost, words: told.text };
+}
+
+const STORY = { measured: "measured, paid", hypothesis: "answered by the model, tested", derived: "derived from earlier answers, free", cache: "recorded, free" };
+
+// Newest first.
+export async function transcript(title) {
+  const { questions } = await get(`tables/${name(title)}/transcript?count=10000`);
+  return questions.reverse().map((event) => ({ ...event, sql: event.question ?? "", words: `${STORY[event.source] ?? event.source}${event.promised ? "" : ", without a promise"}` }));
+}
+
+export const outlook = async (title) => (await get(`tables/${name(title)}/outlook`)).outlook;
+
+export async function budget(title) {
+  const told = await get(`tables/${name(title)}/budget`);
+  return { limit: { epsilon: told.epsilon }, delta: told.delta, spent: told.spent, remaining: told.remaining, own: { spent: told.own_spent, limit: told.own_limit, delta: told.delta } };
+}
+
+export async function charges(title) {
+  const [{ charges: listed }, whole] = await Promise.all([get(`tables/${name(title)}/charges`), budget(title)]);
+  const all = whole.spent.units + whole.remaining.units;
+  return listed.map((charge) => ({ number: charge.seq, analyst: charge.analyst, what: `${charge.door}: ${charge.columns.map((columns) => columns.join(" × ")).slice(0, 4).join(", ")}`, share: all > 0 ? charge.cost.units / all : 0, state: charge.state }));
+}
+
+// The public model
+
+export const picture = (title, columns) => get(`tables/${name(title)}/model?${new URLSearchParams(columns.map((column) => ["column", column]))}`);
+
+export const doubts = async (title) => (await get(`tables/${name(title)}/doubts`)).columns;
+
+// Releases
+
+export async function releases(title) {
+  const { releases: listed } = await get(`tables/${name(title)}/releases`);
+  return listed.map((each) => ({ ...each, id: each.name, title: `${each.name} (${each.method ?? "release"})`, file: `/v1/tables/${name(title)}/releases/${name(each.name)}/download`, report: `/v1/tables/${name(title)}/releases/${name(each.name)}/report` }));
+}
+
+export const sampleAddress = (title, release, rows, format) => `/v1/tables/${name(title)}/releases/${name(release)}/sample?rows=${rows}&format=${format}`;
+
+// Twenty rows of CSV as titles and cells; the text is ours, quoted as CSV writers do.
+export async function sample(title, release, rows) {
+  const text = await (await fetch(sampleAddress(title, release, rows, "csv"), { credentials: "same-origin" })).text();
+  const [columns, ...lines] = text.trim().split(/\r?\n/).map((each) => [...each.matchAll(/("([^"]|"")*"|[^,]*)(,|$)/g)].map((cell) => cell[1].replace(/^"|"$/g, "").replaceAll('""', '"')).slice(0, -1));
+  return { columns, rows: lines };
+}
+
+export const makeRelease = (title, settings) => post(`tables/${name(title)}/releases`, settings);
+
+// The progress of a job: server-sent events, until it is done.
+export async function* progress(job) {
+  const response = await fetch(`/v1/jobs/${name(job.id)}/events`, { credentials: "same-origin" });
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let waiting = "";
+  while (true) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    waiting += value;
+    const parts = waiting.split("\n\n");
+    waiting = parts.pop();
+    for (const part of parts) {
+      const data = /^data: (.*)$/m.exec(part);
+      if (!data) continue;
+      const event = JSON.parse(data[1]);
+      const failed = ["failed", "lost"].includes(event.event) ? new Problem(500, event.error ?? { detail: "the release was interrupted; what it charged stays charged" }) : null;
+      yield { share: event.steps ? event.done / event.steps : undefined, words: event.what ?? event.event, failed };
+    }
+  }
+}
+
+// The custodian's
+
+export const verify = (title) => get(`tables/${name(title)}/verify`);
+export const tokens = async () => (await get("tokens")).tokens;
+export const revoke = (id) => call("DELETE", `tokens/${name(id)}`);
+export const log = async () => (await get("audit?count=10000")).log.reverse();
+
+export async function invite({ limit, ...person }) {
+  const made = await post("tokens", person);
+  if (limit !== undefined) await Promise.all((await tables()).map((each) => call("PUT", `tables/${name(each.name)}/limits/${name(person.name)}`, { body: { epsilon: limit } })));
+  return made;
+}
+
+// Publishing
+
+export const draft = (file) => call("POST", `drafts/upload?filename=${name(file.name)}`, { raw: file, headers: { "Content-Type": "application/octet-stream" } });
+export const revise = (id, changes) => call("PUT", `drafts/${name(id)}`, { body: changes });
+export const planDraft = (id, settings) => post(`drafts/${name(id)}/plan`, settings);
+export const publish = (id, settings) => post(`drafts/${name(id)}/publish`, settings);
+
+// Holdouts
+
+export const holdouts = async () => (await get("holdouts")).holdouts;
+export const leaderboard = async (id) => (await get(`holdouts/${name(id)}/leaderboard`)).entries;
+export const submit = (id, entry) => post(`holdouts/${name(id)}/entries`, entry);

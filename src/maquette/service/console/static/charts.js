@@ -1,0 +1,152 @@
+// Charts of answers, as SVG. Every number is drawn with its interval; how a number is known is shown by shape and words,
+// never by colour alone. Each chart has a title for people who cannot see it, and the table is always beside it.
+
+import { h, s } from "./dom.js";
+import { interval, number, ticks } from "./numbers.js";
+
+const WIDTH = 640;
+const BAR = 26;
+const LEFT = 150;
+const RIGHT = 84;
+
+const scale = (low, high, from, to) => (value) => from + ((value - low) / (high - low || 1)) * (to - from);
+
+const clip = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
+
+// A picture; or a group where its parts can be clicked.
+function frame(title, width, height, ...parts) {
+  return h(
+    "figure",
+    { class: "chart" },
+    s("svg", { viewBox: `0 0 ${width} ${height}`, role: parts.flat(3).some((part) => part?.querySelector?.(".drill")) ? "group" : "img", "aria-label": title, preserveAspectRatio: "xMinYMin meet" }, s("title", {}, title), ...parts),
+  );
+}
+
+function extent(cells) {
+  const lows = cells.map((cell) => Math.min(cell.low ?? cell.value, cell.value));
+  const highs = cells.map((cell) => Math.max(cell.high ?? cell.value, cell.value));
+  return [Math.min(0, ...lows), Math.max(...highs, 0) || 1];
+}
+
+// A whisker from low to high; a guess of the model has a dashed one and a hollow mark.
+function whisker(cell, x, y) {
+  const guess = cell.kind === "guess" ? "guess" : "promise";
+  return s(
+    "g",
+    { class: `whisker ${guess}` },
+    s("line", { x1: x(cell.low), x2: x(cell.high), y1: y, y2: y }),
+    s("line", { x1: x(cell.low), x2: x(cell.low), y1: y - 4, y2: y + 4 }),
+    s("line", { x1: x(cell.high), x2: x(cell.high), y1: y - 4, y2: y + 4 }),
+    s("circle", { cx: x(cell.value), cy: y, r: 3.2 }),
+  );
+}
+
+// points: [{label, value, low, high, kind, drill}]
+export function bars(points, { title, unit = "" }) {
+  const [low, high] = extent(points);
+  const x = scale(low, high, LEFT, WIDTH - RIGHT);
+  const height = points.length * BAR + 34;
+  const rows = points.map((point, at) => {
+    const middle = at * BAR + BAR / 2 + 4;
+    const zero = x(0);
+    const drill = point.drill && { tabindex: 0, role: "button", class: "drill", "aria-label": `${point.label}: show only these`, onclick: point.drill, onkeydown: (event) => (event.key === "Enter" || event.key === " ") && (event.preventDefault(), point.drill()) };
+    return s(
+      "g",
+      drill || {},
+      s("title", {}, `${point.label}: ${number(point.value)} (${interval(point)})${unit}`),
+      s("rect", { class: "hit", x: 0, y: middle - BAR / 2, width: WIDTH, height: BAR }),
+      s("text", { class: "label", x: LEFT - 8, y: middle + 4, "text-anchor": "end" }, clip(point.label, 21)),
+      s("rect", { class: point.kind === "guess" ? "bar guess" : "bar", x: Math.min(zero, x(point.value)), y: middle - 7, width: Math.abs(x(point.value) - zero), height: 14 }),
+      whisker(point, x, middle),
+      s("text", { class: "value", x: WIDTH - RIGHT + 8, y: middle + 4 }, number(point.value)),
+    );
+  });
+  const axis = ticks(low, high).map((at) =>
+    s("g", { class: "tick" }, s("line", { x1: x(at), x2: x(at), y1: 0, y2: height - 26 }), s("text", { x: x(at), y: height - 8, "text-anchor": "middle" }, number(at))),
+  );
+  return frame(title, WIDTH, height, s("g", {}, axis), s("g", {}, rows));
+}
+
+// Ordered groups: a line through the values, a band from low to high.
+export function line(points, { title }) {
+  const height = 260;
+  const bottom = height - 34;
+  const [low, high] = extent(points);
+  const x = scale(0, Math.max(points.length - 1, 1), 62, WIDTH - 16);
+  const y = scale(low, high, bottom, 12);
+  const upper = points.map((point, at) => `${x(at)},${y(point.high)}`);
+  const lower = points.map((point, at) => `${x(at)},${y(point.low)}`).reverse();
+  const every = Math.ceil(points.length / 9);
+  return frame(
+    title,
+    WIDTH,
+    height,
+    ticks(low, high).map((at) => s("g", { class: "tick" }, s("line", { x1: 62, x2: WIDTH - 16, y1: y(at), y2: y(at) }), s("text", { x: 56, y: y(at) + 4, "text-anchor": "end" }, number(at)))),
+    s("polygon", { class: "band", points: [...upper, ...lower].join(" ") }),
+    s("polyline", { class: "line", points: points.map((point, at) => `${x(at)},${y(point.value)}`).join(" ") }),
+    points.map((point, at) =>
+      s("g", { class: point.kind === "guess" ? "dot guess" : "dot" }, s("title", {}, `${point.label}: ${number(point.value)} (${interval(point)})`), s("line", { x1: x(at), x2: x(at), y1: y(point.low), y2: y(point.high) }), s("circle", { cx: x(at), cy: y(point.value), r: 3.2 })),
+    ),
+    points.map((point, at) => at % every === 0 && s("text", { class: "label", x: x(at), y: height - 12, "text-anchor": "middle" }, clip(point.label, 10))),
+  );
+}
+
+// Two groups: shade by value; the interval is in the cell's title and, where it fits, as a bar of its width.
+export function heat(points, rows, columns, { title }) {
+  const most = Math.max(...points.map((point) => Math.abs(point.value)), 1e-9);
+  const cell = Math.max(34, Math.min(84, (WIDTH - LEFT) / columns.length));
+  const width = LEFT + cell * columns.length + 8;
+  const height = 30 * rows.length + 40;
+  const marks = points.map((point) => {
+    const left = LEFT + columns.indexOf(point.column) * cell;
+    const top = 30 * rows.indexOf(point.row);
+    const share = Math.max(0, Math.min(1, point.value / most));
+    const half = Math.min(1, (point.high - point.low) / 2 / most);
+    return s(
+      "g",
+      { class: share > 0.55 ? "cell strong" : "cell" },
+      s("title", {}, `${point.row}, ${point.column}: ${number(point.value)} (${interval(point)})`),
+      s("rect", { class: "shade", x: left + 1, y: top + 1, width: cell - 2, height: 28, "fill-opacity": (0.06 + 0.94 * share).toFixed(3) }),
+      cell >= 46 && s("text", { x: left + cell / 2, y: top + 17, "text-anchor": "middle" }, number(point.value)),
+      s("rect", { class: "error", x: left + cell / 2 - (half * (cell - 10)) / 2, y: top + 24, width: half * (cell - 10), height: 2 }),
+    );
+  });
+  return frame(
+    title,
+    width,
+    height,
+    rows.map((label, at) => s("text", { class: "label", x: LEFT - 8, y: 30 * at + 19, "text-anchor": "end" }, clip(label, 21))),
+    columns.map((label, at) => s("text", { class: "label", x: LEFT + cell * (at + 0.5), y: height - 18, "text-anchor": "middle" }, clip(label, Math.max(3, Math.floor(cell / 7))))),
+    marks,
+  );
+}
+
+// How much of the budget is spent: a bar with its numbers in words.
+export function gauge(spent, limit, words) {
+  const share = limit > 0 ? Math.min(1, spent / limit) : 0;
+  return h(
+    "div",
+    { class: "gauge" },
+    h("div", { class: "gauge-bar", role: "meter", "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.round(100 * share), "aria-label": words }, s("svg", { viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": true }, s("rect", { class: "rest", width: 100, height: 8 }), s("rect", { class: "spent", width: 100 * share, height: 8 }))),
+    h("p", { class: "gauge-words" }, words),
+  );
+}
+
+// What became of each question, in order: measured high, tested middle, free low; a mark of its own for each.
+const LEVELS = { measured: [14, "Measured: paid"], hypothesis: [40, "The model, tested"], derived: [66, "Derived: free"], cache: [92, "Recorded: free"] };
+
+export function timeline(events, { title }) {
+  const x = scale(0, Math.max(events.length - 1, 1), 150, WIDTH - 16);
+  return frame(
+    title,
+    WIDTH,
+    112,
+    Object.entries(LEVELS).map(([, [y, words]]) => s("g", { class: "tick" }, s("line", { x1: 144, x2: WIDTH - 10, y1: y, y2: y }), s("text", { class: "label", x: 138, y: y + 4, "text-anchor": "end" }, words))),
+    events.map((event, at) => {
+      const [y] = LEVELS[event.source] ?? LEVELS.cache;
+      const paid = event.source === "measured";
+      const mark = paid ? s("rect", { class: "mark paid", x: x(at) - 4, y: y - 4, width: 8, height: 8 }) : s("circle", { class: "mark", cx: x(at), cy: y, r: 4 });
+      return s("g", {}, s("title", {}, event.words), mark);
+    }),
+  );
+}

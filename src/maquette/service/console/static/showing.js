@@ -1,0 +1,131 @@
+// An answer on the page: what kind of number it is, the chart that fits its shape, the table, and ways to take it along.
+
+import { bars, heat, line } from "./charts.js";
+import { announce, h } from "./dom.js";
+import { epsilon, interval, number } from "./numbers.js";
+
+const KINDS = {
+  promise: ["promise", "Promised", "The interval holds at the stated confidence."],
+  guess: ["guess", "Guess", "The model's number, without a promise."],
+  cached: ["cached", "Recorded", "Given before, and given again for nothing: the same bytes."],
+};
+
+export const badge = (kind) => {
+  const [style, word, words] = KINDS[kind] ?? KINDS.promise;
+  return h("span", { class: `badge ${style}`, title: words }, word);
+};
+
+export function problem(error) {
+  return h(
+    "div",
+    { class: "problem", role: "alert" },
+    h("p", { class: "happened" }, error.happened ?? error.message),
+    error.expected && h("p", {}, `Expected: ${error.expected}`),
+    error.advice && h("p", {}, error.advice),
+  );
+}
+
+const chartable = (answer) => answer.rows.length > 1 && answer.columns.length > 0 && answer.rows.length <= 400;
+
+function points(answer, measure, drill) {
+  return answer.rows.map((row) => ({
+    label: row.groups.join(", ") || answer.columns[measure],
+    ...row.cells[measure],
+    drill: drill ? () => drill(row) : null,
+  }));
+}
+
+function chart(answer, measure, table, drill) {
+  const title = `${answer.columns[measure]} by ${answer.groups.join(" and ")}, with intervals`;
+  if (answer.groups.length === 2) {
+    const cells = answer.rows.map((row) => ({ row: row.groups[0], column: row.groups[1], ...row.cells[measure] }));
+    const names = (at) => [...new Set(answer.rows.map((row) => row.groups[at]))];
+    return heat(cells, names(0), names(1), { title });
+  }
+  const column = table?.columns.find((each) => each.name === answer.groups[0]);
+  const ordered = answer.groups.length === 1 && ["integer", "number", "date"].includes(column?.kind);
+  return ordered && answer.rows.length > 6 ? line(points(answer, measure), { title }) : bars(points(answer, measure, drill), { title });
+}
+
+function table(answer) {
+  const numbers = answer.columns.flatMap((title) => [h("th", { scope: "col", class: "number" }, title), h("th", { scope: "col", class: "number" }, "interval")]);
+  return h(
+    "div",
+    { class: "scroll", tabindex: 0, role: "region", "aria-label": "The answer as a table" },
+    h(
+      "table",
+      {},
+      h("thead", {}, h("tr", {}, answer.groups.map((title) => h("th", { scope: "col" }, title)), numbers, h("th", { scope: "col" }, "known as"))),
+      h(
+        "tbody",
+        {},
+        answer.rows.map((row) =>
+          h(
+            "tr",
+            {},
+            row.groups.map((text) => h("th", { scope: "row" }, text)),
+            row.cells.flatMap((cell) => [h("td", { class: "number" }, number(cell.value)), h("td", { class: "number soft" }, interval(cell))]),
+            h("td", {}, row.cells[0] && badge(row.cells[0].kind)),
+          ),
+        ),
+      ),
+    ),
+  );
+}
+
+const quoted = (text) => (/[",\n]/.test(String(text)) ? `"${String(text).replaceAll('"', '""')}"` : String(text));
+
+export function csv(answer) {
+  const head = [...answer.groups, ...answer.columns.flatMap((title) => [title, `${title} low`, `${title} high`]), "known as"];
+  const lines = answer.rows.map((row) => [...row.groups, ...row.cells.flatMap((cell) => [cell.value, cell.low, cell.high]), row.cells[0]?.kind ?? ""]);
+  return [head, ...lines].map((cells) => cells.map(quoted).join(",")).join("\n");
+}
+
+export const pandas = (answer, place) =>
+  [
+    "import os",
+    "import maquette as mq",
+    "",
+    `session = mq.connect(${JSON.stringify(location.origin)}, token=os.environ["MAQUETTE_TOKEN"]).table(${JSON.stringify(place.table)})`,
+    `frame = session.ask(${JSON.stringify(place.sql)}).to_pandas()`,
+  ].join("\n");
+
+function copying(answer, place) {
+  const copy = (words, text) => async () => {
+    await navigator.clipboard.writeText(text());
+    announce(`Copied as ${words}.`);
+  };
+  const link = () => `${location.origin}/#/ask?${new URLSearchParams({ table: place.table, sql: place.sql })}`;
+  return h(
+    "div",
+    { class: "row", role: "group", "aria-label": "Copy the answer" },
+    h("button", { type: "button", onclick: copy("CSV", () => csv(answer)) }, "Copy CSV"),
+    h("button", { type: "button", onclick: copy("pandas", () => pandas(answer, place)) }, "Copy pandas"),
+    h("button", { type: "button", onclick: copy("SQL", () => place.sql) }, "Copy SQL"),
+    h("button", { type: "button", onclick: copy("a link", link) }, "Copy link"),
+  );
+}
+
+// place: {table, sql, schema}; drill: what a click on a bar does.
+export function answered(answer, place, drill = null) {
+  const kinds = [...new Set(answer.rows.flatMap((row) => row.cells.map((cell) => cell.kind)))];
+  const single = answer.rows.length === 1 && answer.groups.length === 0;
+  const cell = answer.rows[0]?.cells[0];
+  return h(
+    "section",
+    { "aria-labelledby": "answer-title", class: "answer" },
+    h("h2", { id: "answer-title" }, "Answer"),
+    h(
+      "p",
+      {},
+      kinds.map((kind) => [badge(kind), " "]),
+      answer.paid ? `Cost ${epsilon(answer.cost)}.` : "Free.",
+      answer.confidence ? ` Intervals at ${number(100 * answer.confidence)}% confidence${answer.together ? ", all of them together" : ""}.` : "",
+      answer.guarantee ? ` ${answer.guarantee}.` : "",
+    ),
+    single && cell && h("p", { class: "single" }, h("strong", {}, number(cell.value)), ` (${interval(cell)})`),
+    chartable(answer) && answer.groups.length > 0 && answer.groups.length <= 2 && answer.columns.map((_, measure) => chart(answer, measure, place.schema, drill)),
+    table(answer),
+    copying(answer, place),
+  );
+}

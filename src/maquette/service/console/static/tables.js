@@ -1,0 +1,23 @@
+// Plain tables.
+
+import { h } from "./dom.js";
+
+// rows: arrays of texts, numbers or elements; numbers: the columns to align right.
+export function listing(titles, rows, { caption, numbers = [], empty = "Nothing yet." }) {
+  if (!rows.length) return h("p", { class: "soft" }, empty);
+  const style = (at) => ({ class: numbers.includes(at) && "number" });
+  return h(
+    "div",
+    { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
+    h(
+      "table",
+      {},
+      h("caption", {}, caption),
+      h("thead", {}, h("tr", {}, titles.map((title, at) => h("th", { scope: "col", ...style(at) }, title)))),
+      h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, at) => h("td", style(at), cell))))),
+    ),
+  );
+}
+
+// facts: [[term, value], ...]
+export const facts = (pairs) => h("dl", { class: "facts" }, pairs.map(([term, value]) => h("div", { class: "fact" }, h("dt", {}, term), h("dd", {}, value))));

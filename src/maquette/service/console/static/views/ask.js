@@ -1,0 +1,120 @@
+// Ask: write SQL, see price and route before asking, see the answer with its intervals; history and saved questions.
+
+import * as api from "../api.js";
+import { announce, field, h, later, replace } from "../dom.js";
+import { editor, name } from "../editor.js";
+import { epsilon } from "../numbers.js";
+import { answered, problem } from "../showing.js";
+
+const SAVED = "maquette-saved-questions";
+
+const saved = () => JSON.parse(localStorage.getItem(SAVED) ?? "[]");
+
+const keep = (questions) => localStorage.setItem(SAVED, JSON.stringify(questions.slice(0, 200)));
+
+const first = (table) => {
+  const grouping = table.columns.find((column) => column.size <= 12) ?? table.columns[0];
+  return `SELECT ${name(grouping.name)}, count(*)\nFROM ${table.name}\nGROUP BY ${name(grouping.name)}`;
+};
+
+export function price(told) {
+  if (!told) return [];
+  const free = told.free;
+  return [h("span", { class: `badge ${free ? "free" : "costs"}` }, free ? "Free" : `Costs ${epsilon(told.cost)}`), h("span", {}, told.words)];
+}
+
+export async function ask(place, { table, query }) {
+  const shown = h("div", { "aria-live": "polite" });
+  const costs = h("div", { class: "price", "aria-live": "polite" });
+  const alpha = h("input", { type: "number", min: 0, max: 1, step: "any", placeholder: "as the session" });
+  const most = h("input", { type: "number", min: 0, step: "any", placeholder: "no limit" });
+  const settings = () => ({ ...(alpha.value && { alpha: Number(alpha.value) }), ...(most.value && { max_cost: Number(most.value) }) });
+  const button = h("button", { type: "button", class: "primary", onclick: () => run() }, "Ask");
+
+  const explain = later(350, async (sql) => {
+    if (!sql.trim()) return replace(costs);
+    try {
+      replace(costs, price(await api.explain(table.name, { sql, ...settings() })));
+    } catch (error) {
+      replace(costs, h("span", { class: "badge refused" }, "Not yet"), h("span", {}, error.happened ?? error.message));
+    }
+  });
+
+  async function run() {
+    const sql = writing.text();
+    button.disabled = true;
+    try {
+      const answer = await api.ask(table.name, { sql, ...settings() });
+      const drill = (row) => (location.hash = `#/explore?${new URLSearchParams({ table: table.name, where: JSON.stringify(answer.groups.map((column, at) => [column, row.groups[at]])) })}`);
+      replace(shown, answered(answer, { table: table.name, sql, schema: table }, drill));
+      announce(`Answered: ${answer.rows.length} rows.`);
+      remember();
+      explain(sql);
+    } catch (error) {
+      replace(shown, problem(error));
+    } finally {
+      button.disabled = false;
+    }
+  }
+
+  const writing = editor({ table, text: query.get("sql") ?? first(table), onChange: explain, onRun: run });
+  const past = h("ul", { class: "history" });
+  const sought = h("input", { type: "search", oninput: () => remember() });
+  const kept = h("ul", { class: "history" });
+
+  const line = (sql, words, extra = null) =>
+    h("li", {}, h("button", { type: "button", class: "link", onclick: () => (writing.set(sql), writing.focus()) }, sql.replace(/\s+/g, " ").slice(0, 120)), h("div", { class: "soft" }, words), extra);
+
+  async function remember() {
+    const events = (await api.transcript(table.name)).filter((event) => event.sql.toLowerCase().includes(sought.value.toLowerCase()));
+    replace(past, events.length ? events.slice(0, 100).map((event) => line(event.sql, event.words)) : h("li", { class: "soft" }, "Nothing yet."));
+  }
+
+  function list() {
+    const questions = saved().filter((each) => each.table === table.name);
+    const drop = (sql) => h("button", { type: "button", class: "link", onclick: () => (keep(saved().filter((each) => each.sql !== sql)), list()) }, "forget");
+    replace(kept, questions.length ? questions.map((each) => line(each.sql, "", drop(each.sql))) : h("li", { class: "soft" }, "None saved."));
+  }
+
+  const save = () => {
+    keep([{ table: table.name, sql: writing.text() }, ...saved().filter((each) => each.sql !== writing.text())]);
+    list();
+    announce("Saved in this browser.");
+  };
+
+  replace(
+    place,
+    h("h1", {}, `Ask ${table.name}`),
+    h("p", { class: "soft" }, "Counts, sums, averages and more, in SQL. The price is shown before you ask."),
+    h(
+      "div",
+      { class: "split" },
+      h(
+        "div",
+        {},
+        h(
+          "section",
+          { "aria-label": "Your question" },
+          writing.element,
+          costs,
+          h("div", { class: "row" }, button, h("span", { class: "soft" }, "or Ctrl + Enter"), h("button", { type: "button", onclick: save }, "Save question")),
+          h("details", {}, h("summary", {}, "Precision and limits of this question"), h("div", { class: "row" }, field("alpha: largest error, as a share of the rows", alpha), field("Most epsilon to spend", most))),
+        ),
+        shown,
+      ),
+      h("aside", { "aria-label": "Questions" }, h("section", {}, h("h2", {}, "Saved"), kept), h("section", {}, h("h2", {}, "History"), field("Search", sought), past), columns(table)),
+    ),
+  );
+  explain(writing.text());
+  list();
+  await remember();
+  if (query.get("run") === "1") await run();
+}
+
+const columns = (table) =>
+  h(
+    "section",
+    {},
+    h("h2", {}, "Columns"),
+    h("ul", { class: "history" }, table.columns.map((column) => h("li", {}, h("strong", {}, column.name), " ", h("span", { class: "soft" }, column.words)))),
+  );

@@ -1,0 +1,56 @@
+// Budget: what is spent and left, by whom and on what, what the rest would buy, and a price list.
+
+import * as api from "../api.js";
+import { gauge } from "../charts.js";
+import { h, replace } from "../dom.js";
+import { name } from "../editor.js";
+import { epsilon, number, percent } from "../numbers.js";
+import { listing } from "../tables.js";
+
+function words(budget) {
+  const share = budget.limit.epsilon > 0 ? budget.spent.epsilon / budget.limit.epsilon : 0;
+  return `${epsilon(budget.spent)} of ${number(budget.limit.epsilon)} spent${budget.delta ? ` at delta ${number(budget.delta)}` : ""}: ${percent(share)}.`;
+}
+
+// What typical questions would cost now: asked of `explain`, which never charges.
+async function prices(table) {
+  const grouped = table.columns.filter((column) => column.size <= 40).slice(0, 3).map((column) => column.name);
+  const asked = grouped.map((_, at) => grouped.slice(0, at + 1));
+  const told = await Promise.all(
+    asked.map((columns) => api.explain(table.name, { sql: `SELECT ${columns.map(name).join(", ")}, count(*) FROM ${name(table.name)} GROUP BY ${columns.map(name).join(", ")}` }).catch(() => null)),
+  );
+  return asked.map((columns, at) => [`counts by ${columns.join(", ")}`, told[at] ? (told[at].free ? "free" : epsilon(told[at].cost)) : "cannot be afforded"]);
+}
+
+export async function budget(place, { table, who }) {
+  const [account, forecast, priced] = await Promise.all([api.budget(table.name), api.outlook(table.name), prices(table)]);
+  const mine = account.own;
+  replace(
+    place,
+    h("h1", {}, `Budget of ${table.name}`),
+    h("section", {}, h("h2", {}, "The table"), gauge(account.spent.epsilon, account.limit.epsilon, words(account)), h("p", {}, forecast)),
+    mine && h("section", {}, h("h2", {}, "Yours"), mine.limit ? gauge(mine.spent.epsilon, mine.limit.epsilon, words(mine)) : h("p", {}, `You have spent ${epsilon(mine.spent)}. You have no limit of your own below the table's.`)),
+    h("section", {}, h("h2", {}, "Price list"), h("p", { class: "soft" }, "What these tables would cost now. What is known already is free."), listing(["question", "price"], priced, { caption: "Prices" })),
+    who.role !== "analyst" && (await everyone(table.name)),
+  );
+}
+
+async function everyone(table) {
+  const charges = await api.charges(table);
+  const byAnalyst = grouped(charges);
+  const totals = [...byAnalyst].map(([analyst, own]) => [analyst, own.length, number(own.reduce((sum, charge) => sum + charge.share, 0) * 100) + "%"]);
+  return h(
+    "section",
+    {},
+    h("h2", {}, "Who spent what"),
+    listing(["analyst", "charges", "share of the budget"], totals, { caption: "By analyst", numbers: [1, 2] }),
+    h("h3", {}, "Charges"),
+    listing(["number", "analyst", "what", "share of the budget", "state"], charges.slice(-200).reverse().map((charge) => [charge.number, charge.analyst, charge.what, percent(charge.share), charge.state]), { caption: "The last 200 charges", numbers: [0, 3] }),
+  );
+}
+
+function grouped(charges) {
+  const found = new Map();
+  for (const charge of charges) found.set(charge.analyst, [...(found.get(charge.analyst) ?? []), charge]);
+  return found;
+}

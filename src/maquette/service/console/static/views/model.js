@@ -1,0 +1,72 @@
+// Model: pictures of what is publicly known, how sure it is, how the session's questions went, and synthetic rows.
+
+import * as api from "../api.js";
+import { heat, line, bars, timeline } from "../charts.js";
+import { field, h, options, replace } from "../dom.js";
+import { number, percent } from "../numbers.js";
+import { problem } from "../showing.js";
+import { listing } from "../tables.js";
+
+const ORDERED = ["integer", "number", "date"];
+
+function oneWay(table, picture) {
+  const column = table.columns.find((each) => each.name === picture.columns[0]);
+  const points = picture.cells.map((cell) => ({ label: cell.levels[0], ...cell }));
+  const title = `${column.name}: share of the rows, with intervals`;
+  return points.length > 6 && ORDERED.includes(column.kind) ? line(points, { title }) : bars(points.slice(0, 40), { title });
+}
+
+function twoWay(picture) {
+  const points = picture.cells.map((cell) => ({ row: cell.levels[0], column: cell.levels[1], ...cell }));
+  const names = (at) => [...new Set(picture.cells.map((cell) => cell.levels[at]))];
+  return heat(points, names(0), names(1), { title: `${picture.columns.join(" by ")}: share of the rows, with intervals` });
+}
+
+export async function model(place, { table }) {
+  const shown = h("div", { "aria-live": "polite" });
+  const names = table.columns.map((column) => column.name);
+  const first = h("select", { onchange: draw }, options(names, names[0]));
+  const second = h("select", { onchange: draw }, options([["", "none"], ...names], ""));
+
+  async function draw() {
+    const columns = [first.value, second.value].filter((column, at) => column && (at === 0 || column !== first.value));
+    try {
+      const picture = await api.picture(table.name, columns);
+      replace(
+        shown,
+        h("p", {}, picture.words),
+        picture.cells.length && (columns.length === 1 ? oneWay(table, picture) : twoWay(picture)),
+      );
+    } catch (error) {
+      replace(shown, problem(error));
+    }
+  }
+
+  const events = await api.transcript(table.name);
+  const releases = await api.releases(table.name);
+  const doubts = await api.doubts(table.name);
+  replace(
+    place,
+    h("h1", {}, `What is publicly known of ${table.name}`),
+    h("section", {}, h("h2", {}, "Pictures of the model"), h("p", { class: "soft" }, "Drawn from what was released already: looking costs nothing."), h("div", { class: "row" }, field("Column", first), field("By", second)), shown),
+    h("section", {}, h("h2", {}, "Where it is least certain"), listing(["column", "widest interval"], doubts.map((doubt) => [doubt.column, doubt.width === null ? "not measured yet" : `± ${percent(doubt.width)} of the rows`]), { caption: "Columns by their least certain level, unmeasured ones first", numbers: [1] })),
+    h("section", {}, h("h2", {}, "Easy and hard questions"), events.length ? timeline(events.slice(0, 200).reverse(), { title: "How each of your questions was answered, oldest first" }) : h("p", { class: "soft" }, "No questions yet.")),
+    h(
+      "section",
+      {},
+      h("h2", {}, "Synthetic rows"),
+      releases.length ? releases.map((release) => synthetic(table.name, release)) : h("p", { class: "soft" }, "No release yet. A custodian makes one under Custodian; its synthetic rows can then be seen and downloaded here."),
+    ),
+  );
+  await draw();
+}
+
+function synthetic(table, release) {
+  const rows = h("div");
+  const look = async () => {
+    const sample = await api.sample(table, release.id, 20);
+    replace(rows, listing(sample.columns, sample.rows.map((row) => row.map((value) => (typeof value === "number" ? number(value) : String(value ?? "")))), { caption: "Twenty invented rows: no row of the private table is among them by design" }));
+  };
+  const download = (format) => h("a", { class: "button", href: api.sampleAddress(table, release.id, 10000, format), download: `${table}-synthetic.${format}` }, `10,000 rows as ${format.toUpperCase()}`);
+  return h("div", {}, h("h3", {}, release.title), h("div", { class: "row" }, h("button", { type: "button", onclick: look }, "Look at 20 rows"), download("csv"), download("parquet")), rows);
+}

@@ -1,0 +1,125 @@
+// Publish a table: upload, review the drafted schema column by column, say who is protected, see the plan and a preview
+// on invented rows, then open it. Nothing is charged before the last step.
+
+import * as api from "../api.js";
+import { announce, field, h, options, replace } from "../dom.js";
+import { problem } from "../showing.js";
+import { listing } from "../tables.js";
+
+const STEPS = ["Upload", "Review columns", "Who is protected", "Budget and plan", "Open"];
+
+// One column of the draft: its settings as they stand in the schema file, each in a field.
+function card(column, unit) {
+  const inputs = Object.entries(column.settings).map(([key, value]) => {
+    const long = value.length > 60;
+    const input = long ? h("textarea", { rows: 3, cols: 60 }) : h("input", { size: Math.max(8, value.length + 2) });
+    input.value = value;
+    return [key, input];
+  });
+  const kept = h("input", { type: "checkbox", checked: !column.skipped });
+  const element = h(
+    "section",
+    { class: "panel" },
+    h("h3", {}, column.name, " ", h("span", { class: "soft" }, column.kind)),
+    column.saw && h("p", { class: "soft" }, column.saw),
+    h("div", { class: "row" }, inputs.map(([key, input]) => field(key, input))),
+    h("div", { class: "row" }, h("label", {}, kept, ` keep ${column.name} as a column`)),
+  );
+  const read = () => ({ name: column.name, kind: column.kind, keep: kept.checked, settings: Object.fromEntries(inputs.map(([key, input]) => [key, input.value])) });
+  return { element, read };
+}
+
+export async function publish(place, { who }) {
+  const said = h("div", { "aria-live": "polite" });
+  const body = h("div");
+  const state = { draft: null, unit: "", contributions: 1, budget: null };
+
+  const trying = (act) => async (event) => {
+    event?.preventDefault?.();
+    try {
+      replace(said);
+      await act();
+    } catch (error) {
+      replace(said, problem(error));
+      said.scrollIntoView({ block: "nearest" });
+    }
+  };
+
+  function step(at, ...children) {
+    const list = h("ol", { class: "steps" }, STEPS.map((title, each) => h("li", { class: each < at && "done", "aria-current": each === at && "step" }, title)));
+    replace(body, list, h("section", {}, h("h2", { tabindex: -1 }, STEPS[at]), ...children));
+    body.querySelector("h2").focus();
+    announce(`Step ${at + 1} of ${STEPS.length}: ${STEPS[at]}`);
+  }
+
+  function upload() {
+    const file = h("input", { type: "file", required: true, accept: ".csv,.parquet,.gz,.xlsx" });
+    const send = trying(async () => {
+      state.draft = await api.draft(file.files[0]);
+      review();
+    });
+    step(0, h("p", {}, "The file stays on the server, readable by it alone. A schema is drafted from it: a draft, because it was made by looking at the rows."), h("form", { onsubmit: send }, field("A CSV, Parquet or Excel file", file), h("div", { class: "row" }, h("button", { class: "primary" }, "Upload and draft"))));
+  }
+
+  function review() {
+    const cards = state.draft.columns.map((column) => card(column));
+    const reviewed = h("input", { type: "checkbox", required: true });
+    const save = trying(async () => {
+      state.draft = await api.revise(state.draft.id, { columns: cards.map((each) => each.read()), reviewed: reviewed.checked });
+      protect();
+    });
+    step(
+      1,
+      h("p", {}, "Replace every bound and level by what you would declare without looking. Bounds copied from the rows can tell about one person."),
+      cards.map((each) => each.element),
+      h("form", { onsubmit: save }, h("label", {}, reviewed, " I have reviewed every column."), h("div", { class: "row" }, h("button", { class: "primary" }, "Check against the rows"))),
+    );
+  }
+
+  function protect() {
+    const unit = h("select", {}, options([["", "each row"], ...state.draft.source_columns.map((name) => [name, `everyone with the same ${name}`])], state.unit));
+    const most = h("input", { type: "number", min: 1, max: 1000, value: state.contributions });
+    const next = trying(async () => {
+      state.unit = unit.value;
+      state.contributions = Number(most.value);
+      plan();
+    });
+    step(2, h("p", {}, "Who must not be recognised: a row, or all rows of one person? With a person, at most so many of their rows are counted."), h("form", { onsubmit: next, class: "row" }, field("Protected", unit), field("Maximum rows per person", most), h("button", { class: "primary" }, "Next")));
+  }
+
+  function plan() {
+    const epsilon = h("input", { type: "number", min: 0.0001, step: "any", value: 1, required: true });
+    const delta = h("input", { type: "number", min: 0, step: "any", value: 1e-9 });
+    const alpha = h("input", { type: "number", min: 0.0001, max: 0.5, step: "any", value: 0.02 });
+    const rows = h("input", { type: "number", min: 1, step: 1, value: 10000 });
+    const shown = h("div", { "aria-live": "polite" });
+    const given = () => ({ epsilon: Number(epsilon.value), delta: Number(delta.value), alpha: Number(alpha.value), rows: Number(rows.value), unit: state.unit || null, max_contributions: state.contributions });
+    const see = trying(async () => {
+      const told = await api.planDraft(state.draft.id, given());
+      state.budget = given();
+      replace(
+        shown,
+        h("h3", {}, "What it will be good for"),
+        h("ul", {}, told.words.map((line) => h("li", {}, line))),
+        h("h3", {}, "Preview on invented rows"),
+        listing(["question", "answer", "interval", "truth of the invented rows"], told.preview, { caption: "Rows drawn from the schema alone: no real row was read" }),
+        h("div", { class: "row" }, h("button", { type: "button", class: "primary", onclick: open }, "Next: open the table")),
+      );
+    });
+    step(3, h("form", { onsubmit: see, class: "row" }, field("epsilon", epsilon), field("delta", delta), field("alpha: largest error, as a share", alpha), field("Rows, about (public)", rows), h("button", { class: "primary" }, "Show the plan")), shown);
+  }
+
+  function open() {
+    const title = h("input", { required: true, pattern: "[a-z_][a-z0-9_]*", maxlength: 63, value: state.draft.name });
+    const send = trying(async () => {
+      const made = await api.publish(state.draft.id, { name: title.value, ...state.budget });
+      location.hash = `#/ask?${new URLSearchParams({ table: made.name })}`;
+      location.reload();
+    });
+    step(4, h("p", {}, `The table opens with epsilon ${state.budget.epsilon} and delta ${state.budget.delta}. The budget is for the life of the table: it cannot be refilled.`), h("form", { onsubmit: send, class: "row" }, field("Name of the table", title, "small letters, digits and _"), h("button", { class: "primary" }, "Open the table")));
+  }
+
+  if (who.role !== "custodian") return replace(place, h("section", {}, h("p", {}, "Only a custodian publishes tables.")));
+  replace(place, h("h1", {}, "Publish a table"), said, body);
+  upload();
+}

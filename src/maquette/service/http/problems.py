@@ -1,0 +1,105 @@
+"""Problem details (RFC 9457): every refusal as one JSON object, with the library's stable codes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import HTTPException, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException as StarletteError
+from starlette.responses import JSONResponse
+
+from maquette.errors import BudgetExceeded, MaquetteError, QueryError
+from maquette.service.errors import TooManyRequests, Unauthenticated, status_of
+
+MEDIA = "application/problem+json"
+TITLES = {
+    400: "The request is malformed",
+    401: "No valid token",
+    402: "The budget cannot pay",
+    403: "Not allowed",
+    404: "Not found",
+    405: "Method not allowed",
+    406: "Not acceptable",
+    408: "The request took too long",
+    409: "Conflict",
+    410: "The request was lost",
+    411: "Length required",
+    413: "Too large",
+    415: "Unsupported media type",
+    421: "Misdirected request",
+    422: "Not valid",
+    429: "Too many requests",
+    431: "Headers too large",
+    500: "Internal error",
+    503: "Not available",
+}
+
+
+class Refused(HTTPException):
+    """A request that the gate refuses, at once or while its body arrives."""
+
+    def __init__(self, status: int, code: str, detail: str) -> None:
+        super().__init__(status, detail)
+        self.code = code
+
+
+def facts(status: int, code: str, detail: str, **more: Any) -> dict[str, Any]:
+    """A problem as plain data."""
+    kind = "about:blank" if code == "http" else f"urn:maquette:error:{code}"
+    return {
+        "type": kind,
+        "title": TITLES.get(status, "Refused"),
+        "status": status,
+        "detail": detail,
+        "code": code,
+        **more,
+    }
+
+
+def problem(status: int, code: str, detail: str, headers: dict[str, str] | None = None, **more: Any) -> JSONResponse:
+    """A problem as a response."""
+    return JSONResponse(facts(status, code, detail, **more), status, headers, MEDIA)
+
+
+def error_facts(error: MaquetteError) -> dict[str, Any]:
+    """An error of the library or the service as a problem; the client rebuilds it from these fields."""
+    more: dict[str, Any] = {"happened": error.happened, "expected": error.expected, "advice": error.advice}
+    if isinstance(error, BudgetExceeded):
+        more |= {"requested": error.requested, "remaining": error.remaining}
+    if isinstance(error, QueryError) and error.line is not None:
+        more |= {"line": error.line, "column": error.column}
+    if isinstance(error, TooManyRequests):
+        more |= {"seconds": error.seconds}
+    return facts(status_of(error), error.code, str(error), **more)
+
+
+async def on_error(_: Request, error: Exception) -> JSONResponse:
+    """An error that was raised on purpose."""
+    assert isinstance(error, MaquetteError)
+    headers = {}
+    if isinstance(error, Unauthenticated):
+        headers["WWW-Authenticate"] = 'Bearer realm="maquette"'
+    if isinstance(error, TooManyRequests):
+        headers["Retry-After"] = str(max(1, round(error.seconds)))
+    return JSONResponse(error_facts(error), status_of(error), headers, MEDIA)
+
+
+async def on_http(_: Request, error: Exception) -> JSONResponse:
+    """A refusal by the framework: no such path, wrong method."""
+    assert isinstance(error, StarletteError)
+    if isinstance(error, Refused):
+        return problem(error.status_code, error.code, str(error.detail), {"Connection": "close"})
+    return problem(
+        error.status_code, "http", TITLES.get(error.status_code, "Refused"), dict(error.headers or {}) or None
+    )
+
+
+async def on_invalid(_: Request, error: Exception) -> JSONResponse:
+    """A body or a parameter of the wrong form: where and why, without repeating what was sent."""
+    assert isinstance(error, RequestValidationError)
+    places = [
+        {"where": [str(part)[:80] for part in one["loc"]], "why": str(one["msg"])[:200]} for one in error.errors()[:20]
+    ]
+    status = 400 if any(one["type"] == "json_invalid" for one in error.errors()) else 422
+    return problem(status, "service.invalid-request", "the request does not have the documented form", errors=places)

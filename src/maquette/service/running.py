@@ -1,0 +1,168 @@
+"""Running: the service with its doors in one process, from start to a clean stop."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import signal
+import socket
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from maquette.service.config import ServiceConfig
+from maquette.service.engine import Service
+from maquette.service.errors import ConfigError
+from maquette.service.telemetry import set_up_logs
+
+PGWIRE = "maquette.service.pgwire"
+GRACE = 10  # seconds for open requests when the service stops
+
+
+@dataclass(frozen=True)
+class Running:
+    """Where a started service is reached."""
+
+    url: str
+    postgres: str | None
+    token: str
+    token_file: str
+    tables: tuple[str, ...]
+
+
+def run(config: ServiceConfig, tell: Callable[[Running], None]) -> None:
+    """Start the service and its doors, tell where they are, and serve until SIGINT or SIGTERM."""
+    set_up_logs(config.log_level)
+    config.check()
+    listening = _listen(config.host, config.port)
+    with Service(config) as service:
+        asyncio.run(_serve(service, listening, tell))
+
+
+async def _serve(service: Service, listening: socket.socket, tell: Callable[[Running], None]) -> None:
+    import uvicorn
+
+    from maquette.service.http import make_app
+
+    config = service.config
+    settings: dict[str, Any] = {}
+    if config.tls_certificate is not None:
+        settings = {"ssl_certfile": config.tls_certificate, "ssl_keyfile": config.tls_key}
+    server = _Server(
+        uvicorn.Config(
+            make_app(service),
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            proxy_headers=config.trust_proxy,
+            lifespan="off",
+            timeout_keep_alive=int(config.limits.idle_seconds),
+            timeout_graceful_shutdown=GRACE,
+            h11_max_incomplete_event_size=2 * config.limits.header_bytes,
+            backlog=2048,
+            **settings,
+        )
+    )
+    server.on_stop = lambda: setattr(service, "stopping", True)
+    postgres = await _start_pgwire(service)
+    cleaning = asyncio.create_task(_clean(service))
+    try:
+        tell(_where(service, listening, postgres))
+        await server.serve(sockets=[listening])
+    finally:
+        cleaning.cancel()
+        if postgres is not None:
+            postgres.close()
+
+
+async def _clean(service: Service) -> None:
+    while True:
+        await asyncio.sleep(3600)
+        await asyncio.to_thread(service.erase)
+
+
+async def _start_pgwire(service: Service) -> asyncio.Server | None:
+    """The PostgreSQL door, if this installation has one and a port is set."""
+    if service.config.pg_port is None or importlib.util.find_spec(PGWIRE) is None:
+        return None
+    door = importlib.import_module(PGWIRE)
+    start = getattr(door, "start", None)
+    if start is None:
+        return None
+    server: asyncio.Server = await start(
+        service, host=service.config.host, port=service.config.pg_port, tls=tls_context(service.config)
+    )
+    return server
+
+
+def tls_context(config: ServiceConfig) -> ssl.SSLContext | None:
+    """The certificate of the service as a context, for doors that speak TLS themselves."""
+    if config.tls_certificate is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(config.tls_certificate, config.tls_key)
+    return context
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """A listening socket, so that a used port is known before any table is opened."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except OSError as error:
+        listening.close()
+        raise ConfigError(
+            f"port {port} of {host} cannot be used ({error.strerror})", advice="choose another with --port"
+        ) from None
+    listening.listen(2048)
+    return listening
+
+
+def _where(service: Service, listening: socket.socket, postgres: asyncio.Server | None) -> Running:
+    config = service.config
+    scheme = "http" if config.tls_certificate is None else "https"
+    shown = config.host if config.host not in ("0.0.0.0", "::") else next(iter(config.hosts), socket.gethostname())
+    shown = f"[{shown}]" if ":" in shown else shown
+    port = listening.getsockname()[1]
+    door = None
+    if postgres is not None:
+        door = f"postgresql://custodian@{shown}:{postgres.sockets[0].getsockname()[1]}/maquette"
+    token = service.custodian_token()
+    file = str(config.token_file or config.directory / "custodian.token")
+    return Running(f"{scheme}://{shown}:{port}", door, token, file, tuple(service.tables))
+
+
+class _Server:
+    """uvicorn's server, which also tells the service when it begins to stop."""
+
+    def __init__(self, config: Any) -> None:
+        import uvicorn
+
+        self._server = uvicorn.Server(config)
+        self.on_stop: Callable[[], None] = lambda: None
+
+    async def serve(self, sockets: list[socket.socket]) -> None:
+        """Serve until a signal."""
+        loop = asyncio.get_running_loop()
+
+        def stop() -> None:
+            self.on_stop()
+            if self._server.should_exit:
+                self._server.force_exit = True
+            self._server.should_exit = True
+
+        for name in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(name, stop)
+        self._server.capture_signals = _nothing  # type: ignore[method-assign]
+        await self._server.serve(sockets=sockets)
+
+
+def _nothing() -> Any:
+    from contextlib import nullcontext
+
+    return nullcontext()

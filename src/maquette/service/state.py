@@ -1,0 +1,198 @@
+"""State: what the service itself remembers: tokens, texts of questions, the audit log, jobs, replies by key.
+
+Nothing here decides what is charged: that is the ledger's. It is kept with SQLAlchemy Core in SQLite (one file in the
+service's directory) or in PostgreSQL, where several processes share it. Texts of questions and log lines are written in
+groups by a thread of their own, so an answer does not wait for them; tokens and replies are written at once.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import secrets
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import sqlalchemy as sa
+
+VERSION = 1
+FLUSH_SECONDS = 0.05
+GROUP = 1_000
+
+metadata = sa.MetaData()
+facts = sa.Table(
+    "maquette_fact", metadata, sa.Column("name", sa.Text, primary_key=True), sa.Column("value", sa.Text, nullable=False)
+)
+tokens = sa.Table(
+    "maquette_token",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("name", sa.Text, nullable=False, index=True),
+    sa.Column("role", sa.Text, nullable=False),
+    sa.Column("group", sa.Text),
+    sa.Column("tables", sa.Text),
+    sa.Column("sha256", sa.Text, nullable=False, unique=True),
+    sa.Column("stored_key", sa.LargeBinary, nullable=False),
+    sa.Column("server_key", sa.LargeBinary, nullable=False),
+    sa.Column("created", sa.Float, nullable=False),
+    sa.Column("expires", sa.Float),
+    sa.Column("revoked", sa.Float),
+)
+questions = sa.Table(
+    "maquette_question",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("at", sa.Float, nullable=False, index=True),
+    sa.Column("table", sa.Text, nullable=False),
+    sa.Column("account", sa.Text, nullable=False, index=True),
+    sa.Column("question", sa.Text),
+    sa.Column("facts", sa.Text, nullable=False),
+    sa.Column("shared", sa.Boolean, nullable=False, default=False),
+)
+log = sa.Table(
+    "maquette_log",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("at", sa.Float, nullable=False, index=True),
+    sa.Column("who", sa.Text, nullable=False),
+    sa.Column("role", sa.Text),
+    sa.Column("what", sa.Text, nullable=False),
+    sa.Column("table", sa.Text),
+    sa.Column("outcome", sa.Text, nullable=False),
+    sa.Column("facts", sa.Text, nullable=False),
+)
+replies = sa.Table(
+    "maquette_reply",
+    metadata,
+    sa.Column("key", sa.Text, primary_key=True),
+    sa.Column("digest", sa.Text, nullable=False),
+    sa.Column("at", sa.Float, nullable=False, index=True),
+    sa.Column("reply", sa.Text),
+)
+entries = sa.Table(
+    "maquette_entry",
+    metadata,
+    sa.Column("holdout", sa.Text, primary_key=True),
+    sa.Column("account", sa.Text, primary_key=True),
+    sa.Column("entry", sa.Text, primary_key=True),
+    sa.Column("facts", sa.Text, nullable=False),
+)
+jobs = sa.Table(
+    "maquette_job",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("at", sa.Float, nullable=False),
+    sa.Column("table", sa.Text, nullable=False),
+    sa.Column("who", sa.Text, nullable=False),
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("facts", sa.Text, nullable=False),
+)
+
+
+class State:
+    """The database of one service, at a SQLAlchemy address."""
+
+    def __init__(self, address: str) -> None:
+        self._engine = sa.create_engine(address, pool_pre_ping=True)
+        if self._engine.dialect.name == "sqlite":
+            sa.event.listen(self._engine, "connect", _durable)
+        metadata.create_all(self._engine)
+        self.secret = bytes.fromhex(self._fact("secret", secrets.token_hex(32)))
+        self._fact("version", str(VERSION))
+        self._queue: queue.SimpleQueue[tuple[sa.Table, dict[str, Any]] | threading.Event | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._write, name="maquette-state", daemon=True)
+        self._thread.start()
+
+    @contextmanager
+    def begin(self) -> Iterator[sa.Connection]:
+        """One transaction."""
+        with self._engine.begin() as connection:
+            yield connection
+
+    def rows(self, statement: sa.Select[Any]) -> list[dict[str, Any]]:
+        """The rows of a query, as dicts."""
+        with self._engine.connect() as connection:
+            return [dict(row) for row in connection.execute(statement).mappings()]
+
+    def later(self, table: sa.Table, row: Mapping[str, Any]) -> None:
+        """Write a row soon, in a group with others."""
+        self._queue.put((table, dict(row)))
+
+    def flush(self) -> None:
+        """Return when everything given to `later` is written."""
+        done = threading.Event()
+        self._queue.put(done)
+        done.wait(10)
+
+    def close(self) -> None:
+        """Write what waits, and close."""
+        self._queue.put(None)
+        self._thread.join(10)
+        self._engine.dispose()
+
+    def _fact(self, name: str, default: str) -> str:
+        known = sa.select(facts.c.value).where(facts.c.name == name)
+        with self.begin() as connection:
+            found = connection.execute(known).scalar()
+            if found is not None:
+                return str(found)
+        try:
+            with self.begin() as connection:
+                connection.execute(facts.insert().values(name=name, value=default))
+        except sa.exc.IntegrityError:  # another process was first
+            pass
+        with self.begin() as connection:
+            return str(connection.execute(known).scalar_one())
+
+    def _write(self) -> None:
+        open_ = True
+        while open_:
+            waiting: list[tuple[sa.Table, dict[str, Any]]] = []
+            events: list[threading.Event] = []
+            item = self._queue.get()
+            while True:
+                if item is None:
+                    open_ = False
+                elif isinstance(item, threading.Event):
+                    events.append(item)
+                else:
+                    waiting.append(item)
+                if not open_ or events or len(waiting) >= GROUP:
+                    break
+                try:
+                    item = self._queue.get(timeout=FLUSH_SECONDS)
+                except queue.Empty:
+                    break
+            self._keep(waiting)
+            for event in events:
+                event.set()
+
+    def _keep(self, waiting: Sequence[tuple[sa.Table, dict[str, Any]]]) -> None:
+        grouped: dict[str, tuple[sa.Table, list[dict[str, Any]]]] = {}
+        for table, row in waiting:
+            grouped.setdefault(table.name, (table, []))[1].append(row)
+        if grouped:
+            with self.begin() as connection:
+                for table, rows in grouped.values():
+                    connection.execute(table.insert(), rows)
+
+
+def _durable(connection: Any, _record: object) -> None:
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA journal_mode = WAL")
+    cursor.execute("PRAGMA synchronous = FULL")
+    cursor.execute("PRAGMA busy_timeout = 10000")
+    cursor.close()
+
+
+def now() -> float:
+    """The time of day, for people; nothing about budgets depends on it."""
+    return time.time()
+
+
+def as_text(value: Mapping[str, Any]) -> str:
+    """Facts as they are stored."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

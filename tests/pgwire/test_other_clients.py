@@ -1,0 +1,82 @@
+"""Clients that are not Python: pgJDBC, node-postgres, psqlODBC. Each is a real program against a real door."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from pg_door import Door
+
+JAR = Path("/usr/share/java/postgresql.jar")
+NODE = Path(os.environ.get("MAQUETTE_NODE_MODULES", "build/node/node_modules")).resolve()
+HERE = Path(__file__).parent
+ODBC = "PostgreSQL Unicode"
+
+
+def run(*words: str, **environment: str) -> str:
+    done = subprocess.run(
+        words, capture_output=True, text=True, timeout=120, check=False, env={**os.environ, **environment}
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(not JAR.exists() or not shutil.which("java"), reason="apt-get install libpostgresql-jdbc-java")
+def test_pgjdbc(door: Door) -> None:
+    """Metadata, parameters in text and binary, fetch sizes, errors with their states, warnings, cancel of nothing."""
+    before = door.units()
+    url = f"jdbc:postgresql://127.0.0.1:{door.port}/maquette?sslmode=require"
+    said = run("java", "-cp", str(JAR), str(HERE / "Jdbc.java"), url, "alice", door.tokens["alice"])
+    lines = dict(line.split(": ", 1) for line in said.strip().split("\n"))
+    assert lines["tables"] == "people visits"
+    assert lines["columns"] == "age int8, region text, smoker bool, height float8, born date"
+    assert lines["keys"] == "0 0 0 0"
+    assert lines["fetched"] == "1000"
+    assert lines["regions"] == "4"
+    assert lines["prepared"] == "ok"
+    assert lines["state"] == "42P01"
+    assert "cost" in lines["warning"] or "free" in lines["warning"]
+    assert door.units() >= before
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(not (NODE / "pg").exists(), reason="npm install pg, and MAQUETTE_NODE_MODULES=its node_modules")
+def test_node_postgres(door: Door) -> None:
+    said = run(
+        "node",
+        str(HERE / "client.cjs"),
+        NODE_PATH=str(NODE),
+        PGHOST="127.0.0.1",
+        PGPORT=str(door.port),
+        PGUSER="alice",
+        PGDATABASE="maquette",
+        PGPASSWORD=door.tokens["alice"],
+    )
+    assert said.split("\n")[:4] == ["4 regions", "prepared ok", "42P01", "notices 1"]
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(
+    not shutil.which("isql")
+    or ODBC not in (Path("/etc/odbcinst.ini").read_text() if Path("/etc/odbcinst.ini").exists() else ""),
+    reason="apt-get install odbc-postgresql unixodbc",
+)
+def test_odbc(door: Door) -> None:
+    """What Excel asks through psqlODBC: tables, columns, a count, rows."""
+    link = f"Driver={ODBC};Server=127.0.0.1;Port={door.port};Database=maquette;Uid=alice;Pwd={door.tokens['alice']};"
+    done = subprocess.run(
+        ["isql", "-k", link + "SSLMode=require", "-b", "-v"],
+        input="help\nhelp people\nselect count(*) from people\nselect * from people limit 3\n",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "ERROR" not in done.stdout, done.stdout
+    assert "people" in done.stdout
+    assert "SQLRowCount returns 5" in done.stdout
+    assert "3 rows fetched" in done.stdout

@@ -1,0 +1,185 @@
+"""One suite for a local session and a remote one: the same methods, answers and errors."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from rooms import House, house, settings
+
+import maquette as mq
+from maquette.errors import BudgetExceeded, MaquetteError, QueryError, RequestConflict
+from maquette.service import Unauthenticated, Unavailable
+from maquette.service.client import connect_async, dbapi, protocol
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[House, str]]:
+    import uvicorn
+
+    from maquette.service.http import make_app
+
+    with house(settings(tmp_path_factory.mktemp("remote"))) as made:
+        listening = socket.create_server(("127.0.0.1", 0))
+        server = uvicorn.Server(uvicorn.Config(make_app(made.service), log_config=None, lifespan="off"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+        thread.start()
+        while not server.started:
+            time.sleep(0.01)
+        yield made, f"http://127.0.0.1:{listening.getsockname()[1]}"
+        server.should_exit = True
+        thread.join(10)
+
+
+@pytest.fixture(params=["local", "remote"])
+def session(served: tuple[House, str], request: pytest.FixtureRequest) -> Iterator[Any]:
+    made, url = served
+    if request.param == "local":
+        yield made.service.tables["people"].session
+        return
+    with mq.connect(url, token=made.tokens["ada"]) as remote:
+        yield remote
+
+
+def test_a_number_and_a_table(session: Any) -> None:
+    number = session.ask("smoker")
+    assert isinstance(number, mq.Answer)
+    assert number.low <= number.value <= number.high
+    table = session.ask("SELECT count(*) FROM people GROUP BY city")
+    assert isinstance(table, mq.AnswerTable)
+    assert len(table.rows) == 3
+    assert list(table.to_pandas().columns)[:2] == ["city", "count(*)"]
+    again = session.ask("SELECT count(*) FROM people GROUP BY city")
+    assert again.row("Paris")["count(*)"].value == table.row("Paris")["count(*)"].value
+    assert again.cost.units == 0
+
+
+def test_several_at_once_and_their_price(session: Any) -> None:
+    first, second = session.ask_many(["a", "a AND b"])
+    assert first.guarantee is not None
+    assert second.value <= 1
+    assert session.explain("a").route in ("cache", "derived")
+    assert isinstance(session.outlook(), str)
+    assert session.spent.units > 0
+    assert session.remaining.units > 0
+
+
+@pytest.mark.parametrize("asked", ["agee > 3", "SELECT FROM", "age = 34", "smoker &&"])
+def test_the_same_errors(served: tuple[House, str], asked: str) -> None:
+    made, url = served
+    errors: list[MaquetteError] = []
+    with mq.connect(url, token=made.tokens["ada"]) as remote:
+        for session in (made.service.tables["people"].session, remote):
+            with pytest.raises(QueryError) as caught:
+                session.ask(asked)
+            errors.append(caught.value)
+    local, remote_error = errors
+    assert type(local) is type(remote_error)
+    assert str(local) == str(remote_error)
+    assert (local.happened, local.expected, local.advice) == (
+        remote_error.happened,
+        remote_error.expected,
+        remote_error.advice,
+    )
+
+
+def test_answers_are_equal_field_by_field(served: tuple[House, str]) -> None:
+    made, url = served
+    asked = "SELECT count(*), avg(age) FROM people GROUP BY city"
+    with mq.connect(url, token=made.tokens["ada"]) as remote:
+        remote.ask(asked)
+        given = remote.ask(asked, request="twice")
+        assert remote.ask(asked, request="twice") == given
+        with pytest.raises(RequestConflict):
+            remote.ask("smoker", request="twice")
+    assert given.rows == made.service.tables["people"].session.ask(asked).rows
+
+
+def test_errors_of_the_service(served: tuple[House, str]) -> None:
+    made, url = served
+    with pytest.raises(Unauthenticated):
+        mq.connect(url, token="mqt_" + "x" * 43)
+    with pytest.raises(QueryError, match="sees 2 tables"):
+        mq.connect(url, token=made.tokens["custodian"])
+    with pytest.raises(QueryError, match="https"):
+        mq.connect("http://example.org", token="x")
+    with mq.connect(url, token=made.tokens["custodian"], table="other") as other:
+        assert other.name == "other"
+        assert other.schema == made.service.tables["other"].schema
+
+
+def test_a_service_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "WAITS", (0, 0, 0))
+    with pytest.raises(Unavailable, match="never pays twice"):
+        mq.connect("http://127.0.0.1:9", token="x")
+
+
+def test_a_lost_reply_is_fetched_and_paid_once(served: tuple[House, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The network is cut between commit and reply: the client asks again under the same name."""
+    import httpx
+
+    made, url = served
+    monkeypatch.setattr(protocol, "WAITS", (0, 0, 0))
+    ledger = made.service.tables["people"].curator.ledger
+    with mq.connect(url, token=made.tokens["ada"]) as remote:
+        send, cut = remote._client.request, [True]
+
+        def cutting(*given: Any, **named: Any) -> httpx.Response:
+            answer = send(*given, **named)
+            if cut.pop() if cut else False:
+                raise httpx.ReadError("cut")
+            return answer
+
+        monkeypatch.setattr(remote._client, "request", cutting)
+        before = sum(1 for _ in ledger.charges())
+        answer = remote.ask("age < 20 AND a AND b")
+        charged = sum(1 for _ in ledger.charges()) - before
+    assert charged <= 1
+    assert answer.guarantee is not None
+    assert not cut
+
+
+def test_asyncio(served: tuple[House, str]) -> None:
+    made, url = served
+
+    async def ask() -> list[Any]:
+        async with await connect_async(url, made.tokens["ada"]) as remote:
+            alone, (first, second) = await asyncio.gather(remote.ask("smoker"), remote.ask_many(["a", "b"]))
+            return [alone, first, second, await remote.explain("a")]
+
+    answers = asyncio.run(ask())
+    assert answers[0].value <= 1
+    assert answers[3].cost.units == 0
+
+
+def test_db_api(served: tuple[House, str]) -> None:
+    made, url = served
+    with dbapi.connect(url, made.tokens["ada"]) as connection:
+        cursor = connection.cursor()
+        cursor.execute("SELECT count(*) FROM people WHERE city = %s GROUP BY smoker", ("Rome",))
+        assert [column[0] for column in cursor.description or ()] == ["smoker", "count(*)"]
+        rows = cursor.fetchall()
+        assert len(rows) == cursor.rowcount == 2
+        assert cursor.fetchone() is None
+        with pytest.raises(dbapi.ProgrammingError, match="no column"):
+            cursor.execute("SELECT count(*) FROM people WHERE nothing")
+        with pytest.raises(dbapi.NotSupportedError):
+            connection.rollback()
+
+
+def test_every_error_survives_the_wire() -> None:
+    from maquette.service.http.problems import error_facts
+
+    for error in (
+        QueryError("x", expected="y", advice="z", line=1, column=2),
+        BudgetExceeded("x", requested=2.0, remaining=1.0),
+        Unauthenticated(),
+    ):
+        again = protocol.read_error(400, error_facts(error))
+        assert type(again) is type(error)
+        assert str(again) == str(error)

@@ -1,0 +1,151 @@
+"""The configuration is checked in full, before anything opens; the command line and the file say the same."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+from rooms import settings, write_table
+from typer.testing import CliRunner
+
+from maquette.cli import app
+from maquette.cli.serving import table_name
+from maquette.errors import PrivacyWarning
+from maquette.service import ConfigError, Limits, Service, ServiceConfig, TableConfig, demonstration, load_config
+from maquette.service.config import AnalystConfig, GroupConfig, HoldoutConfig, OidcConfig
+
+FILE = """
+port = 9000
+directory = "kept"
+[limits]
+questions = 50
+[[table]]
+name = "people"
+source = "people.csv"
+schema = "people.schema.toml"
+epsilon = 1
+delta = 1e-9
+deadline = 0.5
+[[analyst]]
+name = "ada"
+tables = ["people"]
+epsilon = 0.25
+[[group]]
+name = "team"
+epsilon = 0.5
+"""
+
+
+def test_a_file_says_everything(tmp_path: Path) -> None:
+    write_table(tmp_path)
+    (tmp_path / "maquette.toml").write_text(FILE)
+    config = load_config(tmp_path / "maquette.toml")
+    config.check()
+    assert config.directory == tmp_path / "kept"
+    assert config.tables[0].source == str(tmp_path / "people.csv")
+    assert (config.tables[0].epsilon, config.limits.questions, config.port) == (1, 50, 9000)
+    assert config.analysts[0].tables == ("people",)
+    assert not (tmp_path / "kept").exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("prot = 1", "unknown setting 'prot'; did you mean 'port'?"),
+        ("port = 'x'", "port is 'x'; expected a whole number"),
+        ("port = true", "port is True"),
+        ("[limits]\nquestion = 1", r"\[limits\] has an unknown setting 'question'; did you mean"),
+        ("[[table]]\nname = 'x'", r"\[\[table\]\] 1 lacks the setting"),
+        ("[table]\nname = 'x'", "two pairs of brackets"),
+        ("log_level = 'loud'", "one of 'debug', 'info'"),
+        ("= =", "not valid TOML"),
+    ],
+)
+def test_a_wrong_file_is_refused_by_name(tmp_path: Path, line: str, said: str) -> None:
+    (tmp_path / "maquette.toml").write_text(line)
+    with pytest.raises(ConfigError, match=said):
+        load_config(tmp_path / "maquette.toml")
+
+
+def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
+    config = settings(tmp_path)
+    table = replace(config.tables[0], name="Bad Name", schema="no.toml", epsilon=-1, alpha=2, deadline="auto")
+    wrong = replace(
+        config,
+        tables=(table, table),
+        analysts=(AnalystConfig(name="x/y", tables=("none",)),),
+        host="0.0.0.0",
+        port=70_000,
+        limits=Limits(questions=0),
+        oidc=OidcConfig(issuer="http://plain", audience="", algorithms=("HS256",)),
+    )
+    found = "\n".join(wrong.problems())
+    for said in (
+        "two tables", "small letters", "no schema file 'no.toml'", "epsilon", "alpha is 2", "max_rows",
+        "no table 'none'", "a name has letters", "plain text", "port is 70000", "questions is 0",
+        "https://", "'HS256'", "audience",
+    ):  # fmt: skip
+        assert said in found, said
+    with pytest.raises(ConfigError, match="problems:"):
+        wrong.check()
+
+
+def test_plaintext_stays_on_this_machine(tmp_path: Path) -> None:
+    config = settings(tmp_path)
+    with pytest.raises(ConfigError, match="tokens would travel in plain text"):
+        replace(config, host="192.0.2.1").check()
+    replace(config, host="192.0.2.1", trust_proxy=True).check()
+
+
+def test_check_opens_nothing(tmp_path: Path) -> None:
+    source, schema = write_table(tmp_path)
+    asked = ["serve", source, "--schema", schema, "--epsilon", "1", "--delta", "1e-9", "--check"]
+    result = CliRunner().invoke(app, [*asked, "--directory", str(tmp_path / "new")])
+    assert result.exit_code == 0, result.output
+    assert "nothing was opened" in result.output
+    assert not (tmp_path / "new").exists()
+    assert not list(tmp_path.glob("*.ledger"))
+
+
+@pytest.mark.parametrize("given", [[], ["x.csv", "--demo"], ["x.csv"]])
+def test_what_to_serve_is_said_once(given: list[str]) -> None:
+    result = CliRunner().invoke(app, ["serve", *given])
+    assert result.exit_code != 0
+
+
+def test_a_table_is_named_after_its_file() -> None:
+    assert table_name("data/People 2024.csv") == "people_2024"
+    assert table_name("2024.parquet") == "t_2024"
+
+
+def test_the_demonstration_is_valid(tmp_path: Path) -> None:
+    demonstration(tmp_path).check()
+
+
+def test_every_setting_is_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "operations" / "settings.md").read_text()
+    for kind in (ServiceConfig, TableConfig, AnalystConfig, GroupConfig, HoldoutConfig, Limits, OidcConfig):
+        for each in fields(kind):
+            assert f"`{each.name}`" in page, f"{kind.__name__}.{each.name}"
+
+
+def test_a_drafted_schema_is_refused_unless_the_table_trusts_it(tmp_path: Path) -> None:
+    write_table(tmp_path)
+    schema = tmp_path / "people.schema.toml"
+    schema.write_text("guessed = true\n" + schema.read_text())
+    file = tmp_path / "maquette.toml"
+    file.write_text(FILE)
+    refused = CliRunner().invoke(app, ["serve", "--config", str(file), "--check"])
+    assert refused.exit_code != 0
+    assert "is a draft" in str(refused.exception)
+    file.write_text(FILE.replace("deadline = 0.5", "alpha = 0.2\ntrust_draft = true"))
+    assert CliRunner().invoke(app, ["serve", "--config", str(file), "--check"]).exit_code == 0
+    service = Service(load_config(file))
+    with pytest.warns(PrivacyWarning):
+        service.start()
+    with contextlib.closing(service):
+        assert service.tables["people"].schema.guessed
+        custodian = service.authenticate(service.custodian_token())
+        assert ("draft trusted", "people") in [(row["what"], row["table"]) for row in service.audit_log(custodian)]

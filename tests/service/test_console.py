@@ -1,0 +1,217 @@
+"""The console in a real browser against a real server with real rows: every flow, at two widths, light and dark."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+QUIET = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking")
+PATIENCE = 60_000
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    if CHROMIUM is None:
+        pytest.skip("there is no chromium on this machine")
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """The address and the custodian's token of `maquette serve --demo`."""
+    home = tmp_path_factory.mktemp("console")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-c", "from maquette.cli import main; main()", "serve", "--demo", "--port", str(port)]
+    command += ["--directory", str(home / "state"), "--token-file", str(home / "token")]
+    with (home / "log").open("w") as log:
+        running = subprocess.Popen(command, stdout=log, stderr=log)
+    address = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(600):
+            assert running.poll() is None, (home / "log").read_text()
+            try:
+                urllib.request.urlopen(f"{address}/v1/ready").close()
+                break
+            except OSError:
+                time.sleep(0.1)
+        yield address, (home / "token").read_text().strip()
+    finally:
+        running.terminate()
+        running.wait(30)
+
+
+class Tab:
+    """A signed-in page that notes what goes wrong."""
+
+    def __init__(self, browser: Any, server: tuple[str, str], *, width: int = 1280, scheme: str = "light") -> None:
+        self.address, token = server
+        self.context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(PATIENCE)
+        self.wrong: list[str] = []
+        self.page.on("console", self._said)
+        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        self.page.on("request", lambda request: self._local(request.url))
+        self.page.goto(self.address)
+        self.page.get_by_label("Your token").fill(token)
+        self.page.get_by_role("button", name="Sign in").click()
+        self.page.wait_for_selector(".price .badge")
+
+    def _said(self, message: Any) -> None:
+        refused = "status of 422" in message.text  # the browser notes a question that was refused
+        if message.type in ("error", "warning") and not refused:
+            self.wrong.append(message.text)
+
+    def _local(self, url: str) -> None:
+        if not url.startswith((self.address, "data:", "blob:")):
+            self.wrong.append(f"asked of elsewhere: {url}")
+
+    def open(self, view: str) -> Any:
+        self.page.get_by_role("navigation", name="Views").get_by_role("link", name=view, exact=True).click()
+        self.page.wait_for_selector(f"nav a[aria-current]:has-text('{view}')")
+        self.page.wait_for_selector("main h1")
+        return self.page
+
+    def close(self) -> None:
+        self.context.close()
+        assert self.wrong == []
+
+
+@pytest.fixture
+def tab(browser: Any, server: tuple[str, str]) -> Iterator[Tab]:
+    opened = Tab(browser, server)
+    yield opened
+    opened.close()
+
+
+def write(page: Any, sql: str) -> None:
+    editor = page.locator(".cm-content")
+    editor.click()
+    page.keyboard.press("Control+a")
+    page.keyboard.press("Delete")
+    page.keyboard.type(sql)
+    page.keyboard.press("Escape")
+
+
+def test_a_first_question_takes_two_clicks_after_signing_in(tab: Tab) -> None:
+    page = tab.page
+    page.get_by_role("button", name="Ask", exact=True).click()
+    page.wait_for_selector("#answer-title")
+    assert page.locator(".chart .whisker").count() >= 2
+    assert page.locator("td .badge").first.inner_text() in ("Promised", "Recorded")
+    page.get_by_text("answered before").wait_for()
+
+
+def test_the_price_is_shown_before_asking_and_mistakes_are_explained(tab: Tab) -> None:
+    page = tab.page
+    write(page, "SELECT education, count(*) FROM survey WHERE smoker GROUP BY education")
+    page.wait_for_selector(".badge.costs, .badge.free")
+    write(page, "SELECT wages, count(*) FROM survey GROUP BY wages")
+    page.wait_for_selector(".badge.refused")
+    page.keyboard.press("Control+Enter")
+    refusal = page.wait_for_selector(".problem").inner_text()
+    assert "wages" in refusal
+
+
+def test_columns_and_levels_are_completed(tab: Tab) -> None:
+    page = tab.page
+    write(page, "SELECT count(*) FROM survey WHERE ")
+    page.keyboard.type("hyp")
+    page.wait_for_selector(".cm-tooltip-autocomplete")
+    assert "hypertension" in page.locator(".cm-tooltip-autocomplete").inner_text()
+    page.keyboard.press("Escape")
+    write(page, "SELECT count(*) FROM survey WHERE ")
+    page.keyboard.type("region = ")
+    page.keyboard.press("Control+Space")
+    page.wait_for_selector(".cm-tooltip-autocomplete")
+    assert "islands" in page.locator(".cm-tooltip-autocomplete").inner_text()
+
+
+def test_explore_draws_drills_and_shows_its_sql(tab: Tab) -> None:
+    page = tab.open("Explore")
+    page.get_by_role("button", name="region", exact=False).first.wait_for()
+    page.get_by_role("button", name="Show", exact=True).click()
+    page.wait_for_selector("#answer-title")
+    page.locator(".chart .drill").first.click()
+    page.get_by_role("button", name="Remove filter", exact=False).wait_for()
+    assert "WHERE" in page.locator("pre").inner_text()
+
+
+def test_budget_model_and_holdout_open(tab: Tab) -> None:
+    page = tab.open("Budget")
+    page.get_by_role("meter").first.wait_for()
+    page.get_by_text("Price list").wait_for()
+    page = tab.open("Model")
+    page.wait_for_selector(".chart")
+    page.get_by_label("By", exact=True).select_option("sex")
+    page.wait_for_selector(".chart .shade")
+
+
+def test_a_custodian_makes_tokens_and_releases_and_verifies(tab: Tab) -> None:
+    page = tab.open("Custodian")
+    page.get_by_role("button", name="Verify the ledger").click()
+    page.get_by_text("The whole ledger was verified").wait_for()
+    page.locator("form:has-text('Role')").get_by_label("Name").fill("ada")
+    page.get_by_role("button", name="Make a token").click()
+    page.get_by_text("shown this once").wait_for()
+    page.locator("form:has-text('epsilon to spend')").get_by_label("epsilon").fill("0.1")
+    page.get_by_label("Answers").select_option("1")
+    page.get_by_role("button", name="Make a release").click()
+    page.get_by_role("link", name="download").wait_for()
+    page = tab.open("Model")
+    page.get_by_role("button", name="Look at 20 rows").click()
+    page.get_by_text("Twenty invented rows").wait_for()
+
+
+def test_a_table_is_published_from_a_file(tab: Tab, tmp_path: Path) -> None:
+    people = (f"{20 + i % 60},{'f' if i % 2 else 'm'},{'yes' if i % 3 else 'no'}" for i in range(900))
+    lines = ["age,sex,smoker", *people]
+    source = tmp_path / "Clinic visits.csv"
+    source.write_text("\n".join(lines))
+    page = tab.open("Custodian")
+    page.get_by_role("link", name="Publish a table").click()
+    page.get_by_label("A CSV, Parquet or Excel file").set_input_files(str(source))
+    page.get_by_role("button", name="Upload and draft").click()
+    page.get_by_label("I have reviewed every column", exact=False).check()
+    page.get_by_role("button", name="Check against the rows").click()
+    page.get_by_role("button", name="Next").click()
+    page.get_by_label("Rows, about (public)").fill("1000")
+    page.get_by_label("alpha: largest error").fill("0.3")
+    page.get_by_role("button", name="Show the plan").click()
+    page.wait_for_selector("h3:has-text('Preview on invented rows'), .problem")
+    assert page.locator(".problem").all_inner_texts() == []
+    page.get_by_role("button", name="Next: open the table").click()
+    page.get_by_role("button", name="Open the table").click()
+    page.wait_for_selector("h1:has-text('Ask'), .problem")
+    assert page.locator(".problem").all_inner_texts() == []
+    page.get_by_role("heading", name="Ask clinic_visits").wait_for()
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_every_view_fits_and_is_accessible(browser: Any, server: tuple[str, str], width: int, scheme: str) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed").Axe()
+    tab = Tab(browser, server, width=width, scheme=scheme)
+    for view in ("Ask", "Explore", "Budget", "Model", "Holdout", "Custodian"):
+        page = tab.open(view)
+        page.wait_for_timeout(400)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, view
+        found = axe.run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21aa"]})
+        problems = [(each["id"], each["nodes"][0]["html"][:160]) for each in found.response["violations"]]
+        assert problems == [], view
+    tab.close()
