@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 SUITS := $(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info[:2] < (3, 14) else \
 	"Maquette needs Python 3.11, 3.12 or 3.13; name one, as in: make demo PYTHON=python3.12")'
 
-.PHONY: demo test test-all check lock mutants mutation bench docs clean
+.PHONY: demo serve test test-all check lock mutants mutation bench docs clean
 
 $(VENV)/.runtime: pyproject.toml
 	@$(SUITS)
@@ -28,6 +28,10 @@ $(VENV)/.docs: pyproject.toml
 
 demo: $(VENV)/.runtime
 	$(BIN)/maquette demo
+
+serve: $(VENV)/.runtime
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[server]'
+	$(BIN)/maquette serve --demo
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile

@@ -43,6 +43,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="number of the first input")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--minutes", type=float, help="stop after so long, and say how many inputs were run")
     parser.add_argument("--only", type=int, help="run this one input in this process and show it")
     parser.add_argument("--record", action="store_true", help="write the figures to results/reliability.json")
     settings = parser.parse_args()
@@ -59,6 +60,7 @@ def main() -> int:
         count=settings.count,
         workers=settings.workers,
         target_of=target_of,
+        minutes=settings.minutes,
     )
     found = {"target": settings.target, "seed": settings.seed, **figures(outcome)}
     print(json.dumps({**found, "shown": outcome.findings}, indent=1))

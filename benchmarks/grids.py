@@ -291,7 +291,7 @@ def lazy_guards() -> Iterator[Callable[[], Run]]:
         def run(rows: Any = rows, hits: int = hits, vector: Any = vector) -> Run:
             said: list[Any] = []
             with _curator(rows, "add-remove", 1, budget, [v * GRID for v in vector]) as (curator, noise):
-                guard = curator.lazy_guard(1.5, hits=hits, epsilon=1.0, experimental=True)
+                guard = curator.lazy_guard(1.5, hits=hits, epsilon=1.0)
                 for text, _, public in asked:
                     try:
                         tested = guard.test(mq.where(SCHEMA, text), public)

@@ -1,7 +1,7 @@
 """Online sessions: what a stream of questions costs under every strategy, how good the answers are, and how fast.
 
 python benchmarks/online.py [--quick] [--data PATH] [--chart FILE.svg] [--workload NAME ...] [--strategy NAME ...]
-                            [--first] [--asks N]
+                            [--first] [--asks N] [--streams [PART OF A NAME ...] [--runs N]]
 
 A stream asks distinct questions of a fixed pool with Zipf frequencies, each to be answered within alpha of the rows but
 for a chance of 1e-3. Costs are in units of one such count: u = 5.41 / (alpha n)^2 of rho, or under a pure budget
@@ -21,14 +21,20 @@ conjunctions of sets of levels over a table of 128 cells and a million generated
 the levels of two to four of fourteen unrelated generated columns, a universe too large for a histogram, under a pure
 budget: here a guard over the model pays ("ours unguarded" has none). PATH
 (default $MAQUETTE_DATA) holds adult/adult.csv and nltcs/nltcs.csv; without it rows are generated to resemble them.
+
+With --streams: streams of ordinary analysis in SQL (distribution functions, ranges, averages, dashboards), each asked
+once in order, "each" at 1e-3 and "together" at 0.05, with the number of rows given or bought, beside simple strategies
+that know the stream in advance. Medians over runs. `streams.HELD_OUT` was never tuned for.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import multiprocessing
 import os
+import statistics
 import subprocess
 import sys
 import time
@@ -43,7 +49,7 @@ from rich.table import Table
 for variable in ("OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):  # before numpy starts its threads
     os.environ.setdefault(variable, "1")
 
-from online_sessions import report, speed  # noqa: E402
+from online_sessions import report, speed, streams  # noqa: E402
 from online_sessions.strategies import LARGEST, Case, Outcome, run, strategies  # noqa: E402
 from online_sessions.workloads import NAMES, Workload, load  # noqa: E402
 
@@ -114,6 +120,27 @@ def show_speed(console: Console, names: list[str], data: str, quick: bool) -> No
     console.print(table)
 
 
+def show_streams(console: Console, wanted: list[str], data: str, runs: int) -> None:
+    """What streams of SQL cost, in counts; medians over runs."""
+    runner = streams.Runner(data)
+    for made in (*streams.STREAMS, *streams.HELD_OUT):
+        stream = made()
+        if wanted and not any(part in stream.name for part in wanted):
+            continue
+        for together, given in itertools.product((False, True), (True, False)):
+            start = time.process_time()
+            found = [runner.run(stream, together=together, given=given) for _ in range(runs)]
+            best = stream.together() if together else stream.references
+            told = (
+                f"{stream.name:30} {'together' if together else 'each':8} rows {'given' if given else 'bought':6} "
+                f"{statistics.median(one.price for one in found):8,.1f} u"
+                f"{sum(one.missed for one in found):5,} missed "
+                f"{sum(one.unpromised for one in found):5,} without promise"
+                f"{(time.process_time() - start) / runs:7.1f} s   "
+            )
+            console.print(told + ", ".join(f"{name} {price:,.0f}" for name, price in best.items()), highlight=False)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Cost, quality and speed of online sessions.")
     parser.add_argument("--quick", action="store_true", help="one seed, a thousand asks, three workloads")
@@ -125,12 +152,17 @@ def main() -> None:
     parser.add_argument("--workload", action="append", choices=NAMES, help="only these workloads")
     parser.add_argument("--strategy", action="append", default=[], help="only these strategies")
     parser.add_argument("--no-speed", action="store_true", help="costs alone")
+    parser.add_argument("--streams", nargs="*", help="SQL streams alone: all, or those whose name holds one of these")
+    parser.add_argument("--runs", type=int, default=5, help="runs of each SQL stream")
     parser.add_argument("--speed", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.speed:
         print(json.dumps(speed.session_speed(given.speed, given.data, patience=3.0 if given.quick else 20.0)))
         return
     console = Console(width=170)
+    if given.streams is not None:
+        show_streams(console, given.streams, given.data, given.runs)
+        return
     names = given.workload or (["adult cells", "128 cells", "wide conjunctions"] if given.quick else list(NAMES))
     given.first |= given.quick
     seeds = given.seeds or (1 if given.quick else SEEDS)

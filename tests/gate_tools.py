@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
@@ -56,6 +56,22 @@ def wrapped(target: Any, name: str, change: Callable[..., Any]) -> AbstractConte
     """Replace a function or method by one that is given the original first."""
     original = getattr(target, name)
     return patched(target, name, lambda *args, **named: change(original, *args, **named))
+
+
+@contextmanager
+def noted_steps(ledger: Any, steps: list[str]) -> Iterator[None]:
+    """Write "reserve" and "commit" among the steps when the ledger has done them."""
+
+    def after(name: str) -> Callable[..., Any]:
+        def call(original: Callable[..., Any], *args: Any, **named: Any) -> Any:
+            done = original(*args, **named)
+            steps.append(name)
+            return done
+
+        return call
+
+    with wrapped(ledger, "reserve", after("reserve")), wrapped(ledger, "commit", after("commit")):
+        yield
 
 
 def shrunk(event: Any, factor: int) -> Any:
@@ -141,3 +157,40 @@ def one_contribution(where: Callable[[Relation], bool] = lambda _: True) -> Iter
 
             stack.enter_context(patched(Relation, name, broken))
         yield
+
+
+def lose_no_more_than_charged(
+    schema: mq.Schema,
+    questions: Sequence[Any],
+    base: Sequence[Unit],
+    points: Sequence[tuple[Any, ...]],
+    settings: Iterable[tuple[str, int]],
+) -> None:
+    """On every pair of neighbours: the noise asked for is the same, and the values move by no more than was charged.
+
+    `settings` are relations with the rows that one person may have. Without noise, a charge of Laplace noise is the L1
+    distance over its scale; one of Gaussian noise is the squared L2 distance over twice its variance.
+    """
+    from maquette.audit.reference import ScriptedNoise
+    from maquette.curator import Curator
+    from maquette.privacy import UNITS_PER_ONE
+
+    budgets = {"laplace": mq.Budget(epsilon=9e3), "gaussian": mq.Budget(rho=1e3, delta=1e-9)}
+    for (relation, m), (law, budget) in itertools.product(settings, budgets.items()):
+
+        @functools.cache
+        def seen(units: Any, relation: Any = relation, m: int = m, budget: mq.Budget = budget) -> Any:
+            noise = ScriptedNoise([0] * 9_999)
+            with Curator(table_of(schema, units, m), budget, relation=relation, noise=noise) as curator:
+                price: dict[str, Any] = {"epsilon": 0.7} if budget.accounting == "pure" else {"rho": 0.7}
+                released = [curator.measure(question, **price) for question in questions]
+                charges = [charge.units / UNITS_PER_ONE for charge in curator.ledger.charges()]
+            return [np.ravel(one.values) * one.grid for one in released], noise.calls, charges
+
+        for one, other in neighbours_of(base, points, relation, m):
+            (first, calls, charges), (second, others, _) = seen(one), seen(other)
+            assert calls == others, "the noise asked for depends on the rows"
+            for a, b, call, charged in zip(first, second, calls, charges, strict=True):
+                shift, scale = np.abs(a - b), float(call.scale)
+                lost = shift.sum() / scale if law == "laplace" else (shift**2).sum() / (2 * scale)
+                assert lost <= charged * (1 + 1e-9), f"{relation}, m={m}, {law}: lost {lost}, charged {charged}"

@@ -20,11 +20,18 @@ LEAST = 80
 REGISTRY: dict[str, str] = {  # the test of each table of mutants, and the room that is broken
     "audit/test_checks.py::test_mutant_is_killed": "",
     "doors/test_mutants.py::test_mutant_is_killed": "doors",
+    "doors/test_value_sums.py::test_value_mutant_is_killed": "doors",
+    "doors/test_unit_counts.py::test_unit_mutant_is_killed": "doors",
+    "sql/test_audit.py::test_sql_mutant_is_killed": "doors",
     "doors/test_lazy_guard.py::test_broken_lazy_guard_is_caught": "doors",
     "doors/test_many_draws.py::test_a_broken_draw_of_many_is_killed": "noise",
     "doors/test_many_draws.py::test_exact_arithmetic_at_the_scale_of_another_is_killed": "noise",
+    "query/test_rehearsal.py::test_rehearsal_mutant_is_killed": "sessions",
+    "pgwire/test_charging.py::test_charging_mutant_is_killed": "service",
+    "session/test_bases_privacy.py::test_basis_mutant_is_killed": "sessions",
     "disjunctions/test_parities.py::test_mutants_are_caught": "doors",
     "game/test_lottery.py::test_a_broken_lottery_is_caught": "doors",
+    "game/test_tested_boosting.py::test_a_broken_test_of_structures_is_noticed": "releases",
     "ledger/test_ledger_power.py::test_the_same_judgement_catches_missing_syncs": "ledger",
     "ledger/test_ledger_processes.py::test_the_same_judgement_catches_broken_ledgers": "ledger",
     "ledger/test_ledger_processes.py::test_the_race_catches_check_then_act": "ledger",
@@ -34,14 +41,18 @@ REGISTRY: dict[str, str] = {  # the test of each table of mutants, and the room 
     "release/test_checking.py::test_check_mutant_is_killed": "releases",
     "release/test_combined_privacy.py::test_combined_mutant_is_killed": "releases",
     "release/test_graphical_privacy.py::test_mutant_is_killed": "releases",
+    "session/test_concurrent.py::test_concurrent_mutant_is_killed": "sessions",
     "session/test_guard_policy.py::test_a_broken_rule_differs_on_some_short_history": "sessions",
     "session/test_lazy_construction.py::test_broken_session_is_caught": "sessions",
+    "session/test_private_multiplicative_weights.py::test_a_broken_promise_is_noticed": "sessions",
     "session/test_session_privacy.py::test_mutant_is_killed": "sessions",
     "session/test_textbook_mutants.py::test_mutants_are_killed": "sessions",
     "sparse/test_lookup_doors.py::test_lookup_mutant_is_killed": "doors",
+    "tables/test_all_engines.py::test_plane_mutant_is_killed": "doors",
+    "tables/test_spark_frames.py::test_engine_mutant_is_killed": "doors",
     "sparse_vector/test_sparse_vector_mutants.py::test_mutant_is_killed": "doors",
 }
-ROOMS = {"doors", "noise", "accounting", "ledger", "sessions", "releases", "holdout"}
+ROOMS = {"doors", "noise", "accounting", "ledger", "sessions", "releases", "holdout", "service"}
 
 
 @dataclass

@@ -19,10 +19,10 @@ SLACK = 2  # files: a rare draw of the sampler takes a branch of its own
 
 def test_the_tree_of_the_page_is_the_tree() -> None:
     drawn = re.findall(r"^( +)(\w+)/ ", PAGE[PAGE.index("src/maquette/\n") :].partition("```")[0], re.MULTILINE)
-    above, shown = "", set()
+    above, shown = list[str](), set()
     for indent, name in drawn:
-        above = name if len(indent) == 2 else above
-        shown.add(name if len(indent) == 2 else f"{above}/{name}")
+        above = [*above[: len(indent) // 2 - 1], name]
+        shown.add("/".join(above))
     rooms = {path.parent.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("__init__.py")} - {"."}
     assert shown == rooms
 
@@ -32,7 +32,7 @@ def test_walks_pass_as_many_files_as_the_page_says() -> None:
     for name, figures in walks.figures(walks.walks()).items():
         assert figures["stations"] <= known[name]["stations"] + SLACK, f"{name}: run `python docs/walks.py`"
         assert figures["files"] <= known[name]["files"] + SLACK, f"{name}: run `python docs/walks.py`"
-    assert known["ask"]["stations"] <= 25
+    assert known["ask"]["stations"] <= 28
 
 
 def test_every_walk_enters_the_wall() -> None:

@@ -152,7 +152,7 @@ def test_a_budget_that_does_not_suffice_has_its_own_exit_code(shell: Shell) -> N
 
 
 def test_plan_in_words_and_in_json(shell: Shell) -> None:
-    numbers = ("plan", "--rows", "4000", "--schema", "people.toml", "--epsilon", "1", "--delta", "1e-9")
+    numbers = ("plan", "--theory", "--rows", "4000", "--schema", "people.toml", "--epsilon", "1", "--delta", "1e-9")
     assert "Gaussian noise on each query" in shell.ok(*numbers, "--chart", "plan.svg")
     assert Path("plan.svg").read_text().startswith("<svg")
     assert len(json.loads(shell.ok(*numbers, "--json"))) > 3
@@ -217,13 +217,14 @@ def test_trouble_with_a_file_is_one_line(shell: Shell, monkeypatch: pytest.Monke
     assert (code, err) == (1, "error (data): 'people.maq': No space left on device; fix this and try again\n")
 
 
-def test_the_next_step_is_told_with_the_delimiter(shell: Shell) -> None:
+def test_the_next_step_is_told_and_the_draft_names_the_delimiter(shell: Shell) -> None:
     Path("semi.csv").write_text(Path("people.csv").read_text().replace(",", ";"))
     _, out, err = shell.run("schema", "guess", "semi.csv")
     assert "guessed = true" in out
-    assert "maquette schema check semi.csv --schema semi.schema.toml --delimiter ';'" in err
-    _, _, err = shell.run("schema", "guess", "people.csv")
-    assert "--delimiter" not in err
+    assert "maquette schema check semi.csv --schema semi.schema.toml" in err
+    assert '[file]\ndelimiter = ";"' in out
+    _, out, _ = shell.run("schema", "guess", "people.csv")
+    assert "[file]" not in out
 
 
 def test_a_release_that_could_not_be_written_is_refused_before_it_is_paid_for(shell: Shell) -> None:

@@ -93,7 +93,7 @@ TROUBLE: dict[str, tuple[tuple[str, ...], int, str, dict[str, str]]] = {
         "usage",
         {"message": "expected .parquet or .csv"},
     ),
-    "a draft of nothing": (("schema", "guess", "nothing.csv"), 1, "data.unreadable", {"happened": "there is no file"}),
+    "a draft of nothing": (("schema", "guess", "nothing.csv"), 1, "data.unreadable", {"happened": "matches no file"}),
     "a holdout of nothing": (
         ("holdout", "ask", "nothing.csv", "smoker", "--schema", "people.toml"),
         1,

@@ -99,7 +99,7 @@ def test_a_name_of_a_package_works_everywhere(tmp_path: Path) -> None:
         assert type(session.hypothesis).__name__ == "Nearest"
         assert session.ask("smoker").guarantee is not None
     with opened(delta=1e-9, accounting="basic") as curator:
-        lazy = LazyConstruction(curator, "nearest", epsilon=30.0, queries=5, experimental=True)
+        lazy = LazyConstruction(curator, "nearest", epsilon=30.0, queries=5)
         assert type(lazy.hypothesis).__name__ == "Nearest"
     with opened() as curator:
         assert type(mwem(curator, workload, model="nearest", rounds=3).model).__name__ == "Nearest"
@@ -150,7 +150,7 @@ def test_a_method_of_a_package_has_its_settings_and_a_certificate_from_the_ledge
         assert made.certificate.epsilon == pytest.approx(1.0)
         with pytest.raises(QueryError, match="method 'plain' has no setting quiet; it has loud"):
             mq.release(curator, mq.marginals(SCHEMA, k=1), method="plain", quiet=True, epsilon=1.0)
-        with pytest.raises(QueryError, match="gaussian, number, plain"):
+        with pytest.raises(QueryError, match="analyst-private, number, plain"):
             mq.release(curator, mq.marginals(SCHEMA, k=1), method="plane")
         assert curator.spent.epsilon == pytest.approx(1.0)
 

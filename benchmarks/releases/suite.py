@@ -112,10 +112,10 @@ class SuiteTable:
         return self._loaded[1]
 
     def curator(self, epsilon: float, delta: float = 1e-9, *, codes: Codes | None = None) -> mq.Curator:
-        """A curator of these rows, or of others of the same schema, with the default accounting."""
+        """A curator of these rows, or of others of the same schema, accounted as `maquette release` does."""
         rows = self.codes if codes is None else codes
         values = {column.name: column.decode(rows[:, i]) for i, column in enumerate(self.schema)}
-        return mq.Curator(mq.open_table(values, self.schema), mq.Budget(epsilon=epsilon, delta=delta))
+        return mq.Curator(mq.open_table(values, self.schema), mq.Budget(epsilon=epsilon, delta=delta, accounting="gdp"))
 
 
 def table(name: str) -> SuiteTable:

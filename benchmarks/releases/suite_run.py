@@ -98,7 +98,8 @@ def cases(given: argparse.Namespace, done: list[dict[str, Any]], venvs: Path) ->
         limits = {"ways": given.ways, "limit": given.seconds}
         skipped = needless(done, scores.Key(found.name, epsilon, method), given.repeat)
         got = {"note": skipped} if skipped else measured(found, {**case, **limits}, venvs)
-        yield {**case, "half": found.half, "run": number, **got}
+        books = {} if method in (*BASELINES, *peers.PEERS) else {"accounting": "gdp"}
+        yield {**case, "half": found.half, "run": number, **books, **got}
 
 
 def measured(found: SuiteTable, asked: dict[str, Any], venvs: Path) -> dict[str, Any]:

@@ -1,5 +1,10 @@
 from .answers import Answer as Answer, Answered as Answered, AnswerTable as AnswerTable, answer as answer
-from .curator import Curator as Curator, PrivateTable as PrivateTable, open_table as open_table
+from .curator import (
+    Curator as Curator,
+    PrivateTable as PrivateTable,
+    SparkTable as SparkTable,
+    open_table as open_table,
+)
 from .errors import (
     BudgetError as BudgetError,
     BudgetExceeded as BudgetExceeded,
@@ -32,6 +37,7 @@ from .schema import (
     Number as Number,
     Schema as Schema,
 )
+from .service.client import connect as connect
 from .session import Session as Session, online as online
 from .theory import Plan as Plan, plan as plan
 from .version import __version__ as __version__

@@ -58,10 +58,11 @@ def test_a_table_of_several_numbers_says_how_to_read_it() -> None:
     assert answer.row("g1")["n"].value == 2.0
     with pytest.raises(KeyError, match="no group"):
         answer.row("nothing")
+    kind = {"bound": "measured", "standing": "promised"}
     assert answer.as_dict() == {
-        "rows": [{"g": "g0", "n": {"value": 1.0, "low": 0.0, "high": 2.0, "bound": "measured"}},
-                 {"g": "g1", "n": {"value": 2.0, "low": 1.0, "high": 3.0, "bound": "measured"}}],
-        "confidence": 0.9,
+        "rows": [{"g": "g0", "n": {"value": 1.0, "low": 0.0, "high": 2.0, **kind}},
+                 {"g": "g1", "n": {"value": 2.0, "low": 1.0, "high": 3.0, **kind}}],
+        "confidence": 0.9, "together": False,
     }  # fmt: skip
 
 
@@ -76,3 +77,39 @@ def test_a_single_number_has_one_row_of_no_group() -> None:
     assert (row.groups, one(1.0).row(), one(1.0).columns) == ((), row, ("value",))
     with pytest.raises(KeyError, match="labelled by nothing"):
         one(1.0).row("f")
+
+
+def test_the_rowset_has_the_columns_as_the_statement_lists_them() -> None:
+    schema = mq.Schema([mq.Integer("age", 30, 31), mq.Category("sex", ["f", "m"], nullable=True)])
+    rows = {"age": [30, 31] * 20, "sex": ["f", None] * 20}
+    with mq.Curator(mq.open_table(rows, schema), mq.Budget(epsilon=9.0)) as curator:
+        found = mq.answer(curator, "SELECT count(*) AS n, sex, age FROM t GROUP BY age, sex", epsilon=4.0).rowset
+        alone = mq.answer(curator, "SELECT count(*) FROM t", epsilon=4.0).rowset
+    assert found.names == ("n", "sex", "age")
+    assert [(column.type, column.noisy) for column in found.columns] == [
+        ("number", True), ("text", False), ("integer", False)
+    ]  # fmt: skip
+    assert [row[1:] for row in found] == [("f", 30), ("m", 30), (None, 30), ("f", 31), ("m", 31), (None, 31)]
+    assert set(found["n"].standing) == {"promised"}
+    assert (alone.names, len(alone)) == (("count(*)",), 1)
+    assert alone.columns[0].low is not None
+
+
+def test_guesses_look_different_from_promises() -> None:
+    assert "guess" in str(one(3.0, None))
+    assert "guess" not in str(one(3.0))
+    assert "at 90%" in repr(one(3.0))
+    assert "at 90%" not in repr(one(3.0, None))
+    assert one(3.0, None).as_dict()["confidence"] is None
+    drawn = table(1.0, 2.0).each(lambda number: one(number.value, None))._repr_html_()
+    assert "stroke-dasharray" in drawn
+    assert "without a promise" in drawn
+    assert "stroke-dasharray" not in table(1.0, 2.0)._repr_html_()
+    assert list(table(1.0).to_pandas()["n_standing"]) == ["promised"]
+
+
+def test_a_chart_has_a_bar_for_every_interval() -> None:
+    pytest.importorskip("altair")
+    drawn = table(1.0, 2.0).plot().to_dict()
+    assert len(drawn["data"]["values"]) == 2
+    assert {record["high"] - record["low"] for record in drawn["data"]["values"]} == {2.0}

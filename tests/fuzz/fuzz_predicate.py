@@ -11,9 +11,9 @@ from typing import Any
 
 import fuzz_words as words
 import numpy as np
-from fuzz_render import condition_text
+from fuzz_render import condition_text, tree_text
 from fuzz_runner import Broken, Target
-from fuzz_sql import HOSTILE, PEOPLE, SCHEMAS, WORDS, sentence
+from fuzz_sql import HOSTILE, PEOPLE, SCHEMAS, WORDS, on_levels, sentence
 
 from maquette.errors import QueryError
 from maquette.query import where
@@ -115,8 +115,9 @@ def run_predicate(given: tuple[int, Callable[[], Any]]) -> str:
     tree = predicate(schema, built) if isinstance(built, str) else built
     if not isinstance(tree, Expression):
         return "query"
+    computed = isinstance(built, str) and on_levels(tree)
     try:
-        written = condition_text(tree)
+        written = tree_text(built) if computed else condition_text(tree)
     except RecursionError:  # of the fuzzer: a chain may be longer than Python can write
         return "expression with a long text"
     if len(written) < 6_000:
@@ -128,7 +129,7 @@ def run_predicate(given: tuple[int, Callable[[], Any]]) -> str:
             raise Broken(f"accepted as an expression, refused as text {written[:200]!r}: {error}") from error
         if again.key != asked.key:
             raise Broken(f"the text of an expression asks another question: {written[:200]}")
-    return "text" if isinstance(built, str) else "expression"
+    return "condition on levels" if computed else "text" if isinstance(built, str) else "expression"
 
 
 PREDICATE = Target("predicate", make_predicate, run_predicate, (QueryError,))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 
 from maquette.query.expression import Always, And, Between, Compare, Expression, In, IsNull, Not, Or, Truth, plain
-from maquette.query.sql.tree import Aggregate, Case, Item, Select
+from maquette.query.sql.grammar import Source
 from maquette.schema.columns import identifier, quoted
 
 
@@ -48,21 +48,11 @@ def literal_text(value: object) -> str:
     return repr(value)
 
 
-def select_text(tree: Select) -> str:
-    """A statement; every item gets its title as a name, so that the answer has the same columns."""
-    items = ", ".join(f"{_body(item)} AS {identifier(item.title)}" for item in tree.items)
-    keys = [str(key + 1) if isinstance(key, int) else _body(key) for key in tree.group]
-    group = f" GROUP BY {', '.join(keys)}" if keys else ""
-    return f"SELECT {items} FROM {identifier(tree.table)} WHERE {condition_text(tree.where)}{group}"
+def select_text(text: str) -> str:
+    """A statement as its syntax tree says it."""
+    return str(Source(text, statement=True).tree.sql(dialect="duckdb", comments=False))
 
 
-def _body(item: Item) -> str:
-    match item.body:
-        case str(name):
-            return identifier(name)
-        case Case(branches, otherwise):
-            parts = [f"WHEN {condition_text(condition)} THEN {quoted(label)}" for condition, label in branches]
-            return " ".join(["CASE", *parts, *([] if otherwise is None else [f"ELSE {quoted(otherwise)}"]), "END"])
-        case Aggregate(function, column, keep):
-            named = f"{function}({'*' if column is None else identifier(column)})"
-            return f"{named} FILTER (WHERE {condition_text(keep)})"
+def tree_text(text: str) -> str:
+    """A condition as its syntax tree says it."""
+    return str(Source(text, statement=False).tree.sql(dialect="duckdb", comments=False))

@@ -191,9 +191,19 @@ def _peak() -> float:
 
 
 def run_in_workers(
-    name: str, seed: int, *, first: int, count: int, workers: int, target_of: Callable[[str], Target]
+    name: str,
+    seed: int,
+    *,
+    first: int,
+    count: int,
+    workers: int,
+    target_of: Callable[[str], Target],
+    minutes: float | None = None,
 ) -> Outcome:
-    """Split the range among workers; a worker that crashes or hangs is a finding, and its range goes on after it."""
+    """Split the range among workers; a worker that crashes or hangs is a finding, and its range goes on after it.
+
+    After so many `minutes` each worker ends with its present step.
+    """
     total, context = Outcome(), mp.get_context("fork")
     share = -(-count // workers)
     ranges = [(at, min(share, first + count - at)) for at in range(first, first + count, share)]
@@ -202,6 +212,8 @@ def run_in_workers(
     while any(worker.pending for worker in threads):
         for worker in threads:
             worker.look(total)
+            if minutes is not None and time.perf_counter() - began > 60 * minutes:
+                worker.stop()
         time.sleep(0.02)
     total.seconds = time.perf_counter() - began
     return total
@@ -218,8 +230,8 @@ class _Worker:
 
     def _start(self) -> None:
         self.at: Synchronized[int] = self.context.Value("q", self.next)
-        self.results = self.context.SimpleQueue()
-        work = (self.job, self.next, self.end, self.at, self.results)
+        self.results, self.stopped = self.context.SimpleQueue(), self.context.Event()
+        work = (self.job, range(self.next, self.end), self.at, self.results, self.stopped)
         self.process = self.context.Process(target=_work, args=work, daemon=True)
         self.process.start()
         self.seen, self.since = -1, time.monotonic()
@@ -233,7 +245,7 @@ class _Worker:
         while not self.results.empty():
             outcome, self.next = self.results.get()
             total.add(outcome)
-        if self.next >= self.end:
+        if self.next >= self.end or (self.stopped.is_set() and self.process.exitcode == 0 and self.results.empty()):
             self.process.join()
             self.pending = False
             return
@@ -243,6 +255,11 @@ class _Worker:
         hung = now - self.since > 60 + 8 * SECONDS
         if hung or not self.process.is_alive():
             self._bury(total, at, hung)
+
+    def stop(self) -> None:
+        """End after the step at hand: what the worker did not come to is not counted."""
+        if self.process is not None:
+            self.stopped.set()
 
     def _bury(self, total: Outcome, at: int, hung: bool) -> None:
         if hung:
@@ -261,8 +278,8 @@ class _Worker:
         self.pending = self.next < self.end
 
 
-def _work(job: Job, first: int, end: int, at: Synchronized[int], results: Any) -> None:
-    name, seed, target_of = job
+def _work(job: Job, numbers: range, at: Synchronized[int], results: Any, stopped: Any) -> None:
+    (name, seed, target_of), first, end = job, numbers.start, numbers.stop
     target = target_of(name)
     run(target, seed, first, 1)  # imports and caches, before the room is measured
     used = int(Path("/proc/self/statm").read_text("ascii").split()[0]) * resource.getpagesize()
@@ -276,7 +293,7 @@ def _work(job: Job, first: int, end: int, at: Synchronized[int], results: Any) -
 
     watched = Target(target.name, make, target.run, target.raises, target.check, target.seconds)
     try:
-        while first < end:
+        while first < end and not stopped.is_set():
             size = min(_STEP, end - first)
             at.value = first - 1
             outcome = run(watched, seed, first, size)

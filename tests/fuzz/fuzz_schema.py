@@ -15,7 +15,7 @@ from fuzz_runner import Broken, Target
 from maquette.errors import SchemaError
 from maquette.schema import Schema
 from maquette.schema.importers import from_mbi, from_smartnoise
-from maquette.schema.toml import _key, _value
+from maquette.schema.toml import _key, written_value
 
 SETTINGS = {
     "boolean": (),
@@ -152,7 +152,7 @@ def _toml(value: Any) -> str:
         return "{" + ", ".join(_line(key, inner) for key, inner in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(_toml(inner) for inner in value) + "]"
-    return _value(value)
+    return written_value(value)
 
 
 def make(rng: random.Random) -> tuple[str, str]:

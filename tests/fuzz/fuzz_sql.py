@@ -13,13 +13,16 @@ from pathlib import Path
 
 import fuzz_words as words
 import numpy as np
-from fuzz_render import condition_text, select_text
+from fuzz_render import condition_text, select_text, tree_text
 from fuzz_runner import Broken, Target
 
 import maquette as mq
+from maquette.answers import rehearse
 from maquette.errors import BudgetExceeded, MaquetteError, QueryError
-from maquette.query import question, where
-from maquette.query.sql.parser import is_select, predicate, select
+from maquette.query import Program, question, where
+from maquette.query.expression import And, Expression, Not, OnLevels, Or
+from maquette.query.sql.grammar import MAX_TEXT as LONGEST
+from maquette.query.sql.parser import is_select, predicate
 from maquette.query.sql.statement import Statement, parse
 from maquette.schema import Boolean, Category, Column, Date, Integer, Number, Schema
 
@@ -165,6 +168,43 @@ def _signs(column: Column) -> tuple[str, ...]:
     return ("<", ">=")
 
 
+def computed(rng: random.Random, column: Column, subject: str) -> str:
+    """A condition that is computed on the levels of a column."""
+    sign, number = rng.choice(("=", "<>", "<", ">=")), rng.randrange(-3, 60)
+    forms: tuple[str, ...]
+    match column:
+        case Boolean():
+            forms = (
+                f"coalesce({subject}, FALSE)",
+                f"CASE WHEN {subject} THEN TRUE ELSE FALSE END",
+                f"{subject} IS TRUE",
+            )
+        case Category():
+            text = literal(rng, column)
+            forms = (
+                f"lower({subject}) = lower({text})",
+                f"{subject} LIKE {text[:-1]}%'",
+                f"length({subject}) {sign} {number % 5}",
+                f"{subject} || 'x' <> {text}",
+            )
+        case Date():
+            forms = (
+                f"extract(month FROM {subject}) {sign} {1 + number % 12}",
+                f"year({subject}) {sign} {2000 + number}",
+                f"date_trunc('year', {subject}) {sign} {literal(rng, column)}",
+            )
+        case _:
+            forms = (
+                f"{subject} % {1 + number % 7} {sign} {number % 3}",
+                f"abs({subject} - {number}) {sign} {number}",
+                f"{subject} * 2 + 1 {sign} {number}.5",
+                f"-{subject} {sign} {number}",
+                f"{subject} / 3 {sign} {number}",
+                f"CASE WHEN {subject} > {number} THEN 1 ELSE 0 END = {number % 2}",
+            )
+    return rng.choice(forms)
+
+
 def sentence(rng: random.Random, schema: Schema, depth: int = 0) -> str:
     """A condition of the grammar; now and then one that is long or deep."""
     column = rng.choice(schema.columns)
@@ -179,6 +219,8 @@ def sentence(rng: random.Random, schema: Schema, depth: int = 0) -> str:
         times = 2 + int(rng.expovariate(0.9))
         joint = rng.choice((" AND ", " OR ", " and ", " or "))
         return joint.join(sentence(rng, schema, depth + 1) for _ in range(times))
+    if rng.random() < 0.12:
+        return computed(rng, column, subject)
     match rng.randrange(7):
         case 0:
             return f"{subject} IS {rng.choice(('', 'NOT '))}NULL"
@@ -216,7 +258,38 @@ def statement(rng: random.Random, schema: Schema) -> str:
     keys = [name(rng, group) if rng.random() < 0.8 else str(i + 1) for i, group in enumerate(groups)]
     keys += ["bucket"] if case else []
     group = f" GROUP BY {', '.join(keys)}" if keys else ""
-    return f"SELECT {', '.join(items)} FROM {rng.choice(('people', 't', chr(34) + 'a b' + chr(34)))}{keep}{group}"
+    table = rng.choice(("people", "t", chr(34) + "a b" + chr(34)))
+    plain = f"SELECT {', '.join(items)} FROM {table}{keep}{group}"
+    return plain if rng.random() < 0.6 else _program(rng, plain, items, keys)
+
+
+def _program(rng: random.Random, plain: str, items: list[str], keys: list[str]) -> str:
+    """A statement with more than groups and aggregates."""
+    number, order = rng.randrange(50), rng.choice(("", " DESC", " ASC NULLS LAST"))
+    last = items[-1].partition(" AS ")[0]
+    formula = rng.choice((f"{last} * {number}", f"round({last} / 7.0, 2)", f"100.0 * {last} / sum({last}) OVER ()"))
+    if len(keys) > 1 and "OVER" in formula:  # known: a share of a total takes time in the square of the groups
+        formula = f"{last} + {number}"
+    title = rng.choice(("", " AS f", ' AS "F g"'))
+    more = plain.replace("SELECT ", f"SELECT {formula}{title}, ", 1)
+    match rng.randrange(8):
+        case 0:
+            return f"{plain} ORDER BY {1 + rng.randrange(len(items))}{order} LIMIT {number}"
+        case 1 if keys:
+            return f"{plain} HAVING count(*) > {number}"
+        case 2:
+            return more
+        case 3:
+            return f"{more} ORDER BY 1{order} OFFSET {number % 3}"
+        case 4:
+            return f"WITH w AS ({plain}) SELECT * FROM w{rng.choice(('', ' LIMIT 2', ' ORDER BY 1'))}"
+        case 5:
+            return f"SELECT count(*) FROM ({plain}) AS w"
+        case 6:
+            return plain.replace("SELECT ", f"SELECT count(DISTINCT {rng.choice(('sex', 'age', 'smoker'))}), ", 1)
+    return plain.replace(
+        "SELECT ", f"SELECT {rng.choice(('median', 'min', 'max', 'stddev', 'var_pop'))}(age) AS m, ", 1
+    )
 
 
 def _bomb(rng: random.Random, schema: Schema) -> str:
@@ -263,19 +336,58 @@ def run_sql(given: tuple[int, str]) -> str:
     if which == 0 and zlib.crc32(text.encode(errors="replace")) % 64 == 0:
         _ask(text)
     asked = question(schema, text)
-    if isinstance(asked, Statement):
-        again = parse(schema, select_text(select(schema, text)))
-        if [m.key for m in asked.marginals] != [m.key for m in again.marginals]:
-            raise Broken("the statement written again asks another question")
-        if [(o.title, o.kind, o.axis) for o in asked.outputs] != [(o.title, o.kind, o.axis) for o in again.outputs]:
-            raise Broken("the statement written again has other columns")
-        return "statement"
-    again_text = condition_text(predicate(schema, text))
-    if where(schema, again_text).key != asked.key:
+    if isinstance(asked, Program):
+        rehearse(asked)
+    if isinstance(asked, Statement | Program):
+        _written_again(schema, asked, select_text(text))
+        return "statement" if isinstance(asked, Statement) else "program"
+    tree = predicate(schema, text)
+    computed = on_levels(tree)
+    again_text = tree_text(text) if computed else condition_text(tree)
+    try:
+        again = where(schema, again_text)
+    except QueryError as error:
+        if len(again_text) > LONGEST:  # in its own words a text may be longer than texts may be
+            return "condition with a long text"
+        raise Broken(f"accepted, and refused when written again as {again_text[:200]!r}: {error}") from error
+    if again.key != asked.key:
         raise Broken(f"the condition written again asks another question: {again_text[:200]}")
     if is_select(again_text):
         raise Broken("a condition became a statement")
-    return "condition"
+    return "condition on levels" if computed else "condition"
+
+
+def _written_again(schema: Schema, asked: Statement | Program, text: str) -> None:
+    """What the syntax tree says in its own words asks the same, under the same titles."""
+    try:
+        again = parse(schema, text)
+    except QueryError as error:
+        if len(text) > LONGEST:
+            return
+        raise Broken(f"accepted, and refused when written again as {text[:300]!r}: {error}") from error
+    if [m.key for m in asked.marginals] != [m.key for m in again.marginals]:
+        raise Broken(f"the statement written again asks another question: {text[:200]}")
+    if titles(asked) != titles(again):
+        raise Broken(f"written again as {text[:200]!r}, titles {titles(asked)} become {titles(again)}")
+    if asked.key != again.key:
+        raise Broken(f"the statement written again has another key: {text[:200]}")
+
+
+def titles(asked: Statement | Program) -> tuple[str, ...]:
+    """The names of the columns of the answer."""
+    if isinstance(asked, Statement):
+        return tuple(output.title for output in asked.outputs)
+    return tuple(title for _, title in asked.outputs)
+
+
+def on_levels(tree: Expression) -> bool:
+    """Whether a part of a condition was computed on levels, so that it has no text of its own."""
+    match tree:
+        case And(parts) | Or(parts):
+            return any(map(on_levels, parts))
+        case Not(part):
+            return on_levels(part)
+    return isinstance(tree, OnLevels)
 
 
 @functools.cache
@@ -309,7 +421,8 @@ def _ask(text: str) -> None:
 
 def warm() -> None:
     """What the first question loads belongs to no input."""
-    mq.answer(_curator(), "smoker", epsilon=1e-6)
+    mq.answer(_curator(), "smoker AND age % 2 = 0", epsilon=1e-6)
+    mq.answer(_curator(), "SELECT count(*) + 1 FROM t", epsilon=1e-6)
 
 
 SQL = Target("sql", make_sql, run_sql, (QueryError,))

@@ -171,3 +171,20 @@ def test_a_saved_table_with_noise_of_an_absurd_size_is_refused_at_loading(tmp_pa
     path.write_bytes(_changed(parts, evidence=evidence))
     with pytest.raises(DataError, match="a scale outside the possible range"):
         mq.Release.load(path)
+
+
+@pytest.mark.parametrize(
+    ("column", "condition"),
+    [
+        (Date("when", "0001-01-01", "9999-12-31", unit="year"), "year(x) = 2039"),
+        (Date("when", "0001-01-01", "9999-12-31"), "year(x) = 2039"),
+        (Integer("n", 0, 2**40, width=2**20), "x % 2 = 0"),
+        (Integer("n", 0, 5_000_000), "x % 2 = 0"),
+    ],
+    ids=str,
+)
+def test_an_expression_on_too_many_values_is_refused_before_they_are_listed(column: Any, condition: str) -> None:
+    start = time.process_time()
+    with pytest.raises(QueryError, match="too many"):
+        where(Schema([column]), condition.replace("x", f'"{column.name}"'))
+    assert time.process_time() - start < 1.0

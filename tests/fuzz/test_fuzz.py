@@ -100,3 +100,35 @@ def test_a_crash_is_a_finding_and_the_rest_goes_on() -> None:
     assert outcome.count == 100
     assert [finding["input"] for finding in outcome.findings] == [30]
     assert "exit code" in outcome.findings[0]["problem"]
+
+
+def test_a_run_may_end_early_and_says_how_far_it_came() -> None:
+    outcome = run_in_workers("sql", 1, first=0, count=100_000, workers=1, target_of=target_of, minutes=1e-6)
+    assert outcome.count == sum(outcome.outcomes.values()) < 100_000
+    assert outcome.found == 0
+
+
+SELECT = "SELECT sex, count(*) AS n FROM people GROUP BY sex"
+
+
+@pytest.mark.parametrize(
+    ("text", "written", "broken"),
+    [
+        (SELECT, "SELECT sex, count(*) AS m FROM people GROUP BY sex", "titles"),
+        (SELECT, "SELECT sex, count(*) AS n FROM people WHERE smoker GROUP BY sex", "another question"),
+        (SELECT, "SELECT sex, count(*) AS n FROM people GROUP BY nothing", "refused when written again"),
+        ("age % 2 = 0", "age % 2 = 1", "another question"),
+        ("age % 2 = 0", "age % 2 = 0 AND nothing", "refused when written again"),
+        ("age = 2", "age = 3", "another question"),
+    ],
+)
+def test_the_fuzzer_of_sql_compares_what_is_written_again(
+    monkeypatch: pytest.MonkeyPatch, text: str, written: str, broken: str
+) -> None:
+    import fuzz_sql
+
+    assert fuzz_sql.run_sql((0, text))
+    for writer in ("select_text", "tree_text", "condition_text"):
+        monkeypatch.setattr(fuzz_sql, writer, lambda given: written)
+    with pytest.raises(Broken, match=broken):
+        fuzz_sql.run_sql((0, text))

@@ -17,7 +17,24 @@ from maquette.session import Session, online
 LEVELS = [f"{HOSTILE}1", "plain", '<img src=x onerror="alert(1)">']
 SCHEMA = mq.Schema([mq.Category(HOSTILE, LEVELS), mq.Integer("age", 0, 99, width=10), mq.Boolean("smoker")])
 UNIT = f"who, {HOSTILE}"
-KNOWN = {"b", "caption", "g", "line", "p", "rect", "small", "svg", "table", "td", "text", "th", "title", "tr"}
+KNOWN = {
+    "b",
+    "br",
+    "caption",
+    "circle",
+    "g",
+    "line",
+    "p",
+    "rect",
+    "small",
+    "svg",
+    "table",
+    "td",
+    "text",
+    "th",
+    "title",
+    "tr",
+}
 
 
 class Tags(HTMLParser):
@@ -108,7 +125,7 @@ def test_a_long_table_says_that_there_is_more() -> None:
     release = mq.release(curator, mq.marginals(schema, k=1))
     text = shown(release.answer("SELECT age, count(*) FROM t GROUP BY age"))
     assert "... 50 more rows" in text
-    assert "<small>free</small>" in text
+    assert "free" in text.rpartition("<small>")[2]
 
 
 def test_an_answer_says_where_its_interval_comes_from() -> None:

@@ -133,15 +133,18 @@ def test_the_prompt_takes_a_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_nobody_sees_in_a_session_what_is_not_released_yet() -> None:
     scene, session = opened(rows=4_000)
     seen: list[object] = []
+    early: list[list[object]] = []
     until = scene.clock.until
 
     def look(moment: float) -> None:
-        other = threading.Thread(target=lambda: seen.append(session._lock.acquire(blocking=False)))
+        other = threading.Thread(target=lambda: seen.append(session.peek(FIRST).guarantee), daemon=True)
         other.start()
-        other.join()
+        other.join(0.3)  # it looks at what is released, or waits for the rest
+        early.append(list(seen))
         until(moment)
 
     scene.clock.until = look  # type: ignore[method-assign]
     session.ask(FIRST)
-    assert seen
-    assert not any(seen)
+    assert early
+    assert not any(guarantee for told in early for guarantee in told)
+    assert session.peek(FIRST).guarantee is not None

@@ -81,6 +81,10 @@ def selection_losses(*, stop: bool = False) -> list[Loss]:
     whole: Ask = lambda c, price: c.select_worst(  # noqa: E731
         SEVERAL, ANSWERS, over="marginals", weights=[0.3, 1.0, 2.5], penalties=[1, 0.25, 0], **price
     )
+    best: list[Ask] = [
+        lambda c, price, kind=kind: c.select_best(SEVERAL, table, mechanism=kind, **price)  # type: ignore[misc]
+        for kind in ("auto", "exponential", "permute-and-flip")
+    ]
     draws: list[Ask] = [
         lambda c, price, between=between, cap=cap: c.lottery(SEVERAL, between=between).draw(  # type: ignore[misc]
             flat, draws=1, cap=cap, **price
@@ -90,7 +94,7 @@ def selection_losses(*, stop: bool = False) -> list[Loss]:
     ]
     return [
         _worst("select_worst", [*worst, whole], _selection_share, stop),
-        _worst("select_best", [lambda c, price: c.select_best(SEVERAL, table, **price)], _selection_share, stop),
+        _worst("select_best", best, _selection_share, stop),
         _worst("lottery", draws, _selection_share, stop),
     ]
 

@@ -83,7 +83,7 @@ def check_guard_contributions() -> None:
     for relation, m in SETTINGS:
         noise = QuietNoise()
         with Curator(tiny_table(PEOPLE, m), BASIC, relation=relation, noise=noise) as curator:
-            lazy = curator.lazy_guard(1.5, hits=2, epsilon=1.0, experimental=True)
+            lazy = curator.lazy_guard(1.5, hits=2, epsilon=1.0)
             lazy.test(asked("a"), 50.0)
             moved = lazy.event.sensitivity
         assert moved == m * UNIT, f"lazy guard, {relation}, {m} rows: priced for {moved}"
@@ -95,7 +95,7 @@ def check_hits_of_zero() -> None:
     doors: list[tuple[Budget, Callable[[Curator], Any]]] = [
         (PURE, lambda c: c.guard(1.5, hits=2, epsilon=1.0)),
         (PURE, lambda c: c.guard(1.5, hits=2, epsilon=1.0, numeric=False)),
-        (BASIC, lambda c: c.lazy_guard(1.5, hits=2, epsilon=1.0, experimental=True)),
+        (BASIC, lambda c: c.lazy_guard(1.5, hits=2, epsilon=1.0)),
     ]
     for budget, opened in doors:
         with Curator(tiny_table(PEOPLE, 1), budget, noise=QuietNoise()) as curator:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 GUARD = 2**20  # guarded statistics and lottery scores are in these units
 FAR = 2.0**30
-TESTED = 40  # questions per guard
+TESTED = 80  # questions per guard
 
 
 def ask_other_doors(batch: Batch, accepted: Sequence[Asked]) -> None:
@@ -140,7 +140,7 @@ def _best(batch: Batch, relation: str, pair: Pair, group: Sequence[Asked]) -> No
     grid = max(asked.grid for asked in group)
     for side, answer in enumerate(answers):
         exact = [v * (grid // asked.grid) for asked in group for v in asked.values[relation, side]]
-        expected = [-max(abs(round(Fraction(c) * grid) - e) for c, e in zip(row, exact, strict=True)) for row in table]
+        expected = [-max(abs(round(float(c) * grid) - e) for c, e in zip(row, exact, strict=True)) for row in table]
         if answer.scores[0].tolist() != expected:
             batch.fault("select_best", group[0].form, "scores are not minus the largest error of each candidate")
 
@@ -166,7 +166,7 @@ def _lottery(batch: Batch, relation: str, pair: Pair, group: Sequence[Asked]) ->
         return
     for side, answer in enumerate(answers):
         exact = [v * (GUARD // asked.grid) for asked in group for v in asked.values[relation, side]]
-        rounded = [[round(Fraction(a) * GUARD) for a in row] for row in rows]
+        rounded = [[round(float(a) * GUARD) for a in row] for row in rows]
         if between is None:
             errors = [len(rows) * e - sum(row[i] for row in rounded) for i, e in enumerate(exact)]
             expected = [*errors, *(-error for error in errors)]
@@ -181,7 +181,7 @@ def _guards(batch: Batch, relation: str, pair: Pair, asked: Asked) -> None:
     """A hit of every guard releases the exact count, since the noise is zero; it changes by its contributions only."""
     doors: dict[str, Callable[[Bench], Any]] = {
         "guard": lambda b: b.curator.guard(2.0, hits=TESTED, **b.price),
-        "lazy_guard": lambda b: b.curator.lazy_guard(2.0, hits=TESTED, epsilon=50.0, experimental=True),
+        "lazy_guard": lambda b: b.curator.lazy_guard(2.0, hits=TESTED, epsilon=50.0),
     }
     for door, opened in doors.items():
         if door == "lazy_guard" and pair[0].curator.budget.accounting != "basic":
@@ -252,6 +252,9 @@ def _answers(batch: Batch, relation: str, group: Sequence[Asked]) -> list[np.nda
 
 
 def _errors(asked: Asked, relation: str, side: int, public: np.ndarray) -> list[int]:
-    """Exact values minus public answers, which are rounded to the grid, half to even."""
-    rounded = [round(Fraction(float(answer)) * asked.grid) for answer in np.ravel(public)]
+    """Exact values minus public answers, which are rounded to the grid, half to even.
+
+    A grid is a power of two, so that the product of a float and a grid is exact.
+    """
+    rounded = [round(float(answer) * asked.grid) for answer in np.ravel(public)]
     return [v - r for v, r in zip(asked.values[relation, side], rounded, strict=True)]

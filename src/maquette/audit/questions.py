@@ -16,12 +16,12 @@ import numpy as np
 from maquette.audit.benches import BUDGETS, Bench, Outcome, Relation, Unit, open_units
 from maquette.audit.findings import Fault, Findings
 from maquette.audit.reference.drawing import Drawing
-from maquette.audit.reference.forms import Form
+from maquette.audit.reference.forms import Contribution, Form
 from maquette.audit.reference.universes import Record, record, universe
 from maquette.errors import MaquetteError
 from maquette.privacy import DiscreteLaplace
 
-PER_TABLE = 80  # questions per set of tables
+PER_TABLE = 120  # questions per set of tables
 TOLERANCE = 2.0**-30  # outside [0, 1], because weights that agree to 2^-40 are equal
 
 Pair = tuple[Bench, Bench]
@@ -36,6 +36,13 @@ class Asked:
     grid: int
     shape: tuple[int, ...]
     values: dict[tuple[str, int], list[int]] = field(default_factory=dict)
+    _known: dict[Record, Contribution] = field(default_factory=dict)
+
+    def adds(self, row: Record) -> Contribution:
+        """What a record adds, by the reference."""
+        if row not in self._known:
+            self._known[row] = self.form.contribution(row, self.grid)
+        return self._known[row]
 
 
 def audit_questions(
@@ -158,7 +165,7 @@ class _Batch:
             self.within_price("measure", form, results[0].event, values[0], values[1])
             if form.trusted:
                 self._check_meaning(f"measure, {relation}", pair, asked, values)
-                self._check_every_move(relation, form, results[0].event, grid)
+                self._check_every_move(relation, asked, results[0].event)
         return asked
 
     def _whole(self, door: str, form: Form, values: Any, grid: int) -> list[int]:
@@ -183,13 +190,10 @@ class _Batch:
         if asked.shape != form.shape:
             self.fault(door, form, f"values of shape {asked.shape}, expected {form.shape}")
             return
-        known: dict[Record, list[tuple[int, int, int]]] = {}
         for bench, found in zip(pair, values, strict=True):
             low, high = [0] * form.cells, [0] * form.cells
             for row, times in bench.records.items():
-                if row not in known:
-                    known[row] = form.contribution(row, grid)
-                for cell, least, most in known[row]:
+                for cell, least, most in asked.adds(row):
                     low[cell] += times * least
                     high[cell] += times * most
             if not all(least <= value <= most for least, value, most in zip(low, found, high, strict=True)):
@@ -202,12 +206,13 @@ class _Batch:
         if outside:
             self.fault(door, form, f"accepted, though {outside[0]} weighs less than 0 or more than 1")
 
-    def _check_every_move(self, relation: str, form: Form, event: Any, grid: int) -> None:
+    def _check_every_move(self, relation: str, asked: Asked, event: Any) -> None:
         """By the reference: no unit of these records that is added, removed or changed moves more than was priced."""
+        form = asked.form
         rows = self.candidates[id(form)][:4]
         moves = [np.zeros(form.cells, dtype=object) for _ in rows]
         for move, row in zip(moves, rows, strict=True):
-            for cell, least, most in form.contribution(row, grid):
+            for cell, least, most in asked.adds(row):
                 if least != most:
                     return
                 move[cell] += least

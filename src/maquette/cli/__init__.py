@@ -14,7 +14,20 @@ from typing import Annotated, cast
 
 import typer
 
-from maquette.cli import account, auditing, demonstration, online, planning, publishing, reporting, reuse, schemas
+from maquette.cli import (
+    account,
+    auditing,
+    demonstration,
+    ledgers,
+    online,
+    planning,
+    previewing,
+    publishing,
+    reporting,
+    reuse,
+    schemas,
+    serving,
+)
 from maquette.cli.telling import exit_code, tell_error, tell_usage, wants_json, warn
 from maquette.errors import DataError, MaquetteError
 
@@ -30,6 +43,7 @@ app = typer.Typer(
 )
 app.add_typer(schemas.app, name="schema")
 app.add_typer(reuse.app, name="holdout")
+app.add_typer(ledgers.app, name="ledger")
 for command in (
     demonstration.demo,
     publishing.release,
@@ -39,8 +53,10 @@ for command in (
     account.budget,
     account.verify,
     planning.plan,
+    previewing.preview,
     reporting.report,
     auditing.audit,
+    serving.serve,
     demonstration.bench,
 ):
     app.command()(command)

@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 
 HISTORY = Path.home() / ".maquette_history"
 WORDS = ["SELECT", "count(*)", "avg(", "sum(", "FROM", "WHERE", "GROUP BY", "AND", "OR", "NOT", "BETWEEN", "IN"]
-WORDS += [".explain", ".columns", ".budget", ".outlook", ".help", ".quit"]
+WORDS += [".explain", ".columns", ".budget", ".outlook", ".set", ".help", ".quit"]
 DELIMITERS = " \t\n,()=<>!'\""
 # Names of these commands in other prompts; accepted unless a column has that name.
 ALIASES = {"quit": ".quit", "exit": ".quit", "\\q": ".quit", ".exit": ".quit"}
-ALIASES |= {"help": ".help", "?": ".help", "\\?": ".help", "\\d": ".columns"}
+ALIASES |= {"help": ".help", "?": ".help", "\\?": ".help", "\\d": ".columns", "\\h": ".help"}
+ALIASES |= {f"{word} select": ".help select" for word in ("\\help", "\\h", "help")} | {"\\help": ".help"}
 NO_PROMISE = "; without a promise, as the budget cannot pay for it"
 SHOWN, LISTED = 8, 10_000  # levels shown per column in the list of all columns, and in the list of one
 HELP = """Ask SQL (SELECT count(*) FROM t WHERE age >= 65 GROUP BY sex) or a condition (age >= 65 AND smoker).
@@ -35,6 +36,9 @@ Conditions on numbers and dates must cut at their declared bins, which .columns 
   .columns            what can be asked about; .columns NAME lists all levels or bins of one
   .budget             what was spent and what remains
   .outlook            what the rest of the budget still buys
+  .set alpha 0.01     for the questions to come: alpha, confidence, max_cost or cuts; `default` takes it back.
+                      For one question alone: /* alpha = 0.01 */ SELECT ...
+  .help select        the SQL that is answered, with examples
   .quit               leave; the session continues next time"""
 
 
@@ -62,6 +66,10 @@ def online(
     delimiter: options.Delimiter = None,
     analyst: Annotated[str, typer.Option(help="Analyst to charge.")] = "custodian",
     deadline: options.Seconds = None,
+    start: options.StartFile = None,
+    public: options.Lookups = None,
+    cuts: options.CutsRule = "refuse",
+    trust_draft: options.Trust = False,
     json: options.Json = False,
 ) -> None:
     """Answer any number of questions and pay only for what the session does not know yet. It resumes where it stopped.
@@ -69,6 +77,7 @@ def online(
     Example: maquette online people.csv --schema people.schema.toml --epsilon 1 --delta 1e-9 --alpha 0.02
     """
     import maquette as mq
+    from maquette.query import named_table
 
     with options.opened(
         source,
@@ -82,8 +91,13 @@ def online(
         ledger=ledger,
         missing=missing,
         delimiter=delimiter,
+        trust_draft=trust_draft,
     ) as curator:
-        session = mq.online(curator, alpha=alpha, beta=beta, rows=rows, deadline=deadline)
+        lookups = dict(map(named_table, public or ()))
+        session = mq.online(
+            curator, alpha=alpha, beta=beta, rows=rows, deadline=deadline, start=start, public=lookups, cuts=cuts
+        )
+        asker = Asker(session, analyst, json)
         if sys.stdin.isatty() and not json:
             typer.echo(f"{session!r}\nAsk, or .help; .quit to leave.")
         failed = False
@@ -91,7 +105,7 @@ def online(
             if line == ".quit":
                 break
             try:
-                _reply(session, line, analyst, json)
+                asker.reply(line)
             except MaquetteError as error:
                 failed = True
                 tell_error(error, json)
@@ -99,33 +113,81 @@ def online(
         raise typer.Exit(1)
 
 
-def _reply(session: Session, line: str, analyst: str, json: bool) -> None:
-    command, _, rest = line.partition(" ")
-    if json and (facts := _facts(session, command, rest)) is not None:
-        print_json(facts, lines=False)
-        return
-    match command:
-        case ".help":
-            typer.echo(HELP)
-        case ".explain":
-            typer.echo(str(session.explain(_question(rest))))
-        case ".columns":
-            for column in _columns(session, rest):
-                typer.echo(_described(column, every=bool(rest)))
-        case ".budget":
-            typer.echo(f"spent {session.spent}; remaining {session.remaining}, {_left(session)} of the budget")
-        case ".outlook":
-            typer.echo(session.outlook())
-        case _ if command.startswith("."):
-            typer.echo(f"there is no {command}; .help lists all commands", err=True)
-        case _:
-            answer = session.ask(line, analyst=analyst)
-            if json:
-                facts = {"question": line, **answer_facts(answer), "remaining": loss_facts(session.remaining)}
-                print_json(facts, lines=False)
-                return
-            price = f"cost {answer.cost}; {_left(session)} of the budget remains" if answer.cost.units else "free"
-            typer.echo(f"{answer}\n   {answer.source} {price}{'' if answer.guarantee else NO_PROMISE}")
+class Asker:
+    """One prompt: its session, and the settings of the questions to come."""
+
+    def __init__(self, session: Session, analyst: str, json: bool) -> None:
+        from maquette.query import Settings
+
+        self.session, self.analyst, self.json = session, analyst, json
+        self.settings = Settings()
+
+    def reply(self, line: str) -> None:
+        """Answer one line: a command, a setting or a question."""
+        command, _, rest = line.partition(" ")
+        if command == ".set" or (command.lower() == "set" and ";" not in line.rstrip("; ")):
+            self._set(rest.rstrip("; "))
+            return
+        if self.json and (facts := _facts(self.session, command, rest)) is not None:
+            print_json(facts, lines=False)
+            return
+        match command:
+            case ".help":
+                typer.echo(_help(rest))
+            case ".explain":
+                own = self.settings
+                told = self.session.explain(_question(rest), alpha=own.alpha, confidence=own.confidence)
+                typer.echo(str(told))
+            case ".columns":
+                for column in _columns(self.session, rest):
+                    typer.echo(_described(column, every=bool(rest)))
+            case ".budget":
+                session = self.session
+                typer.echo(f"spent {session.spent}; remaining {session.remaining}, {_left(session)} of the budget")
+            case ".outlook":
+                typer.echo(self.session.outlook())
+            case _ if command.startswith("."):
+                typer.echo(f"there is no {command}; .help lists all commands", err=True)
+            case _:
+                self._ask(line)
+
+    def _ask(self, line: str) -> None:
+        session = self.session
+        answer = session.ask(line, analyst=self.analyst, **vars(self.settings))
+        if self.json:
+            facts = {"question": line, **answer_facts(answer), "remaining": loss_facts(session.remaining)}
+            print_json(facts, lines=False)
+            return
+        price = f"cost {answer.cost}; {_left(session)} of the budget remains" if answer.cost.units else "free"
+        typer.echo(f"{answer}\n   {answer.source} {price}{'' if answer.guarantee else NO_PROMISE}")
+
+    def _set(self, rest: str) -> None:
+        """`SET alpha = 0.01`: for the questions to come; `default` takes a setting back."""
+        from maquette.query import Settings, settings_of
+
+        name, _, value = (part.strip() for part in rest.replace("=", " ", 1).strip().partition(" "))
+        if not name:
+            told = {word: value for word, value in vars(self.settings).items() if value is not None}
+        else:
+            known = vars(self.settings)
+            if value.lower() == "default" and name.lower() in known:
+                self.settings = Settings(**{**known, name.lower(): None})
+            else:
+                self.settings = settings_of(f"SET {name} = {value};").over(self.settings)
+            told = {word: value for word, value in vars(self.settings).items() if value is not None}
+        if self.json:
+            print_json({"settings": told}, lines=False)
+        else:
+            typer.echo("   " + (", ".join(f"{word} = {value}" for word, value in told.items()) or "no settings"))
+
+
+def _help(rest: str) -> str:
+    """The commands, or after `.help select` the SQL that is answered."""
+    if rest.strip().lower().rstrip(";") in ("select", "sql"):
+        from maquette.query import sql_reference
+
+        return sql_reference()
+    return HELP
 
 
 def _question(rest: str) -> str:
@@ -160,7 +222,7 @@ def _facts(session: Session, command: str, rest: str) -> dict[str, Any] | None:
     """The result of a dot command, for a program; None for all other lines."""
     match command:
         case ".help":
-            return {"help": HELP}
+            return {"help": _help(rest)}
         case ".explain":
             return {"question": rest, "explained": str(session.explain(_question(rest)))}
         case ".columns":

@@ -40,12 +40,35 @@ Missing = Annotated[
     list[str] | None, typer.Option("--missing", help='Text that stands for a missing value, such as "?".')
 ]
 Delimiter = Annotated[
-    str | None, typer.Option("--delimiter", help="Field delimiter of a CSV file (default: detected).")
+    str | None,
+    typer.Option("--delimiter", help="Field delimiter of a CSV file (default: what the schema says, else a comma)."),
+]
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust-draft",
+        help="Use a drafted schema that nobody reviewed; the certificate and the report say so.",
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Seconds = Annotated[
     float | None,
     typer.Option("--deadline", help="Release every answer this many seconds after it was asked, to hide timing."),
+]
+Lookups = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--public",
+        help="A public lookup table for LEFT JOIN: NAME=FILE:KEY, then ,COLUMN:LOW..HIGH for bounds of its numbers.",
+    ),
+]
+CutsRule = Annotated[
+    Literal["refuse", "between"],
+    typer.Option("--cuts", help="A comparison that cuts through a bin: refuse it, or answer between the two cuts."),
+]
+StartFile = Annotated[
+    Path | None,
+    typer.Option("--start", help="What is public to start from: a .maq release, or a .csv or .parquet table."),
 ]
 Confidence = Annotated[float, typer.Option(help="Confidence level of the intervals.")]
 
@@ -64,18 +87,56 @@ def opened(
     ledger: Path | None,
     missing: list[str] | None,
     delimiter: str | None,
+    gaussian: bool = False,
+    trust_draft: bool = False,
 ) -> Iterator[Curator]:
-    """Open a source, with a ledger on disk beside it."""
+    """Open a source, with a ledger on disk beside it; `gaussian` says that only Gaussian noise is to be drawn."""
     import maquette as mq
 
     declared = mq.Schema.load(schema)
-    budget = mq.Budget(epsilon=epsilon, delta=delta, accounting=None if accounting == "auto" else accounting)
+    refuse_draft(declared, schema, trust_draft)
     kept = ledger_of(source) if ledger is None else ledger
+    budget = mq.Budget(epsilon=epsilon, delta=delta, accounting=books_of(accounting, delta, kept, gaussian=gaussian))
     table = table_of(
         source, declared, unit=unit, max_contributions=max_contributions, missing=missing, delimiter=delimiter
     )
     with mq.Curator(table, budget, ledger=kept, relation=relation) as curator:
         yield curator
+
+
+def books_of(accounting: Accounting, delta: float, ledger: Path, *, gaussian: bool) -> str | None:
+    """The composition method where the command leaves it open: a ledger keeps its own, a new one gets the cheaper.
+
+    It is public and decided before any row is read, so it costs nothing. Gaussian accounting buys about 9% less
+    variance where every access is Gaussian, and less than zCDP for anything else. None is the default of `Budget`.
+    """
+    from maquette.errors import MaquetteError
+    from maquette.privacy.ledger import inspect
+
+    if accounting != "auto":
+        return accounting
+    if delta == 0:
+        return None
+    if not ledger.exists():
+        return "gdp" if gaussian else None
+    try:
+        currency = inspect(ledger).currency
+    except MaquetteError:  # whatever is wrong with the ledger is said when it is opened
+        return None
+    return currency if currency in ("zcdp", "gdp") else None
+
+
+def refuse_draft(declared: Schema, path: Path, trusted: bool) -> None:
+    """Refuse a draft that nobody reviewed, before anything is read or charged."""
+    from maquette.errors import SchemaError
+
+    if declared.guessed and not trusted:
+        raise SchemaError(
+            f"{str(path)!r} is a draft: its bounds and levels were read from the rows, and nobody reviewed it",
+            expected="a schema that says what you would declare without looking at the rows",
+            advice=f"walk through it with `maquette schema edit {path}`, or delete the line `guessed = true` after a "
+            "review. --trust-draft uses it as it is, and the certificate says so. Nothing was charged",
+        )
 
 
 def table_of(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from maquette.cli.options import Delta, Json, Neighbours, check_out
+from maquette.cli.options import Delta, Json, Neighbours, busy, check_out
 from maquette.cli.showing import print_json
 
 
@@ -23,15 +23,28 @@ def plan(
         float | None, typer.Option(help="Also show how many rows this error (a fraction of rows) needs.")
     ] = None,
     relation: Neighbours = "add-remove",
-    chart: Annotated[Path | None, typer.Option(help="Also write a chart (SVG).")] = None,
+    chart: Annotated[Path | None, typer.Option(help="Also write the map of running time against rows (SVG).")] = None,
+    theory: Annotated[
+        bool, typer.Option("--theory", help="Show what each mechanism guarantees for this many questions, by theorem.")
+    ] = False,
     json: Json = False,
 ) -> None:
-    """Show the error each mechanism guarantees for this many questions. Uses public numbers only.
+    """Say what a release and a session will give, before anything is read or spent.
 
-    Example: maquette plan --rows 100000 --schema people.schema.toml --queries 1000 --epsilon 1 --delta 1e-9
+    With a schema, it runs the default release on rows of nobody, drawn from the schema, and says how far its counts
+    were off. With --theory it shows instead the error that each mechanism guarantees for this many questions.
+
+    Example: maquette plan --rows 100000 --schema people.schema.toml --epsilon 1 --delta 1e-9
     """
     import maquette as mq
 
+    if schema is not None and not (theory or json or chart or universe or alpha):
+        from maquette.demo import foresee
+
+        with busy("trying it on rows of nobody"):
+            told = foresee(mq.Schema.load(schema), rows=rows, epsilon=epsilon, delta=delta)
+        typer.echo(str(told))
+        return
     if chart is not None:
         check_out(chart)
     found = mq.plan(
@@ -45,7 +58,7 @@ def plan(
         relation=relation,
     )
     if chart is not None:
-        chart.write_text(found.chart(), encoding="utf-8")
+        chart.write_text(found.possibilities(), encoding="utf-8")
     if json:
         print_json(found.to_arrow().to_pylist())
     else:

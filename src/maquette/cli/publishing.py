@@ -17,6 +17,7 @@ from maquette.cli.telling import INTERRUPTED
 if TYPE_CHECKING:
     import pyarrow as pa
 
+GAUSSIAN = ("auto", "combined", "everything", "graphical")  # methods that select nothing, under a budget with a delta
 Published = Annotated[Path, typer.Argument(help="Release file written by `maquette release`.")]
 
 
@@ -35,6 +36,7 @@ def release(
     target: Annotated[
         str | None, typer.Option(help="Column whose tables count more, for rows that train a model of it.")
     ] = None,
+    start: options.StartFile = None,
     check: Annotated[
         bool, typer.Option(help="Keep 4% of the price to certify how far the finished model is from the rows.")
     ] = True,
@@ -45,6 +47,10 @@ def release(
     ledger: options.LedgerFile = None,
     missing: options.Missing = None,
     delimiter: options.Delimiter = None,
+    sums: Annotated[
+        list[str] | None, typer.Option("--sums", help="Numeric column whose sums and averages are bought as well.")
+    ] = None,
+    trust_draft: options.Trust = False,
     json: options.Json = False,
 ) -> None:
     """Publish a model of the table: answers, synthetic rows and a certificate, in one file.
@@ -69,16 +75,19 @@ def release(
             ledger=kept,
             missing=missing,
             delimiter=delimiter,
+            gaussian=method in GAUSSIAN,
+            trust_draft=trust_draft,
         ) as curator,
     ):
-        workload = mq.marginals(curator.schema, k=min(ways, len(curator.schema)))
+        workload = mq.marginals(curator.schema, k=min(ways, len(curator.schema)), sums=sums or ())
         settings: dict[str, Any] = {} if target is None else {"target": target}
-        made = mq.release(curator, workload, method=method, epsilon=spend, check=check, **settings)
+        made = mq.release(curator, workload, method=method, epsilon=spend, check=check, start=start, **settings)
         digest = made.save(out)
         remaining = curator.remaining
     if json:
         facts: dict[str, Any] = {"file": str(out), "digest": digest, "method": made.certificate.method}
         facts["checked"] = made.certificate.checked
+        facts["start"] = made.certificate.start
         facts["explanation"] = list(made.explanation)
         facts["interrupted"] = interrupt.happened
         print_json({**facts, "cost": loss_facts(made.cost), "remaining": loss_facts(remaining)})
@@ -86,8 +95,12 @@ def release(
     if interrupt.happened:
         typer.echo(f"interrupted: {out} holds a model of what had been measured by then; it is valid, and paid for")
     typer.echo(f"{out}: {made.certificate.method}, {made.certificate.relation}, cost {made.cost}")
+    if made.certificate.counted is not None:
+        typer.echo(made.certificate.counted)
     if made.certificate.checked is not None:
         typer.echo(made.certificate.checked)
+    if made.certificate.start is not None:
+        typer.echo(made.certificate.start)
     typer.echo(f"remaining {remaining}")
     typer.echo(f"digest {digest}   (publish it beside the file; `maquette verify` checks it)")
     typer.echo(f'next: maquette ask {out} "SELECT count(*) FROM {Path(source).stem}"')
@@ -111,7 +124,9 @@ def ask(
         print_json(answer_facts(answer))
     else:
         typer.echo(str(answer))
-        typer.echo(f"   {answer.bound} interval{'s' * (len(answer.numbers) > 1)} at {answer.confidence:.0%}", err=True)
+        counted = next((f"; {one.counted}" for one in answer.numbers if one.counted is not None), "")
+        several = "s" * (len(answer.numbers) > 1)
+        typer.echo(f"   {answer.bound} interval{several} at {answer.confidence:.0%}{counted}", err=True)
 
 
 def sample(

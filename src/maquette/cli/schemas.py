@@ -2,64 +2,145 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
+import tomllib
 import warnings
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from maquette.cli.options import Delimiter, Json, Missing, Most, SchemaFile, Source, Unit, busy, table_of
 from maquette.cli.showing import print_json
 from maquette.cli.telling import warn
-from maquette.errors import PrivacyWarning
+from maquette.errors import MaquetteError, PrivacyWarning
+
+if TYPE_CHECKING:
+    from maquette.curator import UnitReport
+    from maquette.schema import Column, Schema
 
 app = typer.Typer(no_args_is_help=True, help="Draft, check and show schemas.")
 
 
 @app.command()
-def guess(source: Annotated[Path, typer.Argument(help="CSV or Parquet file.")], json: Json = False) -> None:
+def guess(
+    source: Annotated[str, typer.Argument(help="CSV, Excel or Parquet file, or several by a glob in quotes.")],
+    delimiter: Delimiter = None,
+    encoding: Annotated[str | None, typer.Option(help="Encoding of a CSV file (default: detected).")] = None,
+    sheet: Annotated[str | None, typer.Option(help="Sheet of an Excel file (default: the first).")] = None,
+    json: Json = False,
+) -> None:
     """Draft a schema by reading the data; review every line before it is used.
+
+    The draft says of each column what was seen and why it was chosen.
 
     Example: maquette schema guess people.csv > people.schema.toml
     """
-    from maquette.schema import Schema
+    from maquette.schema import FileFormat, Schema
 
+    form = FileFormat(delimiter=delimiter, encoding=encoding, sheet=sheet)
     with warnings.catch_warnings(record=True) as caught, busy(f"reading {source}"):
         warnings.simplefilter("always", PrivacyWarning)
-        draft = Schema.guess(source)
+        draft = Schema.guess(source, form)
     for warning in caught:
         warn(warning.message, warning.category, warning.filename, warning.lineno)
-    delimiter = _delimiter(source)
     if json:
         columns = [{key: _plain(value) for key, value in column.as_dict().items()} for column in draft]
-        print_json({"guessed": True, "columns": columns, "skipped": draft.skipped, "delimiter": delimiter})
+        told = {"guessed": True, "columns": columns, "skipped": draft.skipped, "notes": draft.notes}
+        print_json({**told, **asdict(draft.file)})
         return
     typer.echo(draft.dumps(), nl=False)
     if not sys.stdout.isatty():  # written to a file: say here what is in it, and what to do next
-        usual = "\t" if ".tsv" in source.suffixes else ","
-        mark = "" if delimiter in (None, usual) else f" --delimiter {shlex.quote(delimiter)}"
-        left = f", {len(draft.skipped)} left out (the file says why)" if draft.skipped else ""
-        typer.echo(
-            f"drafted {len(draft)} columns{left}. Review every line, then: maquette schema check "
-            f"{shlex.quote(str(source))} --schema {source.stem}.schema.toml{mark}",
-            err=True,
-        )
+        _tell_draft(draft, source)
 
 
-def _delimiter(source: Path) -> str | None:
-    """The field delimiter of a CSV file; None if there is only one field or it is not CSV."""
-    from maquette.schema import delimiter_of, header_line
+def _tell_draft(draft: Schema, source: str) -> None:
+    """What is in a draft that was written to a file, and the next step."""
+    left = f", {len(draft.skipped)} left out (the file says why)" if draft.skipped else ""
+    name = f"{re.sub(r'[^A-Za-z0-9_-]+', '_', Path(source).name.partition('.')[0]).strip('_') or 'table'}.schema.toml"
+    typer.echo(f"drafted {len(draft)} columns{left}.", err=True)
+    if draft.file.encoding is not None:
+        from maquette.schema import spoken
 
-    if source.suffix.lower() in (".parquet", ".pq") or not source.is_file():
-        return None
-    header = header_line(source)
-    return delimiter_of(header) if delimiter_of(header) in header else None
+        typer.echo(f"the file is not UTF-8: it is read as {spoken(draft.file.encoding)}. If letters look", err=True)
+        typer.echo("wrong in the draft, try another --encoding.", err=True)
+    typer.echo(
+        f"Review every line, or walk through it with: maquette schema edit {name}\n"
+        f"then: maquette schema check {shlex.quote(source)} --schema {name}",
+        err=True,
+    )
 
 
 def _plain(value: object) -> object:
     return value if isinstance(value, bool | int | float | list | tuple) else str(value)
+
+
+@app.command()
+def edit(path: Annotated[Path, typer.Argument(help="Schema file, usually a draft.")]) -> None:
+    """Walk through a draft, column by column, and write it as reviewed.
+
+    Every decision is shown in plain words: keep it, give another range, or drop the column. The file is written at the
+    end, without the mark of a draft, only if you confirm that you would declare every line without looking at the rows.
+
+    Example: maquette schema edit people.schema.toml
+    """
+    from maquette.schema import Schema, preview
+
+    schema = Schema.load(path)
+    for left_out in schema.skipped:
+        typer.echo(f"left out: {left_out}")
+    kept = []
+    for number, column in enumerate(schema, 1):
+        typer.echo(f"\n{number} of {len(schema)}: {column.name}, a column of kind {column.kind}")
+        for note in schema.notes.get(column.name, ()):
+            typer.echo(f"   {note}")
+        typer.echo(f"   {column.size:,} levels: {preview(column.labels)}")
+        answer = typer.prompt("   keep, change or drop?", default="keep").strip().lower()
+        if answer.startswith("d"):
+            continue
+        kept.append(_changed(column) if answer.startswith("c") else column)
+    sure = typer.confirm("\nWould you declare every line like this without looking at the rows?", default=False)
+    known = {column.name for column in kept}
+    rules = [rule for rule in schema.impossible if set(rule) <= known]
+    Schema(
+        kept,
+        impossible=rules,
+        guessed=schema.guessed and not sure,
+        skipped=schema.skipped,
+        notes=schema.notes,
+        file=schema.file,
+        unit=schema.unit,
+    ).save(path)
+    typer.echo(f"{path}: {len(kept)} columns, {'reviewed' if sure else 'still a draft'}")
+
+
+def _changed(column: Column) -> Column:
+    """The column with other values of its settings, asked one by one; a refused value is asked again."""
+    from dataclasses import replace
+
+    for name, value in column.as_dict().items():
+        if name in ("name", "kind"):
+            continue
+        while True:
+            text = typer.prompt(f"   {name}", default=_written(value))
+            if text == _written(value):
+                break
+            try:
+                column = replace(column, **{name: tomllib.loads(f"x = {text}")["x"]})
+                break
+            except (MaquetteError, ValueError, TypeError) as error:
+                typer.echo(f"   {error}")
+    return column
+
+
+def _written(value: object) -> str:
+    """A setting as the schema file writes it."""
+    from maquette.schema import written_value
+
+    return written_value(value)
 
 
 @app.command()
@@ -92,6 +173,12 @@ def check(
     max_contributions: Most = 1,
     missing: Missing = None,
     delimiter: Delimiter = None,
+    adopt: Annotated[
+        bool,
+        typer.Option(
+            "--adopt", help="Write the recommended bound into the schema file; certificates say it came from the rows."
+        ),
+    ] = False,
     json: Json = False,
 ) -> None:
     """Check that a table fits a schema. For the custodian; charges nothing.
@@ -99,10 +186,40 @@ def check(
     Example: maquette schema check people.csv --schema people.schema.toml
     """
     import maquette as mq
+    from maquette.curator import unit_report
+    from maquette.schema import UnitDeclaration
 
     declared = mq.Schema.load(schema)
     table_of(source, declared, unit=unit, max_contributions=max_contributions, missing=missing, delimiter=delimiter)
+    counted = None if unit is None else unit_report(source, unit, delimiter=delimiter, file=declared.file)
     if json:
-        print_json({"fits": True, "columns": len(declared), "cells": declared.size})
-    else:
-        typer.echo(f"{source} fits {schema}: {len(declared)} columns, {declared.size:,} cells")
+        facts: dict[str, object] = {"fits": True, "columns": len(declared), "cells": declared.size}
+        if counted is not None:
+            facts["unit"] = {**asdict(counted), "recommended": counted.recommended}
+        print_json(facts)
+        return
+    typer.echo(f"{source} fits {schema}: {len(declared)} columns, {declared.size:,} cells")
+    if counted is not None and unit is not None:
+        _tell_units(counted, unit, max_contributions)
+        if adopt:
+            declared.unit = UnitDeclaration(column=unit, max_contributions=counted.recommended, from_rows=True)
+            declared.save(schema)
+            typer.echo(f"{schema}: [unit] now says {unit}, at most {counted.recommended}, chosen from the rows")
+    elif adopt:
+        raise typer.BadParameter("name the column that says whose a row is: --unit COLUMN", param_hint="--adopt")
+
+
+def _tell_units(counted: UnitReport, unit: str, chosen: int) -> None:
+    """What each bound would drop; exact numbers, for the custodian only."""
+    typer.echo(f"For your eyes only: {counted.rows:,} rows of {counted.units:,} different {unit}.")
+    typer.echo(f"{'at most':>9} {'rows dropped':>22} {unit + ' cut':>22}")
+    for choice in counted.choices:
+        mark = " <- chosen" if choice.bound == chosen else ""
+        lost, cut = choice.rows / counted.rows, choice.units / counted.units
+        typer.echo(f"{choice.bound:>9} {choice.rows:>13,} ({lost:6.1%}) {choice.units:>13,} ({cut:6.1%}){mark}")
+        if choice.rows == 0:
+            break
+    typer.echo(
+        f"recommended: --max-contributions {counted.recommended}, which drops at most 5% of the rows. Fewer rows per "
+        f"{unit} mean less noise. This advice was read from the rows: prefer a number that you would have named anyway."
+    )

@@ -176,6 +176,14 @@ def _timing(subject: Subject) -> Hazard:
 
 
 def _domain(subject: Subject) -> Hazard:
+    if subject.schema.guessed:
+        return Hazard(
+            "The software",
+            "Universe and bounds",
+            "not met",
+            "Bounds and levels were drafted by reading the rows, and the draft was used without a review. They may "
+            "reveal something about single people, such as the largest value, and no epsilon accounts for that.",
+        )
     return Hazard(
         "The software",
         "Universe and bounds",

@@ -20,9 +20,19 @@ from maquette.reports.account import CURRENCIES, grouped, numbered
 from maquette.reports.hazards import evaluation
 from maquette.reports.quality import shares_of, similarity
 from maquette.reports.risk import chance, in_words, number, odds_factor, percent, told, true_positive_rate
+from maquette.reports.short import in_short
 from maquette.reports.style import CSS, DRAW
 from maquette.reports.subject import Subject, subject_of, without_evidence
-from maquette.reports.tables import Cell, column_cells, columns_shown, coverage, pair_cells, pairs_shown, widest
+from maquette.reports.tables import (
+    Cell,
+    column_cells,
+    columns_shown,
+    coverage,
+    least_certain,
+    pair_cells,
+    pairs_shown,
+    widest,
+)
 from maquette.reports.truth import TestRows, check_truth
 from maquette.schema import Ordered
 
@@ -41,6 +51,9 @@ FACTS = {
     "limit": "the table's budget, in units of 1e-15",
     "relation": "which tables are neighbours",
     "unit": "the column that identifies the privacy unit",
+    "counted": "how many rows of one privacy unit are counted",
+    "bound_from_rows": "whether that number was chosen by looking at the rows",
+    "drafted": "whether bounds and levels were read from the rows",
     "method": "the release method",
     "schema": "fingerprint (SHA-256) of the schema",
     "version": "of maquette",
@@ -48,7 +61,7 @@ FACTS = {
     "checked": "typical error, certified by the check of the finished model",
     "ledger_units": "everything charged to the table by then, in units of 1e-15",
 }
-ABSENT = {"unit": "none: each row is one unit", "rho": "not used"} | dict.fromkeys(
+ABSENT = {"unit": "none: each row is one unit", "counted": "every row", "rho": "not used"} | dict.fromkeys(
     ("accuracy", "ledger_units", "checked"), "none stated"
 )
 POLICY = "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data:"
@@ -85,6 +98,22 @@ def report(
     return Path(path)
 
 
+def _by_error(tables: list[tuple[tuple[str, ...], float, float]]) -> str:
+    """Drawn tables, the least certain first: how far a share can be off, and how large a share is there."""
+    if not tables:
+        return ""
+    body = "".join(
+        f'<tr><td>{_text(" x ".join(names))}</td><td class="number">±{off:.2%}</td>'
+        f'<td class="number">{share:.2%}</td></tr>'
+        for names, off, share in tables
+    )
+    return (
+        "<p>Of the tables drawn above, these are least certain beside the size of their shares.</p>"
+        '<div class="scroll"><table><tr><th scope="col">table</th><th scope="col" class="number">a share can be off by'
+        f'</th><th scope="col" class="number">a typical share</th></tr>{body}</table></div>'
+    )
+
+
 class _Page:
     """The sections of one page, and the charts they hold."""
 
@@ -97,6 +126,7 @@ class _Page:
 
     def html(self) -> str:
         sections = [
+            ("short", "In short", in_short(self.subject)),
             ("protection", "Who is protected", self.protection()),
             ("budget", "Where the budget went", self.budget()),
             ("columns", "Columns", self.columns()),
@@ -264,6 +294,8 @@ class _Page:
             text = "This method keeps no measurements besides its model, so no answer has a measured interval."
             theorem = f" The guarantee is a theorem: {subject.promise}." if subject.promise else ""
             return f"<p>{_text(text + theorem)}</p>"
+        parts += [self.covered(size) for size in (2, 3) if sum(column.size > 1 for column in subject.schema) >= size]
+        parts.append(_by_error(least_certain(self.cells)))
         named = list(widest(self.cells))
         if named:
             shown = self.chart(
@@ -272,7 +304,6 @@ class _Page:
                 caption="Dot: the released share, also printed after the name. Bar: its interval.",
             )
             parts.append(f"<p>Of all shares drawn above, these have the widest intervals.</p>{shown}")
-        parts += [self.covered(size) for size in (2, 3) if sum(column.size > 1 for column in subject.schema) >= size]
         return "".join(parts)
 
     def covered(self, size: int) -> str:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from maquette.errors import QueryError
 from maquette.estimates import MergedEvidence, NoEvidence, Step
-from maquette.privacy import Loss
+from maquette.privacy import Loss, rows_counted
 from maquette.query import LinearQuery
 from maquette.releases import Release
 from maquette.reports.account import Line, accountant_of, apart, marked, priced
@@ -112,6 +112,7 @@ def _release(release: Release, confidence: float) -> Subject:
         return Seen(given.value, given.low, given.high, given.bound != "logical")
 
     facts = {name: getattr(certificate, name) for name in certificate.__dataclass_fields__ if name != "charges"}
+    facts["counted"] = certificate.counted
     return Subject(
         kind="release",
         schema=release.schema,
@@ -173,6 +174,7 @@ def _session(session: Session) -> Subject:
         "limit": budget.limit,
         "relation": str(curator.relation),
         "unit": column,
+        "counted": rows_counted(column, curator.relation.max_contributions),
         "schema": curator.schema.digest,
         "version": version("maquette"),
     }

@@ -187,6 +187,19 @@ def widest(cells: dict[tuple[str, ...], list[Cell]], most: int = 12) -> Iterator
     return iter(sorted(named, key=lambda pair: pair[1].seen.low - pair[1].seen.high)[:most])
 
 
+def least_certain(
+    cells: dict[tuple[str, ...], list[Cell]], most: int = 10
+) -> list[tuple[tuple[str, ...], float, float]]:
+    """Tables with their typical half-width and typical share, those whose intervals are widest beside it first."""
+    found = []
+    for names, shown in cells.items():
+        known = [cell.seen for cell in shown if cell.seen.known]
+        if known:
+            off = float(np.mean([(seen.high - seen.low) / 2 for seen in known]))
+            found.append((names, off, float(np.mean([seen.value for seen in known]))))
+    return sorted(found, key=lambda table: -table[1] / max(table[2], 1e-9))[:most]
+
+
 def _short(name: str, most: int = 18) -> str:
     """A name short enough to leave room for another on the same line."""
     return name if len(name) <= most else f"{name[: most // 2]}…{name[-(most // 2 - 1) :]}"

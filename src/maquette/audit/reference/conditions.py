@@ -31,9 +31,9 @@ class Condition(Weight):
         """See `Weight`."""
         return where(self.schema, self.text(self.tree) if self.as_text else self._expression(self.tree))
 
-    def weigh(self, record: Record) -> Fraction:
+    def units(self, record: Record) -> int:
         """See `Weight`."""
-        return Fraction(self._truth(self.tree, record) is True)
+        return int(self._truth(self.tree, record) is True)
 
     def _truth(self, tree: tuple[object, ...], record: Record) -> Truth:
         match tree:

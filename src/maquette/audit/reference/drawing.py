@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from maquette.audit.reference import edges
+from maquette.audit.reference.amounts import AmountTable, ValueTable
 from maquette.audit.reference.conditions import Condition
 from maquette.audit.reference.forms import (
     Columns,
@@ -53,6 +54,8 @@ class Drawing:
             (self._one_bucket, 0.03),
             (self._columns, 0.04),
             (self._sum_in_sql, 0.03),
+            (self._amounts, 0.03),
+            (self._values, 0.05),
             (self._function, 0.02),
             (self._keys, 0.08),
             (self._raw_keys, 0.04),
@@ -95,6 +98,40 @@ class Drawing:
             return None
         condition = Condition(self.schema, self._condition(int(self.rng.integers(0, 2))), as_text=True)
         return SumInSql(self.schema, whole[self.rng.integers(len(whole))], condition)
+
+    def _amounts(self) -> Form:
+        (name,) = self._names(1, 1)
+        few = (*edges.INTEGERS, *edges.EXTREME_INTEGERS) if self.rng.random() < 0.2 else edges.INTEGERS[:12]
+        numbers = tuple(few[i] for i in self.rng.integers(len(few), size=self.schema[name].size))
+        low, high = self._ends(min(numbers), max(numbers))
+        return AmountTable(self.schema, name, low, high, self._axes(), self._maybe(), numbers)
+
+    def _values(self) -> Form | None:
+        valued = [column for column in self.schema if column.value_grid is not None]
+        if not valued:
+            return None
+        column = valued[self.rng.integers(len(valued))]
+        grid = column.value_grid
+        assert grid is not None
+        low, high = self._ends(grid.low, grid.high)
+        centre = int(self.rng.choice([0, 0, low, high, (low + high) // 2, low - 1, high + 7, 2**28]))
+        return ValueTable(self.schema, column.name, low, high, self._axes(), self._maybe(), centre)
+
+    def _ends(self, low: int, high: int) -> tuple[int, int]:
+        """The range itself, a part of it, or one that it does not reach."""
+        span = high - low
+        ends = ((low, high), (low + span // 3, high - span // 3), (low - 3, high + 3), (high, high), (low, low))
+        return ends[self.rng.choice(len(ends), p=[0.5, 0.2, 0.1, 0.1, 0.1])]
+
+    def _axes(self) -> tuple[str | Parts, ...]:
+        if self.rng.random() < 0.4:
+            return ()
+        return (self._buckets(),) if self.rng.random() < 0.3 else tuple(self._names(1, 2))
+
+    def _maybe(self) -> Condition | None:
+        if self.rng.random() < 0.5:
+            return None
+        return Condition(self.schema, self._condition(int(self.rng.integers(0, 2))), as_text=True)
 
     def _function(self) -> Form | None:
         return Function(self.schema, str(self.rng.choice(list(FUNCTIONS)))) if self.schema.size <= 2**10 else None

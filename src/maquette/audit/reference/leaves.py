@@ -12,7 +12,7 @@ import numpy as np
 
 from maquette.audit.reference.edges import FINE
 from maquette.audit.reference.universes import Record
-from maquette.audit.reference.weighing import Levels, Weight, classes, digits_of
+from maquette.audit.reference.weighing import Levels, Weight, classes, digits_of, half_to_even, in_units
 from maquette.query import LinearQuery, additive, average_distance, cut, lookup
 from maquette.schema import Column, Integer, Schema
 
@@ -32,23 +32,25 @@ class Additive(Weight):
 
     @cached_property
     def _parts(self) -> dict[int, list[tuple[int, int]]]:
-        parts = {}
+        parts, slack = {}, 40 if self.loose else 50  # binary digits to which a product is known
         for name, weights in self.weights.items():
             share = Fraction(1.0 / len(self.weights) if self.shares is None else self.shares[name])
-            slack = Fraction(1, 2**40) if self.loose else Fraction(1, 2**50)
             most = math.floor(share * FINE)
+            exact = [Fraction(x) if math.isfinite(x) else Fraction(0) for x in weights]
+            digits = digits_of(exact)
+            scale, one = share.numerator * FINE, share.denominator << (digits + slack)
             parts[self.schema.position(name)] = [
                 (
-                    min(round(share * w * FINE * (1 - slack)), most),
-                    min(round(share * w * FINE * (1 + slack)), most + self.loose),
+                    min(half_to_even(units * scale * ((1 << slack) - 1), one), most),
+                    min(half_to_even(units * scale * ((1 << slack) + 1), one), most + self.loose),
                 )
-                for w in (Fraction(x) if math.isfinite(x) else Fraction(0) for x in weights)
+                for units in in_units(exact, digits)
             ]
         return parts
 
-    def weigh(self, record: Record) -> Fraction:
+    def units(self, record: Record) -> int:
         """See `Weight`."""
-        return Fraction(sum(part[record[position]][0] for position, part in self._parts.items()), FINE)
+        return sum(part[record[position]][0] for position, part in self._parts.items())
 
     @cached_property
     def size(self) -> Fraction:
@@ -58,7 +60,7 @@ class Additive(Weight):
     @property
     def digits(self) -> int:
         """See `Weight`."""
-        return 20
+        return FINE.bit_length() - 1
 
     @cached_property
     def error(self) -> Fraction:  # type: ignore[override]
@@ -121,9 +123,13 @@ class Listed(Weight):
     def _positions(self) -> list[int]:
         return [self.schema.position(name) for name in self.columns]
 
-    def weigh(self, record: Record) -> Fraction:
+    @cached_property
+    def _units(self) -> dict[tuple[int, ...], int]:
+        return dict(zip(self._known, in_units(list(self._known.values()), self.digits), strict=True))
+
+    def units(self, record: Record) -> int:
         """See `Weight`."""
-        return self._known.get(tuple(record[position] for position in self._positions), Fraction(0))
+        return self._units.get(tuple(record[position] for position in self._positions), 0)
 
     @cached_property
     def size(self) -> Fraction:
@@ -172,21 +178,25 @@ class Cut(Weight):
         steps = self.schema["weight"].size - 1
         return [Fraction(round(i / steps, 12)) for i in range(steps + 1)]
 
-    def weigh(self, record: Record) -> Fraction:
+    def units(self, record: Record) -> int:
         """See `Weight`."""
         start, end = record[self.schema.position("from")], record[self.schema.position("to")]
         crosses = start in self.sources and end in self.targets
         crosses |= self.undirected and end in self.sources and start in self.targets
         if not crosses:
-            return Fraction(0)
-        return Fraction(1) if self._steps is None else self._steps[record[self.schema.position("weight")]]
+            return 0
+        return 1 if self._steps is None else self._units[record[self.schema.position("weight")]]
+
+    @cached_property
+    def _units(self) -> list[int]:
+        return in_units(self._steps or [], self.digits)
 
     @property
     def size(self) -> Fraction:
         """See `Weight`."""
         return Fraction(3)
 
-    @property
+    @cached_property
     def digits(self) -> int:
         """See `Weight`."""
         return 0 if self._steps is None else digits_of(self._steps)

@@ -13,7 +13,7 @@ from maquette.audit.reference.conditions import Condition, quoted
 from maquette.audit.reference.forms import Contribution, Form
 from maquette.audit.reference.universes import Record
 from maquette.audit.reference.weighing import Levels, merged
-from maquette.query import LowSensitivityQuery, Statistic, parse
+from maquette.query import LowSensitivityQuery, Statement, Statistic, parse
 from maquette.schema import Integer, Schema
 
 ROWS = 100.0  # the public number of rows passed to functions
@@ -40,7 +40,9 @@ class SumInSql(Form):
     def build(self) -> Any:
         """See `Form`."""
         text = f"SELECT sum({quoted(self.column)}) FROM t WHERE {self.condition.text(self.condition.tree)}"
-        (output,) = parse(self.schema, text).outputs
+        parsed = parse(self.schema, text)
+        assert isinstance(parsed, Statement)
+        (output,) = parsed.outputs
         assert output.measure is not None
         return output.measure.marginal
 

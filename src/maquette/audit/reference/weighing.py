@@ -37,8 +37,12 @@ class Weight(ABC):
         """The public query, built anew; an invalid one is refused here or at a door."""
 
     @abstractmethod
+    def units(self, record: Record) -> int:
+        """The exact weight of a record, in whole numbers of 2^-digits: every weight is a binary fraction."""
+
     def weigh(self, record: Record) -> Fraction:
         """The exact weight of a record."""
+        return Fraction(self.units(record), 1 << self.digits)
 
     @property
     @abstractmethod
@@ -59,22 +63,39 @@ class Weight(ABC):
 
         Weights that agree to 2^-40 are one question, as documented; if no number has more digits, they are exact.
         """
-        exact, room = self.weigh(record), self.error
-        if self.digits > RESOLVED:
-            room += self._same
-        return _whole(exact - room, grid), _whole(exact + room, grid)
+        digits, room = self._room
+        exact = self.units(record) << (digits - self.digits)
+        return _whole(exact - room, digits, grid), _whole(exact + room, digits, grid)
 
     @cached_property
-    def _same(self) -> Fraction:
-        return Fraction(len(self.levels()) + 1, 1 << RESOLVED)
+    def _room(self) -> tuple[int, int]:
+        """How far the query that was built may be from the exact weight: binary digits, and units of the last."""
+        room = self.error
+        if self.digits > RESOLVED:
+            room += Fraction(len(self.levels()) + 1, 1 << RESOLVED)
+        digits = max(self.digits, digits_of([room]))
+        return digits, in_units([room], digits)[0]
 
     def _lost(self) -> Fraction:
         room = self.digits + max(0, math.ceil(self.size).bit_length())
         return Fraction(0) if room <= _ROOM else self.size * _LOOSE
 
 
-def _whole(weight: Fraction, grid: int) -> int:
-    return round(min(Fraction(1), max(Fraction(0), weight)) * grid)
+def _whole(units: int, digits: int, grid: int) -> int:
+    """Units of 2^-digits, within [0, 1], in whole numbers of 1/grid."""
+    one = 1 << digits
+    return half_to_even(min(one, max(0, units)) * grid, one)
+
+
+def half_to_even(number: int, by: int) -> int:
+    """The nearest whole number to number / by."""
+    low, rest = divmod(number, by)
+    return low + (2 * rest > by or (2 * rest == by and low & 1))
+
+
+def in_units(numbers: Sequence[Fraction], digits: int) -> list[int]:
+    """Binary fractions in whole numbers of 2^-digits."""
+    return [number.numerator * ((1 << digits) // number.denominator) for number in numbers]
 
 
 def digits_of(numbers: Sequence[Fraction]) -> int:
@@ -110,16 +131,16 @@ class Constant(Weight):
         """See `Weight`."""
         return LinearQuery.constant(self.schema, self.value)
 
-    def weigh(self, record: Record) -> Fraction:
+    def units(self, record: Record) -> int:
         """See `Weight`."""
-        return Fraction(self.value)
+        return Fraction(self.value).numerator
 
     @property
     def size(self) -> Fraction:
         """See `Weight`."""
         return abs(Fraction(self.value))
 
-    @property
+    @cached_property
     def digits(self) -> int:
         """See `Weight`."""
         return digits_of([Fraction(self.value)])
@@ -147,9 +168,13 @@ class Product(Weight):
             for name, factor in self.factors.items()
         }
 
-    def weigh(self, record: Record) -> Fraction:
+    @cached_property
+    def _units(self) -> list[tuple[int, list[int]]]:
+        return [(position, in_units(factor, digits_of(factor))) for position, factor in self._exact.items()]
+
+    def units(self, record: Record) -> int:
         """See `Weight`."""
-        return math.prod((factor[record[position]] for position, factor in self._exact.items()), start=Fraction(1))
+        return math.prod([factor[record[position]] for position, factor in self._units])
 
     @cached_property
     def size(self) -> Fraction:
@@ -163,7 +188,7 @@ class Product(Weight):
 
     def levels(self) -> Levels:
         """See `Weight`."""
-        return {position: classes(factor) for position, factor in self._exact.items()}
+        return {position: classes(factor) for position, factor in self._units}
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,16 +206,16 @@ class Not(Weight):
         """See `Weight`."""
         return ~self.part.build()
 
-    def weigh(self, record: Record) -> Fraction:
+    def units(self, record: Record) -> int:
         """See `Weight`."""
-        return 1 - self.part.weigh(record)
+        return (1 << self.digits) - self.part.units(record)
 
     @cached_property
     def size(self) -> Fraction:
         """See `Weight`."""
         return 1 + self.part.size
 
-    @property
+    @cached_property
     def digits(self) -> int:
         """See `Weight`."""
         return self.part.digits
@@ -221,9 +246,9 @@ class And(Weight):
         """See `Weight`."""
         return self.one.build() & self.two.build()
 
-    def weigh(self, record: Record) -> Fraction:
+    def units(self, record: Record) -> int:
         """See `Weight`."""
-        return self.one.weigh(record) * self.two.weigh(record)
+        return self.one.units(record) * self.two.units(record)
 
     @cached_property
     def size(self) -> Fraction:
@@ -266,9 +291,9 @@ class Or(Weight):
         """See `Weight`."""
         return self.one.build() | self.two.build()
 
-    def weigh(self, record: Record) -> Fraction:
+    def units(self, record: Record) -> int:
         """See `Weight`."""
-        return self._meaning.weigh(record)
+        return self._meaning.units(record)
 
     @property
     def size(self) -> Fraction:

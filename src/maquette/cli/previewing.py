@@ -1,0 +1,53 @@
+"""`maquette preview`: the whole journey on rows of nobody, before anything is spent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from maquette.cli.options import Delta, Json, busy
+from maquette.cli.showing import answer_facts, loss_facts, print_json
+
+
+def preview(
+    schema: Annotated[Path, typer.Argument(help="Schema file of the table.")],
+    *,
+    rows: Annotated[int, typer.Option(min=1, max=10**6, help="Number of invented rows.")] = 20_000,
+    epsilon: Annotated[float, typer.Option(help="Privacy budget to try.")] = 1.0,
+    delta: Delta = 1e-9,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the release and its report.")] = Path("preview"),
+    json: Json = False,
+) -> None:
+    """Plan, release, ask and report on invented rows, to see what analysts will get. No real row is read.
+
+    Example: maquette preview people.schema.toml --out preview
+    """
+    import numpy as np
+
+    import maquette as mq
+    from maquette.demo import stand_in
+    from maquette.reports import report, test_data
+
+    declared = mq.Schema.load(schema)
+    out.mkdir(parents=True, exist_ok=True)
+    invented = stand_in(declared, rows, np.random.default_rng())
+    with (
+        busy("trying it on rows of nobody"),
+        mq.Curator(mq.open_table(invented, declared), mq.Budget(epsilon=epsilon, delta=delta)) as curator,
+    ):
+        made = mq.release(curator, mq.marginals(declared, k=min(2, len(declared))))
+    made.save(out / "preview.maq")
+    page = report(made, out / "preview.html", truth=test_data(invented), title="Preview on rows of nobody")
+    first = declared.columns[0]
+    name = first.name if first.name.isidentifier() else '"' + first.name.replace('"', '""') + '"'
+    asked = f"SELECT {name}, count(*) FROM t GROUP BY {name}"
+    answer = made.answer(asked)
+    if json:
+        facts = {"release": str(out / "preview.maq"), "report": str(page), "rows": rows}
+        print_json({**facts, "cost": loss_facts(made.cost), "asked": asked, "answer": answer_facts(answer)})
+        return
+    typer.echo(f"{rows:,} rows of nobody were drawn from {schema}, and released at epsilon {epsilon:g}.")
+    typer.echo(f"{asked}\n{answer}")
+    typer.echo(f"{page}: open it in a browser. It compares with the invented rows; a real report cannot.")
