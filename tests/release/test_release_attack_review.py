@@ -62,10 +62,10 @@ def test_a_scale_with_an_exponent_cannot_take_for_ever(tmp_path: Path) -> None:
         for name, part in (parts | {MANIFEST: json.dumps(manifest).encode()}).items():
             file.writestr(name, part)
     path.write_bytes(sealed(stream))
-    start = time.monotonic()
+    start = time.process_time()
     with pytest.raises(MaquetteError, match="is not a saved release"):
         mq.Release.load(path)
-    assert time.monotonic() - start < 5
+    assert time.process_time() - start < 5
 
 
 def test_events_take_fractions_as_text_but_no_exponents() -> None:

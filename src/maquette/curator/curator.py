@@ -14,7 +14,6 @@ import html
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from fractions import Fraction
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -29,14 +28,12 @@ from maquette.curator.guard import Guard, Questions
 from maquette.curator.intake import Intake, Law, Mechanism
 from maquette.curator.lazy_guard import LazyGuard
 from maquette.curator.lottery import Lottery
-from maquette.curator.noise import NoiseSource
 from maquette.curator.results import Chosen, Errors, Measurement
 from maquette.curator.scores import Scorer, absolute_total, check_reach, reach, rounded_to
-from maquette.curator.table import PrivateTable
 from maquette.curator.transaction import Arrays, digest, unpack
 from maquette.errors import QueryError
-from maquette.privacy import Budget, Kind, Loss
-from maquette.privacy.ledger import Ledger, LedgerSource
+from maquette.privacy import Loss
+from maquette.privacy.ledger import Ledger
 from maquette.query import Marginal
 
 CUSTODIAN = "custodian"
@@ -65,29 +62,6 @@ class Curator(Intake):
     >>> curator.spent.epsilon, curator.remaining.epsilon
     (0.25, 0.75)
     """
-
-    def __init__(
-        self,
-        table: PrivateTable,
-        budget: Budget,
-        *,
-        ledger: LedgerSource = None,
-        anchor: str | Path | None = None,
-        relation: Kind = "add-remove",
-        noise: NoiseSource | None = None,
-        deadline: Deadline | None = None,
-        max_rows: int | None = None,
-    ) -> None:
-        super().__init__(
-            table,
-            budget,
-            ledger=ledger,
-            anchor=anchor,
-            relation=relation,
-            noise=noise,
-            deadline=deadline,
-            max_rows=max_rows,
-        )
 
     @property
     def ledger(self) -> Ledger:

@@ -55,12 +55,12 @@ class Intake:
         table: PrivateTable,
         budget: Budget,
         *,
-        ledger: LedgerSource,
-        anchor: str | Path | None,
-        relation: Kind,
-        noise: NoiseSource | None,
-        deadline: Deadline | None,
-        max_rows: int | None,
+        ledger: LedgerSource = None,
+        anchor: str | Path | None = None,
+        relation: Kind = "add-remove",
+        noise: NoiseSource | None = None,
+        deadline: Deadline | None = None,
+        max_rows: int | None = None,
     ) -> None:
         if not isinstance(table, PrivateTable):
             raise QueryError(f"the table is of type {type(table).__name__}", expected="a table made by open_table")
