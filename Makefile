@@ -37,7 +37,7 @@ test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-all: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --dist loadfile --thorough
+	$(BIN)/python -m pytest -n 2 --dist loadfile --thorough --durations 30
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .
