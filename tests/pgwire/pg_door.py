@@ -26,15 +26,15 @@ SCHEMA = mq.Schema(
 ROWS = 400
 
 
-def write_table(folder: Path, rows: int = ROWS) -> tuple[Path, Path]:
+def write_table(folder: Path, rows: int = ROWS, name: str = "people", seed: int = 5) -> tuple[Path, Path]:
     """A table of people and its schema file."""
-    made = random.Random(5)
+    made = random.Random(seed)
     lines = ["age,region,smoker,height,born"]
     for _ in range(rows):
         day = dt.date(made.randrange(1950, 2000), made.randrange(1, 13), made.randrange(1, 28))
         region = made.choice(["north", "south", "south", "east", "it's west"])
         lines.append(f"{made.randrange(100)},{region},{made.random() < 0.3},{made.uniform(100, 219):.1f},{day}")
-    table, schema = folder / "people.csv", folder / "people.schema.toml"
+    table, schema = folder / f"{name}.csv", folder / f"{name}.schema.toml"
     table.write_text("\n".join(lines) + "\n")
     SCHEMA.save(schema)
     return table, schema
@@ -42,15 +42,17 @@ def write_table(folder: Path, rows: int = ROWS) -> tuple[Path, Path]:
 
 def config(folder: Path, **changes: Any) -> ServiceConfig:
     """Two tables, three analysts."""
-    table, schema = write_table(folder)
-    shared: dict[str, Any] = {"source": str(table), "schema": str(schema), "delta": 1e-9, "promise": "each"}
-    tables = tuple(TableConfig(name=name, epsilon=20.0, alpha=0.1, **shared) for name in ("people", "visits"))
+    shared: dict[str, Any] = {"epsilon": 20.0, "delta": 1e-9, "alpha": 0.1, "promise": "each"}
+    files = [(name, *write_table(folder, name=name, seed=seed)) for name, seed in (("people", 5), ("visits", 6))]
+    tables = tuple(
+        TableConfig(name=name, source=str(rows), schema=str(schema), **shared) for name, rows, schema in files
+    )
     people = (
         AnalystConfig(name="alice"),
         AnalystConfig(name="bob", tables=("people",)),
         AnalystConfig(name="ina", role="auditor"),
     )
-    return ServiceConfig(directory=folder / "state", tables=tables, analysts=people, **changes)
+    return ServiceConfig(directory=folder / "state", tables=tuple(tables), analysts=people, **changes)
 
 
 class Door:

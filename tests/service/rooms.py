@@ -42,12 +42,12 @@ def rows(count: int = ROWS, seed: int = 5) -> dict[str, Any]:
     }
 
 
-def write_table(folder: Path, name: str = "people", count: int = ROWS) -> tuple[str, str]:
+def write_table(folder: Path, name: str = "people", count: int = ROWS, seed: int = 5) -> tuple[str, str]:
     """A CSV file and its schema file."""
     import pyarrow as pa
     import pyarrow.csv
 
-    pyarrow.csv.write_csv(pa.table(rows(count)), folder / f"{name}.csv")
+    pyarrow.csv.write_csv(pa.table(rows(count, seed)), folder / f"{name}.csv")
     (folder / f"{name}.schema.toml").write_text(SCHEMA.dumps())
     return str(folder / f"{name}.csv"), str(folder / f"{name}.schema.toml")
 
@@ -55,7 +55,7 @@ def write_table(folder: Path, name: str = "people", count: int = ROWS) -> tuple[
 def settings(folder: Path, **changed: Any) -> ServiceConfig:
     source, schema = write_table(folder)
     table = TableConfig(name="people", source=source, schema=schema, epsilon=5.0, delta=1e-9, alpha=0.05)
-    other = replace(table, name="other", epsilon=1.0)
+    other = replace(table, name="other", source=write_table(folder, "other", seed=6)[0], epsilon=1.0)
     config = ServiceConfig(
         directory=folder / "data",
         tables=(table, other),

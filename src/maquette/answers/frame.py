@@ -8,6 +8,7 @@ a share of a total never exceeds 1.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,18 +16,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.answers.ratios import Form, Ratio, Sides
+
 Objects = NDArray[np.object_]
 Numbers = NDArray[np.float64]
 Flags = NDArray[np.bool_]
-Form = dict[int, float]  # coefficients by variable; -1 is the constant
+LONG = 32  # variables of a form whose sums are kept
+KEPT = 4_096  # forms whose sums are kept
 
 
 class Box:
-    """Variables and their intervals."""
+    """Variables and their intervals; forms over it do not change once they are made."""
 
     def __init__(self) -> None:
         self.low: list[float] = []
         self.high: list[float] = []
+        self._kept: dict[int, tuple[Form, Sides]] = {}
 
     def add(self, low: float, high: float) -> Form:
         """A new variable."""
@@ -36,6 +41,10 @@ class Box:
 
     def bounds(self, form: Form) -> tuple[float, float]:
         """The range of a linear form over the box."""
+        if len(form) > LONG:
+            sides = self._sides(form)
+            if sides.finite:
+                return math.fsum(sides.least), math.fsum(sides.most)
         low = high = form.get(-1, 0.0)
         for variable, coefficient in form.items():
             if variable >= 0 and coefficient:
@@ -44,44 +53,19 @@ class Box:
         return low, high
 
     def ratio(self, above: Form, below: Form) -> tuple[float, float]:
-        """The range of a ratio of linear forms; the denominator must not be negative. Dinkelbach's method, both ways.
+        """The range of a ratio of linear forms; the denominator must not be negative."""
+        return Ratio(above, below, (self._sides(above), self._sides(below)), (self.low, self.high)).range()
 
-        The largest ratio is the least r with above - r below <= 0 everywhere on the box. Each step takes the ratio at
-        the vertex where above - r below is largest; it stops when that is not positive, and then r is a bound even if
-        the denominator can be 0.
-        """
-        top = self._largest(above, below)
-        bottom = -self._largest({v: -c for v, c in above.items()}, below)
-        return bottom, top
-
-    def _largest(self, above: Form, below: Form) -> float:
-        shares = [above.get(v, 0.0) / c for v, c in below.items() if c > 0]
-        start = max(shares, default=0.0)
-        if all(below.get(v, 0.0) >= 0 for v in below) and self._worst(above, below, start)[0] <= 1e-9:
-            limit = start
-        else:
-            limit = np.inf
-        if self.bounds(below)[0] <= 0:
-            return limit
-        ratio = -np.inf
-        for _ in range(60):
-            guess = ratio if np.isfinite(ratio) else self.bounds(above)[0] / self.bounds(below)[1] - 1.0
-            excess, top, bottom = self._worst(above, below, guess)
-            following = top / bottom
-            if np.isfinite(ratio) and (excess <= 0 or following <= ratio):
-                break
-            ratio = following
-        slack = 1e-12 * max(1.0, abs(ratio))
-        return float(min(ratio + slack, limit))
-
-    def _worst(self, above: Form, below: Form, ratio: float) -> tuple[float, float, float]:
-        """The vertex where above - ratio * below is largest: that difference, and both forms there."""
-        top, bottom = above.get(-1, 0.0), below.get(-1, 0.0)
-        for variable in {*above, *below} - {-1}:
-            a, b = above.get(variable, 0.0), below.get(variable, 0.0)
-            end = self.high[variable] if a - ratio * b > 0 else self.low[variable]
-            top, bottom = top + a * end, bottom + b * end
-        return top - ratio * bottom, top, bottom
+    def _sides(self, form: Form) -> Sides:
+        """What a form adds up to. A long one is kept: the total of all groups comes again for each of them."""
+        if len(form) <= LONG:
+            return Sides.of(form, (self.low, self.high))
+        known = self._kept.get(id(form))
+        if known is None:
+            if len(self._kept) >= KEPT:
+                self._kept.clear()
+            known = self._kept[id(form)] = form, Sides.of(form, (self.low, self.high))  # keeps the form, so its id
+        return known[1]
 
 
 @dataclass(frozen=True)
@@ -177,6 +161,7 @@ def as_noisy(vector: Vector) -> Vector:
     numbers = np.array(
         [np.nan if v is None or not isinstance(v, bool | int | float) else float(v) for v in vector.values]
     )
-    forms: list[Form | None] = [None if np.isnan(x) else {-1: float(x)} for x in numbers]
+    same: dict[float, Form] = {float(x): {-1: float(x)} for x in numbers}  # equal constants are one form
+    forms = [None if np.isnan(x) else same[float(x)] for x in numbers]
     size = len(numbers)
     return Vector(vector.values, forms, numbers, numbers, np.full(size, 2, np.int8), np.ones(size, bool))

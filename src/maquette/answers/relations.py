@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.answers.frame import Box, Flags, Form, Frame, Vector, as_noisy, exact, stacked
+from maquette.answers.frame import Box, Flags, Frame, Vector, as_noisy, exact, stacked
+from maquette.answers.ratios import Form
 from maquette.answers.scalars import evaluate
 from maquette.answers.windows import window
 from maquette.errors import QueryError

@@ -14,7 +14,8 @@ import numpy as np
 from sqlglot import exp
 
 from maquette.answers import moments
-from maquette.answers.frame import Form, Frame, Vector, as_noisy, exact
+from maquette.answers.frame import Frame, Vector, as_noisy, exact
+from maquette.answers.ratios import Form
 from maquette.errors import QueryError
 from maquette.query import evaluated
 
@@ -126,6 +127,7 @@ class _Noisy:
 
     def _linear(self, one: Vector, two: Vector, sign: float) -> Vector:
         values, forms = list[Any](), list[Form | None]()
+        made: dict[tuple[int, int], Form] = {}  # rows that share their forms share the result
         for row in range(self.frame.size):
             a, b = one.values[row], two.values[row]
             f, g = one.forms[row], two.forms[row]  # type: ignore[index]
@@ -134,15 +136,18 @@ class _Noisy:
                 forms.append(None)
                 continue
             values.append(a + sign * b)
-            forms.append({v: f.get(v, 0.0) + sign * g.get(v, 0.0) for v in {*f, *g}})
+            if (id(f), id(g)) not in made:
+                made[id(f), id(g)] = {v: f.get(v, 0.0) + sign * g.get(v, 0.0) for v in {*f, *g}}
+            forms.append(made[id(f), id(g)])
         return self._formed(values, forms, [one, two])
 
     def _product(self, one: Vector, two: Vector) -> Vector:
-        constants = [all(form is None or set(form) <= {-1} for form in v.forms or ()) for v in (one, two)]
+        constants = [all(form is None or form.keys() <= {-1} for form in v.forms or ()) for v in (one, two)]
         if not any(constants):
             return self._built([one, two], lambda a, b: a * b, _times)
         factor, other = (one, two) if constants[0] else (two, one)
         values, forms = list[Any](), list[Form | None]()
+        made: dict[tuple[int, float], Form] = {}  # rows that share their forms share the result
         for row in range(self.frame.size):
             c, x, form = factor.values[row], other.values[row], other.forms[row]  # type: ignore[index]
             if c is None or x is None or form is None:
@@ -150,11 +155,14 @@ class _Noisy:
                 forms.append(None)
                 continue
             values.append(c * x)
-            forms.append({v: float(c) * k for v, k in form.items()})
+            if (id(form), float(c)) not in made:
+                made[id(form), float(c)] = {v: float(c) * k for v, k in form.items()}
+            forms.append(made[id(form), float(c)])
         return self._formed(values, forms, [one, two])
 
     def _quotient(self, one: Vector, two: Vector) -> Vector:
         values, low, high, forms = list[Any](), list[float](), list[float](), list[Form | None]()
+        made: dict[tuple[int, float], Form] = {}  # rows that share their forms share the result
         for row in range(self.frame.size):
             a, b, f, g = one.values[row], two.values[row], one.forms[row], two.forms[row]  # type: ignore[index]
             if a is None or b is None or f is None or g is None or b == 0:
@@ -163,8 +171,10 @@ class _Noisy:
                 high.append(math.nan)
                 forms.append(None)
                 continue
-            if set(g) <= {-1}:
-                form = {v: c / g[-1] for v, c in f.items()}
+            if g.keys() <= {-1}:
+                if (id(f), g[-1]) not in made:
+                    made[id(f), g[-1]] = {v: c / g[-1] for v, c in f.items()}
+                form = made[id(f), g[-1]]
                 ends = self.box.bounds(form)
             else:
                 below = self.box.bounds(g)

@@ -62,7 +62,7 @@ class _Partition:
         """One result for each row, in the order in which rows were given."""
         function = self.described["function"]
         if function in ("sum", "count", "avg", "min", "max"):
-            found = [self._total(place, function) for place in range(len(self.rows))]
+            found = self._totals(function)
         elif function in ("lag", "lead", "first_value", "last_value"):
             found = [self._neighbour(place, function) for place in range(len(self.rows))]
         else:
@@ -118,16 +118,21 @@ class _Partition:
         sure[place] = True
         return self.inside & own, self.surely & sure, possible & can
 
-    def _total(self, place: int, function: str) -> Any:
+    def _totals(self, function: str) -> list[Any]:
+        """The aggregate of each row's window. Where that is the whole partition, all rows share one number."""
+        argument, frame, size = self.described["argument"], self.described["frame"], len(self.rows)
+        vector = as_noisy(exact([1] * self.frame.size) if argument is None else self.frame.columns[argument])
+        if not self.keys if frame is None else (frame[0] == "ROWS" or not self.keys) and frame[1:] == (None, None):
+            return [self._total(0, function, vector)] * size
+        return [self._total(place, function, vector) for place in range(size)]
+
+    def _total(self, place: int, function: str, vector: Vector) -> Any:
         from maquette.answers.relations import total
 
-        argument = self.described["argument"]
-        vector = as_noisy(exact([1] * self.frame.size) if argument is None else self.frame.columns[argument])
         inside, surely, possible = self._members(place)
         chosen = possible | inside
-        return total(
-            self.frame, vector, self.rows[chosen], inside[chosen], surely[chosen], function, counted=argument is None
-        )
+        counted = self.described["argument"] is None
+        return total(self.frame, vector, self.rows[chosen], inside[chosen], surely[chosen], function, counted=counted)
 
     def _rank(self, place: int, function: str) -> Any:
         possible, size = self.frame.maybe[self.rows], int(self.inside.sum())

@@ -7,6 +7,7 @@ comes before any charge. The rows are chosen by the questions: one level of ever
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -37,12 +38,26 @@ class Asked:
     shape: tuple[int, ...]
     values: dict[tuple[str, int], list[int]] = field(default_factory=dict)
     _known: dict[Record, Contribution] = field(default_factory=dict)
+    _common: tuple[list[int], list[int]] | None = None
 
     def adds(self, row: Record) -> Contribution:
         """What a record adds, by the reference."""
         if row not in self._known:
             self._known[row] = self.form.contribution(row, self.grid)
         return self._known[row]
+
+    def expected(self, common: Counter[Record], more: Counter[Record]) -> tuple[list[int], list[int]]:
+        """The least and the largest value of every cell, on the records that all tables have and on some more."""
+        if self._common is None:
+            self._common = self._added(common, [0] * self.form.cells, [0] * self.form.cells)
+        return self._added(more, *map(list, self._common))
+
+    def _added(self, rows: Counter[Record], low: list[int], high: list[int]) -> tuple[list[int], list[int]]:
+        for row, times in rows.items():
+            for cell, least, most in self.adds(row):
+                low[cell] += times * least
+                high[cell] += times * most
+        return low, high
 
 
 def audit_questions(
@@ -101,6 +116,8 @@ class _Batch:
             "add-remove": (self._bench(both, budget, "add-remove"), self._bench(without, budget, "add-remove")),
             "replace": (self._bench(both, budget, "replace"), self._bench(other, budget, "replace")),
         }
+        self._common = Counter(row for unit in base for row in unit)
+        self._more = {id(bench): bench.records - self._common for pair in self.pairs.values() for bench in pair}
 
     @staticmethod
     def _bench(opened: tuple[Sequence[Unit], Any], budget: Any, relation: Relation) -> Bench:
@@ -191,11 +208,7 @@ class _Batch:
             self.fault(door, form, f"values of shape {asked.shape}, expected {form.shape}")
             return
         for bench, found in zip(pair, values, strict=True):
-            low, high = [0] * form.cells, [0] * form.cells
-            for row, times in bench.records.items():
-                for cell, least, most in asked.adds(row):
-                    low[cell] += times * least
-                    high[cell] += times * most
+            low, high = asked.expected(self._common, self._more[id(bench)])
             if not all(least <= value <= most for least, value, most in zip(low, found, high, strict=True)):
                 off = [
                     (c, v, a, b) for c, (a, v, b) in enumerate(zip(low, found, high, strict=True)) if not a <= v <= b
@@ -210,19 +223,28 @@ class _Batch:
         """By the reference: no unit of these records that is added, removed or changed moves more than was priced."""
         form = asked.form
         rows = self.candidates[id(form)][:4]
-        moves = [np.zeros(form.cells, dtype=object) for _ in rows]
+        moves: list[dict[int, int]] = [{} for _ in rows]
         for move, row in zip(moves, rows, strict=True):
             for cell, least, most in asked.adds(row):
                 if least != most:
                     return
-                move[cell] += least
+                move[cell] = move.get(cell, 0) + least
         m = self.contributions
-        changes = [m * move for move in moves]
+        changes = [_times(m, move) for move in moves]
         if relation == "replace":
-            fewer = [*(1 * move for move in moves), *changes]
-            changes = [a - b for a in changes for b in fewer]
+            fewer = moves if m == 1 else [*moves, *changes]
+            changes = [_less(a, b) for a in changes for b in fewer]
         for change in changes:
-            self.within_price("measure", form, event, change, [0] * len(change))
+            self.within_price("measure", form, event, change.values(), [0] * len(change))
+
+
+def _times(factor: int, move: dict[int, int]) -> dict[int, int]:
+    return {cell: factor * moved for cell, moved in move.items()}
+
+
+def _less(one: dict[int, int], other: dict[int, int]) -> dict[int, int]:
+    """One change of cells minus another."""
+    return {cell: one.get(cell, 0) - other.get(cell, 0) for cell in {**one, **other}}
 
 
 def _candidates(form: Form, target: Record, rng: np.random.Generator) -> list[Record]:

@@ -31,6 +31,7 @@ from maquette.curator.compiled import (
     UnitsCounted,
     Valued,
     Weighed,
+    clamped,
     frozen,
 )
 from maquette.curator.engines.api import Amount
@@ -228,13 +229,16 @@ class Compiler:
 
     def _view(self, columns: Sequence[str]) -> _View:
         """A view of the cells of `columns`: arrays have length 1 along axes that do not matter."""
-        codes = np.indices(self.schema.shape(columns), sparse=True)
 
         def weights(part: LinearQuery) -> Floats:
             own = part.columns
             return part.weights(own).reshape([self.schema[name].size if name in own else 1 for name in columns])
 
-        return _View(lambda name: codes[columns.index(name)], weights)
+        def levels(name: str) -> Integers:
+            size = self.schema[name].size
+            return np.arange(size).reshape([size if other == name else 1 for other in columns])
+
+        return _View(levels, weights)
 
     def _records(self, records: Records) -> _View:
         return _View(lambda name: records[:, self.schema.position(name)], lambda part: part.evaluate(records))
@@ -423,7 +427,7 @@ def _kept_helmert(size: int, scale: int) -> tuple[Integers, Gains]:
 
 def _whole(query: LinearQuery, weights: Floats) -> Integers:
     """Weights as whole numbers of 1/grid, clamped to the priced bounds in case of floating-point error."""
-    return np.clip(np.rint(weights * query.grid).astype(np.int64), *query.whole_bounds)
+    return clamped(np.rint(weights * query.grid).astype(np.int64), *query.whole_bounds)
 
 
 def _places(table: Marginal, view: _View) -> Integers:

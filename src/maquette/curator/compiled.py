@@ -106,16 +106,15 @@ class Weighed(Compiled):
     def values(self, engine: Engine) -> Integers:
         """Added up over the counted cells."""
         counts = engine.counts(self.columns)
-        weighed = counts * self._clamped(self.weights)
+        weighed = counts * clamped(self.weights, self.moves.low, self.moves.high)
         if weighed.shape != counts.shape:  # otherwise a row would be counted more than once
             raise AssertionError("weights were compiled for another table than was counted")
+        if self.places is None and not self.kept:
+            return np.asarray(weighed.sum(dtype=np.int64))
         if self.places is None:
             summed = weighed.sum(axis=tuple(set(range(counts.ndim)) - set(self.kept)), dtype=np.int64)
             return np.array(np.transpose(summed, [sorted(self.kept).index(axis) for axis in self.kept]), order="C")
         return scattered(np.broadcast_to(self.places, counts.shape).reshape(-1), weighed.reshape(-1), self.shape)
-
-    def _clamped(self, weights: Integers) -> Integers:
-        return np.clip(weights, self.moves.low, self.moves.high)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -129,7 +128,7 @@ class ByRecord(Compiled):
         """Added up over the records."""
         total = np.zeros(self.shape, dtype=np.int64)
         for records in engine.blocks():
-            weights = np.clip(self.weigh(records), self.moves.low, self.moves.high)
+            weights = clamped(self.weigh(records), self.moves.low, self.moves.high)
             total += scattered(np.broadcast_to(self.place(records), len(records)), weights, self.shape)
         return total
 
@@ -222,7 +221,7 @@ class Summed(Compiled):
         engine.prefetch(self.reads)
         total = self.constant * engine.rows
         for name, part in self.parts.items():
-            total += int(engine.counts([name]) @ np.clip(part, 0, self.tops[name]))
+            total += int(engine.counts([name]) @ clamped(part, 0, self.tops[name]))
         return np.array(total, dtype=np.int64)
 
 
@@ -246,7 +245,7 @@ class AtPoints(Compiled):
                 counts += scattered(np.where(found >= 0, found, len(counts)), np.ones_like(found), counts.shape)
         if self.weights is None:
             return counts
-        return np.asarray((counts * np.clip(self.weights, self.moves.low, self.moves.high)).sum(dtype=np.int64))
+        return np.asarray((counts * clamped(self.weights, self.moves.low, self.moves.high)).sum(dtype=np.int64))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -298,6 +297,11 @@ class Computed(Compiled):
     def values(self, engine: Engine) -> Integers:
         """Computed from the whole histogram."""
         return self.statistic.tally(engine.counts(self.columns))
+
+
+def clamped(values: Integers, low: int, high: int) -> Integers:
+    """Values, none below `low` or above `high`."""
+    return np.minimum(np.maximum(values, low), high)
 
 
 def scattered(places: Integers, weights: Integers, shape: tuple[int, ...]) -> Integers:

@@ -181,7 +181,7 @@ class Curator(Intake):
             drawn = self._draws(events, [m.cells for m in marginals])
             return [tally(self._engine, m) + next(drawn).reshape(m.shape) for m in marginals]
 
-        arrays, _ = self._transaction.through(
+        arrays, cost = self._transaction.through(
             "measure",
             events=events,
             public={
@@ -194,7 +194,7 @@ class Curator(Intake):
             analyst=analyst,
             work=Work.of(self.schema, marginals),
         )
-        return self._measurements(asked, marginals, arrays, events)
+        return self._measurements(asked, marginals, arrays, events, [cost] if len(events) == 1 else None)
 
     def expected(
         self,

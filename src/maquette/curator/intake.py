@@ -186,9 +186,16 @@ class Intake:
         return asked, marginals, [self._noise_event(law, part, m) for part, m in zip(parts, marginals, strict=True)]
 
     def _measurements(
-        self, asked: Sequence[Asked], marginals: Sequence[Compiled], arrays: Arrays, events: Sequence[NoiseEvent]
+        self,
+        asked: Sequence[Asked],
+        marginals: Sequence[Compiled],
+        arrays: Arrays,
+        events: Sequence[NoiseEvent],
+        costs: Sequence[Loss] | None = None,
     ) -> tuple[Measurement, ...]:
-        costs = [self._transaction.loss(self.budget.accountant.units(event)) for event in events]
+        """The measurements, with their costs if those are known."""
+        if costs is None:
+            costs = [self._transaction.loss(self.budget.accountant.units(event)) for event in events]
         return tuple(
             Measurement(cast("Marginal | Contrasts", question), array / m.grid, event, cost, m.grid)
             for question, m, array, event, cost in zip(asked, marginals, arrays, events, costs, strict=True)

@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
-from math import ceil, inf, isqrt
+from math import inf, isqrt
 from typing import Any, Protocol
 
 import numpy as np
@@ -136,8 +136,11 @@ def round_scale_up(scale: float | Fraction) -> Fraction:
     if not 0 < scale < inf:
         raise BudgetError(f"a noise scale of {scale} is not usable", expected="a positive finite number")
     exact = Fraction(scale)
-    unit = Fraction(2) ** (exact.numerator.bit_length() - exact.denominator.bit_length() - 21)
-    return ceil(exact / unit) * unit
+    above, below = exact.numerator, exact.denominator
+    shift = above.bit_length() - below.bit_length() - 21
+    if shift >= 0:
+        return Fraction(-(-above // (below << shift)) << shift)
+    return Fraction(-(-(above << -shift) // below), 1 << -shift)
 
 
 def check_laplace(scale: Fraction) -> None:

@@ -47,7 +47,7 @@ from maquette.privacy.ledger import Description, Ledger, Recorded, Request, Tick
 
 Arrays = list[NDArray[np.int64]]
 
-KEPT = 1_000  # maximum cached shapes of recorded arrays
+KEPT = 1_000  # maximum cached shapes of recorded arrays, and cached prices
 NOT_CHARGED = (BudgetExceeded, GuardSealed, RequestBusy, RequestConflict, RequestLost)  # refused: no new charge
 _SPANS: ContextVar[Mapping[int, Span]] = ContextVar("spans by transaction", default={})  # noqa: B039
 
@@ -71,6 +71,7 @@ class Transaction:
         self._clock = clock or SystemClock()
         self._one_at_a_time = threading.RLock()
         self.accounts = Accounts(self.loss, ledger.charges)
+        self._shares: dict[tuple[float | None, float | None], int] = {}  # units of prices that were asked before
         self._guards: dict[str, Request] = {}  # the request that opened each guard of this process
         self._unreleased: dict[str, int] = {}  # requests under a deadline, and the thread that asked each
 
@@ -259,11 +260,17 @@ class Transaction:
         Units are used unchanged, so that parts of a budget add up without rounding; the others are rounded down.
         """
         if units is None:
+            plain = all(amount is None or type(amount) is float for amount in (epsilon, rho))
+            known = self._shares.get((epsilon, rho)) if plain else None
+            if known is not None:
+                return known
             found = self.budget.accountant.share(epsilon=epsilon, rho=rho, delta=self.budget.delta)
             if found < 1:
                 raise BudgetError(
                     f"epsilon={epsilon}, rho={rho} is less than the ledger's smallest unit", advice="ask for more"
                 )
+            if plain and len(self._shares) < KEPT:
+                self._shares[epsilon, rho] = found
             return found
         if epsilon is not None or rho is not None:
             raise BudgetError(

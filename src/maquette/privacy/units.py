@@ -51,6 +51,8 @@ def float_up(number: Fraction) -> float:
 
 def coarse_up(number: Fraction) -> Fraction:
     """Round a noise scale up to 40 significant bits: at most 2e-12 more noise, and small integers for the sampler."""
-    shift = _SIGNIFICANT_BITS - (number.numerator.bit_length() - number.denominator.bit_length())
-    step = Fraction(2) ** -shift
-    return math.ceil(number / step) * step
+    above, below = number.numerator, number.denominator
+    shift = _SIGNIFICANT_BITS - (above.bit_length() - below.bit_length())
+    if shift < 0:
+        return Fraction(-(-above // (below << -shift)) << -shift)
+    return Fraction(-(-(above << shift) // below), 1 << shift)

@@ -10,6 +10,7 @@ universe is never enumerated. Weights are fixed point at the wall: `grid` is 1 f
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache, reduce
 from operator import xor
@@ -168,12 +169,18 @@ class LinearQuery:
 
     @cached_property
     def _diagram(self) -> Drawn | Sum:
-        if self.sum is not None and self.sum.cells > DRAWN:
+        if self._combinations > DRAWN and self.sum is not None and self.sum.cells > DRAWN:
             return self.sum
         content = tuple((term.coefficient, term.key) for term in self.terms)
         if sum(len(name) for _, key in content for _, name in key) > _REMEMBERED:
             return Diagram(self.schema, self.terms).drawn
         return _drawn(self.schema, content)
+
+    @property
+    def _combinations(self) -> int:
+        """The number of combinations of the levels of all columns that are written; a sum has as many at most."""
+        touched = {position for term in self.terms for position in term.factors}
+        return math.prod([self.schema.columns[position].size for position in touched])
 
     @property
     def key(self) -> str:
@@ -217,12 +224,12 @@ class LinearQuery:
         positions = [self.schema.position(name) for name in columns]
         total = np.zeros(self.schema.shape(columns))
         for term in self._lean:
-            cells = np.full((1,) * len(columns), term.coefficient)
+            cells: Any = term.coefficient
             for position, factor in term.factors.items():
                 axis = positions.index(position)
                 cells = cells * factor.reshape([-1 if i == axis else 1 for i in range(len(columns))])
             total += cells
-        return np.clip(total, 0.0, 1.0)
+        return np.minimum(np.maximum(total, 0.0), 1.0)
 
     def evaluate(self, records: NDArray[np.integer[Any]]) -> Weights:
         """The weight of each encoded record (one column of `records` per schema column)."""

@@ -127,7 +127,7 @@ class Column(ABC):
         """The name of each level, in order."""
         return (*self._labels(), *([NULL_LABEL] if self.nullable else []))
 
-    @property
+    @cached_property
     def size(self) -> int:
         """The number of levels, the null level included."""
         return self.known + self.nullable

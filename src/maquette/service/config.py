@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from maquette.errors import MaquetteError
 from maquette.service.errors import ConfigError
+from maquette.service.origins import shared_files, shared_rows
 from maquette.service.principals import ROLES, Role
 
 NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
@@ -276,6 +277,8 @@ class ServiceConfig:
                 seen.add(one.name)
         for table in self.tables:
             yield from table.problems()
+        yield from shared_rows(self.tables, self.holdouts)
+        yield from shared_files(self.tables, self.directory)
         known = self.names
         for analyst in self.analysts:
             yield from analyst.problems(known)

@@ -147,7 +147,7 @@ class Drafts:
         shutil.move(folder, place)
         _write(place / "table.json", json.dumps({**settings, "name": name, "source": facts["source"]}))
         try:
-            if problems := list(config.problems()):
+            if problems := [*config.problems(), *self._service.shared(config)]:
                 raise QueryError(problems[0], advice="nothing was charged")
             self._service.open(config)
         except BaseException:

@@ -20,9 +20,10 @@ import sqlalchemy as sa
 from maquette.service import state as kept
 from maquette.service.config import DEMO, ServiceConfig, TableConfig
 from maquette.service.drafts import Drafts
-from maquette.service.errors import Unauthenticated, Unavailable
+from maquette.service.errors import ConfigError, Unauthenticated, Unavailable
 from maquette.service.holdouts import ServedHoldout, no_holdout
 from maquette.service.jobs import Jobs
+from maquette.service.origins import shared_rows
 from maquette.service.people import People
 from maquette.service.principals import Principal, no_table
 from maquette.service.publishing import Publisher
@@ -136,13 +137,19 @@ class Service:
             raise
 
     def open(self, config: TableConfig) -> None:
-        """Open one more table, with its releases and the limits of its analysts."""
+        """Open one more table, with its releases and the limits of its analysts; its rows are no other table's."""
+        for problem in self.shared(config):
+            raise ConfigError(problem, advice="Nothing was charged")
         served = self._open(config)
         if served.schema.guessed:
             self.note(None, "draft trusted", table=config.name)
         self.publisher.load(served)
         self._set_limits(served)
         self._tables = {**self._tables, config.name: served}
+
+    def shared(self, config: TableConfig) -> list[str]:
+        """How the rows of a table that is not open yet are those of an open one, or of a holdout."""
+        return list(shared_rows([*(table.config for table in self._tables.values()), config], self.config.holdouts))
 
     def close(self) -> None:
         """Refuse new work, finish what waits, close every ledger and the state."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from maquette.audit.reference.edges import FINE
 from maquette.audit.reference.universes import Record
-from maquette.audit.reference.weighing import Levels, Weight, classes, digits_of, half_to_even, in_units
+from maquette.audit.reference.weighing import Levels, Weight, classes, digits_of, exact_units, half_to_even, in_units
 from maquette.query import LinearQuery, additive, average_distance, cut, lookup
 from maquette.schema import Column, Integer, Schema
 
@@ -36,15 +36,14 @@ class Additive(Weight):
         for name, weights in self.weights.items():
             share = Fraction(1.0 / len(self.weights) if self.shares is None else self.shares[name])
             most = math.floor(share * FINE)
-            exact = [Fraction(x) if math.isfinite(x) else Fraction(0) for x in weights]
-            digits = digits_of(exact)
+            exact, digits = exact_units(weights)
             scale, one = share.numerator * FINE, share.denominator << (digits + slack)
             parts[self.schema.position(name)] = [
                 (
                     min(half_to_even(units * scale * ((1 << slack) - 1), one), most),
                     min(half_to_even(units * scale * ((1 << slack) + 1), one), most + self.loose),
                 )
-                for units in in_units(exact, digits)
+                for units in exact
             ]
         return parts
 
@@ -115,17 +114,21 @@ class Listed(Weight):
         return lookup(self.schema, keys_of(self.schema, self.columns, self.points), weights=self.weights)
 
     @cached_property
-    def _known(self) -> dict[tuple[int, ...], Fraction]:
+    def _known(self) -> dict[tuple[int, ...], float]:
         weights = self.weights or (1.0,) * len(self.points)
-        return {p: Fraction(w) if math.isfinite(w) else Fraction(0) for p, w in zip(self.points, weights, strict=True)}
+        return dict(zip(self.points, weights, strict=True))
 
     @cached_property
     def _positions(self) -> list[int]:
         return [self.schema.position(name) for name in self.columns]
 
     @cached_property
+    def _exact(self) -> tuple[list[int], int]:
+        return exact_units(list(self._known.values()))
+
+    @cached_property
     def _units(self) -> dict[tuple[int, ...], int]:
-        return dict(zip(self._known, in_units(list(self._known.values()), self.digits), strict=True))
+        return dict(zip(self._known, self._exact[0], strict=True))
 
     def units(self, record: Record) -> int:
         """See `Weight`."""
@@ -134,12 +137,12 @@ class Listed(Weight):
     @cached_property
     def size(self) -> Fraction:
         """See `Weight`."""
-        return sum(map(abs, self._known.values()), Fraction(0))
+        return Fraction(sum(map(abs, self._exact[0])), 1 << self.digits)
 
     @cached_property
     def digits(self) -> int:
         """See `Weight`."""
-        return digits_of(list(self._known.values()))
+        return self._exact[1]
 
     def levels(self) -> Levels:
         """See `Weight`."""

@@ -93,6 +93,13 @@ def half_to_even(number: int, by: int) -> int:
     return low + (2 * rest > by or (2 * rest == by and low & 1))
 
 
+def exact_units(numbers: Sequence[float]) -> tuple[list[int], int]:
+    """Floats in whole numbers of 2^-digits, and the digits, exactly; what is not finite counts as 0."""
+    ratios = [number.as_integer_ratio() if math.isfinite(number) else (0, 1) for number in map(float, numbers)]
+    digits = max([below.bit_length() for _, below in ratios], default=1) - 1
+    return [above << (digits + 1 - below.bit_length()) for above, below in ratios], digits
+
+
 def in_units(numbers: Sequence[Fraction], digits: int) -> list[int]:
     """Binary fractions in whole numbers of 2^-digits."""
     return [number.numerator * ((1 << digits) // number.denominator) for number in numbers]
@@ -162,15 +169,12 @@ class Product(Weight):
         return LinearQuery.product(self.schema, {name: list(factor) for name, factor in self.factors.items()})
 
     @cached_property
-    def _exact(self) -> dict[int, list[Fraction]]:
-        return {
-            self.schema.position(name): [Fraction(w) if math.isfinite(w) else Fraction(0) for w in factor]
-            for name, factor in self.factors.items()
-        }
+    def _exact(self) -> list[tuple[int, list[int], int]]:
+        return [(self.schema.position(name), *exact_units(factor)) for name, factor in self.factors.items()]
 
     @cached_property
     def _units(self) -> list[tuple[int, list[int]]]:
-        return [(position, in_units(factor, digits_of(factor))) for position, factor in self._exact.items()]
+        return [(position, units) for position, units, _ in self._exact]
 
     def units(self, record: Record) -> int:
         """See `Weight`."""
@@ -179,12 +183,12 @@ class Product(Weight):
     @cached_property
     def size(self) -> Fraction:
         """See `Weight`."""
-        return math.prod((max(map(abs, factor)) for factor in self._exact.values()), start=Fraction(1))
+        return Fraction(math.prod([max(map(abs, units)) for _, units in self._units]), 1 << self.digits)
 
     @cached_property
     def digits(self) -> int:
         """See `Weight`."""
-        return sum(digits_of(factor) for factor in self._exact.values())
+        return sum(digits for _, _, digits in self._exact)
 
     def levels(self) -> Levels:
         """See `Weight`."""
