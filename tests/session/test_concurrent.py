@@ -310,7 +310,7 @@ def _taken_as_they_arrive() -> AbstractContextManager[Any]:
 
 
 def _replayed_as_they_were_reserved() -> AbstractContextManager[Any]:
-    return mock.patch.object(records, "_in_order", lambda notes: notes)
+    return mock.patch.object(records, "in_order", lambda notes: notes)
 
 
 def _planned_as_if_alone() -> AbstractContextManager[Any]:

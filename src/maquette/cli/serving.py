@@ -39,6 +39,9 @@ def serve(
     missing: options.Missing = None,
     delimiter: options.Delimiter = None,
     deadline: options.Seconds = None,
+    max_rows: Annotated[
+        int | None, typer.Option(help="Rows the table will never exceed; fresh answers then leave at a fixed moment.")
+    ] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on (default: 127.0.0.1).")] = None,
     port: Annotated[int | None, typer.Option(help="Port of HTTP and the console (default: 8765).")] = None,
     pg_port: Annotated[int | None, typer.Option(help="Port for PostgreSQL clients (default: 5433).")] = None,
@@ -84,6 +87,7 @@ def serve(
                 alpha=alpha,
                 beta=beta,
                 deadline=deadline,
+                max_rows=max_rows,
                 trust_draft=trust_draft,
             )
             settings = _one_table(table, directory or Path(f"{table.name}.maquette"))

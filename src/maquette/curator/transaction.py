@@ -43,7 +43,7 @@ from maquette.errors import (
     RequestLost,
 )
 from maquette.privacy import MAX_UNITS, UNITS_PER_ONE, Budget, Composed, Event, Loss
-from maquette.privacy.ledger import Description, Ledger, Recorded, Request, Ticket
+from maquette.privacy.ledger import Description, Ledger, Recorded, Request, SharedLedger, Ticket
 
 Arrays = list[NDArray[np.int64]]
 
@@ -186,8 +186,9 @@ class Transaction:
 
         An evaluation that is unfinished or failed at the first moment is withheld: for the ledger it is lost, so that
         neither a retry nor a restart reveals it. Recording always begins at the first moment, so its duration depends
-        only on the disk; an answer whose recording ends too late is withheld too. Within a span, the end of the span
-        waits for the second moment.
+        only on the disk; an answer whose recording ends too late is withheld too. In a shared ledger other processes
+        may have taken such an answer, so there it stays recorded and only this caller is refused: that it was late
+        depends on the disk alone. Within a span, the end of the span waits for the second moment.
         """
         request = ticket.request.id
         self._unreleased[request] = threading.get_ident()
@@ -203,7 +204,8 @@ class Transaction:
             recorded, was_hit = found
             self.ledger.commit(ticket, recorded, hit=was_hit)
             if self._clock.monotonic() > moments.released:
-                self.ledger.withhold(ticket)
+                if not isinstance(self.ledger, SharedLedger):
+                    self.ledger.withhold(ticket)
                 raise DeadlineMissed
             arrays = unpack(recorded)
         finally:

@@ -41,16 +41,27 @@ class TableConfig:
     delimiter: str | None = None
     ledger: str | None = None  # a file, or postgresql://...; default: NAME.ledger in the directory
     ledger_key: str | None = None  # the key file of a PostgreSQL ledger; default: NAME.key in the directory
+    shared: bool = False  # several processes serve this table at once, through its PostgreSQL ledger
     anchor: str | None = None
     alpha: float = 0.02
     beta: float = 0.05
     promise: Literal["together", "each"] = "together"
     rows: int | None = None
-    deadline: float | Literal["auto"] | None = None
+    deadline: float | Literal["auto", "none"] | None = None  # default: "auto" where max_rows is declared
     max_rows: int | None = None
     public: tuple[str, ...] = ()  # lookup tables for LEFT JOIN: NAME=FILE:KEY[,COLUMN:LOW..HIGH]
     cuts: Literal["refuse", "between"] = "refuse"
     trust_draft: bool = False  # a schema that was drafted by reading the rows is used as it is
+
+    @property
+    def fixed_moment(self) -> float | Literal["auto"] | None:
+        """The deadline of fresh answers; None if they leave when they are ready.
+
+        Declared bounds are enough for a deadline, so with `max_rows` there is one unless it is switched off.
+        """
+        if self.deadline is None:
+            return None if self.max_rows is None else "auto"
+        return None if self.deadline == "none" else self.deadline
 
     def problems(self) -> Iterator[str]:
         """Everything that is wrong with this table's settings."""
@@ -77,6 +88,9 @@ class TableConfig:
             yield f"{where}: deadline is {self.deadline:g}; it is a number of seconds up to 3600"
         if self.anchor is not None and (self.ledger or "").startswith("postgresql"):
             yield f"{where}: an anchor is for a ledger file, and this ledger is in PostgreSQL"
+
+        if self.shared and not (self.ledger or "").startswith("postgresql"):
+            yield f"{where}: it is shared by several processes, and its ledger is not in PostgreSQL"
 
     def _missing_files(self, where: str) -> Iterator[str]:
         from maquette.schema import Schema

@@ -248,7 +248,7 @@ class Service:
                 beta=config.beta,
                 simultaneous=config.promise == "together",
                 rows=config.rows,
-                deadline=config.deadline,
+                deadline=config.fixed_moment,
                 table=config.name,
                 public=dict(map(named_table, config.public)),
                 cuts=config.cuts,
@@ -265,11 +265,12 @@ class Service:
     def _ledger(self, config: TableConfig) -> LedgerSource:
         if config.ledger is None or not config.ledger.startswith("postgresql"):
             return str(self.ledger_file(config))
-        from maquette.privacy.ledger import PostgresLedger
+        from maquette.privacy.ledger import PostgresLedger, SharedPostgresLedger
 
         address = config.ledger
         key = Path(config.ledger_key or self.config.directory / f"{config.name}.key")
-        return lambda terms: PostgresLedger(address, terms, name=config.name, key_path=key)
+        kind = SharedPostgresLedger if config.shared else PostgresLedger
+        return lambda terms: kind(address, terms, name=config.name, key_path=key)
 
     def _set_limits(self, table: ServedTable) -> None:
         """Write the limits of the configuration into the ledger, which keeps them; a group's name ends in a slash."""

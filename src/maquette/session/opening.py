@@ -12,6 +12,7 @@ from maquette.answers import context_of
 from maquette.curator import Curator, Deadline
 from maquette.errors import BudgetError, QueryError
 from maquette.estimates import Columns
+from maquette.privacy.ledger import Overtaken
 from maquette.query import CutRule, LinearQuery, Marginal, PublicTable, Settings
 from maquette.releases import start_of
 from maquette.schema import Schema
@@ -64,14 +65,15 @@ def online(
     measures every cell of a small universe at once; a number k buys what all tables of k columns need; "auto" takes the
     histogram where it is cheapest and otherwise buys as questions come. `expect` is the expected number of column sets
     that will be asked about, if known. `guard="never"` means that the session never pays for a guard over its public
-    model. A session with the same name on the same ledger is continued: nothing is paid twice. With a `deadline`
-    (seconds, or "auto"; default: the curator's) every access to the rows takes exactly that long, whatever the data, or
-    is refused and its charge kept: see `Curator`. What is already known is answered at once. `start` is a public first
-    hypothesis, as in `release`: the session's model begins with it, corrects it by what is measured, and a guard may
-    vouch for it early. It changes no promise and no price of a measurement, and is given again when the session is
-    continued. If it was made from the same people's rows, its own loss adds (`session.start` says which it is).
-    `table` is the table's name in statements (default: that of its file; any name if it has none), `public` are lookup
-    tables that they may LEFT JOIN, and `cuts="between"` answers comparisons that cut through a bin (see `Session.ask`).
+    model; nor does one on a ledger that several processes share. A session with the same name on the same ledger is
+    continued: nothing is paid twice. With a `deadline` (seconds, or "auto"; default: the curator's) every access to the
+    rows takes exactly that long, whatever the data, or is refused and its charge kept: see `Curator`. What is already
+    known is answered at once. `start` is a public first hypothesis, as in `release`: the session's model begins with
+    it, corrects it by what is measured, and a guard may vouch for it early. It changes no promise and no price of a
+    measurement, and is given again when the session is continued. If it was made from the same people's rows, its own
+    loss adds (`session.start` says which it is). `table` is the table's name in statements (default: that of its file;
+    any name if it has none), `public` are lookup tables that they may LEFT JOIN, and `cuts="between"` answers
+    comparisons that cut through a bin (see `Session.ask`).
 
     >>> import maquette as mq
     >>> schema = mq.Schema([mq.Integer("age", 0, 99, width=10), mq.Boolean("smoker")])
@@ -107,7 +109,7 @@ def online(
                 warm_start == "auto" and opening.histogram_is_cheapest(tolerance)
             )
     widths = doubts.widths()
-    policy = GuardPolicy(record, widths, tolerance, never=guard == "never", started=begun is not None)
+    policy = GuardPolicy(record, widths, tolerance, never=guard == "never" or record.shared, started=begun is not None)
     knowledge = Knowledge(record, doubts.widths, tolerance, start=begun, given=rows)
     planner = Planner(knowledge, pricing, expect=expect)
     context = context_of(curator, table, public, cuts)
@@ -226,7 +228,10 @@ class _Opening:
                 "session finds this out without a charge. Ask for a larger alpha, or give the curator a larger budget",
             )
         if purchase.units:
-            self._record.charge(Order(purchase.parts, {}, {}), analyst=CUSTODIAN)
+            try:
+                self._record.charge(Order(purchase.parts, {}, {}), analyst=CUSTODIAN)
+            except Overtaken:  # another process looks too: its result serves both
+                self._record.drain()
 
     def _of_a_count(self, tolerance: float) -> int:
         """The price of one count: in parts that serve later questions too, or as asked."""

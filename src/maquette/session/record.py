@@ -25,7 +25,7 @@ from maquette.curator import Curator, Deadline, Measurement
 from maquette.errors import BudgetExceeded, DeadlineMissed, LedgerCorrupted, RequestConflict
 from maquette.estimates import Columns, spread
 from maquette.privacy import MAX_UNITS, DiscreteGaussian, Loss, recorded_price
-from maquette.privacy.ledger import Charge
+from maquette.privacy.ledger import Charge, Overtaken, SharedLedger
 from maquette.query import Contrasts, Marginal, ValueSums
 from maquette.session.ahead import Ahead
 from maquette.session.precision.view import Component
@@ -33,6 +33,10 @@ from maquette.session.question import Goal, as_json, from_json, restored, stored
 from maquette.session.transcript import Transcript, part_question
 
 IN_FLIGHT = 64  # charges at the same time
+DOORS = ("measure", "guard.test", "guard")  # through which a session charges
+REBUILT = (
+    "begun", "before", "transcript", "own", "requests", "directs", "guards", "cells", "_next", "_digests", "_meant",
+)  # fmt: skip
 PATIENCE = 0.2  # seconds after which a waiting thread looks again: an interrupted one may not have said goodbye
 
 
@@ -118,6 +122,7 @@ class Flight:
     name: str | None = None
     veiled: int | None = None  # the thread whose block under a deadline it belongs to
     ahead: bool = False  # whether it was planned on charges that were in flight themselves
+    seen: tuple[int, int] = (0, 0)  # in a shared ledger: the events up to which charges were read, and taken
     measured: tuple[Measurement, ...] = ()
     outcome: Literal["flying", "measured", "nothing", "unknown"] = "flying"
 
@@ -130,6 +135,8 @@ class Record:
     refused. `transcript` and `own` only grow, and what a charge adds is seen at once or not at all: reading them as of
     a moment takes no lock.
     """
+
+    shared = False  # whether other processes charge for the same session
 
     def __init__(self, curator: Curator, name: str) -> None:
         self.curator = curator
@@ -152,7 +159,7 @@ class Record:
         Evaluations of others would use up its time, and be seen in it.
         """
         with self.lock:
-            self.drain()
+            self._drain_own()
             self.ready()
             try:
                 with self.curator.within(deadline):
@@ -178,10 +185,9 @@ class Record:
         self._ahead = None
         fresh = copy(self)
         fresh._begin_anew()
-        for charge, note in _in_order(self._notes("measure", "guard.test", "guard")):
+        for charge, note in in_order(self._notes(*DOORS)):
             fresh._recover(charge, note)
-        rebuilt = ("begun", "before", "transcript", "own", "requests", "directs", "guards", "cells")
-        for kept in (*rebuilt, "_next", "_digests", "_meant"):
+        for kept in REBUILT:
             setattr(self, kept, getattr(fresh, kept))
         self._interrupted = False
 
@@ -203,7 +209,8 @@ class Record:
         elif "values" in note:
             self._restore(charge, note)
         else:
-            self._next = max(self._next, _number(charge) + 1)
+            if not is_shared(charge):
+                self._next = max(self._next, _number(charge) + 1)
             if "request" in note:
                 self.requests[note["request"]["name"]] = charge.id, charge.analyst, note["request"]["asked"]
             if charge.state == "answered":
@@ -215,7 +222,7 @@ class Record:
         with _OPENING:
             known = _RECORDS.get((id(curator), name))
             if known is None:
-                _RECORDS[id(curator), name] = known = cls(curator, name)
+                _RECORDS[id(curator), name] = known = _kind_of(curator)(curator, name)
             return known
 
     @property
@@ -277,9 +284,9 @@ class Record:
                     self.begin(flight, order, analyst=analyst, named=named)
             flight.measured = self._measure(flight.request, flight.note, analyst, flight.owned)
             flight.outcome = "measured"
-        except (BudgetExceeded, DeadlineMissed) as refused:  # nothing was charged, or nothing will ever be known of it
+        except (BudgetExceeded, DeadlineMissed, Overtaken) as refused:  # nothing was charged, or will ever be known
             flight.outcome = "nothing"
-            if isinstance(refused, BudgetExceeded):
+            if not isinstance(refused, DeadlineMissed):
                 self._forget(flight)
             raise
         finally:
@@ -306,18 +313,27 @@ class Record:
             "cells": self.cells,
             "state": self.transcript.digest,
             **({"account": self.settings} if self.begun is None else {}),
-            **({"since": self.transcript.moment} if self._line else {}),
+            **({"since": self.transcript.moment} if self._crowded else {}),
             **({} if named is None else {"request": {"name": named[0], "asked": named[1]}}),
         }
-        request = f"{self.name}:{self._next}"
+        request = self._new_id()
         if named is not None:
             self.requests[named[0]] = request, analyst, named[1]
         directs: Directs = [(goal, goal.as_asked) for goal, _ in order.directs.values()]
         flight.owned = directs, [(goal, _components(goal, parts)) for goal, parts in rents]
         flight.number, flight.request, flight.note = self._next, request, note
-        flight.name, flight.ahead = named and named[0], bool(self._line)
+        flight.name, flight.ahead = named and named[0], self._crowded
         self._next += 1  # the request's name is used up even if the request fails
         self._line.append(flight)
+
+    @property
+    def _crowded(self) -> bool:
+        """Whether charges may come before the one that is about to begin which are not in the transcript yet."""
+        return bool(self._line)
+
+    def _new_id(self) -> str:
+        """The id of the next charge."""
+        return f"{self.name}:{self._next}"
 
     def give_up(self, flight: Flight) -> None:
         """Say that nobody knows what became of a flight, unless that is known; it may have begun or not."""
@@ -336,6 +352,10 @@ class Record:
 
     def drain(self) -> None:
         """Wait until nothing is in flight; called with the lock."""
+        self._drain_own()
+
+    def _drain_own(self) -> None:
+        """Wait until this process has nothing in flight."""
         while self._line:
             self._wait()
 
@@ -418,13 +438,17 @@ class Record:
             self.accept(Goal(from_json(self.curator.schema, note["need"])), note)
 
     def _replay(self, charge: Charge, note: Any) -> None:
+        self._check_state(charge, note)
+        self._take(self._measure(charge.id, note, charge.analyst), note)
+
+    def _check_state(self, charge: Charge, note: Any) -> None:
+        """Refuse a charge that was planned on another state than the one reached here."""
         if note["state"] != self._digests.get(note.get("since", self.transcript.moment)):
             raise LedgerCorrupted(
                 f"{self.name!r} does not reach the state it had before charge {charge.id!r}",
                 advice="The ledger verifies, so "
                 "the program has changed: open the session with the version that wrote it, or under another name",
             )
-        self._take(self._measure(charge.id, note, charge.analyst), note)
 
     def _own(self, note: Any) -> Owned:
         """What a note says was measured for single goals; each note is read once."""
@@ -521,18 +545,33 @@ def _keep(kept: dict[str, list[Own]], goal: Goal, own: Own) -> None:
     kept.setdefault(goal.key, []).append(own)
 
 
+def _kind_of(curator: Curator) -> type[Record]:
+    if not isinstance(curator.ledger, SharedLedger):
+        return Record
+    from maquette.session.shared import SharedRecord
+
+    return SharedRecord
+
+
+def is_shared(charge: Charge) -> bool:
+    """Whether a charge was made where several processes share the ledger: its place is that in the ledger."""
+    return "." in charge.id.rpartition(":")[2]
+
+
 def _number(charge: Charge) -> int:
     return int(charge.id.rpartition(":")[2])
 
 
-def _in_order(notes: Iterable[tuple[Charge, Any]]) -> Iterator[tuple[Charge, Any]]:
+def in_order(notes: Iterable[tuple[Charge, Any]]) -> Iterator[tuple[Charge, Any]]:
     """Charges by their number in the session; what guards did comes where it was, when nothing was in flight.
+
+    So do charges of several processes, which have no numbers of their own.
 
     A number was given out only when all numbers `IN_FLIGHT` below it were settled, so few have to be held back.
     """
     held: list[tuple[int, int, Charge, Any]] = []
     for place, (charge, note) in enumerate(notes):
-        if note is None or "values" in note:
+        if note is None or "values" in note or is_shared(charge):
             yield from ((one, its) for _, _, one, its in sorted(held))
             held = []
             yield charge, note

@@ -32,7 +32,7 @@ from maquette.curator import Curator, Deadline
 from maquette.errors import BudgetExceeded, LedgerError, QueryError, RequestLost
 from maquette.estimates import Columns
 from maquette.privacy import Loss, rows_counted
-from maquette.privacy.ledger import BookLedger, Charge
+from maquette.privacy.ledger import BookLedger, Charge, Overtaken
 from maquette.query import Context, CutRule, Marginal, Settings, settings_of
 from maquette.session.ahead import Ahead
 from maquette.session.answering import answered
@@ -339,7 +339,7 @@ class Session(Streams):
         """
         new = [question for question in questions if question.key not in self._answers]
         goals = list({goal.key: goal for question in new for goal in question.goals}.values())
-        before, paid, charged = self._record.transcript.moment, self._free, False
+        before, paid, charged, heard = self._record.transcript.moment, self._free, False, False
         while True:
             flight = Flight(veiled=threading.get_ident() if self._timed else None)
             guesses = self._foresee(goals) if most is None else {}  # with a highest price no guard is opened
@@ -367,10 +367,15 @@ class Session(Streams):
                     self._check_price(plan.units + paid.units, most)
                     self._record.begin(flight, plan, analyst=analyst, named=named)
                     self._planner.settle(plan, goals)
-                    self._planner.answer([] if paid.units else goals)
+                    self._planner.answer([] if paid.units or heard else goals)
                 paid = self._plus(paid, self._record.charge(flight, analyst=analyst))
             except _TooDear:
                 raise
+            except Overtaken:  # by another process; what it buys is there in a moment
+                with self._lock:
+                    self._planner.settle(plan.undone, [])
+                heard = True
+                continue
             except BudgetExceeded:
                 with self._lock:
                     self._planner.settle(plan.undone, [])
@@ -406,11 +411,16 @@ class Session(Streams):
         goals = [Goal(Marginal(schema, columns)) for columns in itertools.combinations(wide, size)]
         with self._record.alone(self.deadline):
             self._planner.asked(size).update(goal.marginal.columns for goal in goals)
-            order = self._plan(goals, goals)
-            paid = self._record.charge(order, analyst=analyst) if order else self._loss(0)
-            self._planner.settle(order, [])
-            self._policy.paid(order.units)
-            return paid
+            while True:
+                order = self._plan(goals, goals)
+                try:
+                    paid = self._record.charge(order, analyst=analyst) if order else self._loss(0)
+                except Overtaken:  # by another process
+                    self._record.drain()
+                    continue
+                self._planner.settle(order, [])
+                self._policy.paid(order.units)
+                return paid
 
     def _read(self, asked: QuestionLike, settings: Settings | None = None) -> Question:
         """Parse a question; an invalid one is refused here."""

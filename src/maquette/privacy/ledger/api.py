@@ -7,11 +7,12 @@ bytes. Amounts are integers, so no floating-point sum decides whether a charge i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
-from maquette.errors import BudgetError
+from maquette.errors import BudgetError, RequestBusy
 from maquette.privacy.ledger.description import Description
 from maquette.privacy.units import MAX_UNITS, UNITS_PER_ONE
 
@@ -126,6 +127,10 @@ class Recorded:
     receipt: Receipt
 
 
+class Overtaken(RequestBusy):
+    """Another process has just charged what this one was about to; nothing was charged here. Look, then plan again."""
+
+
 @dataclass(frozen=True)
 class Charge:
     """One line of the account: the charge, its analyst, and the state of its request.
@@ -194,3 +199,19 @@ class Ledger(Protocol):
 
     def close(self) -> None:
         """Release the ledger; pending requests are finished first."""
+
+
+@runtime_checkable
+class SharedLedger(Ledger, Protocol):
+    """A ledger that several processes use at once; each is a member with an epoch, which names its requests."""
+
+    epoch: int
+
+    def charges_since(self, seq: int) -> list[Charge]:
+        """The next charges after this event, of all processes, oldest first; a page of them."""
+
+    def unless(self, clash: Callable[[Sequence[Charge]], bool], *, after: int) -> AbstractContextManager[None]:
+        """Within the block a new charge of this thread is refused (Overtaken) if those of others since then clash."""
+
+    def settle(self) -> None:
+        """End the membership of processes that have died: what they had reserved is lost."""

@@ -49,10 +49,11 @@ class Book:
     A refusal is raised before anything is written.
     """
 
-    def __init__(self, storage: Storage, chain: Chain, currency: str) -> None:
+    def __init__(self, storage: Storage, chain: Chain, currency: str, owner: int | None = None) -> None:
         self._storage = storage
         self._chain = chain
         self._currency = currency
+        self._owner = owner  # the epoch of the member that writes; None where one process owns the ledger
 
     def add(self, entry: Entry) -> Receipt:
         """Append an entry to the chain and apply it to the books."""
@@ -65,7 +66,7 @@ class Book:
 
     def reserve(self, request: Request) -> Ticket | Recorded:
         """Charge the request, or find its recorded answer."""
-        decided = machine.reserve(self._storage, request, self._currency)
+        decided = machine.reserve(self._storage, request, self._currency, self._owner)
         return self._recorded(decided) if isinstance(decided, int) else Ticket(request, self.add(decided).seq)
 
     def commit(self, ticket: Ticket, answer: bytes, *, hit: bool) -> Receipt:
@@ -78,11 +79,17 @@ class Book:
 
     def open_guard(self, id: str, hits: int) -> None:  # noqa: A002
         """Open a guard with this number of hits."""
-        self.add(machine.open_guard(self._storage, id, hits))
+        self.add(machine.open_guard(self._storage, id, hits, self._owner))
+
+    def leave(self, epoch: int) -> None:
+        """End a membership, unless it has ended."""
+        entry = machine.leave(self._storage, epoch)
+        if entry is not None:
+            self.add(entry)
 
     def hits_left(self, guard: str) -> int:
         """Hits this guard can still take."""
-        return machine.hits_left(self._storage, guard)
+        return machine.hits_left(self._storage, guard, self._owner)
 
     def limit_analyst(self, analyst: str, units: int) -> None:
         """Give one analyst a separate limit."""
@@ -104,9 +111,10 @@ class Book:
         return self._recorded(answered) if answered else None
 
     def _charge(self, event: ChainEvent) -> Charge:
-        id, analyst, digest, units, _ = json.loads(event.facts)  # noqa: A001
+        id, analyst, digest, units, *_ = facts = json.loads(event.facts)  # noqa: A001
         charged, answered = self._storage.requests.get(id) or (event.seq, None)
-        state = machine.state(charged, answered, self._storage.boot)
+        left = answered is None and machine.left(self._storage, facts)
+        state = machine.state(charged, answered, self._storage.boot, left=left)
         return Charge(event.seq, id, analyst, digest, units, state, event.content.decode())
 
     def _recorded(self, answered: int) -> Recorded:

@@ -14,7 +14,7 @@ from maquette.errors import LedgerCorrupted
 GENESIS = bytes(32)
 KEY_BYTES = 32
 
-Kind = Literal["terms", "boot", "limit", "guard", "charge", "answer", "withheld"]
+Kind = Literal["terms", "boot", "limit", "guard", "charge", "answer", "withheld", "join", "left"]
 
 _HEADER = Struct(">32sQII")
 
@@ -34,16 +34,19 @@ class ChainEvent(NamedTuple):
 
 
 class Chain:
-    """Computes MACs under one key of 32 bytes."""
+    """Computes MACs under one key of 32 bytes; a key that was rotated has 32 more, for the data's digest alone."""
 
     def __init__(self, key: bytes) -> None:
-        if len(key) != KEY_BYTES:
+        if len(key) not in (KEY_BYTES, 2 * KEY_BYTES):
             raise LedgerCorrupted(
-                f"the ledger's key has {len(key)} bytes", expected=str(KEY_BYTES), advice="Restore the whole key"
+                f"the ledger's key has {len(key)} bytes",
+                expected=f"{KEY_BYTES}, or {2 * KEY_BYTES} after a rotation",
+                advice="Restore the whole key",
             )
-        self._event = hashlib.blake2b(digest_size=32, key=key, person=b"maquette.event")
-        self._table = hashlib.blake2b(digest_size=32, key=key, person=b"maquette.table")
-        self._head = hashlib.blake2b(digest_size=32, key=key, person=b"maquette.head")
+        links, hides = key[:KEY_BYTES], key[-KEY_BYTES:]
+        self._event = hashlib.blake2b(digest_size=32, key=links, person=b"maquette.event")
+        self._table = hashlib.blake2b(digest_size=32, key=hides, person=b"maquette.table")
+        self._head = hashlib.blake2b(digest_size=32, key=links, person=b"maquette.head")
 
     def link(self, previous: bytes, seq: int, kind: str, facts: str, content: bytes) -> bytes:
         """The MAC of an event that follows `previous`; the lengths in front make the encoding unambiguous."""

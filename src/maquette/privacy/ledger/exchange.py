@@ -1,8 +1,7 @@
-"""Exchange: a ledger as a file of lines that can be kept, verified and brought into PostgreSQL.
+"""Exchange: a ledger as a file of lines that can be kept, verified, and made a ledger again.
 
-An export holds every event with its MAC, so the ledger's key signs it, and a last line with the head under a seal
-of its own, so a shortened file is seen. Bringing it into PostgreSQL keeps the chain, every charge and every answer. The
-source must not be used again: the same budget would be spent twice.
+An export holds every event with its MAC, so the ledger's key signs it, and a last line with the head under a seal of
+its own, so a shortened file is seen.
 """
 
 from __future__ import annotations
@@ -10,42 +9,39 @@ from __future__ import annotations
 import base64
 import json
 import os
-import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from pathlib import Path
 
-from maquette.errors import LedgerCorrupted, LedgerError
+from maquette.errors import LedgerCorrupted
 from maquette.privacy.ledger import store
 from maquette.privacy.ledger.api import Receipt
 from maquette.privacy.ledger.chain import Chain
-from maquette.privacy.ledger.files import beside, check_place, load_key
-from maquette.privacy.ledger.head import Head
+from maquette.privacy.ledger.places import Place, read_ledger
 from maquette.privacy.ledger.replay import Replay, Row, replayed
-from maquette.privacy.ledger.witnesses import Witnesses
 
 BATCH = 1_000
 
 
-def export_ledger(path: str | Path, out: str | Path, *, key: bytes | None = None) -> Receipt:
-    """Verify the ledger file at `path` and write all its events to `out`; returns its head."""
-    home = Path(path).resolve()
-    if not home.is_file():
-        raise LedgerError(f"there is no ledger at {str(path)!r}")
-    check_place(home)
-    chain = Chain(load_key(beside(home, ".key")) if key is None else key)
+def export_ledger(place: str | Path | Place, out: str | Path, *, anchor: Path | None = None) -> Receipt:
+    """Verify a ledger, which may be open meanwhile, and write all its events to `out`; returns its head.
+
+    The file is durable when this returns, and was read back and verified.
+    """
+    place = place if isinstance(place, Place) else Place(str(place))
+    replay, rows = read_ledger(place, anchor)
+    chain, receipt = place.chain(), replay.receipt
     try:
-        witnesses = Witnesses.read(Head(home, chain), None)
-        with closing(sqlite3.connect(f"{home.as_uri()}?mode=ro", uri=True, isolation_level=None)) as connection:
-            connection.execute("BEGIN")
-            receipt = witnesses.verify(connection, chain).receipt
-            with open(out, "x", encoding="ascii", opener=_private) as file:
-                for row in connection.execute("SELECT seq, kind, facts, content, mac FROM event ORDER BY seq"):
-                    file.write(_line(row) + "\n")
-                last = f"{receipt.seq} {receipt.head}"
-                file.write(json.dumps({"end": last, "seal": chain.seal(last)}) + "\n")
-    except (OSError, *store.BROKEN) as failure:
+        with open(out, "x", encoding="ascii", opener=_private) as file:
+            for row in rows:
+                file.write(_line(row) + "\n")
+            last = f"{receipt.seq} {receipt.head}"
+            file.write(json.dumps({"end": last, "seal": chain.seal(last)}) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as failure:
         raise store.explain(failure) from None
+    if read_export(out, chain)[0].receipt != receipt:
+        raise LedgerCorrupted("the export was not written as it should be", advice="Write it to another disk")
     return receipt
 
 
@@ -69,15 +65,6 @@ def read_export(path: str | Path, chain: Chain) -> tuple[Replay, list[Row]]:
     if end != {"end": last, "seal": chain.seal(last)}:
         raise LedgerCorrupted("the export is not complete: its last line does not seal its last event")
     return replay, rows
-
-
-def import_to_postgres(path: str | Path, address: str, *, name: str, key: bytes) -> Receipt:
-    """Bring an export into a PostgreSQL ledger that does not exist yet; its next opening boots it."""
-    from maquette.privacy.ledger.postgres import adopt
-
-    replay, rows = read_export(path, Chain(key))
-    adopt(address, name, replay, rows)
-    return replay.receipt
 
 
 def _line(row: Sequence[object]) -> str:

@@ -76,8 +76,9 @@ def _account(connection: sqlite3.Connection, replay: Replay) -> Account:
     charges = []
     events = connection.execute("SELECT seq, facts, content FROM event WHERE kind = 'charge' ORDER BY seq")
     for seq, facts, description in events:
-        id, analyst, digest, units, _ = json.loads(facts)  # noqa: A001
-        state = machine.state(seq, replay.requests[id][1], replay.boot)
+        id, analyst, digest, units, *_ = charged = json.loads(facts)  # noqa: A001
+        left = machine.left(replay, charged)
+        state = machine.state(seq, replay.requests[id][1], replay.boot, left=left)
         charges.append(Charge(seq, id, analyst, digest, units, state, description.decode()))
     limit, spent = replay.budgets[machine.TABLE_SCOPE]
     relation, unit, rows = read_protection(replay.terms["relation"])

@@ -5,13 +5,16 @@ entry to append to the chain, or refuse. `follow` applies an appended event to t
 file: the same code applies events in a ledger in use and in the verification of a stored one.
 
 The state of a request is not stored; it follows from the books. It is lost if it was withheld, answered if it has an
-answer, reserved if its charge is newer than the last boot, and otherwise lost.
+answer, reserved if its charge is newer than the last boot and its owner has not left, and otherwise lost.
+
+A ledger that several processes use at once has *members*: a process joins, the number of that event is its epoch, and
+its charges and guards carry the epoch as their owner. When it leaves, or is found dead, its reservations are lost.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from maquette.errors import (
     BudgetError,
@@ -37,6 +40,9 @@ Spending = tuple[int, int]
 """For the table or an analyst: the limit, and the units spent."""
 Hits = tuple[int, int, int]
 """For a guard: the event number of its opening, its hits, and the hits used."""
+Membership = tuple[int | None]
+"""For a member: the event number of its leaving; None while it is one."""
+OWNER = 5  # place of the owner in the facts of a charge, which only members write
 
 Key_contra = TypeVar("Key_contra", contravariant=True)
 Row = TypeVar("Row")
@@ -74,6 +80,14 @@ class Books(Protocol):
         """The facts of the charge or answer with this event number."""
 
 
+class SharedBooks(Books, Protocol):
+    """The books of a ledger that has, or once had, members."""
+
+    @property
+    def members(self) -> Table[int, Membership]:
+        """By epoch."""
+
+
 class Entry(NamedTuple):
     """An entry that an operation adds to the chain."""
 
@@ -104,14 +118,28 @@ def spending(books: Books, scope: str) -> Spending:
     return books.budgets.get(scope) or (books.limit, 0)
 
 
-def state(charged: int, answered: int | None, boot: int) -> State:
-    """The state of a request, from the event numbers of its charge, its answer and the last boot."""
+def state(charged: int, answered: int | None, boot: int, *, left: bool = False) -> State:
+    """The state of a request, from the event numbers of its charge, its answer and the last boot.
+
+    `left`: its owner, a member, is one no more.
+    """
     if answered is not None:
         return "lost" if answered == WITHHELD else "answered"
-    return "reserved" if charged > boot else "lost"
+    return "reserved" if charged > boot and not left else "lost"
 
 
-def reserve(books: Books, request: Request, currency: str) -> Entry | int:
+def left(books: Books, charge: Sequence[Any]) -> bool:
+    """Whether the owner of a charge, given by its facts, was a member and is one no more."""
+    return len(charge) > OWNER and not is_member(books, charge[OWNER])
+
+
+def is_member(books: Books, epoch: int) -> bool:
+    """Whether the process with this epoch may still write."""
+    found = cast(SharedBooks, books).members.get(epoch)
+    return epoch > books.boot and found is not None and found[0] is None
+
+
+def reserve(books: Books, request: Request, currency: str, owner: int | None = None) -> Entry | int:
     """The charge of a new request, or the event number of the answer if it was already answered."""
     for text in (request.id, request.analyst, request.guard or ""):
         text.encode()  # text that cannot be encoded cannot be stored
@@ -120,8 +148,8 @@ def reserve(books: Books, request: Request, currency: str) -> Entry | int:
     for scope in scopes(books, request.analyst):
         _check_budget(books, scope, request.units, currency)
     if request.guard is not None:
-        _check_guard(books, request.guard)
-    facts = [request.id, request.analyst, request.digest, request.units, request.guard]
+        _check_guard(books, request.guard, owner)
+    facts = [request.id, request.analyst, request.digest, request.units, request.guard, *_signed(owner)]
     return Entry("charge", facts, request.description.encode())
 
 
@@ -156,20 +184,25 @@ def withhold(books: Books, ticket: Ticket) -> Entry:
     return Entry("withheld", [ticket.seq, used < hits])
 
 
-def open_guard(books: Books, id: str, hits: int) -> Entry:  # noqa: A002
+def open_guard(books: Books, id: str, hits: int, owner: int | None = None) -> Entry:  # noqa: A002
     """The opening of a guard under a fresh id."""
     if books.guards.get(id):
         raise RequestConflict(f"guard id {id!r} was used before", advice="Open each guard under a fresh id")
-    return Entry("guard", [id, hits])
+    return Entry("guard", [id, hits, *_signed(owner)])
 
 
-def hits_left(books: Books, guard: str) -> int:
-    """Hits this guard can still take; 0 once it is closed."""
+def leave(books: Books, epoch: int) -> Entry | None:
+    """The end of a membership: what its process has reserved is lost; None if it has ended already."""
+    return Entry("left", [epoch]) if is_member(books, epoch) else None
+
+
+def hits_left(books: Books, guard: str, owner: int | None = None) -> int:
+    """Hits this guard can still take; 0 once it is closed, and for every member but its owner."""
     found = books.guards.get(guard)
     if found is None:
         raise LedgerError(f"there is no guard {guard!r}", advice="Open it first")
     opened, hits, used = found
-    return hits - used if opened > books.boot else 0
+    return hits - used if _is_open(books, opened, owner) else 0
 
 
 def limit_analyst(books: Books, analyst: str, units: int) -> Entry | None:
@@ -184,7 +217,8 @@ def limit_analyst(books: Books, analyst: str, units: int) -> Entry | None:
 
 
 def _answer_of(books: Books, request: Request, charged: int, answered: int | None) -> int:
-    _, analyst, digest, *_ = books.facts(charged)
+    facts = books.facts(charged)
+    _, analyst, digest, *_ = facts
     if (analyst, digest) != (request.analyst, request.digest):
         raise RequestConflict(
             f"request id {request.id!r} was used before by another analyst or for another question",
@@ -192,7 +226,7 @@ def _answer_of(books: Books, request: Request, charged: int, answered: int | Non
         )
     if answered == WITHHELD:
         raise DeadlineMissed
-    if state(charged, answered, books.boot) == "lost":
+    if state(charged, answered, books.boot, left=left(books, facts)) == "lost":
         raise RequestLost(
             f"request {request.id!r} was charged and then interrupted",
             advice="its charge is kept and it is never evaluated again. Ask under a fresh id, which is charged anew.",
@@ -220,9 +254,18 @@ def _check_budget(books: Books, scope: str, units: int, currency: str) -> None:
     )
 
 
-def _check_guard(books: Books, guard: str) -> None:
+def _signed(owner: int | None) -> tuple[int, ...]:
+    return () if owner is None else (owner,)
+
+
+def _is_open(books: Books, opened: int, owner: int | None) -> bool:
+    """Whether a guard is open here: its threshold is known to the process that opened it alone."""
+    return opened > books.boot and (owner is None or books.facts(opened)[2] == owner)
+
+
+def _check_guard(books: Books, guard: str, owner: int | None) -> None:
     opened, hits, used = books.guards.get(guard) or (0, 0, 0)
-    if opened <= books.boot or used >= hits:
+    if used >= hits or not _is_open(books, opened, owner):
         raise GuardSealed(
             f"guard {guard!r} takes no more hits: all are used, or it was closed by a restart",
             advice="nothing was charged. Open a new guard, which is charged anew, or go on without one.",
@@ -241,6 +284,10 @@ def follow(books: Books, seq: int, kind: str, facts: Any) -> None:
         books.boot = seq
     elif kind == "guard":
         books.guards[facts[0]] = (seq, facts[1], 0)
+    elif kind == "join":
+        cast(SharedBooks, books).members[seq] = (None,)
+    elif kind == "left":
+        cast(SharedBooks, books).members[facts[0]] = (seq,)
     elif kind == "limit":
         scope = analyst_scope(facts[0])
         books.budgets[scope] = (facts[1], spending(books, scope)[1])
@@ -249,7 +296,7 @@ def follow(books: Books, seq: int, kind: str, facts: Any) -> None:
 
 
 def _charged(books: Books, seq: int, facts: Sequence[Any]) -> None:
-    id, analyst, _, units, guard = facts  # noqa: A001
+    id, analyst, _, units, guard, *_ = facts  # noqa: A001
     for scope in scopes(books, analyst):
         _spend(books, scope, units)
     if guard is not None:
@@ -258,14 +305,14 @@ def _charged(books: Books, seq: int, facts: Sequence[Any]) -> None:
 
 
 def _answered(books: Books, seq: int, charged: int, hit: bool) -> None:
-    id, *_, guard = books.facts(charged)  # noqa: A001
+    id, _, _, _, guard, *_ = books.facts(charged)  # noqa: A001
     books.requests[id] = (charged, seq)
     if guard is not None and not hit:
         _use_hits(books, guard, -1)
 
 
 def _withheld(books: Books, charged: int, hit_again: bool) -> None:
-    id, *_, guard = books.facts(charged)  # noqa: A001
+    id, _, _, _, guard, *_ = books.facts(charged)  # noqa: A001
     books.requests[id] = (charged, WITHHELD)
     if guard is not None and hit_again:
         _use_hits(books, guard, 1)

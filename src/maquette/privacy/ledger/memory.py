@@ -15,7 +15,7 @@ from maquette.privacy.ledger import machine
 from maquette.privacy.ledger.api import Receipt, Terms
 from maquette.privacy.ledger.book import Book, BookLedger, open_book
 from maquette.privacy.ledger.chain import GENESIS, KEY_BYTES, Chain, ChainEvent
-from maquette.privacy.ledger.machine import Hits, Place, Spending
+from maquette.privacy.ledger.machine import Hits, Membership, Place, Spending
 from maquette.privacy.ledger.replay import compare, replayed
 
 T = TypeVar("T")
@@ -30,6 +30,7 @@ class MemoryStorage:
         self.requests: dict[str, Place] = {}
         self.budgets: dict[str, Spending] = {}
         self.guards: dict[str, Hits] = {}
+        self.members: dict[int, Membership] = {}
         self.events = list(events)
         for event in self.events:
             machine.follow(self, event.seq, event.kind, json.loads(event.facts))

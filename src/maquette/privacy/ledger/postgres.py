@@ -1,9 +1,10 @@
 """The ledger in PostgreSQL: the same state machine, chain and checks; another store.
 
-One process at a time owns a ledger: it holds an advisory lock of the database for as long as its connection lives. A
-successor can take over as soon as that connection is gone, and boots the ledger: what was reserved before is lost. A
-process that lost its lock without noticing is fenced by epoch, not by clock: every transaction locks the ledger's one
-row and compares the boot written there with its own, so an old owner can neither charge nor commit.
+One process at a time owns a ledger (for several see `postgres_shared.py`): it holds an advisory lock of the database
+for as long as its connection lives. A successor can take over as soon as that connection is gone, and boots the ledger:
+what was reserved before is lost. A process that lost its lock without noticing is fenced by epoch, not by clock: every
+transaction locks the ledger's one row and compares the boot written there with its own, so an old owner can neither
+charge nor commit.
 
 A transaction is durable when PostgreSQL says so: `synchronous_commit` is set for the connection, and refused if the
 server runs without `fsync`. If the connection breaks, the outcome of what was being written is unknown; the ledger
@@ -15,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -24,7 +25,7 @@ from maquette.errors import LedgerCorrupted, LedgerError, LedgerLocked
 from maquette.privacy.ledger.api import Receipt, Terms
 from maquette.privacy.ledger.book import Book, BookLedger
 from maquette.privacy.ledger.chain import KEY_BYTES, Chain, ChainEvent
-from maquette.privacy.ledger.machine import Entry, Hits, Place, Spending
+from maquette.privacy.ledger.machine import Entry, Hits, Membership, Place, Spending
 from maquette.privacy.ledger.replay import Replay, Row, compare, replayed
 from maquette.privacy.ledger.store import Rows, SqliteStorage
 from maquette.privacy.ledger.terms import admit, founding, keyed
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-VERSION = 1
+VERSION = 2
 BATCH = 2_000
 NAME = re.compile(r"[a-z_][a-z0-9_]{0,40}")
 
@@ -52,6 +53,7 @@ MIGRATIONS = {
         "INSERT INTO epoch VALUES (TRUE, 0)",
         "CREATE INDEX event_charge ON event (seq) WHERE kind = 'charge'",
     ),
+    2: ('CREATE TABLE member (epoch BIGINT PRIMARY KEY, "left" BIGINT)',),
 }
 _EVENTS = "SELECT seq, kind, facts, content, mac FROM event"
 _REQUESTS = (
@@ -67,19 +69,24 @@ _GUARDS = (
     "SELECT opened, hits, used FROM guard WHERE id = %s",
     "INSERT INTO guard VALUES (%s, %s, %s, %s) ON CONFLICT (id) DO UPDATE SET used = excluded.used",
 )
+_MEMBERS = (
+    'SELECT "left" FROM member WHERE epoch = %s',
+    'INSERT INTO member VALUES (%s, %s) ON CONFLICT (epoch) DO UPDATE SET "left" = excluded."left"',
+)
 
 
 class PostgresBroken(LedgerError):
     """The database failed, or the connection to it."""
 
 
-class _Connection:
+class Connection:
     """A connection whose failures are ledger errors, with a text that cannot hold a value."""
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self._connection = connection
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> Any:
+        """Run a statement."""
         import psycopg
 
         try:
@@ -88,6 +95,7 @@ class _Connection:
             raise _broken(error) from None
 
     def close(self) -> None:
+        """Close it, whatever its state."""
         with suppress(Exception):
             self._connection.close()
 
@@ -100,6 +108,7 @@ class PostgresStorage(SqliteStorage):
         self.requests: Rows[Place] = Rows(connection, *_REQUESTS)
         self.budgets: Rows[Spending] = Rows(connection, *_BUDGETS)
         self.guards: Rows[Hits] = Rows(connection, *_GUARDS)
+        self.members: Rows[Membership] = Rows(connection, *_MEMBERS)
 
     def append(self, event: ChainEvent) -> None:
         """Add one event to the chain."""
@@ -144,7 +153,7 @@ class PostgresLedger(BookLedger):
             raise LedgerError(f"the ledger's name is {name!r}", expected="small letters, digits and _, at most 41")
         self._address, self._schema = address, f"maquette_{name}"
         self._anchor = Anchor(Path(anchor)) if anchor else None
-        self._connection = _connect(address)
+        self._connection = connect(address)
         try:
             fresh = self._own()
             self._chain = _chain(key, None if key_path is None else Path(key_path), fresh=fresh)
@@ -196,13 +205,13 @@ class PostgresLedger(BookLedger):
             connection.execute("UPDATE epoch SET boot = %s", (self._boot_seq,))
 
     @contextmanager
-    def _transaction(self, *, booting: bool = False) -> Iterator[_Connection]:
+    def _transaction(self, *, booting: bool = False) -> Iterator[Connection]:
         """Everything inside becomes durable, or it raises; an owner whose epoch has ended is refused."""
         connection = self._connection
         connection.execute("BEGIN")
         try:
             (boot,) = connection.execute("SELECT boot FROM epoch FOR UPDATE").fetchone()
-            if not booting and boot != self._boot_seq:
+            if not booting and not self._may_write(connection, boot):
                 raise PostgresBroken(
                     "another process has taken over this ledger since",
                     advice="Nothing was charged. Restart this process if it should own the ledger again.",
@@ -217,31 +226,55 @@ class PostgresLedger(BookLedger):
             seq, mac = connection.execute("SELECT seq, mac FROM event ORDER BY seq DESC LIMIT 1").fetchone()
             self._anchor.advance(Receipt(seq, mac.hex()))
 
+    def _may_write(self, _: Connection, boot: int) -> bool:
+        """Whether the epoch of this process goes on; asked inside every transaction, when it has locked the ledger."""
+        return boot == self._boot_seq
+
     def _verified(self) -> Replay:
         """Replay all events and compare the books, inside a transaction."""
-        replay = replayed(self._batches(), self._chain, self._anchor.read() if self._anchor else None)
-        books = (("request", "id"), ("budget", "scope"), ("guard", "id"))
-        read = 'SELECT * FROM {} ORDER BY {} COLLATE "C"'
-        compare(replay, {name: self._connection.execute(read.format(name, key)).fetchall() for name, key in books})
-        return replay
-
-    def _batches(self) -> Iterator[Sequence[Row]]:
-        self._connection.execute(
-            "DECLARE events CURSOR FOR SELECT seq, kind, facts, content, mac FROM event ORDER BY seq"
-        )
-        while batch := self._connection.execute(f"FETCH {BATCH} FROM events").fetchall():
-            yield batch
-        self._connection.execute("CLOSE events")
+        return _verified(self._connection, self._chain, self._anchor.read() if self._anchor else None)
 
 
-def _owned(connection: _Connection, schema: str) -> bool:
+def _verified(connection: Connection, chain: Chain, anchored: Receipt | None) -> Replay:
+    """Replay all events and compare the books, inside a transaction."""
+    replay = replayed(_batches(connection), chain, anchored)
+    books = (("request", "id"), ("budget", "scope"), ("guard", "id"))
+    read = 'SELECT * FROM {} ORDER BY {} COLLATE "C"'
+    kept = {name: connection.execute(read.format(name, key)).fetchall() for name, key in books}
+    kept["member"] = connection.execute("SELECT * FROM member ORDER BY epoch").fetchall()
+    compare(replay, kept)
+    return replay
+
+
+def _batches(connection: Connection) -> Iterator[Sequence[Row]]:
+    connection.execute("DECLARE events CURSOR FOR SELECT seq, kind, facts, content, mac FROM event ORDER BY seq")
+    while batch := connection.execute(f"FETCH {BATCH} FROM events").fetchall():
+        yield batch
+    connection.execute("CLOSE events")
+
+
+def lock_number(text: str) -> int:
+    """The number of the advisory lock with this name."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big", signed=True)
+
+
+def locked(schema: str) -> LedgerLocked:
+    """The refusal of a ledger that another process owns alone."""
+    return LedgerLocked(
+        f"another process owns the ledger {schema}",
+        advice="nothing was charged. It can be opened when that process ends.",
+    )
+
+
+def _owned(connection: Connection, schema: str) -> bool:
     """Take the advisory lock, and create or migrate the tables; whether the ledger is new."""
-    number = int.from_bytes(hashlib.sha256(schema.encode()).digest()[:8], "big", signed=True)
-    if not connection.execute("SELECT pg_try_advisory_lock(%s)", (number,)).fetchone()[0]:
-        raise LedgerLocked(
-            f"another process owns the ledger {schema}",
-            advice="nothing was charged. It can be opened when that process ends.",
-        )
+    if not connection.execute("SELECT pg_try_advisory_lock(%s)", (lock_number(schema),)).fetchone()[0]:
+        raise locked(schema)
+    return prepared(connection, schema)
+
+
+def prepared(connection: Connection, schema: str) -> bool:
+    """Create or migrate the tables, with the lock; whether the ledger is new."""
     connection.execute("BEGIN")
     try:
         connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
@@ -266,23 +299,77 @@ def _owned(connection: _Connection, schema: str) -> bool:
 
 def adopt(address: str, name: str, replay: Replay, rows: Sequence[Row]) -> None:
     """Write the verified events of another ledger, and the books that follow from them, into a new ledger."""
-    connection, schema = _connect(address), f"maquette_{name}"
+    connection, schema = connect(address), f"maquette_{name}"
     try:
         if not NAME.fullmatch(name) or not _owned(connection, schema):
             raise LedgerError(f"there is a ledger {name!r} in this database already, or the name is not valid")
         connection.execute("BEGIN")
         for row in rows:
             connection.execute("INSERT INTO event VALUES (%s, %s, %s, %s, %s)", row)
-        for statement, book in ((_REQUESTS, replay.requests), (_BUDGETS, replay.budgets), (_GUARDS, replay.guards)):
+        books: tuple[tuple[tuple[str, str], Mapping[Any, tuple[Any, ...]]], ...] = (
+            (_REQUESTS, replay.requests),
+            (_BUDGETS, replay.budgets),
+            (_GUARDS, replay.guards),
+            (_MEMBERS, replay.members),
+        )
+        for (_, write), book in books:
             for key, kept in book.items():
-                connection.execute(statement[1], (key, *kept))
+                connection.execute(write, (key, *kept))
         connection.execute("UPDATE epoch SET boot = %s", (replay.boot,))
         connection.execute("COMMIT")
     finally:
         connection.close()
 
 
-def _connect(address: str) -> _Connection:
+def read_all(address: str, name: str, chain: Chain, anchored: Receipt | None = None) -> tuple[Replay, list[Row]]:
+    """Verify a ledger, which may be open meanwhile, and return all its events."""
+    with _inside(address, name, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY") as connection:
+        replay = _verified(connection, chain, anchored)
+        return replay, connection.execute(f"{_EVENTS} ORDER BY seq").fetchall()
+
+
+def relink(address: str, name: str, old: Chain, new: Chain, *, begun: bool) -> Receipt:
+    """Link all events anew under another key, in one transaction; `begun`: an earlier attempt may have done it."""
+    from maquette.privacy.ledger.places import linked
+
+    with _inside(address, name, "BEGIN", alone=True) as connection:
+        rows = connection.execute(f"{_EVENTS} ORDER BY seq").fetchall()
+        again = linked(rows, new)
+        if not begun or rows != again:
+            _verified(connection, old, None)
+            for seq, *_, mac in again:
+                connection.execute("UPDATE event SET mac = %s WHERE seq = %s", (mac, seq))
+        return _verified(connection, new, None).receipt
+
+
+@contextmanager
+def retired(address: str, name: str) -> Iterator[None]:
+    """Own a ledger alone during the block; at its end the ledger is renamed, so that no program finds it."""
+    with _inside(address, name, "BEGIN", alone=True) as connection:
+        yield
+        connection.execute(f"ALTER SCHEMA maquette_{name} RENAME TO moved_maquette_{name}")
+
+
+@contextmanager
+def _inside(address: str, name: str, begin: str, *, alone: bool = False) -> Iterator[Connection]:
+    """A transaction on an existing ledger."""
+    schema, connection = f"maquette_{name}", connect(address)
+    try:
+        exists = "SELECT 1 FROM information_schema.schemata WHERE schema_name = %s"
+        if not NAME.fullmatch(name) or connection.execute(exists, (schema,)).fetchone() is None:
+            raise LedgerError(f"there is no ledger {name!r} in this database")
+        if alone:
+            _owned(connection, schema)
+        connection.execute(f"SET search_path TO {schema}")
+        connection.execute(begin)
+        yield connection
+        connection.execute("COMMIT")
+    finally:
+        connection.close()
+
+
+def connect(address: str) -> Connection:
+    """Connect to a database that keeps what it says it has kept."""
     try:
         import psycopg
     except ImportError:
@@ -293,7 +380,7 @@ def _connect(address: str) -> _Connection:
         raw = psycopg.connect(address, autocommit=True, connect_timeout=10, application_name="maquette ledger")
     except psycopg.Error as error:
         raise _broken(error) from None
-    connection = _Connection(raw)
+    connection = Connection(raw)
     connection.execute("SET synchronous_commit TO on")
     connection.execute("SET idle_in_transaction_session_timeout TO '60s'")
     if connection.execute("SHOW fsync").fetchone()[0] != "on":

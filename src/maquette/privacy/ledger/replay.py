@@ -15,7 +15,7 @@ from maquette.errors import LedgerCorrupted
 from maquette.privacy.ledger import machine
 from maquette.privacy.ledger.api import Receipt
 from maquette.privacy.ledger.chain import GENESIS, Chain
-from maquette.privacy.ledger.machine import Hits, Place, Spending
+from maquette.privacy.ledger.machine import Hits, Membership, Place, Spending
 
 FORMAT = 2
 """A ledger of this format has a head file. The format is in the first event, so the main file alone shows it."""
@@ -39,6 +39,7 @@ class Replay:
     requests: dict[str, Place] = field(default_factory=dict)
     budgets: dict[str, Spending] = field(default_factory=dict)
     guards: dict[str, Hits] = field(default_factory=dict)
+    members: dict[int, Membership] = field(default_factory=dict)
     charges: dict[int, Sequence[Any]] = field(default_factory=dict)
 
     @property
@@ -101,13 +102,14 @@ def replayed(batches: Iterable[Sequence[Row]], chain: Chain, anchored: Receipt |
 
 def compare(replay: Replay, kept: Mapping[str, Sequence[tuple[Any, ...]]]) -> None:
     """Compare the kept books by name and in key order, so that a look-up of any key finds the compared row."""
-    tables: tuple[tuple[str, Mapping[str, tuple[Any, ...]]], ...] = (
+    tables: tuple[tuple[str, Mapping[Any, tuple[Any, ...]]], ...] = (
         ("request", replay.requests),
         ("budget", replay.budgets),
         ("guard", replay.guards),
+        ("member", replay.members),
     )
     for name, expected in tables:
-        if kept[name] != [(key, *expected[key]) for key in sorted(expected)]:
+        if name in kept and kept[name] != [(key, *expected[key]) for key in sorted(expected)]:
             raise LedgerCorrupted(f"the {name} table differs from what the chain of events says", advice=ADVICE)
 
 

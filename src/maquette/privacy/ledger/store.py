@@ -14,7 +14,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from maquette.errors import LedgerCorrupted, LedgerError
 from maquette.privacy.ledger.chain import GENESIS, ChainEvent
-from maquette.privacy.ledger.machine import TABLE_SCOPE, Hits, Place, Spending
+from maquette.privacy.ledger.machine import TABLE_SCOPE, Hits, Membership, Place, Spending, Table
 
 Row = TypeVar("Row")
 
@@ -123,15 +123,15 @@ class Rows(Generic[Row]):
         self._connection = connection
         self._read = read
         self._write = write
-        self._seen: dict[str, Row | None] = {}
+        self._seen: dict[Any, Row | None] = {}
 
-    def get(self, key: str, /) -> Row | None:
+    def get(self, key: Any, /) -> Row | None:
         """The row of this key, without the key."""
         if key not in self._seen:
             self._seen[key] = self._connection.execute(self._read, (key,)).fetchone()
         return self._seen[key]
 
-    def __setitem__(self, key: str, row: Row, /) -> None:
+    def __setitem__(self, key: Any, row: Row, /) -> None:
         """Write the row of this key, new or not; the table's own CHECK refuses a row beyond its limit."""
         self._connection.execute(self._write, (key, *row))  # type: ignore[misc]
         self._seen[key] = row
@@ -147,6 +147,7 @@ class SqliteStorage:
         self.requests: Rows[Place] = Rows(connection, *_REQUESTS)
         self.budgets: Rows[Spending] = Rows(connection, *_BUDGETS)
         self.guards: Rows[Hits] = Rows(connection, *_GUARDS)
+        self.members: Table[int, Membership] = {}  # a file has none; those of a chain from PostgreSQL ended with a boot
 
     def head(self) -> tuple[int, bytes]:
         """The last event's number and MAC, read inside the transaction: another process may have changed it."""

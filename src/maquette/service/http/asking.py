@@ -142,7 +142,7 @@ def _table(table: ServedTable) -> dict[str, Any]:
         "promise": table.config.promise,
         "epsilon": table.curator.budget.epsilon,
         "delta": table.curator.budget.delta,
-        "deadline": table.config.deadline,
+        "deadline": table.config.fixed_moment,
         "relation": table.config.relation,
         "unit": table.config.unit,
         "max_contributions": table.config.max_contributions,

@@ -1,0 +1,184 @@
+"""One session in several processes, on a real PostgreSQL: one budget, one transcript, the same answers everywhere."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+import maquette as mq
+from maquette.errors import RequestConflict
+from maquette.privacy.ledger import PostgresLedger, SharedPostgresLedger
+from maquette.session.shared import overlap
+from postgres_server import Server, running
+
+pytest.importorskip("psycopg")
+
+KEY = bytes(range(32))
+SCHEMA = mq.Schema([mq.Integer("age", 0, 9), mq.Boolean("smoker"), mq.Integer("rooms", 0, 5), mq.Boolean("owner")])
+ROWS = {
+    "age": [i % 10 for i in range(3_000)],
+    "smoker": [i % 3 == 0 for i in range(3_000)],
+    "rooms": [i % 6 for i in range(3_000)],
+    "owner": [i % 7 < 3 for i in range(3_000)],
+}
+QUESTIONS = [
+    *(f"age >= {cut}" for cut in range(1, 10)),
+    *(f"rooms < {cut} AND smoker" for cut in range(1, 6)),
+    *(f"age = {level} AND owner" for level in range(10)),
+    "smoker",
+    "owner AND smoker",
+]
+_names = (f"shared_{number}" for number in itertools.count())
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with running() as found:
+        yield found
+
+
+@pytest.fixture
+def name() -> str:
+    return next(_names)
+
+
+class Members:
+    """Sessions of one name, each with a curator and a membership of its own, as separate processes have."""
+
+    def __init__(self, server: Server, name: str, *, epsilon: float = 3.0) -> None:
+        self._server, self._name, self._epsilon = server, name, epsilon
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Members:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._stack.close()
+
+    def join(self, **given: Any) -> mq.Session:
+        def kept(terms: Any) -> Any:
+            return SharedPostgresLedger(self._server.address, terms, name=self._name, key=KEY)
+
+        return self._session(kept, given)
+
+    def alone(self) -> mq.Session:
+        """Open the ledger as its one owner, after everyone has left, and replay everything."""
+        self._stack.close()
+        return self._session(lambda terms: PostgresLedger(self._server.address, terms, name=self._name, key=KEY), {})
+
+    def _session(self, ledger: Any, given: Any) -> mq.Session:
+        budget = mq.Budget(epsilon=self._epsilon, delta=1e-6)
+        curator = self._stack.enter_context(mq.Curator(mq.open_table(ROWS, SCHEMA), budget, ledger=ledger))
+        return mq.online(curator, alpha=0.05, **{"rows": 3_000, **given})
+
+
+def state(session: mq.Session) -> str:
+    session.explain("smoker AND age < 5 AND rooms < 2")  # takes what others have charged
+    return session._record.transcript.digest
+
+
+def test_what_one_process_bought_is_free_in_another(server: Server, name: str) -> None:
+    with Members(server, name) as members:
+        one, two = members.join(), members.join()
+        first = one.ask("age >= 5")
+        spent = one.spent.units
+        again = two.ask("age >= 5")
+        assert (again.value, again.low, again.high) == (first.value, first.low, first.high)
+        assert again.cost.units == 0
+        assert two.spent.units == spent > 0
+        two.ask("rooms < 3")
+        assert one.ask("rooms < 3").cost.units == 0
+        assert state(one) == state(two) == state(members.join())
+        answers = {text: one.ask(text).value for text in ("age >= 5", "rooms < 3")}
+        after = members.alone()
+        assert {text: after.ask(text).value for text in answers} == answers
+
+
+def test_a_private_number_of_rows_is_counted_once(server: Server, name: str) -> None:
+    with Members(server, name) as members:
+        one = members.join(rows=None)
+        spent = one.spent.units
+        two = members.join(rows=None)
+        assert two.spent.units == spent > 0
+        assert (one.rows, one.tolerance) == (two.rows, two.tolerance)
+
+
+def test_a_request_pays_once_whichever_process_hears_it(server: Server, name: str) -> None:
+    with Members(server, name) as members:
+        one, two = members.join(), members.join()
+        first = one.ask("age >= 5", request="r", analyst="ada")
+        spent = one.spent.units
+        again = two.ask("age >= 5", request="r", analyst="ada")
+        assert (again.value, two.spent.units) == (first.value, spent)
+        with pytest.raises(RequestConflict):
+            two.ask("rooms < 3", request="r", analyst="ada")
+        found: list[float] = []
+        threads = [
+            threading.Thread(target=lambda s=s: found.append(s.ask("owner", request="same", analyst="ada").value))
+            for s in (one, two) * 3
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(set(found)) == 1
+        charges = list(one.curator.ledger.charges())
+        assert sum(charge.described.note.get("request", {}).get("name") == "same" for charge in charges) == 1
+
+
+def test_processes_that_ask_the_same_at_once_buy_it_once(server: Server, name: str) -> None:
+    """Every question is asked through every member at the same time; no part is bought twice for one precision."""
+    with Members(server, name) as members:
+        sessions = [members.join() for _ in range(3)]
+        found: dict[str, set[float]] = {text: set() for text in QUESTIONS}
+        errors: list[BaseException] = []
+
+        def ask(session: mq.Session, texts: list[str]) -> None:
+            try:
+                for text in texts:
+                    found[text].add(session.ask(text, strict=True).value)
+            except BaseException as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=ask, args=(one, QUESTIONS)) for one in sessions]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not errors
+        assert all(len(values) == 1 for values in found.values())
+        assert len({state(session) for session in sessions}) == 1
+        notes = [charge.described.note for charge in sessions[0].curator.ledger.charges()]
+        assert sum(overlap(one, two) for one, two in itertools.pairwise(notes)) < len(notes) / 2
+        sessions[0].curator.ledger.verify()
+        digest, spent = state(sessions[0]), sessions[0].spent.units
+        alone = members.alone()
+        assert alone._record.transcript.digest == digest
+        assert {text: {alone.ask(text).value} for text in QUESTIONS} == found
+        assert alone.spent.units == spent
+
+
+def test_the_budget_is_one(server: Server, name: str) -> None:
+    with Members(server, name, epsilon=0.35) as members:
+        sessions = [members.join() for _ in range(3)]
+        for number, text in enumerate(QUESTIONS):
+            sessions[number % 3].ask(text)
+        limit = sessions[0].curator.budget.limit
+        assert {session.spent.units for session in sessions} == {sessions[0].spent.units}
+        assert sessions[0].spent.units <= limit
+        assert len({state(session) for session in sessions}) == 1
+
+
+@pytest.mark.thorough
+def test_a_deadline_and_several_processes(server: Server, name: str) -> None:
+    with Members(server, name) as members:
+        one, two = members.join(deadline=2.0), members.join(deadline=2.0)
+        first = one.ask("age >= 5")
+        assert two.ask("age >= 5").value == first.value
+        two.ask("rooms < 3")
+        assert state(one) == state(two)
