@@ -22,6 +22,8 @@ REGISTRY: dict[str, str] = {  # the test of each table of mutants, and the room 
     "doors/test_mutants.py::test_mutant_is_killed": "doors",
     "doors/test_value_sums.py::test_value_mutant_is_killed": "doors",
     "doors/test_unit_counts.py::test_unit_mutant_is_killed": "doors",
+    "doors/test_cut.py::test_cut_mutant_is_killed": "doors",
+    "doors/test_auto_bins.py::test_bins_mutant_is_killed": "doors",
     "sql/test_audit.py::test_sql_mutant_is_killed": "doors",
     "doors/test_lazy_guard.py::test_broken_lazy_guard_is_caught": "doors",
     "doors/test_many_draws.py::test_a_broken_draw_of_many_is_killed": "noise",

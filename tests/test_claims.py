@@ -19,6 +19,7 @@ PAGES = (
     "lottery-cap.md",
     "certified-check.md",
     "combined.md",
+    "drawn-bins.md",
     "lazy-rounds.md",
     "survivors.md",
 )

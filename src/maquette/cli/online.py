@@ -69,6 +69,7 @@ def online(
     start: options.StartFile = None,
     public: options.Lookups = None,
     cuts: options.CutsRule = "refuse",
+    bins_epsilon: options.BinsEpsilon = None,
     trust_draft: options.Trust = False,
     json: options.Json = False,
 ) -> None:
@@ -92,6 +93,7 @@ def online(
         missing=missing,
         delimiter=delimiter,
         trust_draft=trust_draft,
+        bins_epsilon=bins_epsilon,
     ) as curator:
         lookups = dict(map(named_table, public or ()))
         session = mq.online(

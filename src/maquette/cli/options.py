@@ -43,6 +43,12 @@ Delimiter = Annotated[
     str | None,
     typer.Option("--delimiter", help="Field delimiter of a CSV file (default: what the schema says, else a comma)."),
 ]
+BinsEpsilon = Annotated[
+    float | None,
+    typer.Option(
+        "--bins-epsilon", help='Epsilon to spend once on drawing the bins of columns declared with bins = "auto".'
+    ),
+]
 Trust = Annotated[
     bool,
     typer.Option(
@@ -89,6 +95,7 @@ def opened(
     delimiter: str | None,
     gaussian: bool = False,
     trust_draft: bool = False,
+    bins_epsilon: float | None = None,
 ) -> Iterator[Curator]:
     """Open a source, with a ledger on disk beside it; `gaussian` says that only Gaussian noise is to be drawn."""
     import maquette as mq
@@ -101,7 +108,26 @@ def opened(
         source, declared, unit=unit, max_contributions=max_contributions, missing=missing, delimiter=delimiter
     )
     with mq.Curator(table, budget, ledger=kept, relation=relation) as curator:
+        draw_bins(curator, bins_epsilon)
         yield curator
+
+
+def draw_bins(curator: Curator, epsilon: float | None) -> None:
+    """Draw the bins of columns declared with bins = "auto", if this ledger has not; the price must be given."""
+    from maquette.errors import SchemaError
+
+    if not (names := curator.undrawn):
+        return
+    if epsilon is None:
+        tenth = curator.budget.epsilon / 10
+        raise SchemaError(
+            f'{", ".join(names)}: declared with bins = "auto", and this ledger has not drawn them',
+            advice=f"give their price, which is charged once: --bins-epsilon {tenth:.2g}, for example, places each cut "
+            f"within about {round(curator.bins_error(epsilon=tenth)):,} rows. Nothing was charged",
+        )
+    drawn = curator.draw_bins(epsilon=epsilon)
+    for name in names:
+        typer.echo(f"{name}: {drawn[name].known} bins drawn, from now on fixed for this ledger", err=True)
 
 
 def books_of(accounting: Accounting, delta: float, ledger: Path, *, gaussian: bool) -> str | None:

@@ -30,7 +30,7 @@ def preview(
     from maquette.demo import stand_in
     from maquette.reports import report, test_data
 
-    declared = mq.Schema.load(schema)
+    declared = mq.Schema.load(schema).evenly_cut()
     out.mkdir(parents=True, exist_ok=True)
     invented = stand_in(declared, rows, np.random.default_rng())
     with (

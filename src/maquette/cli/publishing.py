@@ -50,6 +50,12 @@ def release(
     sums: Annotated[
         list[str] | None, typer.Option("--sums", help="Numeric column whose sums and averages are bought as well.")
     ] = None,
+    bins_epsilon: options.BinsEpsilon = None,
+    cut_epsilon: Annotated[
+        float | None,
+        typer.Option(help="Epsilon to spend once on saying how many people and rows --max-contributions left out."),
+    ] = None,
+    cut_cap: Annotated[int, typer.Option(min=1, help="Maximum rows of one person counted as left out.")] = 10,
     trust_draft: options.Trust = False,
     json: options.Json = False,
 ) -> None:
@@ -77,8 +83,11 @@ def release(
             delimiter=delimiter,
             gaussian=method in GAUSSIAN,
             trust_draft=trust_draft,
+            bins_epsilon=bins_epsilon,
         ) as curator,
     ):
+        if cut_epsilon is not None:
+            curator.count_cut(cap=cut_cap, epsilon=cut_epsilon)
         workload = mq.marginals(curator.schema, k=min(ways, len(curator.schema)), sums=sums or ())
         settings: dict[str, Any] = {} if target is None else {"target": target}
         made = mq.release(curator, workload, method=method, epsilon=spend, check=check, start=start, **settings)
@@ -87,6 +96,7 @@ def release(
     if json:
         facts: dict[str, Any] = {"file": str(out), "digest": digest, "method": made.certificate.method}
         facts["checked"] = made.certificate.checked
+        facts["cut"] = made.certificate.cut
         facts["start"] = made.certificate.start
         facts["explanation"] = list(made.explanation)
         facts["interrupted"] = interrupt.happened
@@ -97,6 +107,8 @@ def release(
     typer.echo(f"{out}: {made.certificate.method}, {made.certificate.relation}, cost {made.cost}")
     if made.certificate.counted is not None:
         typer.echo(made.certificate.counted)
+    if made.certificate.cut is not None:
+        typer.echo(made.certificate.cut)
     if made.certificate.checked is not None:
         typer.echo(made.certificate.checked)
     if made.certificate.start is not None:

@@ -13,8 +13,25 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from maquette.cli.options import Delimiter, Json, Missing, Most, SchemaFile, Source, Unit, busy, table_of
-from maquette.cli.showing import print_json
+from maquette.cli.options import (
+    Books,
+    Delimiter,
+    Delta,
+    Epsilon,
+    Json,
+    LedgerFile,
+    Missing,
+    Most,
+    Neighbours,
+    SchemaFile,
+    Source,
+    Trust,
+    Unit,
+    busy,
+    opened,
+    table_of,
+)
+from maquette.cli.showing import loss_facts, print_json
 from maquette.cli.telling import warn
 from maquette.errors import MaquetteError, PrivacyWarning
 
@@ -23,6 +40,57 @@ if TYPE_CHECKING:
     from maquette.schema import Column, Schema
 
 app = typer.Typer(no_args_is_help=True, help="Draft, check and show schemas.")
+
+
+@app.command()
+def bins(
+    source: Source,
+    *,
+    schema: SchemaFile,
+    epsilon: Epsilon,
+    bins_epsilon: Annotated[float, typer.Option("--bins-epsilon", help="Epsilon to spend once on drawing the bins.")],
+    delta: Delta = 0.0,
+    accounting: Books = "auto",
+    relation: Neighbours = "add-remove",
+    unit: Unit = None,
+    max_contributions: Most = 1,
+    ledger: LedgerFile = None,
+    missing: Missing = None,
+    delimiter: Delimiter = None,
+    trust_draft: Trust = False,
+    json: Json = False,
+) -> None:
+    """Draw the bins of columns declared with bins = "auto", once for this ledger, and print the schema with them.
+
+    Other commands then find the bins in the ledger: give them the same schema file.
+
+    Example: maquette schema bins people.csv --schema people.schema.toml --epsilon 1 --delta 1e-9 --bins-epsilon 0.05
+    """
+    with opened(
+        source,
+        schema,
+        epsilon=epsilon,
+        delta=delta,
+        accounting=accounting,
+        relation=relation,
+        unit=unit,
+        max_contributions=max_contributions,
+        ledger=ledger,
+        missing=missing,
+        delimiter=delimiter,
+        trust_draft=trust_draft,
+        bins_epsilon=bins_epsilon,
+    ) as curator:
+        drawn, charge, remaining = curator.schema, curator.bins_charge, curator.remaining
+        cost = None if charge is None else curator.budget.accountant.loss(charge.units, curator.budget.delta)
+    if json:
+        columns = [{key: _plain(value) for key, value in column.as_dict().items()} for column in drawn]
+        paid = None if cost is None else loss_facts(cost)
+        print_json({"columns": columns, "cost": paid, "remaining": loss_facts(remaining)})
+        return
+    typer.echo(drawn.dumps(), nl=False)
+    told = "nothing was to be drawn" if cost is None else f"the bins cost {cost}"
+    typer.echo(f"{told}; remaining {remaining}", err=True)
 
 
 @app.command()

@@ -1,6 +1,7 @@
 from .account import AccountEntry as AccountEntry, ScopedAccount as ScopedAccount
 from .compile import Question as Question
 from .curator import Curator as Curator
+from .cut import Cut as Cut
 from .deadline import Deadline as Deadline
 from .engines.api import Amount as Amount, Engine as Engine, SpreadEngine as SpreadEngine, ValueEngine as ValueEngine
 from .engines.encoding import fingerprint_of as fingerprint_of

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     import duckdb
 
 
+NOTED = 1_000  # rows left out of one unit that are noted at most
+
+
 def unit_sql(identifier: str) -> str:
     """The select item u: the unit of a row as text, NULL if it has none."""
     text = text_sql(identifier)
@@ -34,8 +37,10 @@ def bounded(
 ) -> duckdb.DuckDBPyRelation:
     """Keep at most `max_contributions` rows per unit of a relation u, k0, k1, ..., v0, ...; `lost` replaces u.
 
-    If `numbered` and a unit may have several rows, its number `unit` follows, from 0 on in the order of the units'
-    texts: rows of one unit share it, so that units can be counted. It is read by `UnitEngine.units` alone.
+    If `numbered`, `over` follows: on the first kept row of a unit how many of its rows were left out, 0 on all others.
+    It is read by `Seen` alone, for the door `count_cut`. If a unit may have several rows, its number `unit` comes next,
+    from 0 on in the order of the units' texts: rows of one unit share it, so that units can be counted. It is read by
+    `UnitEngine.units` alone.
 
     Rows that must be refused (`lost`: without a unit; or with a code that fits no level) are never dropped, so that one
     pass finds them all: acceptance does not depend on which rows are kept.
@@ -47,10 +52,13 @@ def bounded(
     equal = f"PARTITION BY u, {listed}" + (f" ORDER BY {', '.join(values)}" if values else "")
     copies = codes.project(f"{kept}, u, row_number() OVER ({equal}) AS copy")
     order = f"md5(concat_ws('|', {listed}, copy, u)), {listed}"
-    ranked = copies.project(f"{kept}, u, row_number() OVER (PARTITION BY u ORDER BY {order}) AS place")
+    held = ", count(*) OVER (PARTITION BY u) AS held" if numbered else ""
+    ranked = copies.project(f"{kept}, u, row_number() OVER (PARTITION BY u ORDER BY {order}) AS place{held}")
     refused = f"u IS NULL OR least({listed}, 0) = {INVALID}"
     chosen = ranked.filter(f"place <= {max_contributions} OR {refused}")
     number = (
         ", CAST(dense_rank() OVER (ORDER BY u) - 1 AS INTEGER) AS unit" if numbered and max_contributions > 1 else ""
     )
-    return chosen.project(f"{kept}, CAST(u IS NULL AS TINYINT) AS lost{number}")
+    left_out = f"CASE WHEN place = 1 THEN least(greatest(held - {max_contributions}, 0), {NOTED}) ELSE 0 END"
+    over = f", CAST({left_out} AS SMALLINT) AS over" if numbered else ""
+    return chosen.project(f"{kept}, CAST(u IS NULL AS TINYINT) AS lost{over}{number}")

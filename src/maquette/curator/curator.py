@@ -23,9 +23,10 @@ from maquette.curator import plain
 from maquette.curator.account import ScopedAccount
 from maquette.curator.compile import Question
 from maquette.curator.compiled import tally
+from maquette.curator.cut import CutDoor
 from maquette.curator.deadline import Deadline, Work
 from maquette.curator.guard import Guard, Questions
-from maquette.curator.intake import Intake, Law, Mechanism
+from maquette.curator.intake import Law, Mechanism
 from maquette.curator.lazy_guard import LazyGuard
 from maquette.curator.lottery import Lottery
 from maquette.curator.results import Chosen, Errors, Measurement
@@ -40,7 +41,7 @@ CUSTODIAN = "custodian"
 BLOCK = 4096  # candidates scored at once
 
 
-class Curator(Intake):
+class Curator(CutDoor):
     """Keeps a private table and one budget.
 
     `ledger` is a file (default: in memory). `anchor` is a second small file, best kept elsewhere, that reveals a ledger

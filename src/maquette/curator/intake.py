@@ -73,8 +73,9 @@ class Intake:
         self._schema = table.schema
         self._table_name = table.name
         self._keeps_values = isinstance(self._engine, ValueEngine)  # once: the test touches the engine's methods
-        units = table.max_contributions > 1 and isinstance(self._engine, UnitEngine) and self._engine.keeps_units
-        self._compile = Compiler(self.schema, values=self._keeps_values, units=units)
+        self._left_out: NDArray[np.int64] | None = getattr(self._engine, "left_out", None)
+        self._several = table.max_contributions > 1
+        self._compile = self._compiler()
         self._budget = budget
         self._relation = Relation(relation, table.max_contributions)
         if self.relation.rows_are_public:
@@ -92,6 +93,15 @@ class Intake:
         )
         account = open_ledger(ledger, terms, anchor=None if anchor is None else Path(anchor))
         self._transaction = Transaction(account, budget, deadline=deadline, max_rows=max_rows)
+        self._opened()
+
+    def _opened(self) -> None:
+        """What a door does once, when the ledger is open."""
+
+    def _compiler(self) -> Compiler:
+        """The compiler of questions about the engine's rows."""
+        units = self._several and isinstance(self._engine, UnitEngine) and self._engine.keeps_units
+        return Compiler(self.schema, values=self._keeps_values, units=units)
 
     @property
     def schema(self) -> Schema:

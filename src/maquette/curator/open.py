@@ -15,6 +15,7 @@ from maquette.curator.contributions import bounded
 from maquette.curator.encoder import encoded, settle
 from maquette.curator.engines.api import Engine
 from maquette.curator.engines.duckdb import DuckDBEngine
+from maquette.curator.engines.encoded import EncodedEngine
 from maquette.curator.engines.kernels import Planes
 from maquette.curator.engines.memory import MemoryEngine
 from maquette.curator.engines.reading import Declared, Pass
@@ -103,7 +104,11 @@ def open_table(
             codes = encoded(rows.relation, rows.identifiers(needed), declared, missing)
             if privacy_unit is not None:
                 codes = bounded(codes, schema, max_contributions, numbered=True)
-            return _load(Pass(declared, codes), rows, limit, shelf, content)
+            read = Pass(declared, codes)
+            found = _load(read, rows, limit, shelf, content)
+            if privacy_unit is not None and isinstance(found, EncodedEngine):
+                found.left_out = read.seen.left_out
+            return found
 
         loaded = reading_rows(load, sources)
         if content is not None and content_of(source) != content:

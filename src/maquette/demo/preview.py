@@ -70,7 +70,7 @@ def foresee(schema: Schema, *, rows: int, epsilon: float, delta: float, seed: in
     if rows < 1:
         raise QueryError(f"rows is {rows}", expected="a whole number from 1 on")
     rng = np.random.default_rng(seed)
-    many = min(rows, MOST)
+    many, schema = min(rows, MOST), schema.evenly_cut()
     table = stand_in(schema, many, rng)
     records = schema.encode(table)
     most = min(3, len(schema))

@@ -76,6 +76,8 @@ class Certificate:
     """Whether the bounds and levels of the schema were read from the rows and trusted without a review."""
     bound_from_rows: bool = False
     """Whether the number of rows counted per unit was chosen by looking at the rows."""
+    cut: str | None = None
+    """How many units had more rows than are counted, and how many rows are left out, where that was bought."""
 
     @property
     def counted(self) -> str | None:
@@ -102,6 +104,7 @@ class Certificate:
             "promise": self.accuracy or "",
             "checked": self.checked or "",
             "start": self.start or "",
+            "left out": self.cut or "",
             "schema": self.schema[:16] + (", bounds and levels read from the rows" if self.drafted else ""),
             "charges": f"{len(self.charges):,}",
             "whole ledger": "" if self.total is None else str(self.total),
@@ -138,9 +141,13 @@ def certified(
 ) -> Certificate:
     """The certificate of a release made within `account`; `accuracy` states a theorem, `checked` the check, if any.
 
-    It counts and lists everything that the release used, recorded answers too, and nothing that others asked.
+    It counts and lists everything that the release used, recorded answers and drawn bins too, and nothing that others
+    asked.
     """
-    cost = account.loss
+    relied = [charge for charge in (curator.bins_charge, curator.cut_charge) if charge is not None]
+    listed = {entry.request for entry in account.entries}
+    more = [charge for charge in relied if charge.id not in listed]
+    cost = curator.budget.accountant.loss(account.units + sum(c.units for c in more), curator.budget.delta)
     return Certificate(
         epsilon=cost.epsilon,
         delta=cost.delta,
@@ -150,7 +157,7 @@ def certified(
         relation=str(curator.relation),
         method=method if curator.private else f"{method}, with injected noise: NOT PRIVATE",
         schema=curator.schema.digest,
-        charges=tuple(entry.description for entry in account.entries),
+        charges=(*(charge.description for charge in more), *(entry.description for entry in account.entries)),
         version=version("maquette"),
         accuracy=accuracy,
         unit=curator.ledger.terms.unit,
@@ -159,7 +166,14 @@ def certified(
         start=start,
         drafted=curator.schema.guessed,
         bound_from_rows=_bound_from_rows(curator),
+        cut=_cut(curator),
     )
+
+
+def _cut(curator: Curator) -> str | None:
+    """What the contribution bound left out, where that was bought."""
+    known, terms = curator.known_cut, curator.ledger.terms
+    return None if known is None or terms.unit is None else known.sentence(terms.unit, terms.max_contributions)
 
 
 def _bound_from_rows(curator: Curator) -> bool:

@@ -53,6 +53,7 @@ FACTS = {
     "unit": "the column that identifies the privacy unit",
     "counted": "how many rows of one privacy unit are counted",
     "bound_from_rows": "whether that number was chosen by looking at the rows",
+    "cut": "what that bound left out: noisy numbers, paid for",
     "drafted": "whether bounds and levels were read from the rows",
     "method": "the release method",
     "schema": "fingerprint (SHA-256) of the schema",
@@ -62,7 +63,7 @@ FACTS = {
     "ledger_units": "everything charged to the table by then, in units of 1e-15",
 }
 ABSENT = {"unit": "none: each row is one unit", "counted": "every row", "rho": "not used"} | dict.fromkeys(
-    ("accuracy", "ledger_units", "checked"), "none stated"
+    ("accuracy", "ledger_units", "checked", "cut"), "none stated"
 )
 POLICY = "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data:"
 

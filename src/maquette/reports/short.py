@@ -35,6 +35,9 @@ def in_short(subject: Subject) -> str:
             f"<b>Counted:</b> {escape(text[:1].upper() + text[1:])}; further rows of one are left out."
             f"{looked if subject.facts.get('bound_from_rows') else ''}"
         )
+    if subject.facts.get("cut"):
+        text = str(subject.facts["cut"])
+        lines.append(f"<b>Left out:</b> {escape(text[:1].upper() + text[1:])}. Both numbers are noisy and paid for.")
     never = "".join(f"<li>{escape(text)}</li>" for text in _never(subject))
     said = "".join(f"<p>{line}</p>" for line in lines)
     return f"{said}<p><b>Do not use it</b></p><ul>{never}</ul>"

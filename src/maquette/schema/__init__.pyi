@@ -1,3 +1,9 @@
+from .auto_bins import (
+    BINS as BINS,
+    BRANCHING as BRANCHING,
+    drawn_cuts as drawn_cuts,
+    tree_groups as tree_groups,
+)
 from .columns import (
     INVALID as INVALID,
     NULL_LABEL as NULL_LABEL,

@@ -37,6 +37,7 @@ def checked(columns: Sequence[Column], entries: Entry | Iterable[Entry]) -> tupl
         raise SchemaError(f"impossible is {shown(entries)}", expected="a list of mappings from columns to labels")
     known = {column.name: column for column in columns}
     listed = list(listed)
+    _refuse_undrawn(known, listed)
     _refuse_large(known, listed)
     read = {_key(known, entry): entry for entry in (_entry(known, entry) for entry in listed)}
     found = tuple(entry for _, entry in sorted(read.items()))
@@ -65,6 +66,17 @@ def impossible_cells(schema: Schema) -> NDArray[np.bool_] | None:
     for names, table in schema.zeros:  # the names are in the order of the schema
         cells |= table.reshape([column.size if column.name in names else 1 for column in schema])
     return cells
+
+
+def _refuse_undrawn(known: Mapping[str, Column], entries: Sequence[object]) -> None:
+    """Refuse entries about a column whose bins are still to be drawn: nobody knows their labels."""
+    named = [name for entry in entries if isinstance(entry, Mapping) for name in entry]
+    for name in named:
+        if getattr(known.get(name), "undrawn", False):
+            raise SchemaError(
+                f"an impossible combination names {name!r}, whose bins are still to be drawn",
+                advice="declare its edges, or leave the column out of the combination",
+            )
 
 
 def _refuse_large(known: Mapping[str, Column], entries: Sequence[object]) -> None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import SchemaError
+from maquette.schema.auto_bins import AUTO, wide_edges
 from maquette.schema.columns import Comparison, LevelMask, shown
 from maquette.schema.ordered import INFINITY, MAX_BINS, Numeric
 from maquette.schema.values import ValueGrid, grid_of
@@ -21,13 +22,17 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+_WIDEST = 1e15  # the end of the range of a column whose bins are drawn
+
+
 @dataclass(frozen=True)
 class Number(Numeric):
     """Real numbers, clamped, in bins: give `edges`, or `low`, `high` and `bins`; `atoms` have a level of their own.
 
     Each bin includes its lower edge, the last bin both edges. `precision` is the number of digits after the decimal
     mark: synthetic values have no more, and sums add values rounded to it. `decimal=","` reads texts such as 61,5; a
-    text with a point is then refused as ambiguous.
+    text with a point is then refused as ambiguous. `bins="auto"` is for a column whose distribution is unknown: `low`
+    and `high` surely hold all values, and `Curator.draw_bins` cuts bins of about equal counts, once and for a price.
 
     >>> Number("bmi", edges=[10, 18.5, 25, 60]).encode([18.5, 3.0, 60.0])
     array([1, 0, 2], dtype=int32)
@@ -40,7 +45,7 @@ class Number(Numeric):
     low: float | None = None
     high: float | None = None
     _: KW_ONLY
-    bins: int | None = None
+    bins: int | Literal["auto"] | None = None
     edges: Sequence[float] | None = None
     precision: int | None = None
 
@@ -54,9 +59,11 @@ class Number(Numeric):
         spaced = (self.low, self.high, self.bins)
         if (self.edges is None) == (None in spaced) or (self.edges is not None and any(s is not None for s in spaced)):
             raise SchemaError(f"column {self.name!r}: give either edges, or low, high and bins")
-        if self.edges is None and (type(self.bins) is not int or not 1 <= self.bins <= MAX_BINS):
+        counted = type(self.bins) is int and 1 <= self.bins <= MAX_BINS
+        if self.edges is None and not counted and self.bins != AUTO:
             raise SchemaError(
-                f"column {self.name!r}: bins is {shown(self.bins)}", expected=f"a whole number from 1 to {MAX_BINS:,}"
+                f"column {self.name!r}: bins is {shown(self.bins)}",
+                expected=f'a whole number from 1 to {MAX_BINS:,}, or "{AUTO}"',
             )
         try:
             if self.edges is None:
@@ -66,16 +73,38 @@ class Number(Numeric):
                 object.__setattr__(self, "edges", tuple(_float(edge) for edge in self.edges))
         except (TypeError, ValueError, OverflowError):
             raise SchemaError(f"column {self.name!r}: edges, low and high must be numbers") from None
+        if self.bins == AUTO:
+            self._check_range()
         edges = self._edges
         if len(edges) < 2 or not np.isfinite(edges).all() or not (edges[:-1] < edges[1:]).all():
             raise SchemaError(f"column {self.name!r}: edges must be finite and increase, at least two of them")
         self._check_atoms(float(edges[0]), float(edges[-1]))
         object.__setattr__(self, "atoms", tuple(sorted({_float(atom) for atom in self.atoms})))
 
+    def _check_range(self) -> None:
+        """Refuse a range that no wide grid can cover."""
+        low, high = float(self.low or 0), float(self.high or 0)
+        if not (np.isfinite([low, high]).all() and low < high and max(abs(low), abs(high)) < _WIDEST):
+            raise SchemaError(
+                f"column {self.name!r}: low is {shown(self.low)} and high is {shown(self.high)}",
+                expected="low below high, both of fewer than 16 digits before the decimal mark",
+            )
+
+    @property
+    def undrawn(self) -> bool:
+        """Whether bins are still to be drawn: the levels are then the cells of the wide grid."""
+        return self.bins == AUTO
+
+    def with_cuts(self, cuts: Iterable[int]) -> Number:
+        """The same column with bins: `cuts` are the levels of this column, but the first, that begin a bin."""
+        begins = {float(self._boundaries[cut]) for cut in cuts} - {float(np.nextafter(a, np.inf)) for a in self.atoms}
+        ends = {float(self._edges[0]), float(self._edges[-1])}
+        return replace(self, low=None, high=None, bins=None, edges=tuple(sorted(begins | ends)))
+
     @property
     def known(self) -> int:
         """The number of bins."""
-        return self.bins if self.bins is not None and not self.atoms else len(self._boundaries) - 1
+        return self.bins if isinstance(self.bins, int) and not self.atoms else len(self._boundaries) - 1
 
     @cached_property
     def _boundaries(self) -> NDArray[np.float64]:
@@ -92,7 +121,9 @@ class Number(Numeric):
             return np.array(self.edges, dtype=np.float64)
         assert self.low is not None
         assert self.high is not None
-        assert self.bins is not None
+        if self.bins == AUTO:
+            return np.array(wide_edges(self.low, self.high, self.precision), dtype=np.float64)
+        assert isinstance(self.bins, int)
         with np.errstate(over="ignore", invalid="ignore"):  # edges that are not finite are refused
             return np.linspace(float(self.low), float(self.high), self.bins + 1)
 

@@ -15,10 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import OutOfDomain, QueryError, SchemaError
+from maquette.schema.auto_bins import BINS
 from maquette.schema.columns import INVALID, Column, arrow_array, encode_columns, nearest
 from maquette.schema.file_format import FileFormat, UnitDeclaration
 from maquette.schema.impossible import Entry, Zeros, checked, zeros_of
 from maquette.schema.kinds import BUILT_IN
+from maquette.schema.numbers import Number
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -74,7 +76,18 @@ class Schema:
         if repeated:
             raise SchemaError(f"column names must differ, repeated: {', '.join(repeated)}")
         self._positions = {name: i for i, name in enumerate(names)}
+        self.undrawn = tuple(c.name for c in self.columns if isinstance(c, Number) and c.undrawn)  # bins = "auto"
         self.impossible = checked(self.columns, impossible)
+
+    def with_cuts(self, cuts: Mapping[str, Sequence[int]]) -> Schema:
+        """The same schema with bins for the columns of `undrawn`: for each, the levels that begin a bin."""
+        columns = [c.with_cuts(cuts[c.name]) if isinstance(c, Number) and c.undrawn else c for c in self.columns]
+        return Schema(columns, impossible=self.impossible, guessed=self.guessed, file=self.file, unit=self.unit)
+
+    def evenly_cut(self, bins: int = BINS) -> Schema:
+        """A stand-in for the bins that are still to be drawn: equal numbers of cells, from no data."""
+        cells = {name: self[name].known for name in self.undrawn}
+        return self.with_cuts({name: [n * k // bins for k in range(1, bins)] for name, n in cells.items()})
 
     @property
     def names(self) -> tuple[str, ...]:

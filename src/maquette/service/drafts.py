@@ -106,7 +106,7 @@ class Drafts:
         from maquette.session import online
 
         principal.require("publish")
-        schema = Schema.loads(self._read(id_)[2])
+        schema = Schema.loads(self._read(id_)[2]).evenly_cut()
         rng = np.random.default_rng(0)
         count = max(1, min(rows, 1_000_000))
         records = np.stack([rng.integers(0, column.size, count) for column in schema], axis=1)

@@ -20,7 +20,12 @@ RECORDS = 2**16  # records per block, so that values computed from them stay in 
 
 
 class EncodedEngine(CountingEngine):
-    """Counts and sums over chunks of codes and values; an engine says where its chunks come from."""
+    """Counts and sums over chunks of codes and values; an engine says where its chunks come from.
+
+    `left_out` says how many units had 0, 1, 2, ... rows left out by the contribution bound, where that was noted.
+    """
+
+    left_out: NDArray[np.int64] | None = None
 
     @abstractmethod
     def _chunks(self) -> Iterator[tuple[Planes, Values]]:

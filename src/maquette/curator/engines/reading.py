@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.curator.contributions import NOTED
 from maquette.curator.engines.api import MAX_ROWS
 from maquette.curator.engines.encoding import Codes, Fingerprint, code_batches, invalid_counts, planes_of
 from maquette.curator.engines.kernels import Planes
@@ -44,17 +45,22 @@ class Seen:
     fingerprint: Fingerprint = field(default_factory=Fingerprint)
     lost: int = 0
     invalid: NDArray[np.int64] = field(init=False)
+    left_out: NDArray[np.int64] = field(init=False)
+    """How many units had 1, 2, ... rows left out; exact, hence private."""
 
     def __post_init__(self) -> None:
         self.invalid = np.zeros(len(self.schema), dtype=np.int64)
+        self.left_out = np.zeros(NOTED + 1, dtype=np.int64)
 
     def add(self, columns: Sequence[Codes]) -> tuple[Planes, Values]:
-        """A batch of a relation k0, k1, ..., v0, v1, ..., and with a privacy unit `lost`: as planes and values."""
+        """A batch of a relation k0, k1, ..., v0, v1, ..., and with a privacy unit `lost`, ...: as planes and values."""
         width, kept = len(self.schema), len(valued(self.schema))
         codes, beside, more = columns[:width], columns[width:][:kept], columns[width + kept :]
         self.invalid += invalid_counts(codes)
         self.lost += sum(int(column.sum()) for column in more[:1])
-        beside = [*beside, *more[1:]]  # the number of the unit, where a unit may have several rows
+        for over in more[1:2]:  # rows of a unit that were left out, on its first kept row
+            self.left_out += np.bincount(over[over > 0], minlength=len(self.left_out))
+        beside = [*beside, *more[2:]]  # the number of the unit, where a unit may have several rows
         planes = planes_of(self.schema, codes)
         self.fingerprint.update(planes)
         return planes, np.array(beside, dtype=np.int32).reshape(len(beside), len(codes[0]))
