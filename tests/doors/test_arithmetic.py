@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 
 import maquette as mq
 from gate_tools import exact, exact_by_records
 from maquette.audit.reference import ScriptedNoise
-from maquette.curator import Curator
+from maquette.curator import Curator, numbers
 from maquette.errors import QueryError, RequestConflict
 from maquette.privacy import Relation
 from maquette.query import Contrasts, LinearQuery, Marginal
@@ -85,3 +87,21 @@ def test_a_request_with_other_shares_is_another_request() -> None:
         opened.measure_many(questions, rho=0.1, shares=[1, 6, 1], request="one")
         with pytest.raises(RequestConflict):
             opened.measure_many(questions, rho=0.1, shares=[1, 1, 6], request="one")
+
+
+@pytest.mark.parametrize("tiny", [1e-120, 1e-140, 1e-160, 1e-200, 1e-280])
+def test_products_of_huge_and_tiny_numbers_that_cancel_are_refused(tiny: float) -> None:
+    """Squares of tiny numbers vanish, and yet a huge coefficient makes them large before they cancel."""
+    factor = np.array([tiny / 3, -tiny])
+    for size, refused in ((2.0**60, True), (2.0**10, False)):
+        terms = [Term(size / tiny, {0: factor}), Term(-size / tiny, {0: factor, 1: np.array([1.0, 0.5, 1.0])})]
+        with pytest.raises(QueryError, match="before they cancel") if refused else nullcontext():
+            numbers.refuse_inexact(terms)
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("beside", [0.0, 1.0, 1e200, 5e-324])
+def test_weights_that_are_not_finite_are_refused_whatever_is_beside_them(wrong: float, beside: float) -> None:
+    for length in (1, 400):
+        with pytest.raises(QueryError, match="finite"), np.errstate(all="raise"):
+            numbers.floats([beside] * length + [wrong])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +36,7 @@ from maquette.curator.compiled import (
     frozen,
 )
 from maquette.curator.engines.api import Amount
+from maquette.curator.numbers import Floats, floats, integers, refuse_inexact
 from maquette.errors import MaquetteError, QueryError
 from maquette.query import (
     LARGEST,
@@ -65,12 +67,9 @@ from maquette.query import (
 )
 from maquette.schema import Schema
 
-WHOLE = 2.0**53  # doubles represent whole numbers up to here exactly
-LOST = 2.0**22  # bound on steps * size: rounding errors of 2^-53 each then add up to less than 2^-31
 KEPT = 2**10  # maximum plain tables and residuals that are cached
 SMALL = 2**7  # maximum levels of a column whose Helmert rows are cached
 
-Floats = NDArray[np.float64]
 Question = given.Asked | LinearQuery | Sequence[str]
 
 
@@ -161,7 +160,7 @@ class Compiler:
 
     def _amounts(self, form: given.Amounts) -> Compiled:
         (name,) = _names([form.column])
-        numbers = _integers(form.numbers, "amounts", (self.schema[name].size,))
+        numbers = integers(form.numbers, "amounts", (self.schema[name].size,))
         low, high = plain.whole(form.low, "low"), plain.whole(form.high, "high")
         where, axes = self._weight(form.where), self._axes(form.axes)
         own = Amounts(self.schema, name, numbers, low=low, high=high, axes=axes, where=where)
@@ -268,7 +267,7 @@ class Compiler:
         if not isinstance(inner, given.Cells | given.Listed):
             raise QueryError("only the cells of a marginal, or listed keys, can be combined by contrasts")
         table = self._cells(inner) if isinstance(inner, given.Cells) else self._listed(inner)
-        matrices = [_integers(matrix, "a matrix of contrasts", (None, None)) for matrix in form.matrices]
+        matrices = [integers(matrix, "a matrix of contrasts", (None, None)) for matrix in form.matrices]
         if [matrix.shape[1] for matrix in matrices] != list(table.shape):
             raise QueryError(
                 f"contrasts have matrices of {tuple(matrix.shape[1] for matrix in matrices)} columns",
@@ -334,13 +333,13 @@ class Compiler:
         match weight:
             case given.Points():
                 return Lookup(
-                    self.schema, _names(weight.columns), plain.array(weight.points, None), _floats(weight.values)
+                    self.schema, _names(weight.columns), plain.array(weight.points, None), floats(weight.values)
                 )
             case given.Products():
                 terms = [self._term(coefficient, factors) for coefficient, factors in weight.terms]
                 if len(terms) == 1 and terms[0].coefficient == 1.0 and not terms[0].factors:
                     return self._everyone
-                _refuse_inexact(terms)
+                refuse_inexact(terms)
                 return LinearQuery(self.schema, terms)
         raise QueryError(
             f"the weight is of type {type(weight).__name__}", expected="Products or Points of maquette.query.forms"
@@ -350,7 +349,7 @@ class Compiler:
         own: dict[int, Floats] = {}
         for name, factor in dict(factors).items():
             (column,) = _names([name])
-            position, values = self.schema.position(column), _floats(factor)
+            position, values = self.schema.position(column), floats(factor)
             size = self.schema.columns[position].size
             if values.shape != (size,):
                 raise QueryError(
@@ -379,11 +378,13 @@ def _summed(facts: _Facts, weight: LinearQuery) -> Summed | None:
     if whole is None:
         return None
     constant, parts = whole
-    tops = {name: int(part.max()) for name, part in parts.items()}
-    high = constant + sum(tops.values())
-    if constant < 0 or high > weight.grid or any(int(part.min()) < 0 for part in parts.values()):
-        raise QueryError("a row would weigh less than 0 or more than 1", advice="a linear query weighs rows in [0, 1]")
     own = {name: frozen(part) for name, part in parts.items()}
+    joined = np.concatenate(list(own.values())) if own else np.zeros(1, dtype=np.int64)
+    starts = list(accumulate([len(part) for part in own.values()], initial=0))[:-1]
+    tops = dict(zip(own, map(int, np.maximum.reduceat(joined, starts)), strict=True)) if own else {}
+    high = constant + sum(tops.values())
+    if constant < 0 or high > weight.grid or int(joined.min()) < 0:
+        raise QueryError("a row would weigh less than 0 or more than 1", advice="a linear query weighs rows in [0, 1]")
     return Summed(**facts._asdict(), moves=Moves(constant, high, 1), constant=constant, parts=own, tops=tops)
 
 
@@ -446,56 +447,9 @@ def _places(table: Marginal, view: _View) -> Integers:
     return np.where(outside, table.cells, place)
 
 
-def _refuse_inexact(terms: Sequence[Term]) -> None:
-    """Refuse sums of products with large cancellation: the error of adding them in doubles must be negligible.
-
-    Whole numbers are exact below 2^53. Otherwise the error of a sum of t products of k factors is at most (k + t) 2^-53
-    of the sum of absolute values: less than 2^-31 here, while the grid is 2^-20. Only a weight that is closer than that
-    to the midpoint between two numbers of the grid may be rounded either way.
-    """
-    sizes = [math.prod([abs(t.coefficient), *(float(np.abs(f).max()) for f in t.factors.values())]) for t in terms]
-    total, steps = math.fsum(sizes), len(terms) + max((len(t.factors) for t in terms), default=0) + 2
-    if total < LOST / steps:
-        return
-    whole = all(t.coefficient.is_integer() and all((f == np.rint(f)).all() for f in t.factors.values()) for t in terms)
-    if not (whole and total < WHOLE):
-        raise QueryError(
-            f"the products of this question reach {total:.3g} before they cancel, too large to add exactly",
-            advice="write it with weights in [0, 1]",
-        )
-
-
 def _names(names: Sequence[Any]) -> tuple[str, ...]:
     """Column names as plain str."""
     texts = (names,) if isinstance(names, str) else tuple(names)
     if isinstance(names, str) or not all(isinstance(name, str) for name in texts):
         raise QueryError(f"got {names!r}", expected="a list of column names")
     return tuple(map(str.__str__, texts))
-
-
-def _floats(values: Any) -> Floats:
-    """A copy; refused unless all numbers are finite."""
-    own = _array(values, np.float64)
-    if not np.isfinite(own).all():
-        raise QueryError("weights must be finite numbers")
-    return own
-
-
-def _integers(values: Any, what: str, shape: tuple[int | None, ...]) -> Integers:
-    """A copy; refused unless it holds whole numbers and has this shape (None: any length)."""
-    read = _array(values, None)
-    with np.errstate(invalid="ignore"):
-        own = read if read.dtype == np.int64 else _array(read, np.int64)
-    if read.dtype.kind not in "biuf" or read.ndim != len(shape) or not np.array_equal(own, read):
-        raise QueryError(f"{what}: got {read.dtype} with {read.ndim}", expected=f"whole numbers with {len(shape)} axes")
-    if any(wanted not in (None, got) for wanted, got in zip(shape, own.shape, strict=True)):
-        raise QueryError(f"{what}: got shape {own.shape}", expected=f"shape {shape}")
-    return own
-
-
-def _array(values: Any, dtype: Any) -> NDArray[Any]:
-    """A copy of the caller's numbers as a plain array; anything else is refused."""
-    try:
-        return plain.array(values, dtype)
-    except (TypeError, ValueError, OverflowError):
-        raise QueryError(f"got {type(values).__name__}", expected="an array of numbers") from None

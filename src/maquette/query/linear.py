@@ -29,6 +29,8 @@ from maquette.schema import Schema
 FINE = 2**20
 MAX_TERMS = 4096
 MAX_CELLS = 2**26
+_ZEROS = b"\0\x80"  # the bytes of zeros; a number that consists of them may still be another one
+_SMALL = 2**10  # maximum levels of a column whose factor of ones is cached
 _REMEMBERED = 2**16  # maximum bytes of the factors of a question whose diagram is cached
 
 Weights = NDArray[np.float64]
@@ -46,9 +48,15 @@ class Term:
         self, coefficient: float, factors: Mapping[int, Weights], known: Mapping[int, bytes] = MappingProxyType({})
     ) -> None:
         """`known` gives the bytes of factors that were already checked."""
-        new = {position: factor for position, factor in factors.items() if position not in known}
-        self.coefficient = float(coefficient) if all(factor.any() for factor in new.values()) else 0.0
-        named = {**known, **{position: f.tobytes() for position, f in new.items() if not (f == 1.0).all()}}
+        named, empty = dict(known), False
+        for position, factor in factors.items():
+            if position in known:
+                continue
+            name = factor.tobytes()
+            empty = empty or not (name.strip(_ZEROS) or factor.any())
+            if not _is_ones(factor, name):
+                named[position] = name
+        self.coefficient = 0.0 if empty else float(coefficient)
         self.names = {position: named[position] for position in sorted(named)}
         self.factors = {position: factors[position] for position in self.names}
         self.mark = reduce(xor, map(hash, self.names.items()), 0)
@@ -330,6 +338,18 @@ def _term_sql(schema: Schema, term: Term) -> str:
         ]
         parts.append(f"CASE {' '.join(cases)} ELSE 0 END")
     return "(" + " * ".join(parts) + ")"
+
+
+def _is_ones(factor: Weights, name: bytes) -> bool:
+    """Whether all numbers of a factor are 1; `name` is its bytes."""
+    if factor.dtype == np.float64 and factor.size <= _SMALL:  # a double that is 1 has the bytes of 1
+        return name == _ones(factor.size)
+    return bool((factor == 1.0).all())
+
+
+@lru_cache(2**8)
+def _ones(size: int) -> bytes:
+    return np.ones(size).tobytes()
 
 
 @lru_cache(2**10)

@@ -13,6 +13,7 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,24 +42,31 @@ class Sum:
     """
 
     def __init__(self, schema: Schema, constant: float, parts: Mapping[int, Weights]) -> None:
-        ends = {position: (float(part.min()), float(part.max())) for position, part in sorted(parts.items())}
-        if not all(-_MOST < low <= high < _MOST for low, high in ((constant, constant), *ends.values())):
+        positions = sorted(parts)
+        joined = np.concatenate([parts[position] for position in positions]) if parts else np.zeros(0)
+        starts = list(accumulate([len(parts[position]) for position in positions], initial=0))
+        ends = _ends(joined, starts)
+        if not all(-_MOST < low <= high < _MOST for low, high in ((constant, constant), *ends)):
             raise QueryError(
                 f"a sum over columns has a part beyond {_MOST:g}", advice="a linear query weighs rows in [0, 1]"
             )
-        scaled = {position: parts[position] * RESOLUTION for position in ends}
-        fixed = {position: np.rint(part).astype(np.int64) for position, part in scaled.items()}
-        spans = {p: (round(low * RESOLUTION), round(high * RESOLUTION)) for p, (low, high) in ends.items()}
+        scaled = joined * RESOLUTION
+        rounded = np.rint(scaled)
+        fixed = rounded.astype(np.int64)
+        spans = [(round(low * RESOLUTION), round(high * RESOLUTION)) for low, high in ends]
         self._schema = schema
         self._known: dict[int, Whole | None] = {}
-        self._parts = {p: fixed[p] - low for p, (low, high) in spans.items() if high > low}
-        self._constant = round(constant * RESOLUTION) + sum(low for low, _ in spans.values())
-        self._exact = constant * RESOLUTION == round(constant * RESOLUTION) and all(
-            bool((part == fixed[position]).all()) for position, part in scaled.items()
-        )
-        self._reach = sum(high - low for low, high in spans.values())
+        self._parts = {
+            position: fixed[starts[i] : starts[i + 1]] - low
+            for i, (position, (low, high)) in enumerate(zip(positions, spans, strict=True))
+            if high > low
+        }
+        self._constant = round(constant * RESOLUTION) + sum(low for low, _ in spans)
+        self._exact = constant * RESOLUTION == round(constant * RESOLUTION) and bool((scaled == rounded).all())
+        self._first = next((high - low for low, high in spans if high > low), 0)
+        self._reach = sum(high - low for low, high in spans)
         low, high = self._constant, self._constant + self._reach
-        slack = 0 if self._exact else len(fixed) + 1  # maximum total error of rounding each part
+        slack = 0 if self._exact else len(spans) + 1  # maximum total error of rounding each part
         if low < -slack or high > RESOLUTION + slack:
             weight = low if low < 0 else high
             raise QueryError(
@@ -101,8 +109,7 @@ class Sum:
     @property
     def values(self) -> set[float]:
         """The smallest and the largest weight, and one between if two columns matter: then it is no predicate."""
-        first = next((int(part.max()) for part in self._parts.values()), 0)
-        weights = (self._constant, self._constant + first, self._constant + self._reach)
+        weights = (self._constant, self._constant + self._first, self._constant + self._reach)
         return {min(1.0, max(0.0, weight / RESOLUTION)) for weight in weights}
 
     @cached_property
@@ -135,9 +142,17 @@ class Sum:
         if not self._exact or RESOLUTION % grid:  # both are powers of two, hence so is the unit
             return None
         digits = self._constant
-        for part in self._parts.values():
-            digits |= int(np.bitwise_or.reduce(part))
+        if self._parts:
+            digits |= int(np.bitwise_or.reduce(np.concatenate(list(self._parts.values()))))
         if digits & (unit - 1):
             return None
         parts = {self._schema.columns[position].name: part // unit for position, part in self._parts.items()}
         return self._constant // unit, parts
+
+
+def _ends(joined: Weights, starts: Sequence[int]) -> list[tuple[float, float]]:
+    """The least and the largest number of each part; a part has at least one."""
+    if len(starts) < 2:
+        return []
+    least, most = (end.reduceat(joined, starts[:-1]).tolist() for end in (np.minimum, np.maximum))
+    return list(zip(least, most, strict=True))
