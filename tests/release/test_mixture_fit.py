@@ -64,10 +64,13 @@ def sets_of(schema: Schema, size: int) -> list[Columns]:
 
 
 class Recorder(_Descent):
-    """Keeps the gradient of a step instead of taking it."""
+    """Keeps the gradient instead of moving."""
 
-    def _move(self, gradient: Any, scores: Any, rate: float) -> None:
-        self.gradient, self.slopes = np.array(gradient, np.float64), np.array(scores, np.float64)
+    def _adapt(self, target: Any, slope: Any, mean: Any, power: Any, rate: float) -> None:
+        if target.ndim == 2:
+            self.gradient = np.array(slope)
+        else:
+            self.slopes = np.array(slope)
 
 
 def objective(problem: _Problem, logits: Values, scores: Values, penalty: float, found: Residuals) -> float:
@@ -143,7 +146,7 @@ def test_the_residual_is_the_mean_square_over_the_variance_of_all_tables(name: s
     problem = _Problem(found, columns_of(truth, 70.0))
     descent = Recorder(problem, 3)
     residual = descent._step(0.05, 0.1)
-    tables = descent._tables().astype(np.float64)
+    tables = descent._tables.astype(np.float64)
     model = Mixture(schema, np.full(3, 1 / 3), [(block.columns, tables[:, block.place]) for block in problem.blocks])
     squares = [(ROWS * coefficients(model.marginal(c)) - values) ** 2 / v for c, values, v in found if len(c) > 1]
     assert residual == pytest.approx(np.mean(np.concatenate([each.ravel() for each in squares])), rel=1e-3)

@@ -14,11 +14,12 @@ numbers only, and starts from a fixed seed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.estimates.block_sums import BlockSums
 from maquette.estimates.residuals import Columns, Residuals, backward
 from maquette.hypothesis import Block, blocks_of, laid_out
 from maquette.schema import Schema
@@ -37,6 +38,10 @@ RATE, SLOWER, SLOWEST = 0.3, 0.97, 0.05
 SPREAD = 0.5  # of the first logits
 HALF = 0.4  # half the mean of |x|, in standard deviations of a normal x
 LARGEST_BLOCK = 4096  # cells of a block of several columns
+LOWEST = -46.0  # logarithm of a probability below which it no longer counts in the penalty
+SHUT = -1e4  # logarithm of the probability of impossible cells: its exponential is zero
+WIDE = 256  # cells of a block from which it is better filled by itself than with all others
+CACHED = 2**16  # numbers of components that are worked on at a time, so that they stay in the cache
 
 Table = NDArray[np.float32]
 Values = NDArray[np.float64]
@@ -89,14 +94,22 @@ def components(
     return _Descent(problem, number).run(stages, progress)
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Part:
     """The cells of some columns of one block, centred along each: their place among all features."""
 
     columns: Columns
     block: Block
-    matrix: Table | None  # from the cells of the block; None for a column that is a block of its own
-    place: slice = field(default_factory=lambda: slice(0))
+    place: slice
+
+
+@dataclass(frozen=True)
+class _Span:
+    """The features of one block, side by side."""
+
+    block: Block
+    place: slice
+    sums: BlockSums | None  # from the cells of the block; None for a column that is a block of its own
 
 
 @dataclass(frozen=True)
@@ -143,12 +156,17 @@ class _Problem:
         self.parts: dict[Columns, _Part] = {}
         start = 0
         for columns in sorted(wanted, key=lambda each: self._block_of[each[0]].place.start):
-            block = self._block_of[columns[0]]
-            matrix = None if len(block.columns) == 1 else _centred_sums(block, columns)
             place = slice(start, start + self.schema.cells(columns))
-            self.parts[columns] = _Part(columns, block, matrix, place)
+            self.parts[columns] = _Part(columns, self._block_of[columns[0]], place)
             start = place.stop
         self.width = start
+        self.spans = [self._span(block) for block in self.blocks]
+
+    def _span(self, block: Block) -> _Span:
+        """All features of a block, which are neighbours."""
+        own = [part for part in self.parts.values() if part.block is block]
+        sums = BlockSums(block, [part.columns for part in own]) if len(block.columns) > 1 else None
+        return _Span(block, slice(own[0].place.start, own[-1].place.stop), sums)
 
     def _add_column(self, name: str, column: KnownColumn) -> None:
         place = self.parts[(name,)].place
@@ -215,21 +233,35 @@ class _Problem:
                 shut |= mask.reshape([size if name in columns else 1 for name, size in sizes])
         return shut.reshape(-1)
 
-    def features(self, tables: Table) -> Table:
-        """The centred cells of all parts, component by component."""
-        made = np.empty((len(tables), self.width), np.float32)
-        for part in self.parts.values():
-            own = tables[:, part.block.place]
-            made[:, part.place] = own - 1 / own.shape[1] if part.matrix is None else own @ part.matrix
-        return made
+    def features(self, tables: Table, made: Table) -> None:
+        """Write the centred cells of all parts, component by component."""
+        for span in self.spans:
+            own, out = tables[:, span.block.place], made[:, span.place]
+            if span.sums is None:
+                np.subtract(own, np.float32(1 / own.shape[1]), out=out)
+            else:
+                span.sums.forward(own, out)
 
-    def pull_back(self, gradient: Table) -> Table:
-        """The gradient with respect to tables, from that with respect to features: the transpose of `features`."""
-        pulled = np.zeros((len(gradient), len(self.logs)), np.float32)
-        for part in self.parts.values():
-            own = gradient[:, part.place]
-            pulled[:, part.block.place] += own if part.matrix is None else own @ part.matrix.T
-        return pulled
+    def pull_back(self, gradient: Table, pulled: Table) -> None:
+        """Write the gradient with respect to tables, from that with respect to features: the transpose of it."""
+        for span in self.spans:
+            own, out = gradient[:, span.place], pulled[:, span.block.place]
+            if span.sums is None:
+                out[...] = own
+            else:
+                span.sums.backward(own, out)
+
+    def summed(self, cells: Table) -> Table:
+        """The sums of every block."""
+        return np.add.reduceat(cells, self.starts, axis=1)
+
+    def spread(self, sums: Table, made: Table) -> Table:
+        """One number for each block, repeated for its cells."""
+        if max(self.lengths) < WIDE:
+            return np.repeat(sums, self.lengths, axis=1)
+        for i, block in enumerate(self.blocks):
+            made[:, block.place] = sums[:, i : i + 1]
+        return made
 
 
 def _padded(values: Values) -> Values:
@@ -239,28 +271,28 @@ def _padded(values: Values) -> Values:
     return backward(whole)
 
 
-def _centred_sums(block: Block, columns: Columns) -> Table:
-    """The matrix that takes cells of a block to those of some of its columns, centred along each."""
-    kept = [block.columns.index(name) for name in columns]
-    places = np.indices(block.shape).reshape(len(block.shape), -1)
-    matrix = np.ones((block.cells, 1))
-    for axis in kept:
-        size = block.shape[axis]
-        centred = (places[axis][:, None] == np.arange(size)) - 1.0 / size
-        matrix = (matrix[:, :, None] * centred[:, None, :]).reshape(block.cells, -1)
-    return matrix.astype(np.float32)
-
-
 class _Descent:
-    """Adam over logits of tables and weights."""
+    """Adam over logits of tables and weights.
+
+    Logits are kept as logarithms of probabilities: softmax and its gradient do not change if a number is added to all
+    logits of a block. Everything but the misfit is done for a few components at a time, in memory that is used again:
+    asking for new memory takes longer than most of the arithmetic.
+    """
 
     def __init__(self, problem: _Problem, count: int) -> None:
         rng = np.random.default_rng(0)
         self._problem = problem
         self._logits = problem.logs + SPREAD * rng.standard_normal((count, len(problem.logs)), dtype=np.float32)
+        self._logits[:, problem.closed] = SHUT
         self._scores = np.zeros(count, np.float32)
-        self._moments = [np.zeros_like(each) for each in (self._logits, self._logits, self._scores, self._scores)]
+        self._means, self._powers = np.zeros_like(self._logits), np.zeros_like(self._logits)
+        self._score_moments = np.zeros_like(self._scores), np.zeros_like(self._scores)
         self._steps = 0
+        size = max(1, CACHED // max(1, len(problem.logs)))
+        self._chunks = [slice(start, min(count, start + size)) for start in range(0, count, size)]
+        self._tables: Table = np.empty_like(self._logits)
+        self._features: Table = np.empty((count, problem.width), np.float32)
+        self._spare = [np.empty((min(size, count), len(problem.logs)), np.float32) for _ in range(2)]
 
     def run(self, stages: int, progress: Callable[[int, float], None] | None) -> Components:
         """Lower the penalty stage by stage until residuals are at noise level; then polish."""
@@ -275,34 +307,51 @@ class _Descent:
             penalty, rate = penalty * FALL, max(SLOWEST, rate * SLOWER)
         for step in range(POLISH):
             residual = self._step(penalty, SLOWEST * (1 - step / POLISH))
-        tables, weights = self._tables(), _softmax(self._scores)
-        listed = tuple((block.columns, tables[:, block.place]) for block in self._problem.blocks)
+        for chunk in self._chunks:
+            self._normalise(chunk)
+        weights = _softmax(self._scores)
+        listed = tuple((block.columns, self._tables[:, block.place]) for block in self._problem.blocks)
         return Components(weights, listed, residual, penalty)
 
-    def _tables(self) -> Table:
-        problem = self._problem
-        peaks = np.maximum.reduceat(self._logits, problem.starts, axis=1)
-        tables = np.exp(self._logits - np.repeat(peaks, problem.lengths, axis=1))
-        tables[:, problem.closed] = 0.0
-        sums = np.add.reduceat(tables, problem.starts, axis=1)
-        shares: Table = tables / np.repeat(sums, problem.lengths, axis=1)
-        return shares
+    def _normalise(self, chunk: slice) -> None:
+        """Compute the probabilities of these components; their logits become the logarithms of them."""
+        problem, logits, tables = self._problem, self._logits[chunk], self._tables[chunk]
+        spare = self._spare[0][: len(logits)]
+        np.exp(logits, out=tables)
+        sums = problem.summed(tables)
+        tables *= problem.spread(np.reciprocal(sums), spare)
+        logits -= problem.spread(np.log(sums), spare)
 
     def _step(self, penalty: float, rate: float) -> float:
         """One step of Adam; returns the mean squared residual over variance before it."""
-        problem = self._problem
-        tables, weights = self._tables(), _softmax(self._scores)
-        features = problem.features(tables)
-        pull, scores, squares = self._misfit(features, weights)
-        gradient = problem.pull_back(pull)
-        logs = np.log(np.maximum(tables, 1e-20)) - problem.logs
-        strength = np.float32(penalty * problem.rows)
-        gradient += strength * weights[:, None] * (logs + 1)
-        scores += strength * np.einsum("kd,kd->k", tables, logs)
-        inner = np.add.reduceat(tables * gradient, problem.starts, axis=1)
-        gradient = tables * (gradient - np.repeat(inner, problem.lengths, axis=1))
-        self._move(gradient, weights * (scores - weights @ scores), rate)
-        return squares / max(problem.numbers, 1)
+        weights, strength = _softmax(self._scores), np.float32(penalty * self._problem.rows)
+        for chunk in self._chunks:
+            self._normalise(chunk)
+            self._problem.features(self._tables[chunk], self._features[chunk])
+        pull, scores, squares = self._misfit(self._features, weights)
+        self._steps += 1
+        for chunk in self._chunks:
+            scores[chunk] += self._descend(chunk, pull[chunk], strength * weights[chunk], strength, rate)
+        slope: Table = weights * (scores - weights @ scores)
+        self._adapt(self._scores, slope, *self._score_moments, rate)
+        return squares / max(self._problem.numbers, 1)
+
+    def _descend(self, chunk: slice, pull: Table, pressed: Table, strength: np.float32, rate: float) -> Table:
+        """Move the logits of some components, which the penalty presses by so much; returns what it adds to scores."""
+        problem, tables = self._problem, self._tables[chunk]
+        logs, gradient = (spare[: len(tables)] for spare in self._spare)
+        np.maximum(self._logits[chunk], np.float32(LOWEST), out=logs)
+        logs -= problem.logs
+        scores: Table = strength * np.einsum("kd,kd->k", tables, logs)
+        logs += 1
+        logs *= pressed[:, None]
+        problem.pull_back(pull, gradient)
+        gradient += logs
+        inner = problem.summed(np.multiply(tables, gradient, out=logs))
+        gradient -= problem.spread(inner, logs)
+        gradient *= tables
+        self._adapt(self._logits[chunk], gradient, self._means[chunk], self._powers[chunk], rate)
+        return scores
 
     def _misfit(self, features: Table, weights: Table) -> tuple[Table, Table, float]:
         """The gradients of the squared residuals with respect to features and weights, and their sum beyond columns."""
@@ -340,18 +389,20 @@ class _Descent:
         gradient[:, two] += np.einsum("kab,ka->kb", back, first)
         return float(np.vdot(pulled, apart))
 
-    def _move(self, gradient: Table, scores: Table, rate: float) -> None:
-        self._steps += 1
-        first, second, third, fourth = self._moments
-        self._adapt(self._logits, gradient, first, second, rate)
-        self._adapt(self._scores, scores, third, fourth, rate)
-
     def _adapt(self, target: Table, slope: Table, mean: Table, power: Table, rate: float) -> None:
-        mean += np.float32(0.1) * (slope - mean)
-        power += np.float32(0.01) * (slope * slope - power)
-        scale = np.sqrt(power / np.float32(1 - 0.99**self._steps))
+        """Move `target` against its slope, each number by about `rate`; `slope` is overwritten."""
+        mean *= np.float32(0.9)
+        mean += np.float32(0.1) * slope
+        power *= np.float32(0.99)
+        np.multiply(slope, slope, out=slope)
+        slope *= np.float32(0.01)
+        power += slope
+        scale = np.multiply(power, np.float32(1 / (1 - 0.99**self._steps)), out=slope)
+        np.sqrt(scale, out=scale)
         scale += np.float32(1e-8) * scale.max() + np.float32(1e-30)
-        target -= np.float32(rate / (1 - 0.9**self._steps)) * mean / scale
+        moved = np.divide(mean, scale, out=scale)
+        moved *= np.float32(rate / (1 - 0.9**self._steps))
+        target -= moved
 
 
 def _softmax(scores: Table) -> Table:
