@@ -13,15 +13,19 @@ from maquette.cli.showing import print_json
 
 def plan(
     *,
-    rows: Annotated[int, typer.Option(min=1, help="Approximate number of rows.")],
-    epsilon: Annotated[float, typer.Option(help="Privacy budget.")],
+    rows: Annotated[int, typer.Option(min=1, help="Approximate number of rows.")] = 100_000,
+    epsilon: Annotated[float, typer.Option(help="Privacy budget.")] = 1.0,
     schema: Annotated[Path | None, typer.Option("--schema", "-s", help="Schema file of the table.")] = None,
     universe: Annotated[int | None, typer.Option(help="Number of possible distinct rows, instead of a schema.")] = None,
     queries: Annotated[int, typer.Option(min=1, help="Number of questions.")] = 1_000,
     delta: Delta = 0.0,
     alpha: Annotated[
-        float | None, typer.Option(help="Also show how many rows this error (a fraction of rows) needs.")
+        float | None,
+        typer.Option(help="Say which epsilon and how many rows this error (a fraction of rows) needs."),
     ] = None,
+    tables: Annotated[
+        int, typer.Option(min=1, help="With --alpha: number of different tables that a session answers.")
+    ] = 100,
     relation: Neighbours = "add-remove",
     chart: Annotated[Path | None, typer.Option(help="Also write the map of running time against rows (SVG).")] = None,
     theory: Annotated[
@@ -34,16 +38,16 @@ def plan(
     With a schema, it runs the default release on rows of nobody, drawn from the schema, and says how far its counts
     were off. With --theory it shows instead the error that each mechanism guarantees for this many questions.
 
+    With --alpha it answers the other way round: the epsilon and the rows that this error needs.
+
     Example: maquette plan --rows 100000 --schema people.schema.toml --epsilon 1 --delta 1e-9
     """
     import maquette as mq
 
-    if schema is not None and not (theory or json or chart or universe or alpha):
-        from maquette.demo import foresee
-
-        with busy("trying it on rows of nobody"):
-            told = foresee(mq.Schema.load(schema), rows=rows, epsilon=epsilon, delta=delta)
-        typer.echo(str(told))
+    if schema is None and universe is None:
+        raise typer.BadParameter("name the table's schema: --schema people.schema.toml", param_hint="--schema")
+    if schema is not None and not (theory or json or chart or universe):
+        typer.echo(_in_words(schema, rows=rows, epsilon=epsilon, delta=delta, alpha=alpha, tables=tables))
         return
     if chart is not None:
         check_out(chart)
@@ -63,3 +67,15 @@ def plan(
         print_json(found.to_arrow().to_pylist())
     else:
         typer.echo(str(found))
+
+
+def _in_words(path: Path, *, rows: int, epsilon: float, delta: float, alpha: float | None, tables: int) -> str:
+    """What a release and a session will give, or with alpha what they need."""
+    from maquette.demo import foresee, needs
+    from maquette.schema import Schema
+
+    schema = Schema.load(path)
+    with busy("trying it on rows of nobody"):
+        if alpha is None:
+            return str(foresee(schema, rows=rows, epsilon=epsilon, delta=delta))
+        return str(needs(schema, rows=rows, epsilon=epsilon, delta=delta, alpha=alpha, tables=tables))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from maquette.schema import Schema
 
-MOST = 20_000  # rows simulated at most: an error in rows hardly depends on their number
+MOST = 20_000  # rows simulated at most
 TABLES = 24  # tables of each size whose errors are looked at
 LARGEST = 2**20  # cells of such a table
 SURE = 0.95
@@ -69,17 +69,50 @@ def foresee(schema: Schema, *, rows: int, epsilon: float, delta: float, seed: in
     """
     if rows < 1:
         raise QueryError(f"rows is {rows}", expected="a whole number from 1 on")
-    rng = np.random.default_rng(seed)
-    many, schema = min(rows, MOST), schema.evenly_cut()
-    table = stand_in(schema, many, rng)
-    records = schema.encode(table)
-    most = min(3, len(schema))
-    with Curator(open_table(table, schema), Budget(epsilon=epsilon, delta=delta)) as curator:
-        made = release(curator, marginals(schema, k=min(2, most)))
-    drawn = schema.encode(made.sample(many, rng=rng))
-    errors = {k: _error(schema, made, records, k) for k in range(1, most + 1)}
-    apart = [_distance(schema, names, records, drawn) for names in _tables(schema, min(2, most))]
-    return Foreseen(rows, epsilon, delta, errors, float(np.median(apart)), _session(rows, epsilon, delta))
+    budget = Budget(epsilon=epsilon, delta=delta)
+    tried = Trial(schema.evenly_cut(), min(rows, MOST), strength_of(budget) * rows, delta, seed)
+    errors = {k: tried.error(k) * rows for k in range(1, tried.most + 1)}
+    return Foreseen(rows, epsilon, delta, errors, tried.distance(), _session(rows, epsilon, delta))
+
+
+def strength_of(budget: Budget) -> float:
+    """What noise is inversely proportional to: epsilon of a pure budget, else the root of rho."""
+    return budget.epsilon if budget.delta == 0 else float(np.sqrt(_rho(budget)))
+
+
+def budget_of(strength: float, delta: float) -> Budget:
+    """The budget of a strength."""
+    return Budget(epsilon=strength, delta=0.0) if delta == 0 else Budget(rho=strength**2, delta=delta)
+
+
+def _rho(budget: Budget) -> float:
+    return budget.accountant.loss(budget.limit, budget.delta).rho or 0.0
+
+
+class Trial:
+    """One run of the default release on `many` rows of nobody.
+
+    Errors as shares of the rows depend on strength times rows alone, up to small terms: noise has the same size in rows
+    whatever their number. So a large table is tried on fewer rows with a larger budget.
+    """
+
+    def __init__(self, schema: Schema, many: int, strength_rows: float, delta: float, seed: int) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.schema, self.many, self.most = schema, many, min(3, len(schema))
+        table = stand_in(schema, many, self.rng)
+        self.records = schema.encode(table)
+        with Curator(open_table(table, schema), budget_of(strength_rows / many, delta)) as curator:
+            self.made = release(curator, marginals(schema, k=min(2, self.most)))
+
+    def error(self, k: int) -> float:
+        """How far counts of tables of k columns are off, as a share of the rows, for 95 of 100 cells."""
+        return _error(self.schema, self.made, self.records, k) / self.many
+
+    def distance(self) -> float:
+        """How far pairs of synthetic rows are from those of the stand-in."""
+        drawn = self.schema.encode(self.made.sample(self.many, rng=self.rng))
+        pairs = _tables(self.schema, min(2, self.most))
+        return float(np.median([_distance(self.schema, names, self.records, drawn) for names in pairs]))
 
 
 def _tables(schema: Schema, k: int) -> list[tuple[str, ...]]:
@@ -108,11 +141,14 @@ def _counts(schema: Schema, names: tuple[str, ...], records: np.ndarray) -> np.n
 
 def _session(rows: int, epsilon: float, delta: float) -> int:
     """How many tables can be bought, each with noise within 2% of the rows in nearly every cell."""
-    budget, width = Budget(epsilon=epsilon, delta=delta), 0.02 * rows
+    return int(_session_tables(strength_of(Budget(epsilon=epsilon, delta=delta)) * rows, 0.02, delta))
+
+
+def _session_tables(strength_rows: float, alpha: float, delta: float) -> float:
+    """Laplace noise stays within 7 scales but once in 1,100, Gaussian noise within 3.3 deviations."""
     if delta == 0:
-        return int(epsilon * width / 7)  # Laplace noise stays within 7 scales but once in 1,100
-    rho = budget.accountant.loss(budget.limit, delta).rho or 0.0
-    return int(2 * rho * (width / 3.3) ** 2)
+        return strength_rows * alpha / 7
+    return 2 * (strength_rows * alpha / 3.3) ** 2
 
 
 def _round(error: float) -> int:
