@@ -273,6 +273,7 @@ class ServiceConfig:
     token_file: Path | None = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     metrics: bool = True
+    opentelemetry: bool = False  # send spans and metrics to the collector that OTEL_EXPORTER_OTLP_* names
 
     def problems(self) -> Iterator[str]:
         """Everything that is wrong, so that one look mends it all."""
@@ -306,6 +307,11 @@ class ServiceConfig:
         yield from self._door_problems()
 
     def _door_problems(self) -> Iterator[str]:
+        if self.opentelemetry:
+            from maquette.service.tracing import missing
+
+            for package in missing():
+                yield f'opentelemetry is on, and {package} is not installed: pip install "maquette[telemetry]"'
         ports = {"port": self.port, **({} if self.pg_port is None else {"pg_port": self.pg_port})}
         for name, port in ports.items():
             if not 0 <= port <= 65535:

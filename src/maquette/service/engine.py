@@ -54,7 +54,7 @@ class Service:
         self._publisher: Publisher | None = None
         self.drafts = Drafts(self)
         self.rates = Rates(config)
-        self.telemetry = Telemetry()
+        self.telemetry = Telemetry(traced=config.opentelemetry)
         self.stopping = False
 
     @property

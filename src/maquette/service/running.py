@@ -15,6 +15,7 @@ from maquette.service.config import ServiceConfig
 from maquette.service.engine import Service
 from maquette.service.errors import ConfigError
 from maquette.service.telemetry import set_up_logs
+from maquette.service.tracing import set_up
 
 PGWIRE = "maquette.service.pgwire"
 GRACE = 10  # seconds for open requests when the service stops
@@ -35,6 +36,8 @@ def run(config: ServiceConfig, tell: Callable[[Running], None]) -> None:
     """Start the service and its doors, tell where they are, and serve until SIGINT or SIGTERM."""
     set_up_logs(config.log_level)
     config.check()
+    if config.opentelemetry:
+        set_up()
     listening = _listen(config.host, config.port)
     with Service(config) as service:
         asyncio.run(_serve(service, listening, tell))

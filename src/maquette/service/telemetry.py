@@ -13,6 +13,8 @@ import time
 from collections.abc import Mapping, MutableMapping
 from typing import Any, TextIO
 
+from maquette.service.tracing import Silent, Traces
+
 LOGGER = "maquette.service"
 LATENCY = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
@@ -45,10 +47,11 @@ def set_up_logs(level: str, stream: TextIO | None = None) -> logging.Logger:
 class Telemetry:
     """The logs and metrics of one service."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, traced: bool = False) -> None:
         from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
         self._logger = logging.getLogger(LOGGER)
+        self.traces = Traces() if traced else Silent()
         self.registry = CollectorRegistry()
         labels = ("door", "route", "method", "status")
         self._requests = Counter("maquette_requests_total", "Requests.", labels, registry=self.registry)
@@ -69,9 +72,10 @@ class Telemetry:
 
     def request(self, scope: MutableMapping[str, Any], route: str, status: int, seconds: float) -> None:
         """A finished request of the HTTP door."""
-        method = scope["method"] if scope["method"] in _METHODS else "other"
+        method = method_of(scope)
         self._requests.labels("http", route, method, str(status)).inc()
         self._seconds.labels("http", route).observe(seconds)
+        self.traces.lasted(seconds, method=method, route=route, status=status)
         if self._logger.isEnabledFor(logging.INFO):
             facts = {
                 "request": scope["maquette.request"],
@@ -86,10 +90,12 @@ class Telemetry:
     def answered(self, table: str, source: str) -> None:
         """An answer, by where it came from."""
         self._answers.labels(table, source).inc()
+        self.traces.count("answers", table=table, source=source)
 
     def refused(self, code: str) -> None:
         """A refusal, by its code."""
         self._refusals.labels(code).inc()
+        self.traces.count("refusals", code=code)
 
     def failure(self, request: str, error: BaseException) -> None:
         """An error that nobody expected: its class and the places it passed, never its text or values."""
@@ -115,6 +121,11 @@ class Telemetry:
             self._charges.labels(name).set(spent.units)
             self._waiting.labels(name).set(table.waiting)
         return generate_latest(self.registry)
+
+
+def method_of(scope: MutableMapping[str, Any]) -> str:
+    """The method of a request, if it is one of those there are."""
+    return scope["method"] if scope["method"] in _METHODS else "other"
 
 
 _METHODS = frozenset({"GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH"})

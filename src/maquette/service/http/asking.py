@@ -65,7 +65,8 @@ async def ask(table: str, body: Ask, *, caller: Caller, room: Room, request: Req
     plain = key is None and not any(value is not None for value in settings.values())
     known = found.known(caller, [text]) if plain else None
     if known is None:
-        known = await in_thread(found.ask_many, caller, [text], request=key, **settings)
+        with room.telemetry.traces.asking(table, 1):
+            known = await in_thread(found.ask_many, caller, [text], request=key, **settings)
     room.telemetry.answered(table, known[0].source)
     return answer_reply(request, known[0])
 
@@ -80,7 +81,8 @@ async def ask_many(table: str, body: AskMany, caller: Caller, room: Room, key: K
         for _ in texts:
             room.telemetry.answered(table, "cache")
         return Response(b'{"answers":[' + b",".join(ready) + b"]}", media_type="application/json")
-    answers = await in_thread(found.ask_many, caller, texts, request=key, **settings)
+    with room.telemetry.traces.asking(table, len(texts)):
+        answers = await in_thread(found.ask_many, caller, texts, request=key, **settings)
     for answer in answers:
         room.telemetry.answered(table, answer.source)
     return json_reply({"answers": [answer_data(answer) for answer in answers]})

@@ -16,7 +16,7 @@ from typing import Any
 
 from maquette.service.config import LOOPBACK, ServiceConfig
 from maquette.service.http.problems import MEDIA, Refused, facts
-from maquette.service.telemetry import Telemetry
+from maquette.service.telemetry import Telemetry, method_of
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -68,6 +68,17 @@ class Gate:
             await send(message)
 
         self._open += 1
+        with self._telemetry.traces.request(method_of(scope), _traced(scope)) as mark:
+            try:
+                await self._passed(scope, receive, sending, sent)
+            finally:
+                self._open -= 1
+                route = getattr(scope.get("route"), "path", "none")
+                self._telemetry.request(scope, route, sent[0], time.perf_counter() - began)
+                mark.ended(method_of(scope), route, sent[0], scope["maquette.request"])
+
+    async def _passed(self, scope: Scope, receive: Receive, sending: Send, sent: list[int]) -> None:
+        """Answer a request, also where it is refused or fails."""
         try:
             self._check(scope)
             await self._app(scope, self._bounded(scope, receive), sending)
@@ -78,10 +89,6 @@ class Gate:
             self._telemetry.failure(scope["maquette.request"], error)
             if not sent[0]:
                 await _refuse(Refused(500, "service", f"request {scope['maquette.request']} failed"), sending)
-        finally:
-            self._open -= 1
-            route = getattr(scope.get("route"), "path", "none")
-            self._telemetry.request(scope, route, sent[0], time.perf_counter() - began)
 
     def _check(self, scope: Scope) -> None:
         headers: list[tuple[bytes, bytes]] = scope["headers"]
@@ -138,6 +145,12 @@ class Gate:
         if b"cache-control" not in given:
             own.append((b"cache-control", b"no-store"))
         return [*headers, *own]
+
+
+def _traced(scope: Scope) -> str:
+    """The caller's trace, if the request is part of one."""
+    found: list[bytes] = [value for name, value in scope["headers"] if name == b"traceparent"]
+    return found[0].decode("latin-1") if len(found) == 1 else ""
 
 
 def _host(value: bytes) -> str:

@@ -74,9 +74,10 @@ def error_facts(error: MaquetteError) -> dict[str, Any]:
     return facts(status_of(error), error.code, str(error), **more)
 
 
-async def on_error(_: Request, error: Exception) -> JSONResponse:
+async def on_error(request: Request, error: Exception) -> JSONResponse:
     """An error that was raised on purpose."""
     assert isinstance(error, MaquetteError)
+    request.app.state.service.telemetry.refused(error.code)
     headers = {}
     if isinstance(error, Unauthenticated):
         headers["WWW-Authenticate"] = 'Bearer realm="maquette"'
