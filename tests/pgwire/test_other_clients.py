@@ -1,4 +1,4 @@
-"""Clients that are not Python: pgJDBC, node-postgres, psqlODBC. Each is a real program against a real door."""
+"""Clients that are not Python: pgJDBC, node-postgres, psqlODBC, R. Each is a real program against a real door."""
 
 from __future__ import annotations
 
@@ -80,3 +80,39 @@ def test_odbc(door: Door) -> None:
     assert "people" in done.stdout
     assert "SQLRowCount returns 5" in done.stdout
     assert "3 rows fetched" in done.stdout
+
+
+def has_r() -> bool:
+    """Whether R and a driver of PostgreSQL for it are installed."""
+    asked = "q(status = !any(c('RPostgres', 'RPostgreSQL') %in% rownames(installed.packages())))"
+    return (
+        bool(shutil.which("Rscript"))
+        and not subprocess.run(["Rscript", "-e", asked], capture_output=True, check=False, timeout=120).returncode
+    )
+
+
+@pytest.mark.thorough
+def test_r(door: Door) -> None:
+    """DBI: tables, fields, a question, parameters, fetches in steps, a whole table, an error."""
+    if not has_r():
+        pytest.skip("R has no driver for PostgreSQL here: apt-get install r-cran-rpostgresql")
+    said = run(
+        "Rscript",
+        str(HERE / "client.R"),
+        PGHOST="127.0.0.1",
+        PGPORT=str(door.port),
+        PGUSER="alice",
+        PGDATABASE="maquette",
+        PGPASSWORD=door.tokens["alice"],
+        PGSSLMODE="require",
+    )
+    lines = dict(line.split(": ", 1) for line in said.strip().split("\n") if ": " in line)
+    found = {name: text.split() for name, text in lines.items()}
+    assert {"people", "visits"} <= set(found["tables"])
+    assert found["exists"] == ["TRUE", "FALSE"]
+    assert found["fields"] == ["age", "region", "smoker", "height", "born"]
+    assert found["groups"] == ["4", "TRUE", "TRUE"]
+    assert found["parameters"] == ["TRUE"]
+    assert found["fetched"] == ["40", "960", "Date", "logical"]
+    assert found["read"] == ["1000", "5"]
+    assert found["wrong"] == ["TRUE"]

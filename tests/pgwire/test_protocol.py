@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import socket
 import struct
 import threading
@@ -12,12 +11,12 @@ from pathlib import Path
 import pytest
 from pg_client import SYNC, Closed, RawClient, bind, describe, execute, fields, parse, problem, rows, text
 from pg_door import Door
+from pg_noise import storm
 
 from maquette.service.pgwire import Limits
 from maquette.service.pgwire.codec import frame
 
 FRAMES = 10_000
-TEXTS = ("SELECT 1", "SELECT $1", "SELECT", "BEGIN", "SET x = 1", "SHOW all", "(", "'", "COPY people TO STDOUT")
 
 
 @pytest.fixture
@@ -231,56 +230,8 @@ def test_a_client_that_does_not_read_is_left(tmp_path: Path) -> None:
         door.close()
 
 
-def noise(made: random.Random) -> bytes:
-    """A frame that may be right, nearly right or nonsense."""
-    kind = made.choice(b"QPBDECSHXFdcfp?")
-    sql = made.choice(
-        ["SELECT 1", "SELECT $1", "SELECT", "BEGIN", "SET x = 1", "SHOW all", "(", "'", "COPY people TO STDOUT"]
-    )
-    right = {
-        ord("Q"): text(sql),
-        ord("P"): text(made.choice(["", "a"])) + text(sql) + struct.pack("!h", 0),
-        ord("B"): text("") + text(made.choice(["", "a"])) + struct.pack("!hhh", 0, 0, 0),
-        ord("D"): made.choice([b"S", b"P", b"Q"]) + text(made.choice(["", "a"])),
-        ord("E"): text("") + struct.pack("!i", made.randrange(-5, 5)),
-        ord("C"): made.choice([b"S", b"P"]) + text("a"),
-    }
-    body = bytearray(right.get(kind, b""))
-    for _ in range(made.choice([0, 0, 0, 1, 3])):
-        place = made.randrange(len(body) + 1)
-        body[place : place + made.randrange(2)] = made.randbytes(made.randrange(3))
-    length = len(body) + 4 if made.random() < 0.97 else made.randrange(-5, 1 << 31)
-    return struct.pack("!ci", bytes([kind]), length) + bytes(body)
-
-
-def storm(door: Door, frames: int, seed: int) -> int:
-    """Send frames, before and after login, and read what comes back; how many connections it took."""
-    made, sent, used = random.Random(seed), 0, 0
-    while sent < frames:
-        used += 1
-        client = RawClient(door.port, timeout=20)
-        try:
-            if made.random() < 0.2:
-                client.send(made.randbytes(made.randrange(1, 40)))
-                client.socket.shutdown(socket.SHUT_WR)
-                sent += 1
-            else:
-                client.login("alice", door.tokens["alice"])
-                several = min(made.randrange(1, 400), frames - sent)
-                client.send(*[noise(made) for _ in range(several)], SYNC)
-                client.socket.shutdown(socket.SHUT_WR)
-                sent += several
-            while client.socket.recv(65_536):
-                pass
-        except (OSError, Closed):
-            pass
-        finally:
-            client.close()
-    return used
-
-
 def test_fuzz(door: Door, caplog: pytest.LogCaptureFixture) -> None:
-    """Ten thousand frames: the server answers or closes, without an error of its own, and serves the next client."""
+    """Ten thousand frames are read: the server answers or closes, without an error of its own, and serves the next."""
     before = door.units()
     assert storm(door, FRAMES, seed=22) > 10
     assert door.units() == before

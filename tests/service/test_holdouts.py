@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rooms import SCHEMA, house, rows, settings
 
+from maquette.service import Service
 from maquette.service.config import HoldoutConfig
+
+LINES = "\n".join(["age,churned", *(f"{20 + i % 60},{'yes' if i % 3 else 'no'}" for i in range(900))]).encode()
 
 
 def test_a_leaderboard(tmp_path: Path) -> None:
@@ -42,3 +46,44 @@ def test_a_leaderboard(tmp_path: Path) -> None:
             "gus", "POST", f"{path}/entries", json={"entry": "x", "statistic": "eval", "predictions": right}
         )
         assert code.status_code == 422
+
+
+def test_a_holdout_is_registered_from_a_file_and_is_there_after_a_restart(tmp_path: Path) -> None:
+    config = settings(tmp_path)
+    with house(config) as made:
+
+        def call(method: str, path: str, who: str = "custodian", **body: object) -> dict[str, Any]:
+            return made.call(who, method, path, json=body).json()
+
+        def upload() -> dict[str, Any]:
+            sent = made.call("custodian", "POST", "/v1/drafts/upload?filename=churn.csv", content=LINES)
+            return sent.json()
+
+        draft = upload()
+        register = {"draft": draft["id"], "name": "churn", "target": "churned"}
+        assert call("POST", "/v1/holdouts", who="gus", **register)["status"] == 403
+        assert call("POST", "/v1/holdouts", **{**register, "target": "nothing"})["status"] == 422
+        assert call("POST", "/v1/holdouts", **{**register, "target": None})["status"] == 422
+        unread = call("POST", "/v1/holdouts", **register, conditions=True)
+        assert "not reviewed" in unread["detail"]
+        call("PUT", f"/v1/drafts/{draft['id']}", columns=draft["columns"], reviewed=True)
+        facts = call("POST", "/v1/holdouts", **register, conditions=True)
+        assert facts["rows"] == 900
+        scored = call("POST", "/v1/holdouts/churn/entries", who="gus", entry="all yes", predictions=["yes"] * 900)
+        assert abs(scored["value"] - 2 / 3) <= scored["half_width"]
+        far = call("POST", "/v1/holdouts/churn/entries", entry="far", statistic="absolute", predictions=["no"] * 900)
+        assert abs(far["value"] - 2 / 3) <= far["half_width"]
+        odd = call("POST", "/v1/holdouts/churn/entries", entry="odd", predictions=["perhaps"] * 900)
+        assert (odd["status"], odd["expected"]) == (422, "true or false, or yes or no")
+        assert call("POST", "/v1/holdouts/churn/ask", who="gus", where="churned AND age >= 30")["half_width"] > 0
+        again = upload()
+        for name in ("churn", "other_name"):  # the same rows have one account of how often they were used
+            assert call("POST", "/v1/holdouts", draft=again["id"], name=name, target="churned")["status"] == 422
+        call("PUT", f"/v1/drafts/{again['id']}", columns=again["columns"], reviewed=True)
+        table = call("POST", f"/v1/drafts/{again['id']}/publish", name="rows", epsilon=1.0, delta=1e-9, alpha=0.3)
+        assert table["status"] == 422, "rows of a holdout are not opened as a table"
+        token = call("POST", "/v1/tokens", name="eve", tables=["churn"])
+        assert token["tables"] == ["churn"]
+    with Service(config) as restarted:
+        board = restarted.holdouts["churn"].leaderboard(restarted.people.authenticate(token["token"]))
+        assert {entry["entry"] for entry in board} == {"all yes", "far"}

@@ -119,4 +119,7 @@ def test_an_uploaded_copy_of_a_served_file_gets_no_second_budget(tmp_path: Path)
         with pytest.raises(QueryError, match=ADD_UP):
             service.drafts.publish(custodian, draft["id"], "copy", epsilon=1.0, delta=1e-9)
         assert not (config.directory / "copy.ledger").exists()
+        with pytest.raises(QueryError, match="a holdout's rows are used for nothing else"):
+            service.registrar.register(custodian, draft["id"], "copy", target="smoker")
+        assert not (config.directory / "copy.holdout").exists()
         assert set(service.tables) == {"people", "other"}

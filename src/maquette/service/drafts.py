@@ -42,7 +42,7 @@ class Drafts:
         self._service = service
         self._folder = service.config.directory / "drafts"
         self._opened = service.config.directory / "opened"
-        self._claims = Claims(service.config.directory / "claims")
+        self.claims = Claims(service.config.directory / "claims")
 
     def upload(self, principal: Principal, filename: str, chunks: Iterable[bytes]) -> dict[str, Any]:
         """Keep a file and draft a schema by reading it."""
@@ -72,7 +72,7 @@ class Drafts:
     def show(self, principal: Principal, id_: str) -> dict[str, Any]:
         """The draft: its columns with their settings as the schema file writes them."""
         principal.require("publish")
-        folder, facts, text = self._read(id_)
+        folder, facts, text = self.read(id_)
         return {
             "id": id_,
             "name": facts["name"],
@@ -88,7 +88,7 @@ class Drafts:
         from maquette.curator import open_table
 
         principal.require("publish")
-        folder, facts, text = self._read(id_)
+        folder, facts, text = self.read(id_)
         kept = [column for column in columns if column.get("keep", True)]
         if not kept:
             raise SchemaError("no column is kept", expected="at least one")
@@ -106,7 +106,7 @@ class Drafts:
         from maquette.session import online
 
         principal.require("publish")
-        schema = Schema.loads(self._read(id_)[2]).evenly_cut()
+        schema = Schema.loads(self.read(id_)[2]).evenly_cut()
         rng = np.random.default_rng(0)
         count = max(1, min(rows, 1_000_000))
         records = np.stack([rng.integers(0, column.size, count) for column in schema], axis=1)
@@ -132,7 +132,7 @@ class Drafts:
     def publish(self, principal: Principal, id_: str, name: str, **settings: Any) -> str:
         """Open a table from the draft; its budget is for its life. The name of the table."""
         principal.require("publish")
-        folder, facts, _ = self._read(id_)
+        folder, facts, _ = self.read(id_)
         if not NAME.fullmatch(name):
             raise QueryError(f"the table's name is {name[:80]!r}", expected="small letters, digits and _, at most 63")
         if facts["guessed"]:
@@ -142,7 +142,7 @@ class Drafts:
             raise QueryError(f"there is a table {name!r} already", advice="nothing was charged. Choose another name.")
         config = self._config(place, {**settings, "name": name, "source": facts["source"]})
         ledger = self._service.ledger_file(config)
-        self._claims.take(folder / facts["source"], name, fresh=not ledger.exists())
+        self.claims.take(folder / facts["source"], name, fresh=not ledger.exists())
         self._opened.mkdir(exist_ok=True, mode=0o700)
         shutil.move(folder, place)
         _write(place / "table.json", json.dumps({**settings, "name": name, "source": facts["source"]}))
@@ -154,7 +154,7 @@ class Drafts:
             (place / "table.json").unlink()
             shutil.move(place, folder)
             if not ledger.exists():
-                self._claims.drop(folder / facts["source"])
+                self.claims.drop(folder / facts["source"])
             raise
         self._service.note(principal, "table opened", table=name)
         return name
@@ -167,7 +167,7 @@ class Drafts:
     def discard(self, principal: Principal, id_: str) -> None:
         """Delete a draft with its file."""
         principal.require("publish")
-        shutil.rmtree(self._read(id_)[0])
+        shutil.rmtree(self.read(id_)[0])
 
     def _config(self, place: Path, settings: Mapping[str, Any]) -> TableConfig:
         return TableConfig(**{**settings, "source": str(place / settings["source"])}, schema=str(place / "schema.toml"))
@@ -176,7 +176,8 @@ class Drafts:
         _write(folder / "schema.toml", schema)
         _write(folder / "draft.json", json.dumps(facts))
 
-    def _read(self, id_: str) -> tuple[Path, dict[str, Any], str]:
+    def read(self, id_: str) -> tuple[Path, dict[str, Any], str]:
+        """The folder of a draft, its facts and its schema file."""
         folder = self._folder / id_
         if not ID.fullmatch(id_) or not (folder / "draft.json").is_file():
             raise NotFound("there is no such draft", advice="upload the file again")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from maquette.service import state as kept
-from maquette.service.config import DEMO, ServiceConfig, TableConfig
+from maquette.service.config import DEMO, HoldoutConfig, ServiceConfig, TableConfig
 from maquette.service.drafts import Drafts
 from maquette.service.errors import ConfigError, Unauthenticated, Unavailable
 from maquette.service.holdouts import ServedHoldout, no_holdout
@@ -28,6 +28,7 @@ from maquette.service.people import People
 from maquette.service.principals import Principal, no_table
 from maquette.service.publishing import Publisher
 from maquette.service.rates import Rates
+from maquette.service.registering import Registrar
 from maquette.service.served import ServedTable
 from maquette.service.state import State, as_text, now
 from maquette.service.telemetry import Telemetry
@@ -53,6 +54,7 @@ class Service:
         self._jobs: Jobs | None = None
         self._publisher: Publisher | None = None
         self.drafts = Drafts(self)
+        self.registrar = Registrar(self)
         self.rates = Rates(config)
         self.telemetry = Telemetry(traced=config.opentelemetry)
         self.stopping = False
@@ -124,9 +126,10 @@ class Service:
         self.config.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         try:
             self._state = State(self.config.state or f"sqlite:///{self.config.directory / 'state.db'}")
-            self._people = People(self.config, self._state, self._clock)
-            for holdout in self.config.holdouts:
-                self._holdouts[holdout.name] = ServedHoldout(holdout, self._state, self.config.directory)
+            opened = lambda: (*self._tables, *self._holdouts)  # noqa: E731
+            self._people = People(self.config, self._state, self._clock, opened)
+            for holdout in (*self.config.holdouts, *self.registrar.registered()):
+                self.hold(holdout)
             self._jobs = Jobs(self._state, self.config.limits.jobs)
             self._publisher = Publisher(self.config.directory, self._jobs)
             for table in (*self.config.tables, *self.drafts.opened()):
@@ -147,9 +150,18 @@ class Service:
         self._set_limits(served)
         self._tables = {**self._tables, config.name: served}
 
-    def shared(self, config: TableConfig) -> list[str]:
-        """How the rows of a table that is not open yet are those of an open one, or of a holdout."""
-        return list(shared_rows([*(table.config for table in self._tables.values()), config], self.config.holdouts))
+    def shared(self, config: TableConfig | HoldoutConfig) -> list[str]:
+        """How the rows of a table or holdout that is not open yet are those of an open one."""
+        tables = [table.config for table in self._tables.values()]
+        holdouts = [holdout.config for holdout in self._holdouts.values()]
+        if isinstance(config, TableConfig):
+            return list(shared_rows([*tables, config], holdouts))
+        return list(shared_rows(tables, [*holdouts, config]))
+
+    def hold(self, config: HoldoutConfig) -> None:
+        """Open one more holdout."""
+        held = ServedHoldout(config, self.state, self.config.directory)
+        self._holdouts = {**self._holdouts, config.name: held}
 
     def close(self) -> None:
         """Refuse new work, finish what waits, close every ledger and the state."""

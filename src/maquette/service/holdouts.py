@@ -25,8 +25,8 @@ from maquette.service.state import State, as_text, now
 
 STATISTICS: dict[str, Callable[[Any, Any, float], Any]] = {
     "accuracy": lambda truth, given, bound: truth == given,
-    "absolute": lambda truth, given, bound: np.clip(np.abs(truth - given) / bound, 0, 1),
-    "squared": lambda truth, given, bound: np.clip(np.square(truth - given) / bound, 0, 1),
+    "absolute": lambda truth, given, bound: np.clip(np.abs(truth - given.astype(float)) / bound, 0, 1),
+    "squared": lambda truth, given, bound: np.clip(np.square(truth - given.astype(float)) / bound, 0, 1),
 }
 
 
@@ -47,6 +47,7 @@ class ServedHoldout:
         if config.target is not None and config.target not in rows:
             raise QueryError(f"the holdout has no column {config.target!r}")
         self.rows = len(next(iter(rows.values())))
+        self._kind = "" if config.target is None else rows[config.target].dtype.kind
         schema = None if config.schema is None else Schema.load(config.schema)
         self._holdout = Holdout(
             rows,
@@ -63,10 +64,17 @@ class ServedHoldout:
             "name": self.name,
             "rows": self.rows,
             "target": self.config.target,
-            "statistics": sorted(STATISTICS) if self.config.target else [],
+            "statistics": self._statistics,
             "conditions": self.config.schema is not None,
             "confidence": self.config.confidence,
         }
+
+    @property
+    def _statistics(self) -> list[str]:
+        """Those that its target has: a distance needs numbers. The target's type is public."""
+        if self.config.target is None:
+            return []
+        return list(STATISTICS) if self._kind in "biuf" else ["accuracy"]
 
     def ask(self, principal: Principal, condition: str, guess: float | None = None) -> Certified:
         """How often a condition holds in the population."""
@@ -89,11 +97,12 @@ class ServedHoldout:
         """Score predictions, one for each row in their order; an entry's name is scored once and keeps its score."""
         self._look(principal)
         principal.require("ask")
-        if statistic not in STATISTICS or self.config.target is None:
-            raise QueryError(f"there is no statistic {statistic[:80]!r} here", expected=f"one of {sorted(STATISTICS)}")
+        if statistic not in self._statistics or self.config.target is None:
+            raise QueryError(f"there is no statistic {statistic[:80]!r} here", expected=f"one of {self._statistics}")
         if len(predictions) != self.rows:
             raise QueryError(f"there are {len(predictions):,} predictions", expected=f"{self.rows:,}, one for each row")
-        given, target, score = np.asarray(predictions), self.config.target, STATISTICS[statistic]
+        given = alike(np.asarray(predictions), self._kind)
+        target, score = self.config.target, STATISTICS[statistic]
         if statistic != "accuracy" and given.dtype.kind not in "biuf":
             raise QueryError("the predictions are not numbers")
         name = f"{principal.account}/{entry}"
@@ -126,6 +135,25 @@ class ServedHoldout:
                 connection.execute(kept.entries.insert().values(**key, facts=facts))
         except sa.exc.IntegrityError:  # scored before
             pass
+
+
+WORDS = {"true": True, "t": True, "yes": True, "y": True, "1": True}
+WORDS |= {"false": False, "f": False, "no": False, "n": False, "0": False}
+
+
+def alike(given: Any, kind: str) -> Any:
+    """Predictions as the target is kept: a file's yes and no are truth values, and its digits are numbers."""
+    if given.dtype.kind != "U":
+        return given
+    if kind == "b":
+        unknown = sorted({word for word in given if word.lower() not in WORDS})
+        if unknown:
+            raise QueryError(f"a prediction is {unknown[0][:80]!r}", expected="true or false, or yes or no")
+        return np.array([WORDS[word.lower()] for word in given])
+    try:
+        return given.astype(float) if kind in "iuf" else given
+    except ValueError:
+        raise QueryError("a prediction is not a number", expected="numbers, as the target has") from None
 
 
 def no_holdout(name: str) -> NotFound:

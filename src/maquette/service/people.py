@@ -6,7 +6,7 @@ import json
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -50,8 +50,15 @@ class TokenFacts:
 class People:
     """The tokens of one service. A checked token is remembered for a few seconds."""
 
-    def __init__(self, config: ServiceConfig, state: State, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        config: ServiceConfig,
+        state: State,
+        clock: Callable[[], float] = time.time,
+        opened: Callable[[], Iterable[str]] = tuple,
+    ) -> None:
         self._config = config
+        self._opened = opened  # names of tables and holdouts that are not in the configuration
         self._state = state
         self._clock = clock
         self._seen: dict[str, tuple[float, float | None, Principal]] = {}
@@ -115,7 +122,7 @@ class People:
                 f"no token can be made for {name[:80]!r} with the role {str(role)[:80]!r}",
                 expected=f"a name of letters, digits and . _ @ -, and one of the roles {', '.join(ROLES)}",
             )
-        for unknown in sorted(set(tables or ()) - self._config.names):
+        for unknown in sorted(set(tables or ()) - self._config.names - set(self._opened())):
             raise NotFound(f"there is no table {unknown[:80]!r} here")
         token, now = new_token(), self._clock()
         life = None if lasting else now + 86_400 * (self._config.limits.token_days if days is None else days)

@@ -81,7 +81,6 @@ class ServedTable:
         self._known_lock = threading.Lock()
         self._line = threading.BoundedSemaphore(limits.waiting_asks)
         self.waiting = 0
-        self._limited: dict[str, Loss] = {}
         self._free = curator.cost_of([])
 
     # Asking
@@ -261,15 +260,45 @@ class ServedTable:
             spent=self.session.spent,
             remaining=self.session.remaining,
             own_spent=self.session.spent_by(principal.account),
-            own_limit=self._limited.get(principal.account),
+            own_limit=self._limits_of([principal.account]).get(principal.account),
         )
 
     def limit(self, account: str, epsilon: float) -> None:
-        """Set what one account may spend on this table; called by the service for its custodian."""
+        """Set what one account may spend on this table; called by the service for its custodian.
+
+        The ledger enforces it. What was set is also noted in the state, where it can be shown after a restart.
+        """
         self.session.limit(account, epsilon=epsilon)
-        budget = self.curator.budget
-        units = budget.accountant.share(epsilon=epsilon, delta=budget.delta)
-        self._limited[account] = budget.accountant.loss(units, budget.delta)
+        table = kept.limits
+        with self._state.begin() as connection:
+            connection.execute(table.delete().where(table.c.table == self.name, table.c.account == account))
+            connection.execute(table.insert().values(table=self.name, account=account, epsilon=epsilon))
+
+    def accounts(self, principal: Principal) -> list[dict[str, Any]]:
+        """Who has spent on this table or has a limit, for a custodian or an auditor; a group's name ends in a slash."""
+        principal.require_table(self.name)
+        principal.require("inspect")
+        limited = self._limits_of(None)
+        spent = {charge.analyst for charge in self.curator.ledger.charges()}
+        return [
+            {
+                "account": account,
+                "spent": loss_data(self.session.spent_by(account)),
+                "limit": loss_data(limited[account]) if account in limited else None,
+            }
+            for account in sorted(spent | limited.keys())
+        ]
+
+    def _limits_of(self, accounts: Sequence[str] | None) -> dict[str, Loss]:
+        table, budget = kept.limits, self.curator.budget
+        chosen = sa.select(table).where(table.c.table == self.name)
+        if accounts is not None:
+            chosen = chosen.where(table.c.account.in_(accounts))
+        found = {row["account"]: row["epsilon"] for row in self._state.rows(chosen)}
+        return {
+            account: budget.accountant.loss(budget.accountant.share(epsilon=epsilon, delta=budget.delta), budget.delta)
+            for account, epsilon in found.items()
+        }
 
     def transcript(self, principal: Principal, *, after: int = 0, count: int = 100) -> list[dict[str, Any]]:
         """The questions of the caller and those that were shared; all of them for a custodian or an auditor."""

@@ -72,6 +72,13 @@ replies = sa.Table(
     sa.Column("at", sa.Float, nullable=False, index=True),
     sa.Column("reply", sa.Text),
 )
+limits = sa.Table(
+    "maquette_limit",
+    metadata,
+    sa.Column("table", sa.Text, primary_key=True),
+    sa.Column("account", sa.Text, primary_key=True),
+    sa.Column("epsilon", sa.Float, nullable=False),
+)
 entries = sa.Table(
     "maquette_entry",
     metadata,

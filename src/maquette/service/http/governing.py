@@ -92,6 +92,12 @@ async def set_limit(table: str, account: Account, body: NewLimit, caller: Caller
     return Response(status_code=204)
 
 
+@router.get("/tables/{table}/accounts", summary="Who spent what, and who is limited")
+async def accounts(table: str, caller: Caller, room: Room) -> dict[str, Any]:
+    """For the custodian and the auditor."""
+    return {"accounts": await in_thread(room.table(caller, table).accounts, caller)}
+
+
 @router.get("/tables/{table}/verify", summary="Verify the ledger")
 async def verify(table: str, caller: Caller, room: Room) -> dict[str, Any]:
     """Checks the whole chain; returns its head."""

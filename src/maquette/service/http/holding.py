@@ -21,6 +21,16 @@ class AskHoldout(Body):
     guess: Annotated[float | None, Field(ge=0, le=1)] = None
 
 
+class NewHoldout(Body):
+    """An uploaded file to be a holdout: with a target, with reviewed columns for conditions, or both."""
+
+    draft: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
+    name: Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_]{0,62}$")]
+    target: Annotated[str | None, Field(min_length=1, max_length=1_000)] = None
+    conditions: bool = False
+    confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
+
+
 class Entry(Body):
     """Predictions to be scored, one for each row of the holdout."""
 
@@ -36,6 +46,14 @@ def holdouts(caller: Caller, room: Room) -> dict[str, Any]:
     """Their names, sizes and statistics."""
     seen = [one for name, one in room.holdouts.items() if caller.tables is None or name in caller.tables]
     return {"holdouts": [one.facts(caller) for one in seen]}
+
+
+@router.post("", summary="Register a holdout from an uploaded file", status_code=201)
+async def register(body: NewHoldout, caller: Caller, room: Room) -> dict[str, Any]:
+    """The file of a draft (`POST /v1/drafts/upload`) becomes a holdout, used for certified scores alone."""
+    given = body.model_dump(exclude={"draft", "name"})
+    name = await in_thread(room.registrar.register, caller, body.draft, body.name, **given)
+    return room.holdout(caller, name).facts(caller)
 
 
 @router.get("/{name}", summary="One holdout")

@@ -18,7 +18,7 @@ from maquette.service.pgwire.binding import count_parameters, in_tree, types_of
 from maquette.service.pgwire.catalogue import Facts, Translated, system_relations, type_named
 from maquette.service.pgwire.commands import Cursor, Words, command
 from maquette.service.pgwire.copying import read_format
-from maquette.service.pgwire.house import House, View, column_oids, levels, synthetic, version_of
+from maquette.service.pgwire.house import House, View, bounds, column_oids, levels, synthetic, version_of
 from maquette.service.pgwire.plans import CopyFormat, Plan, Result, notice
 from maquette.service.pgwire.script import Piece, parsed, pieces
 from maquette.service.pgwire.settings import VERSION_TEXT, Settings
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 SYNTHETIC = "rows are never shown: these are synthetic rows, drawn from the public model, free of charge"
 LEVELS = "these are the declared levels of the schema, free of charge; not all of them need to occur"
+BOUNDS = "these are the declared bounds of the schema, free of charge; the rows need not reach them"
 _SYSTEM = frozenset((r.schema, r.name) for r in system_relations())
 _SYSTEM_TYPES = {name: kind for r in system_relations() for name, kind in r.columns}
 
@@ -160,7 +161,8 @@ class Desk:
 
         def run(values: Sequence[Any]) -> Result:
             if not tables or not _adds_up(tree):
-                kind = "a release" if views else "the catalogue" if not tables else "declared levels or synthetic rows"
+                listed = "the schema" if _only_bounds(tree) else "declared levels or synthetic rows"
+                kind = "a release" if views else "the catalogue" if not tables else listed
                 return Result("EXPLAIN", columns, [(f"answered by {kind}, free",)])
             if len(tables) != 1:
                 raise Problem("0A000", "a question is about one table", hint="ask about each table by itself")
@@ -254,7 +256,10 @@ class Desk:
         for name, table in tables.items():
             used = _columns_used(tree, table) if _only_groups(tree) and len(tables) == 1 else []
             listed = levels(table.schema, used) if used else None
-            if listed is not None:
+            if _only_bounds(tree):
+                place, said = f"bounds of {name}", BOUNDS
+                catalogue.hold(place, "declared", bounds(table.schema))
+            elif listed is not None:
                 place = "levels of " + name + ": " + ", ".join(used)
                 catalogue.hold(place, "declared", listed)
                 said = LEVELS
@@ -317,9 +322,26 @@ class Desk:
 
 def _adds_up(tree: Any) -> bool:
     """Whether a statement has an aggregate, or the ends of one: a question. Otherwise it lists."""
+    if _only_bounds(tree):
+        return False
     return any(True for _ in tree.find_all(exp.AggFunc)) or any(
         node.name.lower() in ("low", "high") for node in tree.find_all(exp.Anonymous)
     )
+
+
+def _only_bounds(tree: Any) -> bool:
+    """Whether a statement asks for min(column) and max(column) of all rows alone, as the range filters of tools do.
+
+    Their `HAVING count(1) > 0` says that the table is not empty; every other condition makes it a question.
+    """
+    if not isinstance(tree, exp.Select) or len(list(tree.find_all(exp.Select, exp.Join))) != 1:
+        return False
+    having = tree.args.get("having")
+    some = having is None or having.this.unnest().sql("postgres").upper() in ("COUNT(1) > 0", "COUNT(*) > 0")
+    items = [item.unalias() for item in tree.expressions]
+    plain = all(isinstance(item, exp.Min | exp.Max) and isinstance(item.this, exp.Column) for item in items)
+    others = ("where", "group", "distinct", "windows", "qualify")
+    return some and plain and bool(items) and not any(tree.args.get(part) for part in others)
 
 
 def _only_groups(tree: Any) -> bool:

@@ -115,6 +115,21 @@ def levels(schema: Schema, columns: Sequence[str]) -> pa.Table | None:
     return pa.table({name: schema[name].decode(codes[:, i]) for i, name in enumerate(columns)})
 
 
+def bounds(schema: Schema) -> pa.Table:
+    """The least and the greatest declared value of every column, in two rows."""
+    return pa.table({column.name: _bounds(column) for column in schema.columns})
+
+
+def _bounds(column: SchemaColumn) -> pa.Array:
+    declared = column.as_dict()
+    edges = declared.get("edges") or [declared.get("low"), declared.get("high")]
+    values = column.decode(np.arange(column.size, dtype=np.int32))
+    if edges[0] is not None:
+        return pa.array([edges[0], edges[-1]]).cast(values.type)
+    known = sorted(value for value in values.to_pylist() if value is not None)
+    return pa.array([known[0], known[-1]], values.type)
+
+
 def oid_of(kind: pa.DataType) -> int:
     """The type of a column on the wire."""
     if pa.types.is_boolean(kind):

@@ -54,7 +54,9 @@ const ORDERED = ["integer", "number", "date"];
 
 function described(column) {
   const levels = column.labels;
-  const words = ORDERED.includes(column.kind) ? `${column.kind}, ${column.low ?? levels[0]} to ${column.high ?? levels.at(-1)}` : `${column.kind}, ${column.size} levels`;
+  const edges = column.edges ?? [column.low, column.high];
+  const kind = ORDERED.includes(column.kind) ? `${column.kind}, ${edges[0]} to ${edges.at(-1)}` : `${column.kind}, ${column.size} levels`;
+  const words = column.nullable ? `${kind}, or missing` : kind;
   return { ...column, levels, words };
 }
 
@@ -94,9 +96,9 @@ export async function ask(title, question) {
   return read(await call("POST", `tables/${name(title)}/ask`, { body: question, headers }));
 }
 
-export async function explain(title, { sql }) {
-  const told = await post(`tables/${name(title)}/explain`, { sql });
-  return { free: told.cost.units === 0, cost: told.cost, words: told.text };
+export async function explain(title, { sql, alpha }) {
+  const told = await post(`tables/${name(title)}/explain`, { sql, ...(alpha && { alpha }) });
+  return { free: told.cost.units === 0, cost: told.cost, words: told.text, halfWidth: told.half_width };
 }
 
 const STORY = { measured: "measured, paid", hypothesis: "answered by the model, tested", derived: "derived from earlier answers, free", cache: "recorded, free" };
@@ -111,13 +113,17 @@ export const outlook = async (title) => (await get(`tables/${name(title)}/outloo
 
 export async function budget(title) {
   const told = await get(`tables/${name(title)}/budget`);
-  return { limit: { epsilon: told.epsilon }, delta: told.delta, spent: told.spent, remaining: told.remaining, own: { spent: told.own_spent, limit: told.own_limit, delta: told.delta } };
+  const limit = { epsilon: told.epsilon, units: told.spent.units + told.remaining.units };
+  return { limit, delta: told.delta, spent: told.spent, remaining: told.remaining, own: { spent: told.own_spent, limit: told.own_limit, delta: told.delta } };
 }
+
+const DOORS = { measure: "measured", measure_error: "error of a release, measured" };
 
 export async function charges(title) {
   const [{ charges: listed }, whole] = await Promise.all([get(`tables/${name(title)}/charges`), budget(title)]);
   const all = whole.spent.units + whole.remaining.units;
-  return listed.map((charge) => ({ number: charge.seq, analyst: charge.analyst, what: `${charge.door}: ${charge.columns.map((columns) => columns.join(" × ")).slice(0, 4).join(", ")}`, share: all > 0 ? charge.cost.units / all : 0, state: charge.state }));
+  const about = (columns) => [...new Set(columns.map((each) => each.join(" × ") || "the number of rows"))];
+  return listed.map((charge) => ({ number: charge.seq, analyst: charge.analyst, what: [DOORS[charge.door] ?? charge.door.replaceAll("_", " "), about(charge.columns).slice(0, 4).join(", ")].filter(Boolean).join(": "), share: all > 0 ? charge.cost.units / all : 0, state: charge.state }));
 }
 
 // The public model
@@ -142,6 +148,8 @@ export async function sample(title, release, rows) {
   return { columns, rows: lines };
 }
 
+export const jobs = async (title) => (await get(`tables/${name(title)}/jobs`)).jobs;
+export const reportAddress = (title) => `/v1/tables/${name(title)}/report`;
 export const makeRelease = (title, settings) => post(`tables/${name(title)}/releases`, settings);
 
 // The progress of a job: server-sent events, until it is done.
@@ -172,9 +180,13 @@ export const tokens = async () => (await get("tokens")).tokens;
 export const revoke = (id) => call("DELETE", `tokens/${name(id)}`);
 export const log = async () => (await get("audit?count=10000")).log.reverse();
 
+export const accounts = async (title) => (await get(`tables/${name(title)}/accounts`)).accounts;
+export const setLimit = (title, account, epsilon) => call("PUT", `tables/${name(title)}/limits/${name(account.replace("/", "~"))}`, { body: { epsilon } });
+
 export async function invite({ limit, ...person }) {
   const made = await post("tokens", person);
-  if (limit !== undefined) await Promise.all((await tables()).map((each) => call("PUT", `tables/${name(each.name)}/limits/${name(person.name)}`, { body: { epsilon: limit } })));
+  const open = limit === undefined ? [] : (await tables()).filter((each) => !person.tables || person.tables.includes(each.name));
+  await Promise.all(open.map((each) => setLimit(each.name, person.name, limit)));
   return made;
 }
 
@@ -189,4 +201,6 @@ export const publish = (id, settings) => post(`drafts/${name(id)}/publish`, sett
 
 export const holdouts = async () => (await get("holdouts")).holdouts;
 export const leaderboard = async (id) => (await get(`holdouts/${name(id)}/leaderboard`)).entries;
+export const register = (settings) => post("holdouts", settings);
+export const askHoldout = (id, question) => post(`holdouts/${name(id)}/ask`, question);
 export const submit = (id, entry) => post(`holdouts/${name(id)}/entries`, entry);

@@ -47,7 +47,7 @@ function top(view, table) {
       { class: "top" },
       h("a", { class: "brand", href: "#/ask" }, "Maquette"),
       h("nav", { "aria-label": "Views" }, links),
-      h("div", { class: "who" }, state.tables.length > 0 && choice, theme(), h("span", { class: "soft" }, `${state.who.name} (${state.who.role})`), h("button", { type: "button", onclick: leave }, "Sign out")),
+      h("div", { class: "who" }, state.tables.length > 0 && choice, theme(), h("span", { class: "soft" }, state.who.name === state.who.role ? state.who.name : `${state.who.name} (${state.who.role})`), h("button", { type: "button", onclick: leave }, "Sign out")),
     ),
   );
 }

@@ -13,6 +13,12 @@ const scale = (low, high, from, to) => (value) => from + ((value - low) / (high 
 
 const clip = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 
+// What makes a mark of a chart a button that looks inside it.
+const drilling = (point) =>
+  point.drill
+    ? { tabindex: 0, role: "button", "aria-label": `${point.label}: show only these`, onclick: point.drill, onkeydown: (event) => (event.key === "Enter" || event.key === " ") && (event.preventDefault(), point.drill()) }
+    : {};
+
 // A picture; or a group where its parts can be clicked.
 function frame(title, width, height, ...parts) {
   return h(
@@ -49,10 +55,9 @@ export function bars(points, { title, unit = "" }) {
   const rows = points.map((point, at) => {
     const middle = at * BAR + BAR / 2 + 4;
     const zero = x(0);
-    const drill = point.drill && { tabindex: 0, role: "button", class: "drill", "aria-label": `${point.label}: show only these`, onclick: point.drill, onkeydown: (event) => (event.key === "Enter" || event.key === " ") && (event.preventDefault(), point.drill()) };
     return s(
       "g",
-      drill || {},
+      { class: point.drill && "drill", ...drilling(point) },
       s("title", {}, `${point.label}: ${number(point.value)} (${interval(point)})${unit}`),
       s("rect", { class: "hit", x: 0, y: middle - BAR / 2, width: WIDTH, height: BAR }),
       s("text", { class: "label", x: LEFT - 8, y: middle + 4, "text-anchor": "end" }, clip(point.label, 21)),
@@ -76,7 +81,9 @@ export function line(points, { title }) {
   const y = scale(low, high, bottom, 12);
   const upper = points.map((point, at) => `${x(at)},${y(point.high)}`);
   const lower = points.map((point, at) => `${x(at)},${y(point.low)}`).reverse();
-  const every = Math.ceil(points.length / 9);
+  const longest = Math.min(10, Math.max(...points.map((point) => point.label.length)));
+  const every = Math.ceil(points.length / Math.max(2, Math.floor(540 / (9.6 * longest + 12))));
+  const step = (WIDTH - 78) / Math.max(points.length - 1, 1);
   return frame(
     title,
     WIDTH,
@@ -85,39 +92,44 @@ export function line(points, { title }) {
     s("polygon", { class: "band", points: [...upper, ...lower].join(" ") }),
     s("polyline", { class: "line", points: points.map((point, at) => `${x(at)},${y(point.value)}`).join(" ") }),
     points.map((point, at) =>
-      s("g", { class: point.kind === "guess" ? "dot guess" : "dot" }, s("title", {}, `${point.label}: ${number(point.value)} (${interval(point)})`), s("line", { x1: x(at), x2: x(at), y1: y(point.low), y2: y(point.high) }), s("circle", { cx: x(at), cy: y(point.value), r: 3.2 })),
+      s("g", { class: `dot${point.kind === "guess" ? " guess" : ""}${point.drill ? " drill" : ""}`, ...drilling(point) }, s("title", {}, `${point.label}: ${number(point.value)} (${interval(point)})`), point.drill && s("rect", { class: "hit", x: x(at) - step / 2, y: 4, width: step, height: bottom - 4 }), s("line", { x1: x(at), x2: x(at), y1: y(point.low), y2: y(point.high) }), s("circle", { cx: x(at), cy: y(point.value), r: 3.2 })),
     ),
     points.map((point, at) => at % every === 0 && s("text", { class: "label", x: x(at), y: height - 12, "text-anchor": "middle" }, clip(point.label, 10))),
   );
 }
 
-// Two groups: shade by value; the interval is in the cell's title and, where it fits, as a bar of its width.
-export function heat(points, rows, columns, { title }) {
+// Two groups: shade by value; a bar under the number is as wide as the interval; a guess has a dashed frame.
+export function heat(points, rows, columns, { title, format = number }) {
   const most = Math.max(...points.map((point) => Math.abs(point.value)), 1e-9);
   const cell = Math.max(34, Math.min(84, (WIDTH - LEFT) / columns.length));
+  const tall = rows.length > 24 ? 13 : 30; // many rows: shades and intervals, without numbers
+  const every = Math.ceil((14 / tall) * 1.2);
   const width = LEFT + cell * columns.length + 8;
-  const height = 30 * rows.length + 40;
+  const height = tall * rows.length + 40;
   const marks = points.map((point) => {
     const left = LEFT + columns.indexOf(point.column) * cell;
-    const top = 30 * rows.indexOf(point.row);
+    const top = tall * rows.indexOf(point.row);
     const share = Math.max(0, Math.min(1, point.value / most));
     const half = Math.min(1, (point.high - point.low) / 2 / most);
     return s(
       "g",
-      { class: share > 0.55 ? "cell strong" : "cell" },
-      s("title", {}, `${point.row}, ${point.column}: ${number(point.value)} (${interval(point)})`),
-      s("rect", { class: "shade", x: left + 1, y: top + 1, width: cell - 2, height: 28, "fill-opacity": (0.06 + 0.94 * share).toFixed(3) }),
-      cell >= 46 && s("text", { x: left + cell / 2, y: top + 17, "text-anchor": "middle" }, number(point.value)),
-      s("rect", { class: "error", x: left + cell / 2 - (half * (cell - 10)) / 2, y: top + 24, width: half * (cell - 10), height: 2 }),
+      { class: `cell${point.kind === "guess" ? " guess" : ""}${point.drill ? " drill" : ""}`, ...drilling({ ...point, label: `${point.row}, ${point.column}` }) },
+      s("title", {}, `${point.row}, ${point.column}: ${format(point.value)} (${interval(point)})`),
+      s("rect", { class: "shade", x: left + 1, y: top + 1, width: cell - 2, height: tall - 2, "fill-opacity": (0.05 + 0.4 * share).toFixed(3) }),
+      point.kind === "guess" && tall === 30 && s("rect", { class: "frame", x: left + 2.5, y: top + 2.5, width: cell - 5, height: tall - 5 }),
+      point.drill && s("rect", { class: "hit", x: left + 1, y: top + 1, width: cell - 2, height: tall - 2 }),
+      cell >= 46 && tall === 30 && s("text", { x: left + cell / 2, y: top + 17, "text-anchor": "middle" }, format(point.value)),
+      s("rect", { class: "error", x: left + cell / 2 - (half * (cell - 10)) / 2, y: top + tall - 6, width: half * (cell - 10), height: tall === 30 ? 2 : 1 }),
     );
   });
   return frame(
     title,
     width,
     height,
-    rows.map((label, at) => s("text", { class: "label", x: LEFT - 8, y: 30 * at + 19, "text-anchor": "end" }, clip(label, 21))),
+    rows.map((label, at) => (at % every === 0 || tall === 30) && s("text", { class: "label", x: LEFT - 8, y: tall * (at + 0.5) + 4, "text-anchor": "end" }, clip(label, 21))),
     columns.map((label, at) => s("text", { class: "label", x: LEFT + cell * (at + 0.5), y: height - 18, "text-anchor": "middle" }, clip(label, Math.max(3, Math.floor(cell / 7))))),
     marks,
+    tall < 30 && points.some((point) => point.kind === "guess") && s("g", { class: "cell guess" }, s("rect", { class: "frame", x: LEFT - 1, y: 1, width: cell * columns.length + 2, height: tall * rows.length })),
   );
 }
 

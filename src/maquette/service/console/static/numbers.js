@@ -13,9 +13,15 @@ export function number(value) {
 }
 
 export const percent = (share) =>
-  `${new Intl.NumberFormat("en", { maximumSignificantDigits: share < 0.1 ? 2 : 3 }).format(100 * share)}%`;
+  share > 0 && share < 1e-4 ? "less than 0.01%" : `${new Intl.NumberFormat("en", { maximumSignificantDigits: share < 0.1 ? 2 : 3 }).format(100 * share)}%`;
 
-export const interval = (cell) => `${number(cell.low)} to ${number(cell.high)}`;
+// An interval of a whole number is rounded outwards, so that it says no more than it may.
+export function interval({ value, low, high }) {
+  if (!Number.isInteger(value)) return `${number(low)} to ${number(high)}`;
+  return `${number(Number.isFinite(low) ? Math.floor(low) : low)} to ${number(Number.isFinite(high) ? Math.ceil(high) : high)}`;
+}
+
+export const sentence = (text) => (text ? `${text[0].toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}` : "");
 
 export const epsilon = (loss) => (loss && typeof loss.epsilon === "number" ? `epsilon ${number(loss.epsilon)}` : "–");
 

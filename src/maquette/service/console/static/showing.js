@@ -1,8 +1,8 @@
 // An answer on the page: what kind of number it is, the chart that fits its shape, the table, and ways to take it along.
 
 import { bars, heat, line } from "./charts.js";
-import { announce, h } from "./dom.js";
-import { epsilon, interval, number } from "./numbers.js";
+import { announce, h, replace } from "./dom.js";
+import { epsilon, interval, number, sentence } from "./numbers.js";
 
 const KINDS = {
   promise: ["promise", "Promised", "The interval holds at the stated confidence."],
@@ -27,6 +27,21 @@ export function problem(error) {
 
 const chartable = (answer) => answer.rows.length > 1 && answer.columns.length > 0 && answer.rows.length <= 400;
 
+// Handlers that show what was refused in `said`, instead of failing silently.
+export const tryingIn = (said) => (act) => async (event) => {
+  event?.preventDefault?.();
+  try {
+    replace(said);
+    await act(event);
+  } catch (error) {
+    replace(said, problem(error));
+    said.scrollIntoView({ block: "nearest" });
+  }
+};
+
+// Only groups that are columns of the table can be looked into: a level is then a condition.
+const drillable = (answer, schema) => answer.groups.every((group) => schema?.columns.some((column) => column.name === group));
+
 function points(answer, measure, drill) {
   return answer.rows.map((row) => ({
     label: row.groups.join(", ") || answer.columns[measure],
@@ -35,23 +50,38 @@ function points(answer, measure, drill) {
   }));
 }
 
-function chart(answer, measure, table, drill) {
+const LEGEND = {
+  bars: "The line across the end of a bar is its interval.",
+  line: "The band and the line through a point are its interval.",
+  heat: "The line under a number is as wide as its interval, on the scale where the darkest cell fills its width.",
+};
+
+const explained = (figure, form, kinds, drill) => {
+  const guess = kinds.includes("guess") ? " Hollow, dashed marks are guesses of the model." : "";
+  figure.append(h("figcaption", { class: "soft" }, `${LEGEND[form]}${guess}${drill ? " Choose a mark to look inside it." : ""}`));
+  return figure;
+};
+
+function chart(answer, measure, table, asked) {
+  const drill = drillable(answer, table) ? asked : null;
+  const kinds = answer.rows.map((row) => row.cells[measure].kind);
   const title = `${answer.columns[measure]} by ${answer.groups.join(" and ")}, with intervals`;
   if (answer.groups.length === 2) {
-    const cells = answer.rows.map((row) => ({ row: row.groups[0], column: row.groups[1], ...row.cells[measure] }));
+    const cells = answer.rows.map((row) => ({ row: row.groups[0], column: row.groups[1], ...row.cells[measure], drill: drill ? () => drill(row) : null }));
     const names = (at) => [...new Set(answer.rows.map((row) => row.groups[at]))];
-    return heat(cells, names(0), names(1), { title });
+    return explained(heat(cells, names(0), names(1), { title }), "heat", kinds, drill);
   }
   const column = table?.columns.find((each) => each.name === answer.groups[0]);
   const ordered = answer.groups.length === 1 && ["integer", "number", "date"].includes(column?.kind);
-  return ordered && answer.rows.length > 6 ? line(points(answer, measure), { title }) : bars(points(answer, measure, drill), { title });
+  const form = ordered && answer.rows.length > 6 ? "line" : "bars";
+  return explained((form === "line" ? line : bars)(points(answer, measure, drill), { title }), form, kinds, drill);
 }
 
 function table(answer) {
   const numbers = answer.columns.flatMap((title) => [h("th", { scope: "col", class: "number" }, title), h("th", { scope: "col", class: "number" }, "interval")]);
   return h(
     "div",
-    { class: "scroll", tabindex: 0, role: "region", "aria-label": "The answer as a table" },
+    { class: "scroll tall", tabindex: 0, role: "region", "aria-label": "The answer as a table" },
     h(
       "table",
       {},
@@ -91,19 +121,30 @@ export const pandas = (answer, place) =>
   ].join("\n");
 
 function copying(answer, place) {
+  const told = h("span", { class: "soft" });
+  const shown = h("div");
+  // Browsers give pages the clipboard only on this machine or over TLS; elsewhere the text is shown, ready to be copied.
   const copy = (words, text) => async () => {
-    await navigator.clipboard.writeText(text());
-    announce(`Copied as ${words}.`);
+    replace(shown);
+    try {
+      await navigator.clipboard.writeText(text());
+      told.textContent = `Copied: ${words}.`;
+    } catch {
+      told.textContent = "This browser does not let the page copy: the text is below.";
+      replace(shown, h("pre", { tabindex: 0, role: "region", "aria-label": `The answer as ${words}` }, text()));
+    }
+    announce(told.textContent);
   };
   const link = () => `${location.origin}/#/ask?${new URLSearchParams({ table: place.table, sql: place.sql })}`;
-  return h(
+  return [h(
     "div",
-    { class: "row", role: "group", "aria-label": "Copy the answer" },
+    { class: "row middle", role: "group", "aria-label": "Copy the answer" },
     h("button", { type: "button", onclick: copy("CSV", () => csv(answer)) }, "Copy CSV"),
     h("button", { type: "button", onclick: copy("pandas", () => pandas(answer, place)) }, "Copy pandas"),
     h("button", { type: "button", onclick: copy("SQL", () => place.sql) }, "Copy SQL"),
     h("button", { type: "button", onclick: copy("a link", link) }, "Copy link"),
-  );
+    told,
+  ), shown];
 }
 
 // place: {table, sql, schema}; drill: what a click on a bar does.
@@ -121,9 +162,10 @@ export function answered(answer, place, drill = null) {
       kinds.map((kind) => [badge(kind), " "]),
       answer.paid ? `Cost ${epsilon(answer.cost)}.` : "Free.",
       answer.confidence ? ` Intervals at ${number(100 * answer.confidence)}% confidence${answer.together ? ", all of them together" : ""}.` : "",
-      answer.guarantee ? ` ${answer.guarantee}.` : "",
+      answer.guarantee ? ` ${sentence(answer.guarantee)}` : "",
     ),
-    single && cell && h("p", { class: "single" }, h("strong", {}, number(cell.value)), ` (${interval(cell)})`),
+    single && cell && h("p", { class: "single" }, h("strong", {}, number(cell.value)), ` ${interval(cell)}`),
+    single && answer.columns.length <= 12 && answer.rows[0].cells.map((each, at) => Number.isFinite(each.low) && Number.isFinite(each.high) && explained(bars([{ label: answer.columns[at], ...each }], { title: `${answer.columns[at]}, with its interval` }), "bars", [each.kind], null)),
     chartable(answer) && answer.groups.length > 0 && answer.groups.length <= 2 && answer.columns.map((_, measure) => chart(answer, measure, place.schema, drill)),
     table(answer),
     copying(answer, place),

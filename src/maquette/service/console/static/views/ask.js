@@ -3,7 +3,7 @@
 import * as api from "../api.js";
 import { announce, field, h, later, replace } from "../dom.js";
 import { editor, name } from "../editor.js";
-import { epsilon } from "../numbers.js";
+import { epsilon, percent, sentence } from "../numbers.js";
 import { answered, problem } from "../showing.js";
 
 const SAVED = "maquette-saved-questions";
@@ -17,26 +17,35 @@ const first = (table) => {
   return `SELECT ${name(grouping.name)}, count(*)\nFROM ${table.name}\nGROUP BY ${name(grouping.name)}`;
 };
 
-export function price(told) {
+// A question that Explore can go on from: one SELECT of one table. Its condition comes along.
+function simple(sql) {
+  const [, where] = /^\s*SELECT\b(?:(?!\bSELECT\b|\bJOIN\b|\bHAVING\b|\bUNION\b|;).)*?\bFROM\s+\S+\s*?(?:\sWHERE\s((?:(?!\bSELECT\b|\bHAVING\b|\bUNION\b|;).)+?))?(?:\sGROUP\s+BY\s[^;]*?)?(?:\sORDER\s+BY\s[^;]*?)?(?:\sLIMIT\s+\d+)?\s*;?\s*$/is.exec(sql) ?? [null, null];
+  return where === null ? null : { where: where?.trim() };
+}
+
+export function price(told, most = null) {
   if (!told) return [];
-  const free = told.free;
-  return [h("span", { class: `badge ${free ? "free" : "costs"}` }, free ? "Free" : `Costs ${epsilon(told.cost)}`), h("span", {}, told.words)];
+  const wide = told.halfWidth > 0 && told.halfWidth < 0.5 ? ` Counts within ${percent(told.halfWidth)} of the rows.` : "";
+  const words = h("span", {}, `${sentence(told.words)}${wide}`);
+  if (told.free) return [h("span", { class: "badge free" }, "Free"), words];
+  const above = most !== null && told.cost.epsilon > most;
+  return [h("span", { class: `badge ${above ? "refused" : "costs"}` }, `${above ? "Above your limit: " : "Costs "}${epsilon(told.cost)}`), words];
 }
 
 export async function ask(place, { table, query }) {
   const shown = h("div", { "aria-live": "polite" });
   const costs = h("div", { class: "price", "aria-live": "polite" });
-  const alpha = h("input", { type: "number", min: 0, max: 1, step: "any", placeholder: "as the session" });
-  const most = h("input", { type: "number", min: 0, step: "any", placeholder: "no limit" });
+  const alpha = h("input", { type: "number", min: 0, max: 1, step: "any", placeholder: "as the session", oninput: () => explain(writing.text()) });
+  const most = h("input", { type: "number", min: 0, step: "any", placeholder: "no limit", oninput: () => explain(writing.text()) });
   const settings = () => ({ ...(alpha.value && { alpha: Number(alpha.value) }), ...(most.value && { max_cost: Number(most.value) }) });
   const button = h("button", { type: "button", class: "primary", onclick: () => run() }, "Ask");
 
   const explain = later(350, async (sql) => {
     if (!sql.trim()) return replace(costs);
     try {
-      replace(costs, price(await api.explain(table.name, { sql, ...settings() })));
+      replace(costs, price(await api.explain(table.name, { sql, ...settings() }), most.value ? Number(most.value) : null));
     } catch (error) {
-      replace(costs, h("span", { class: "badge refused" }, "Not yet"), h("span", {}, error.happened ?? error.message));
+      replace(costs, h("span", { class: "badge refused" }, "Not yet"), h("span", {}, sentence(error.happened ?? error.message)));
     }
   });
 
@@ -45,8 +54,9 @@ export async function ask(place, { table, query }) {
     button.disabled = true;
     try {
       const answer = await api.ask(table.name, { sql, ...settings() });
-      const drill = (row) => (location.hash = `#/explore?${new URLSearchParams({ table: table.name, where: JSON.stringify(answer.groups.map((column, at) => [column, row.groups[at]])) })}`);
-      replace(shown, answered(answer, { table: table.name, sql, schema: table }, drill));
+      const plain = simple(sql);
+      const drill = (row) => (location.hash = `#/explore?${new URLSearchParams({ table: table.name, where: JSON.stringify(answer.groups.map((column, at) => [column, row.groups[at]])), ...(plain.where && { also: plain.where }) })}`);
+      replace(shown, answered(answer, { table: table.name, sql, schema: table }, plain && drill));
       announce(`Answered: ${answer.rows.length} rows.`);
       remember();
       explain(sql);
@@ -97,7 +107,7 @@ export async function ask(place, { table, query }) {
           { "aria-label": "Your question" },
           writing.element,
           costs,
-          h("div", { class: "row" }, button, h("span", { class: "soft" }, "or Ctrl + Enter"), h("button", { type: "button", onclick: save }, "Save question")),
+          h("div", { class: "row middle" }, button, h("span", { class: "soft" }, "or Ctrl + Enter"), h("button", { type: "button", onclick: save }, "Save question")),
           h("details", {}, h("summary", {}, "Precision and limits of this question"), h("div", { class: "row" }, field("alpha: largest error, as a share of the rows", alpha), field("Most epsilon to spend", most))),
         ),
         shown,

@@ -4,12 +4,12 @@ import * as api from "../api.js";
 import { gauge } from "../charts.js";
 import { h, replace } from "../dom.js";
 import { name } from "../editor.js";
-import { epsilon, number, percent } from "../numbers.js";
+import { epsilon, number, percent, sentence } from "../numbers.js";
 import { listing } from "../tables.js";
 
 function words(budget) {
-  const share = budget.limit.epsilon > 0 ? budget.spent.epsilon / budget.limit.epsilon : 0;
-  return `${epsilon(budget.spent)} of ${number(budget.limit.epsilon)} spent${budget.delta ? ` at delta ${number(budget.delta)}` : ""}: ${percent(share)}.`;
+  const share = budget.limit.units > 0 ? budget.spent.units / budget.limit.units : 0;
+  return `${percent(share)} used: ${epsilon(budget.spent)} of ${number(budget.limit.epsilon)}${budget.delta ? ` at delta ${number(budget.delta)}` : ""}.`;
 }
 
 // What typical questions would cost now: asked of `explain`, which never charges.
@@ -28,22 +28,24 @@ export async function budget(place, { table, who }) {
   replace(
     place,
     h("h1", {}, `Budget of ${table.name}`),
-    h("section", {}, h("h2", {}, "The table"), gauge(account.spent.epsilon, account.limit.epsilon, words(account)), h("p", {}, forecast)),
-    mine && h("section", {}, h("h2", {}, "Yours"), mine.limit ? gauge(mine.spent.epsilon, mine.limit.epsilon, words(mine)) : h("p", {}, `You have spent ${epsilon(mine.spent)}. You have no limit of your own below the table's.`)),
+    h("section", {}, h("h2", {}, "The table"), gauge(account.spent.units, account.limit.units, words(account)), h("p", {}, h("strong", {}, "What the rest buys: "), sentence(forecast)), account.delta > 0 && h("p", { class: "hint" }, "Shares of the budget add up; epsilons do not: many small questions cost less together than the sum of their epsilons.")),
+    mine && h("section", {}, h("h2", {}, "Yours"), mine.limit ? gauge(mine.spent.units, mine.limit.units, words(mine)) : h("p", {}, `You have spent ${epsilon(mine.spent)}. You have no limit of your own below the table's.`)),
     h("section", {}, h("h2", {}, "Price list"), h("p", { class: "soft" }, "What these tables would cost now. What is known already is free."), listing(["question", "price"], priced, { caption: "Prices" })),
-    who.role !== "analyst" && (await everyone(table.name)),
+    await spending(table.name, who),
   );
 }
 
-async function everyone(table) {
+// An analyst sees the own charges; a custodian and an auditor those of everybody.
+async function spending(table, who) {
   const charges = await api.charges(table);
+  const all = who.role !== "analyst";
   const byAnalyst = grouped(charges);
-  const totals = [...byAnalyst].map(([analyst, own]) => [analyst, own.length, number(own.reduce((sum, charge) => sum + charge.share, 0) * 100) + "%"]);
+  const totals = [...byAnalyst].map(([analyst, own]) => [analyst, own.length, percent(own.reduce((sum, charge) => sum + charge.share, 0))]);
   return h(
     "section",
     {},
-    h("h2", {}, "Who spent what"),
-    listing(["analyst", "charges", "share of the budget"], totals, { caption: "By analyst", numbers: [1, 2] }),
+    h("h2", {}, all ? "Who spent what, on which" : "What you spent, on which"),
+    all && listing(["analyst", "charges", "share of the budget"], totals, { caption: "By analyst", numbers: [1, 2] }),
     h("h3", {}, "Charges"),
     listing(["number", "analyst", "what", "share of the budget", "state"], charges.slice(-200).reverse().map((charge) => [charge.number, charge.analyst, charge.what, percent(charge.share), charge.state]), { caption: "The last 200 charges", numbers: [0, 3] }),
   );

@@ -1,36 +1,51 @@
-// Custodian: tables, people and their tokens, releases, ledgers, the audit log; and publishing a table step by step.
+// Custodian: tables, people with their limits and tokens, releases, ledgers, the audit log; and publishing a table.
 
 import * as api from "../api.js";
-import { announce, field, h, options, replace } from "../dom.js";
-import { epsilon, number } from "../numbers.js";
-import { problem } from "../showing.js";
+import { field, h, options, replace } from "../dom.js";
+import { epsilon, number, percent } from "../numbers.js";
+import { progressing, WAYS } from "../progress.js";
+import { tryingIn } from "../showing.js";
 import { facts, listing } from "../tables.js";
 
 const when = (seconds) => (seconds ? new Date(1000 * seconds).toLocaleString("en-GB") : "–");
+const address = (view, table) => `#/${view}?${new URLSearchParams({ table })}`;
+const away = (href, words) => h("a", { href, target: "_blank", rel: "noopener" }, words);
 
-export async function custodian(place, { table, who, query }) {
+export async function custodian(place, { table, who }) {
   const said = h("div", { "aria-live": "polite" });
-  const trying = (act) => async (event) => {
-    event?.preventDefault?.();
-    try {
-      replace(said);
-      await act(event);
-    } catch (error) {
-      replace(said, problem(error));
-      said.scrollIntoView({ block: "nearest" });
-    }
-  };
+  const trying = tryingIn(said);
   const governs = who.role === "custodian";
+  const shown = tables(table, governs);
+  await shown.draw();
   replace(
     place,
-    h("h1", {}, "Custodian"),
+    h("h1", {}, governs ? "Custodian" : "Audit"),
     said,
-    governs && h("p", {}, h("a", { class: "button", href: "#/publish" }, "Publish a table…")),
+    shown.element,
     table && (await ledger(table, trying)),
-    table && governs && (await releases(table, trying)),
+    table && (await accounts(table, trying, governs)),
+    table && governs && (await releases(table, trying, shown.draw)),
     governs && (await people(trying)),
     await log(),
   );
+}
+
+function tables(current, governs) {
+  const place = h("div");
+  const line = (each, account) => [
+    h("a", { href: address("custodian", each.name), "aria-current": each.name === current?.name && "true" }, each.name),
+    `epsilon ${number(each.epsilon)}`,
+    `${epsilon(account.spent)} (${percent(account.spent.units / account.limit.units)})`,
+    number(each.columns.length),
+    each.releases.join(", ") || "none",
+    h("a", { href: address("budget", each.name) }, "budget"),
+  ];
+  const draw = async () => {
+    const all = await api.tables();
+    const spent = await Promise.all(all.map((each) => api.budget(each.name)));
+    replace(place, listing(["table", "budget", "spent", "columns", "releases", ""], all.map((each, at) => line(each, spent[at])), { caption: "Choose a table to govern it below", empty: "No table yet." }));
+  };
+  return { element: h("section", {}, h("h2", {}, "Tables"), place, governs && h("div", { class: "row" }, h("a", { class: "button", href: "#/publish" }, "Publish a table…"))), draw };
 }
 
 async function ledger(table, trying) {
@@ -50,68 +65,84 @@ async function ledger(table, trying) {
       ["Columns", number(table.columns.length)],
       ["Protects", table.protects],
     ]),
-    h("div", { class: "row" }, h("button", { type: "button", onclick: verify }, "Verify the ledger")),
+    h("div", { class: "row" }, h("button", { type: "button", onclick: verify }, "Verify the ledger"), h("a", { class: "button", href: api.reportAddress(table.name), target: "_blank", rel: "noopener" }, "Report of the session")),
     verified,
   );
 }
 
-async function releases(table, trying) {
-  const made = h("div");
-  const draw = async () => replace(made, listing(["release", "cost", "relation", ""], (await api.releases(table.name)).map((each) => [each.title, epsilon(each.cost), each.relation, h("span", {}, h("a", { href: each.file }, "download"), " ", h("a", { href: each.report, target: "_blank", rel: "noopener" }, "report"))]), { caption: "Releases of this table", empty: "No release yet." }));
-  const title = h("input", { required: true, pattern: "[a-z_][a-z0-9_]*", maxlength: 63, value: "first" });
-  const price = h("input", { type: "number", min: 0, step: "any", value: 0.25, required: true });
-  const ways = h("select", {}, options([["1", "single columns"], ["2", "pairs of columns"], ["3", "triples of columns"]], "2"));
-  const bar = h("progress", { max: 1, value: 0, "aria-label": "Progress of the release" });
-  const words = h("p", { role: "status" });
-  const make = trying(async () => {
-    const job = await api.makeRelease(table.name, { name: title.value, epsilon: Number(price.value), ways: Number(ways.value) });
-    bar.hidden = false;
-    for await (const event of api.progress(job)) {
-      bar.value = event.share ?? bar.value;
-      words.textContent = event.words;
-      if (event.failed) throw event.failed;
-    }
-    bar.hidden = true;
-    announce("The release is ready.");
+async function accounts(table, trying, governs) {
+  const shown = h("div");
+  const draw = async () => {
+    const [found, whole] = await Promise.all([api.accounts(table.name), api.budget(table.name)]);
+    const share = (loss) => `${epsilon(loss)} (${percent(loss.units / whole.limit.units)})`;
+    replace(shown, listing(["analyst", "spent", "limit"], found.map((each) => [each.account, share(each.spent), each.limit ? epsilon(each.limit) : "that of the table"]), { caption: "Who has spent or is limited; a group's name ends in a slash" }));
+  };
+  const account = h("input", { required: true, maxlength: 130, pattern: "[A-Za-z0-9_][A-Za-z0-9_.@\\/\\-]*" });
+  const most = h("input", { type: "number", min: 0, step: "any", required: true });
+  const set = trying(async () => {
+    await api.setLimit(table.name, account.value, Number(most.value));
     await draw();
   });
-  bar.hidden = true;
   await draw();
-  return h("section", {}, h("h2", {}, "Releases"), made, h("form", { onsubmit: make, class: "row" }, field("Name", title), field("epsilon to spend", price), field("Answers", ways), h("button", { class: "primary" }, "Make a release")), bar, words);
+  return h("section", {}, h("h2", {}, "Analysts and limits"), shown, governs && h("form", { onsubmit: set, class: "row" }, field("Analyst", account), field("Most epsilon on this table", most), h("button", {}, "Set the limit")));
+}
+
+async function releases(table, trying, redraw) {
+  const made = h("div");
+  const draw = async () => {
+    const links = (each) => h("span", {}, h("a", { href: each.file }, "download"), " ", away(each.report, "report"));
+    replace(made, listing(["release", "cost", "relation", ""], (await api.releases(table.name)).map((each) => [each.title, epsilon(each.cost), each.relation, links(each)]), { caption: "Releases of this table", empty: "No release yet." }));
+  };
+  const title = h("input", { required: true, pattern: "[a-z_][a-z0-9_]*", maxlength: 63, value: "first" });
+  const price = h("input", { type: "number", min: 0, step: "any", value: 0.25, required: true });
+  const ways = h("select", {}, options(WAYS, "2"));
+  const progress = progressing();
+  const follow = async (job) => {
+    await progress.follow(job);
+    await Promise.all([draw(), redraw()]);
+  };
+  const make = trying(async () => follow(await api.makeRelease(table.name, { name: title.value, epsilon: Number(price.value), ways: Number(ways.value) })));
+  await draw();
+  const running = (await api.jobs(table.name)).find((job) => ["waiting", "running"].includes(job.state));
+  if (running) trying(() => follow(running))();
+  return h("section", {}, h("h2", {}, "Releases"), made, h("form", { onsubmit: make, class: "row" }, field("Name", title), field("epsilon to spend", price), field("Answers", ways), h("button", { class: "primary" }, "Make a release")), progress.element);
 }
 
 async function people(trying) {
   const known = h("div");
   const given = h("div", { role: "status" });
+  const revoking = (token, draw) => h("button", { type: "button", "aria-label": `Revoke the token of ${token.name}`, onclick: trying(async () => (await api.revoke(token.id), await draw())) }, "Revoke");
   const draw = async () =>
     replace(
       known,
       listing(
-        ["name", "role", "tables", "expires", ""],
-        (await api.tokens()).map((token) => [
-          token.name,
-          token.role,
-          token.tables ?? "all",
-          when(token.expires),
-          token.revoked ? "revoked" : h("button", { type: "button", onclick: trying(async () => (await api.revoke(token.id), await draw())) }, "Revoke"),
-        ]),
+        ["name", "role", "tables", "made", "expires", ""],
+        (await api.tokens()).map((token) => [token.name, token.role, token.tables?.join(", ") ?? "all", when(token.created), token.expires ? when(token.expires) : "never", token.revoked ? "revoked" : revoking(token, draw)]),
         { caption: "Tokens" },
       ),
     );
-  const title = h("input", { required: true, maxlength: 60 });
+  const title = h("input", { required: true, maxlength: 60, pattern: "[A-Za-z0-9_][A-Za-z0-9_.@\\-]*" });
   const role = h("select", {}, options(["analyst", "auditor", "custodian"], "analyst"));
+  const scope = h("select", {}, options([["", "all tables"], ...(await api.tables()).map((each) => each.name), ...(await api.holdouts()).map((each) => [each.name, `${each.name} (holdout)`])], ""));
+  const days = h("input", { type: "number", min: 1, max: 3650, step: 1, placeholder: "default" });
   const most = h("input", { type: "number", min: 0, step: "any", placeholder: "no limit" });
   const make = trying(async () => {
-    const token = await api.invite({ name: title.value, role: role.value, ...(most.value && { limit: Number(most.value) }) });
+    const token = await api.invite({ name: title.value, role: role.value, ...(scope.value && { tables: [scope.value] }), ...(days.value && { days: Number(days.value) }), ...(most.value && { limit: Number(most.value) }) });
     replace(given, h("p", {}, `The token of ${token.name}, shown this once. Send it to them by a safe way:`), h("pre", { tabindex: 0 }, token.token));
     await draw();
   });
   await draw();
-  return h("section", {}, h("h2", {}, "People and tokens"), known, h("form", { onsubmit: make, class: "row" }, field("Name", title), field("Role", role), field("Most epsilon per table", most), h("button", { class: "primary" }, "Make a token")), given);
+  return h("section", {}, h("h2", {}, "People and tokens"), known, h("form", { onsubmit: make, class: "row" }, field("Name", title), field("Role", role), field("May see", scope), field("Days", days), field("Most epsilon per table", most), h("button", { class: "primary" }, "Make a token")), given);
 }
 
 async function log() {
   const entries = await api.log();
-  return h("section", {}, h("h2", {}, "Audit log"), listing(["when", "who", "what", "table", "outcome"], entries.slice(0, 200).map((entry) => [when(entry.at), entry.who, entry.what, entry.table ?? "", entry.outcome]), { caption: "The last 200 entries, newest first" }));
+  const shown = h("div");
+  const sought = h("input", { type: "search", oninput: () => draw() });
+  const draw = () => {
+    const lines = entries.map((entry) => [when(entry.at), entry.who, entry.what, entry.table ?? "", entry.outcome]).filter((line) => line.join(" ").toLowerCase().includes(sought.value.toLowerCase()));
+    replace(shown, listing(["when", "who", "what", "table", "outcome"], lines.slice(0, 200), { caption: "The last 200 entries that fit, newest first", empty: "No entry." }));
+  };
+  draw();
+  return h("section", {}, h("h2", {}, "Audit log"), field("Search the log", sought), shown);
 }
-

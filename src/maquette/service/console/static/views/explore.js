@@ -2,7 +2,8 @@
 
 import * as api from "../api.js";
 import { announce, field, h, options, replace } from "../dom.js";
-import { literal, name } from "../editor.js";
+import { condition, relations, relationWords } from "../conditions.js";
+import { name } from "../editor.js";
 import { answered, problem } from "../showing.js";
 import { price } from "./ask.js";
 
@@ -11,7 +12,8 @@ const COUNT = "count(*)";
 function written(table, chosen) {
   const measure = chosen.measure === COUNT ? COUNT : `avg(${name(chosen.measure)})`;
   const groups = chosen.groups.map(name);
-  const conditions = chosen.filters.map(([column, relation, level]) => `${name(column)} ${relation} ${literal(table.columns.find((each) => each.name === column), level)}`);
+  const conditions = chosen.also ? [`(${chosen.also})`] : [];
+  conditions.push(...chosen.filters.map(([column, relation, level]) => condition(table.columns.find((each) => each.name === column), relation, level)));
   return [
     `SELECT ${[...groups, measure].join(", ")}`,
     `FROM ${name(table.name)}`,
@@ -26,7 +28,7 @@ export async function explore(place, { table, query }) {
   const given = JSON.parse(query.get("where") ?? "[]").map(([column, level]) => [column, "=", level]);
   const named = table.columns.filter((column) => ["category", "boolean"].includes(column.kind) && column.size <= 30);
   const first = named.find((column) => !given.some(([each]) => each === column.name)) ?? table.columns[0];
-  const chosen = { groups: query.get("groups")?.split(",").filter(Boolean) ?? [first.name], filters: given, measure: COUNT };
+  const chosen = { groups: query.get("groups")?.split(",").filter(Boolean) ?? [first.name], filters: given, measure: COUNT, also: query.get("also") };
   const controls = h("section", { "aria-label": "What to show" });
   const shown = h("div", { "aria-live": "polite" });
   const free = new Set();
@@ -38,17 +40,20 @@ export async function explore(place, { table, query }) {
       const told = await api.explain(table.name, { sql });
       replace(controls.querySelector(".price"), price(told));
       if (told.free) await show();
-      else replace(shown);
+      else replace(shown, unpaid());
     } catch (error) {
       replace(shown, problem(error));
     }
   }
+
+  const unpaid = () => h("section", { class: "unpaid" }, h("h2", {}, "Not known yet"), h("p", {}, "Nobody has paid for this view. Show asks the question, for the price on the left; before that nothing is spent."));
 
   async function show() {
     const sql = written(table, chosen);
     try {
       const answer = await api.ask(table.name, { sql });
       replace(shown, answered(answer, { table: table.name, sql, schema: table }, drill));
+      replace(controls.querySelector(".price"), price(await api.explain(table.name, { sql })));
       chosen.groups.forEach((column) => free.add(column));
       announce("Shown.");
     } catch (error) {
@@ -71,12 +76,12 @@ export async function explore(place, { table, query }) {
   }
 
   function filtering() {
-    const column = h("select", { onchange: () => replace(level, options(levels(column.value), null)) }, options(table.columns.filter((each) => each.levels).map((each) => each.name), null));
-    const levels = (of) => table.columns.find((each) => each.name === of)?.levels ?? [];
-    const relation = h("select", {}, options([["=", "is"], ["<>", "is not"]], "="));
-    const level = h("select", {}, options(levels(column.value), null));
+    const find = (called) => table.columns.find((each) => each.name === called);
+    const column = h("select", { onchange: () => (replace(relation, options(relations(find(column.value)), "=")), replace(level, options(find(column.value).levels, null))) }, options(table.columns.map((each) => each.name), null));
+    const relation = h("select", {}, options(relations(find(column.value)), "="));
+    const level = h("select", {}, options(find(column.value).levels, null));
     const add = () => (chosen.filters.push([column.value, relation.value, level.value]), refresh());
-    return h("div", { class: "row" }, field("Column", column), field("Condition", relation), field("Value", level), h("button", { type: "button", onclick: add }, "Add filter"));
+    return [h("div", { class: "row" }, field("Column", column), field("Condition", relation), field("Value", level)), h("div", { class: "row" }, h("button", { type: "button", onclick: add }, "Add filter"))];
   }
 
   function draw() {
@@ -89,23 +94,24 @@ export async function explore(place, { table, query }) {
         "ul",
         { class: "chips" },
         table.columns.map((column) =>
-          h("li", {}, h("button", { type: "button", class: "chip", "aria-pressed": String(chosen.groups.includes(column.name)), onclick: () => toggle(column.name) }, column.name, free.has(column.name) && h("span", { class: "tag" }, "◆ known"))),
+          h("li", {}, h("button", { type: "button", class: free.has(column.name) ? "chip known" : "chip", "aria-pressed": String(chosen.groups.includes(column.name)), onclick: () => toggle(column.name) }, column.name, free.has(column.name) && h("span", { class: "tag" }, "◆ known"))),
         ),
       ),
-      h("p", { class: "hint" }, "◆ known: the counts of this column alone are already released, so they are free."),
+      h("p", { class: "hint" }, "◆ known: counts of this column alone are answered already, so they are free. Others cost what the line below says."),
       h("div", { class: "row" }, field("Show", measure)),
       h("h2", {}, "Filters"),
+      chosen.also && h("ul", { class: "chips" }, h("li", {}, h("button", { type: "button", class: "chip", "aria-label": `Remove filter ${chosen.also}`, onclick: () => ((chosen.also = null), refresh()) }, `${chosen.also} ✕`))),
       chosen.filters.length
-        ? h("ul", { class: "chips" }, chosen.filters.map(([column, relation, level], at) => h("li", {}, h("button", { type: "button", class: "chip", "aria-label": `Remove filter ${column} ${relation} ${level}`, onclick: () => (chosen.filters.splice(at, 1), refresh()) }, `${column} ${relation} ${level} ✕`))))
-        : h("p", { class: "soft" }, "All rows."),
+        ? h("ul", { class: "chips" }, chosen.filters.map(([column, relation, level], at) => h("li", {}, h("button", { type: "button", class: "chip", "aria-label": `Remove filter ${column} ${relationWords(relation)} ${level}`, onclick: () => (chosen.filters.splice(at, 1), refresh()) }, `${column} ${relationWords(relation)} ${level} ✕`))))
+        : !chosen.also && h("p", { class: "soft" }, "All rows."),
       filtering(),
       h("pre", { tabindex: 0, role: "region", "aria-label": "The same question in SQL" }, written(table, chosen)),
       h("div", { class: "price", "aria-live": "polite" }),
-      h("div", { class: "row" }, h("button", { type: "button", class: "primary", onclick: show }, "Show"), h("a", { class: "button", href: `#/ask?${new URLSearchParams({ table: table.name, sql: written(table, chosen) })}` }, "Edit as SQL")),
+      h("div", { class: "row middle" }, h("button", { type: "button", class: "primary", onclick: show }, "Show"), h("a", { class: "button", href: `#/ask?${new URLSearchParams({ table: table.name, sql: written(table, chosen) })}` }, "Edit as SQL")),
     );
   }
 
-  replace(place, h("h1", {}, `Explore ${table.name}`), h("div", { class: "two" }, controls, shown));
+  replace(place, h("h1", {}, `Explore ${table.name}`), h("div", { class: "split left" }, controls, shown));
   await refresh();
   const known = await Promise.all(table.columns.map((column) => api.explain(table.name, { sql: written(table, { groups: [column.name], filters: [], measure: COUNT }) }).catch(() => null)));
   known.forEach((told, at) => told?.free && free.add(table.columns[at].name));

@@ -19,7 +19,14 @@ function oneWay(table, picture) {
 function twoWay(picture) {
   const points = picture.cells.map((cell) => ({ row: cell.levels[0], column: cell.levels[1], ...cell }));
   const names = (at) => [...new Set(picture.cells.map((cell) => cell.levels[at]))];
-  return heat(points, names(0), names(1), { title: `${picture.columns.join(" by ")}: share of the rows, with intervals` });
+  return heat(points, names(0), names(1), { title: `${picture.columns.join(" by ")}: share of the rows, with intervals`, format: percent });
+}
+
+// The certified error of a picture: half of its widest interval.
+function certified({ cells }) {
+  const half = Math.max(0, ...cells.map((cell) => (cell.high - cell.low) / 2));
+  if (!cells.length) return "";
+  return h("strong", {}, cells.some((cell) => cell.kind === "guess") ? `At most ${percent(half)} of the rows off, where nothing was measured.` : `Certified: every share is within ${percent(half)} of the rows.`);
 }
 
 export async function model(place, { table }) {
@@ -34,7 +41,7 @@ export async function model(place, { table }) {
       const picture = await api.picture(table.name, columns);
       replace(
         shown,
-        h("p", {}, picture.words),
+        h("p", {}, picture.words, " ", certified(picture)),
         picture.cells.length && (columns.length === 1 ? oneWay(table, picture) : twoWay(picture)),
       );
     } catch (error) {
@@ -49,8 +56,8 @@ export async function model(place, { table }) {
     place,
     h("h1", {}, `What is publicly known of ${table.name}`),
     h("section", {}, h("h2", {}, "Pictures of the model"), h("p", { class: "soft" }, "Drawn from what was released already: looking costs nothing."), h("div", { class: "row" }, field("Column", first), field("By", second)), shown),
-    h("section", {}, h("h2", {}, "Where it is least certain"), listing(["column", "widest interval"], doubts.map((doubt) => [doubt.column, doubt.width === null ? "not measured yet" : `± ${percent(doubt.width)} of the rows`]), { caption: "Columns by their least certain level, unmeasured ones first", numbers: [1] })),
-    h("section", {}, h("h2", {}, "Easy and hard questions"), events.length ? timeline(events.slice(0, 200).reverse(), { title: "How each of your questions was answered, oldest first" }) : h("p", { class: "soft" }, "No questions yet.")),
+    h("div", { class: "two" }, h("section", {}, h("h2", {}, "Where it is least certain"), listing(["column", "widest interval"], doubts.map((doubt) => [doubt.column, doubt.width === null ? "not measured yet" : `± ${percent(doubt.width)} of the rows`]), { caption: "Columns by their least certain level, unmeasured ones first", numbers: [1] })),
+    h("section", {}, h("h2", {}, "Easy and hard questions"), events.length ? timeline(events.slice(0, 200).reverse(), { title: "How each question was answered, oldest first" }) : h("p", { class: "soft" }, "No questions yet."), h("p", { class: "hint" }, "Oldest on the left. Hard questions (filled squares) had to be measured; easy ones (circles) followed from what was known."))),
     h(
       "section",
       {},
@@ -65,7 +72,7 @@ function synthetic(table, release) {
   const rows = h("div");
   const look = async () => {
     const sample = await api.sample(table, release.id, 20);
-    replace(rows, listing(sample.columns, sample.rows.map((row) => row.map((value) => (typeof value === "number" ? number(value) : String(value ?? "")))), { caption: "Twenty invented rows: no row of the private table is among them by design" }));
+    replace(rows, listing(sample.columns, sample.rows.map((row) => row.map((value) => (/^-?\d+\.\d+$/.test(value) ? number(Number(value)) : value))), { caption: "Twenty invented rows: no row of the private table is among them by design" }));
   };
   const download = (format) => h("a", { class: "button", href: api.sampleAddress(table, release.id, 10000, format), download: `${table}-synthetic.${format}` }, `10,000 rows as ${format.toUpperCase()}`);
   return h("div", {}, h("h3", {}, release.title), h("div", { class: "row" }, h("button", { type: "button", onclick: look }, "Look at 20 rows"), download("csv"), download("parquet")), rows);

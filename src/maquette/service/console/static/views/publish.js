@@ -3,13 +3,14 @@
 
 import * as api from "../api.js";
 import { announce, field, h, options, replace } from "../dom.js";
-import { problem } from "../showing.js";
+import { tryingIn } from "../showing.js";
 import { listing } from "../tables.js";
+import { progressing, WAYS } from "../progress.js";
 
 const STEPS = ["Upload", "Review columns", "Who is protected", "Budget and plan", "Open"];
 
 // One column of the draft: its settings as they stand in the schema file, each in a field.
-function card(column, unit) {
+export function card(column) {
   const inputs = Object.entries(column.settings).map(([key, value]) => {
     const long = value.length > 60;
     const input = long ? h("textarea", { rows: 3, cols: 60 }) : h("input", { size: Math.max(8, value.length + 2) });
@@ -34,16 +35,7 @@ export async function publish(place, { who }) {
   const body = h("div");
   const state = { draft: null, unit: "", contributions: 1, budget: null };
 
-  const trying = (act) => async (event) => {
-    event?.preventDefault?.();
-    try {
-      replace(said);
-      await act();
-    } catch (error) {
-      replace(said, problem(error));
-      said.scrollIntoView({ block: "nearest" });
-    }
-  };
+  const trying = tryingIn(said);
 
   function step(at, ...children) {
     const list = h("ol", { class: "steps" }, STEPS.map((title, each) => h("li", { class: each < at && "done", "aria-current": each === at && "step" }, title)));
@@ -111,12 +103,20 @@ export async function publish(place, { who }) {
 
   function open() {
     const title = h("input", { required: true, pattern: "[a-z_][a-z0-9_]*", maxlength: 63, value: state.draft.name });
+    const then = h("select", {}, options([["ask", "analysts ask it (a session)"], ["release", "a release is made from it now"]], "ask"));
+    const share = h("input", { type: "number", min: 0.0001, step: "any", value: state.budget.epsilon / 2, required: true });
+    const ways = h("select", {}, options(WAYS, "2"));
+    const more = h("div", { class: "row" }, field("epsilon of the release", share, "the rest stays for questions"), field("Answers", ways));
+    more.hidden = true;
+    then.addEventListener("change", () => (more.hidden = then.value !== "release"));
+    const made = progressing();
     const send = trying(async () => {
-      const made = await api.publish(state.draft.id, { name: title.value, ...state.budget });
-      location.hash = `#/ask?${new URLSearchParams({ table: made.name })}`;
+      const opened = await api.publish(state.draft.id, { name: title.value, ...state.budget });
+      if (then.value === "release") await made.follow(await api.makeRelease(opened.name, { name: "first", epsilon: Number(share.value), ways: Number(ways.value) }));
+      location.hash = `#/${then.value === "release" ? "model" : "ask"}?${new URLSearchParams({ table: opened.name })}`;
       location.reload();
     });
-    step(4, h("p", {}, `The table opens with epsilon ${state.budget.epsilon} and delta ${state.budget.delta}. The budget is for the life of the table: it cannot be refilled.`), h("form", { onsubmit: send, class: "row" }, field("Name of the table", title, "small letters, digits and _"), h("button", { class: "primary" }, "Open the table")));
+    step(4, h("p", {}, `The table opens with epsilon ${state.budget.epsilon} and delta ${state.budget.delta}. The budget is for the life of the table: it cannot be refilled.`), h("form", { onsubmit: send }, h("div", { class: "row" }, field("Name of the table", title, "small letters, digits and _"), field("Then", then)), more, h("div", { class: "row" }, h("button", { class: "primary" }, "Open the table"))), made.element);
   }
 
   if (who.role !== "custodian") return replace(place, h("section", {}, h("p", {}, "Only a custodian publishes tables.")));
