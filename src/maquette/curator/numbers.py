@@ -47,7 +47,7 @@ def _size(term: Term) -> float:
 def _largest(factor: Floats) -> float:
     """The largest absolute number."""
     if factor.size <= FEW:
-        return max(map(abs, factor.tolist()))
+        return float(max(map(abs, factor.tolist())))
     return float(np.abs(factor).max())
 
 
