@@ -1,9 +1,10 @@
 """Fuzzers of what strangers hand over: SQL, conditions, schema files, saved releases, ledger files.
 
-    python benchmarks/fuzz.py --target sql --count 1000000 --workers 2 --record
+    python benchmarks/fuzz.py --target sql --count 1000000 --workers 2 --record --resume
     python benchmarks/fuzz.py --target maq --only 12345          # one input again, with its traceback
 
-Every input is a function of the seed and its number. Prints JSON; the exit code is 1 if there is a finding: an
+Every input is a function of the seed and its number. A run may be stopped at any time: what it recorded is kept, and
+`--resume` goes on after it, with the recorded seed. Prints JSON; the exit code is 1 if there is a finding: an
 undocumented exception, more than 2 s or 200 MB for one input, a crash, a hang, or a broken property.
 """
 
@@ -11,7 +12,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import resource
 import sys
+import time
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +26,22 @@ sys.path[:0] = [str(ROOT / "tests" / "fuzz"), str(ROOT / "benchmarks")]
 from fuzz_runner import Outcome, made, run_in_workers  # noqa: E402
 from fuzz_targets import TARGETS, target_of  # noqa: E402
 
+from recording import record, recorded  # noqa: E402
+
+SLOWEST, LARGEST = ("slowest_seconds", "slowest_input"), ("most_megabytes", "largest_input")
+
+
+STEP = 10_000  # inputs between two records
+
+
+def before(figures: Mapping[str, Any]) -> Outcome:
+    """What earlier runs recorded, to be added to."""
+    if "next_input" not in figures:
+        return Outcome()
+    slowest, peak = ((figures[a], figures[b]) for a, b in (SLOWEST, LARGEST))
+    words = Counter(figures["outcomes"])
+    return Outcome(figures["inputs"], words, [], figures["findings"], slowest, figures["cpu_seconds"], peak)
+
 
 def figures(outcome: Outcome) -> dict[str, Any]:
     """An outcome as plain numbers."""
@@ -28,11 +49,12 @@ def figures(outcome: Outcome) -> dict[str, Any]:
         "inputs": outcome.count,
         "findings": outcome.found,
         "outcomes": dict(outcome.outcomes.most_common()),
-        "inputs_per_second": round(outcome.count / outcome.seconds),
-        "slowest_seconds": round(outcome.slowest[0], 3),
-        "slowest_input": outcome.slowest[1],
-        "most_megabytes": round(outcome.peak[0], 1),
-        "largest_input": outcome.peak[1],
+        "inputs_per_cpu_second": round(outcome.count / max(outcome.seconds, 1e-9)),
+        "cpu_seconds": round(outcome.seconds, 1),
+        SLOWEST[0]: round(outcome.slowest[0], 3),
+        SLOWEST[1]: outcome.slowest[1],
+        LARGEST[0]: round(outcome.peak[0], 1),
+        LARGEST[1]: outcome.peak[1],
     }
 
 
@@ -45,7 +67,9 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--minutes", type=float, help="stop after so long, and say how many inputs were run")
     parser.add_argument("--only", type=int, help="run this one input in this process and show it")
-    parser.add_argument("--record", action="store_true", help="write the figures to results/reliability.json")
+    parser.add_argument("--record", action="store_true", help="keep the figures for the reliability page, as they grow")
+    parser.add_argument("--name", help="under which the figures are kept; default: fuzz-TARGET")
+    parser.add_argument("--resume", action="store_true", help="go on after the last recorded input of this name")
     settings = parser.parse_args()
     if settings.only is not None:
         target = target_of(settings.target)
@@ -53,22 +77,34 @@ def main() -> int:
         print(repr(given)[:4000])
         print(target.run(given))
         return 0
-    outcome = run_in_workers(
-        settings.target,
-        settings.seed,
-        first=settings.first,
-        count=settings.count,
-        workers=settings.workers,
-        target_of=target_of,
-        minutes=settings.minutes,
-    )
-    found = {"target": settings.target, "seed": settings.seed, **figures(outcome)}
-    print(json.dumps({**found, "shown": outcome.findings}, indent=1))
-    if settings.record:
-        from recording import record
+    name = settings.name or f"fuzz-{settings.target}"
+    known = recorded().get(name, {}) if settings.resume else {}
+    total, seed = before(known), known.get("seed", settings.seed) if "next_input" in known else settings.seed
+    start, began = known.get("next_input", settings.first), time.monotonic()
+    left = settings.count - (total.count if settings.resume else 0)
+    found: dict[str, Any] = {}
+    while left > 0 and (settings.minutes is None or time.monotonic() - began < 60 * settings.minutes):
+        count = min(STEP, left)
+        spent = _children()
+        outcome = run_in_workers(
+            settings.target, seed, first=start, count=count, workers=settings.workers, target_of=target_of
+        )
+        outcome.seconds = _children() - spent
+        seconds = total.seconds + outcome.seconds
+        total.add(outcome)
+        total.seconds, start, left = seconds, start + count, left - count
+        found = {"target": settings.target, "seed": seed, "next_input": start, **figures(total)}
+        print(f"{total.count:,} inputs, {total.found} findings", file=sys.stderr, flush=True)
+        if settings.record:
+            record(name, found)
+    print(json.dumps({**found, "shown": total.findings}, indent=1))
+    return int(total.found > 0)
 
-        record(f"fuzz-{settings.target}", found)
-    return int(outcome.found > 0)
+
+def _children() -> float:
+    """CPU seconds of the workers that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 if __name__ == "__main__":

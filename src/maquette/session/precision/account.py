@@ -75,6 +75,21 @@ def reach(nats: float, noises: Iterable[Noise], scale: float) -> float:
     return max(0.0, 2 * math.sqrt(level * square) - slope) / scale
 
 
+Part = tuple[float, float, float, float | None, float]  # a noise: its expectation is for a precision, or known
+
+
+def _reach(nats: float, parts: Iterable[Part], scale: float, unit: float) -> float:
+    """`reach` for noises as an expectation sees them in these units, number for number, without making them."""
+    level, slope, square, scaled = nats, 0.0, 0.0, scale**2
+    for variance, weight, expected, precision, tight in parts:
+        sure = expected if precision is None else expected * (unit / precision)
+        a, n = scaled * sure**2 / variance, weight * variance / sure
+        level += (tight + math.log1p(a / tight)) / 2
+        slope += n * tight
+        square += n**2 * (a + tight) / 2
+    return max(0.0, 2 * math.sqrt(level * square) - slope) / scale
+
+
 def reaches(nats: float, noises: Iterable[tuple[Noise, Values]], scale: float) -> Values:
     """`reach` for many questions that differ in the size of their noises alone."""
     level, slope, square = np.array(nats), np.array(0.0), np.array(0.0)
@@ -95,6 +110,17 @@ class Expectation:
     level: float
     keys: Mapping[Columns, tuple[float, float]]
     other: tuple[float, float]  # of a key that is not expected at all
+
+    def parts(self, noises: Mapping[Columns, Noise]) -> list[Part]:
+        """The noises with the precisions to expect; those without a variance add nothing."""
+        found: list[Part] = []
+        for key, (variance, weight, expected, spread) in noises.items():
+            if variance and spread:
+                found.append((variance, weight, expected, None, spread**-2))
+            elif variance:
+                precision, off = self.keys.get(key, self.other)
+                found.append((variance, weight, expected, precision, off**-2))
+        return found
 
     def of(self, key: Columns, unit: float) -> tuple[float, float]:
         """The variance to expect of a key, in these units, and how far off it may be."""
@@ -151,13 +177,15 @@ class Account:
         least, best = math.inf, (math.inf, list(noises.values()), 1.0)
         variance = sum(noise.variance * noise.weight**2 for noise in noises.values())
         for expected in self.menu(columns):
+            parts: list[Part] = []
             for finer, share in FINER:
                 unit, told = finer * scale, nats - math.log(share * expected.share)
                 if told * unit >= least * expected.level or 2 * told * variance >= least**2:
                     break  # the width is at least this
-                keys = [noise.seen(*expected.of(key, unit**2)) for key, noise in noises.items()]
-                width = reach(told, keys, expected.level / unit)
+                parts = parts or expected.parts(noises)
+                width = _reach(told, parts, expected.level / unit, unit**2)
                 if width < least:
+                    keys = [noise.seen(*expected.of(key, unit**2)) for key, noise in noises.items()]
                     least, best = width, (told, keys, expected.level / unit)
         return best
 
