@@ -87,12 +87,13 @@ def page(cases: list[dict[str, Any]]) -> str:
 
 
 def earlier(cases: list[dict[str, Any]]) -> str:
-    """Which figures of `auto` are of the present default; all others of ours were recorded before it."""
+    """Which method the figures of `auto` describe: so far none is that of decision 16."""
     now = [case for case in cases if case["method"] == "auto" and case.get("accounting") == "gdp"]
     listed = ", ".join(f"{case['table']} {case['epsilon']:g}" for case in now) or "none"
     text = (
-        "`auto` under Gaussian accounting, with the method as it is now (table and epsilon): "
-        f"{listed}. All other figures of our methods were recorded earlier, under zCDP."
+        "All figures of `auto` describe the default of decision 14, before groups and tables followed from predicted "
+        "errors (decision 16, which has the figures measured since). Under Gaussian accounting (table and epsilon): "
+        f"{listed}. All others of our methods were recorded earlier, under zCDP."
     )
     return "\n".join(["## What was run when\n", *textwrap.wrap(text, 120), ""])
 

@@ -151,6 +151,7 @@ class _Problem:
         base: Mapping[tuple[str, ...], Values],
     ) -> None:
         self._model, self._base = model, base
+        self._shapes = {clique: model.schema.shape(clique) for clique in model.cliques}
         self._rows = residuals.rows
         self._blocks = [
             _Block(columns, columns, values / self._rows, variances / self._rows**2, cells=False)
@@ -183,7 +184,7 @@ class _Problem:
         return packed
 
     def _at(self, parameters: Values) -> GraphicalModel:
-        potentials = {clique: np.zeros(self._model.schema.shape(clique)) for clique in self._model.cliques}
+        potentials = {clique: np.zeros(shape) for clique, shape in self._shapes.items()}
         for clique, logs in self._base.items():
             potentials[clique] += logs
         for block in self._blocks:
