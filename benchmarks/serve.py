@@ -97,9 +97,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=5.0)
-    parser.add_argument(
-        "--requests", type=int, help="Ask so many instead: on a busy machine CPU times are the figures."
-    )
+    parser.add_argument("--requests", type=int, help="Ask so many instead, and read the CPU times.")
     given = parser.parse_args()
     most, seconds = given.requests, given.seconds if given.requests is None else 3_600.0
     rows = {"one process, one thread, fresh": in_process(seconds, most)}
