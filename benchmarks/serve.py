@@ -1,6 +1,6 @@
 """The service under load, on this machine alone: fresh, derived and cached answers, and the PostgreSQL ledger.
 
-    python benchmarks/serve.py [--clients 64] [--seconds 5]
+    python benchmarks/serve.py [--clients 64] [--seconds 5 | --requests 1000]
 
 Starts `maquette serve` on a generated table in a process of its own, and asks it from this one over loopback. A figure
 stands beside the same questions asked of a session in one process, in the same run. Rates are per second of wall time;
@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from itertools import product
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +73,7 @@ def measured(process: psutil.Process, work: Callable[[], dict[str, float]]) -> d
     return figures
 
 
-def in_process(seconds: float) -> dict[str, float]:
+def in_process(seconds: float, most: int | None) -> dict[str, float]:
     """The same fresh questions, asked of a session in this process by one thread."""
     import maquette as mq
     from maquette.demo import SCHEMA, survey
@@ -87,7 +87,7 @@ def in_process(seconds: float) -> dict[str, float]:
             for question in fresh_questions():
                 session.ask(question)
                 count += 1
-                if time.perf_counter() - began > seconds:
+                if time.perf_counter() - began > seconds or count == most:
                     break
             elapsed, used = time.perf_counter() - began, time.process_time() - cpu
     return {"rate": count / elapsed, "requests": count, "server CPU ms": 1e3 * used / count}
@@ -97,8 +97,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--requests", type=int, help="Ask so many instead, and read the CPU times.")
     given = parser.parse_args()
-    rows = {"one process, one thread, fresh": in_process(given.seconds)}
+    most, seconds = given.requests, given.seconds if given.requests is None else 3_600.0
+    rows = {"one process, one thread, fresh": in_process(seconds, most)}
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "maquette.toml"
         config.write_text(
@@ -116,7 +118,7 @@ def main() -> None:
             tables = [{"sql": f"SELECT count(*) FROM survey GROUP BY {a}, {b}"} for a, b in PAIRS]
 
             def run(bodies: Iterator[tuple[str, Any]], clients: int = given.clients) -> dict[str, float]:
-                return asyncio.run(load(told["url"], told["token"], bodies, clients, given.seconds))
+                return asyncio.run(load(told["url"], told["token"], islice(bodies, most), clients, seconds))
 
             rows["HTTP, fresh"] = measured(process, lambda: run((ask, {"where": q}) for q in fresh_questions()))
             asyncio.run(load(told["url"], told["token"], iter((ask, body) for body in tables), 1, 60))

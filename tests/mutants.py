@@ -34,6 +34,7 @@ REGISTRY: dict[str, str] = {  # the test of each table of mutants, and the room 
     "disjunctions/test_parities.py::test_mutants_are_caught": "doors",
     "game/test_lottery.py::test_a_broken_lottery_is_caught": "doors",
     "game/test_tested_boosting.py::test_a_broken_test_of_structures_is_noticed": "releases",
+    "ledger/test_ledger_members.py::test_member_mutant_is_killed": "ledger",
     "ledger/test_ledger_power.py::test_the_same_judgement_catches_missing_syncs": "ledger",
     "ledger/test_ledger_processes.py::test_the_same_judgement_catches_broken_ledgers": "ledger",
     "ledger/test_ledger_processes.py::test_the_race_catches_check_then_act": "ledger",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -225,3 +225,41 @@ def test_the_first_makes_the_key_and_the_others_wait_for_it(server: Server, name
     assert len({ledger.verify().head for ledger in opened}) == 1
     for ledger in opened:
         ledger.close()
+
+
+MUTANTS: dict[str, tuple[Callable[[Server, str], None], dict[str, Any]]] = {
+    "the dead may write": (
+        test_the_dead_are_settled_and_fenced,
+        {"postgres_shared.SharedPostgresLedger._may_write": lambda *_: True},
+    ),
+    "what the dead had reserved stays reserved": (
+        test_the_dead_are_settled_and_fenced,
+        {"machine.left": lambda *_: False},
+    ),
+    "the living are buried": (
+        test_a_living_member_is_never_declared_dead,
+        {
+            "postgres_shared._is_dead": lambda *_: True,
+            "postgres_shared.SharedPostgresLedger._bury": lambda self, connection, epoch: self._book(connection).leave(
+                epoch
+            ),
+        },
+    ),
+    "nobody looks whether a plan was overtaken": (
+        test_a_plan_that_was_overtaken_is_not_charged,
+        {"postgres_shared.SharedPostgresLedger._reserved": lambda _, book, request, __: book.reserve(request)},
+    ),
+    "a guard is everybody's": (
+        test_a_guard_is_its_owners_alone,
+        {"machine._is_open": lambda books, opened, _: opened > books.boot},
+    ),
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_member_mutant_is_killed(server: Server, name: str, mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate, changes = MUTANTS[mutant]
+    for place, broken in changes.items():
+        monkeypatch.setattr(f"maquette.privacy.ledger.{place}", broken)
+    with pytest.raises((AssertionError, Exception, pytest.fail.Exception)):
+        gate(server, name)

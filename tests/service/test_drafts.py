@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +48,20 @@ def test_files_are_readable_by_their_owner_alone(service: Service) -> None:
     kept = list((service.config.directory / "drafts").rglob("*"))
     assert kept
     assert all(path.stat().st_mode & 0o077 == 0 for path in kept)
+
+
+def test_an_upload_that_was_not_opened_is_erased_in_time(service: Service) -> None:
+    old, new, opened = drafted(service), drafted(service), drafted(service)
+    service.drafts.revise(CUSTODIAN, opened["id"], opened["columns"], reviewed=True)
+    service.drafts.publish(CUSTODIAN, opened["id"], "clinic", **PLAN)
+    long_ago = time.time() - 86_400 * (service.config.limits.upload_days + 1)
+    folders = [service.config.directory / "drafts" / old["id"], service.config.directory / "opened" / "clinic"]
+    for folder in folders:
+        os.utime(folder / "draft.json", (long_ago, long_ago))
+    service.erase()
+    assert not folders[0].exists()
+    assert folders[1].exists()
+    assert service.drafts.show(CUSTODIAN, new["id"])["name"] == "clinic_visits"
 
 
 @pytest.mark.parametrize(("name", "content"), [("x.exe", b"a"), ("../../x", b"a"), ("empty.csv", b"")])

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 import maquette as mq
-from maquette.errors import RequestConflict
+from maquette.errors import LedgerError, RequestConflict, RequestLost
 from maquette.privacy.ledger import PostgresLedger, SharedPostgresLedger
 from maquette.session.shared import overlap
 from postgres_server import Server, running
 
-pytest.importorskip("psycopg")
+psycopg = pytest.importorskip("psycopg")
 
 KEY = bytes(range(32))
 SCHEMA = mq.Schema([mq.Integer("age", 0, 9), mq.Boolean("smoker"), mq.Integer("rooms", 0, 5), mq.Boolean("owner")])
@@ -182,3 +182,42 @@ def test_a_deadline_and_several_processes(server: Server, name: str) -> None:
         assert two.ask("age >= 5").value == first.value
         two.ask("rooms < 3")
         assert state(one) == state(two)
+
+
+def test_a_process_that_dies_between_charge_and_answer(
+    server: Server, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its charge is lost, nobody is told its answer, and the others go on; it can neither charge nor answer again."""
+    with Members(server, name) as members:
+        one, two = members.join(), members.join()
+        two.ask("rooms < 3")
+        ledger = one.curator.ledger
+        assert isinstance(ledger, SharedPostgresLedger)
+        commit = ledger.commit
+
+        def dying(*given: Any, **named: Any) -> Any:
+            pids = [c._connection.info.backend_pid for c in (ledger._connection, ledger._reader) if c is not None]
+            with psycopg.connect(server.address, autocommit=True) as admin:
+                admin.execute("SELECT pg_terminate_backend(pid, 5000) FROM unnest(%s::int[]) AS pid", (pids,))
+            return commit(*given, **named)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(ledger, "commit", dying)
+            with pytest.raises(LedgerError):
+                one.ask("age >= 5", request="k", analyst="ada")
+        spent = two.spent.units
+        with pytest.raises(RequestLost):
+            two.ask("age >= 5", request="k", analyst="ada")
+        answer = two.ask("age >= 5")
+        assert two.spent.units > spent
+        states = [charge.state for charge in two.curator.ledger.charges()]
+        assert states.count("lost") == 1
+        with pytest.raises(LedgerError):
+            one.ask("owner")
+        three = members.join()
+        assert three.ask("age >= 5").value == answer.value
+        assert state(two) == state(three)
+        digest = state(two)
+        alone = members.alone()
+        assert alone._record.transcript.digest == digest
+        assert alone.ask("age >= 5").value == answer.value

@@ -216,7 +216,9 @@ class Limits:
     idle_seconds: float = 30.0
     session_hours: float = 12.0  # of a browser
     token_days: float = 90.0
-    question_days: float = 365.0  # how long texts of questions are kept
+    question_days: float = 365.0  # how long texts of questions and replies are kept
+    log_days: float = 365.0  # how long the audit log is kept
+    upload_days: float = 30.0  # how long an uploaded file is kept that was not opened as a table
 
     def problems(self) -> Iterator[str]:
         """Limits that are not positive."""

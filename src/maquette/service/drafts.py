@@ -15,6 +15,7 @@ import shutil
 import tomllib
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -168,6 +169,13 @@ class Drafts:
         """Delete a draft with its file."""
         principal.require("publish")
         shutil.rmtree(self.read(id_)[0])
+
+    def erase(self, oldest: float) -> None:
+        """Delete drafts that nobody touched since a moment; tables that were opened keep their files."""
+        for kept in self._folder.glob("*/draft.json"):
+            with suppress(FileNotFoundError):  # opened or discarded meanwhile
+                if kept.stat().st_mtime < oldest:
+                    shutil.rmtree(kept.parent)
 
     def _config(self, place: Path, settings: Mapping[str, Any]) -> TableConfig:
         return TableConfig(**{**settings, "source": str(place / settings["source"])}, schema=str(place / "schema.toml"))

@@ -223,11 +223,13 @@ class Service:
         return self.state.rows(chosen)
 
     def erase(self) -> None:
-        """Erase transcripts, replies and log lines that are older than `question_days`; called hourly."""
-        oldest = now() - 86_400 * self.config.limits.question_days
+        """Erase transcripts, replies, log lines and uploads that are older than the settings allow; called hourly."""
+        limits, today = self.config.limits, now()
+        days = {kept.questions: limits.question_days, kept.replies: limits.question_days, kept.log: limits.log_days}
         with self.state.begin() as connection:
-            for table in (kept.questions, kept.replies, kept.log):
-                connection.execute(table.delete().where(table.c.at < oldest))
+            for table, most in days.items():
+                connection.execute(table.delete().where(table.c.at < today - 86_400 * most))
+        self.drafts.erase(today - 86_400 * limits.upload_days)
 
     @property
     def ready(self) -> bool:
