@@ -1,14 +1,71 @@
-"""One service for the tests that only look at it."""
+"""One service for the tests that only look at it; a browser and a served demonstration for those of the console."""
 
 from __future__ import annotations
 
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from pages import Tab
 from rooms import House, house, settings
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+QUIET = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking")
 
 
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     with house(settings(tmp_path_factory.mktemp("service"))) as made:
         yield made
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    if CHROMIUM is None:
+        pytest.skip("there is no chromium on this machine")
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """The address and the custodian's token of `maquette serve --demo`."""
+    home = tmp_path_factory.mktemp("console")
+    with socket.socket() as probe, socket.socket() as second:
+        probe.bind(("127.0.0.1", 0))
+        second.bind(("127.0.0.1", 0))
+        port, door = probe.getsockname()[1], second.getsockname()[1]
+    command = [sys.executable, "-c", "from maquette.cli import main; main()", "serve", "--demo", "--port", str(port)]
+    command += ["--pg-port", str(door)]
+    command += ["--directory", str(home / "state"), "--token-file", str(home / "token")]
+    with (home / "log").open("w") as log:
+        running = subprocess.Popen(command, stdout=log, stderr=log)
+    address = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(600):
+            assert running.poll() is None, (home / "log").read_text()
+            try:
+                urllib.request.urlopen(f"{address}/v1/ready").close()
+                break
+            except OSError:
+                time.sleep(0.1)
+        yield address, (home / "token").read_text().strip()
+    finally:
+        running.terminate()
+        running.wait(30)
+
+
+@pytest.fixture
+def tab(browser: Any, server: tuple[str, str]) -> Iterator[Tab]:
+    opened = Tab(browser, server)
+    yield opened
+    opened.close()

@@ -2,111 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-QUIET = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking")
-PATIENCE = 60_000
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    if CHROMIUM is None:
-        pytest.skip("there is no chromium on this machine")
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with playwright.sync_playwright() as started:
-        opened = started.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
-        yield opened
-        opened.close()
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    """The address and the custodian's token of `maquette serve --demo`."""
-    home = tmp_path_factory.mktemp("console")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-c", "from maquette.cli import main; main()", "serve", "--demo", "--port", str(port)]
-    command += ["--directory", str(home / "state"), "--token-file", str(home / "token")]
-    with (home / "log").open("w") as log:
-        running = subprocess.Popen(command, stdout=log, stderr=log)
-    address = f"http://127.0.0.1:{port}"
-    try:
-        for _ in range(600):
-            assert running.poll() is None, (home / "log").read_text()
-            try:
-                urllib.request.urlopen(f"{address}/v1/ready").close()
-                break
-            except OSError:
-                time.sleep(0.1)
-        yield address, (home / "token").read_text().strip()
-    finally:
-        running.terminate()
-        running.wait(30)
-
-
-class Tab:
-    """A signed-in page that notes what goes wrong."""
-
-    def __init__(self, browser: Any, server: tuple[str, str], *, width: int = 1280, scheme: str = "light") -> None:
-        self.address, token = server
-        self.context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        self.page = self.context.new_page()
-        self.page.set_default_timeout(PATIENCE)
-        self.wrong: list[str] = []
-        self.page.on("console", self._said)
-        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
-        self.page.on("request", lambda request: self._local(request.url))
-        self.page.goto(self.address)
-        self.page.get_by_label("Your token").fill(token)
-        self.page.get_by_role("button", name="Sign in").click()
-        self.page.wait_for_selector(".price .badge")
-
-    def _said(self, message: Any) -> None:
-        refused = "status of 422" in message.text  # the browser notes a question that was refused
-        if message.type in ("error", "warning") and not refused:
-            self.wrong.append(message.text)
-
-    def _local(self, url: str) -> None:
-        if not url.startswith((self.address, "data:", "blob:")):
-            self.wrong.append(f"asked of elsewhere: {url}")
-
-    def open(self, view: str) -> Any:
-        self.page.get_by_role("navigation", name="Views").get_by_role("link", name=view, exact=True).click()
-        self.page.wait_for_selector(f"nav a[aria-current]:has-text('{view}')")
-        self.page.wait_for_selector("main h1")
-        return self.page
-
-    def close(self) -> None:
-        self.context.close()
-        assert self.wrong == []
-
-
-@pytest.fixture
-def tab(browser: Any, server: tuple[str, str]) -> Iterator[Tab]:
-    opened = Tab(browser, server)
-    yield opened
-    opened.close()
-
-
-def write(page: Any, sql: str) -> None:
-    editor = page.locator(".cm-content")
-    editor.click()
-    page.keyboard.press("Control+a")
-    page.keyboard.press("Delete")
-    page.keyboard.type(sql)
-    page.keyboard.press("Escape")
+from pages import Tab, write
 
 
 def test_a_first_question_takes_two_clicks_after_signing_in(tab: Tab) -> None:
@@ -203,7 +103,8 @@ def test_a_table_is_published_from_a_file(tab: Tab, tmp_path: Path) -> None:
     page.get_by_role("heading", name="Ask clinic_visits").wait_for()
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+@pytest.mark.thorough(fast=1)
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark"), (1280, "dark"), (390, "light")])
 def test_every_view_fits_and_is_accessible(browser: Any, server: tuple[str, str], width: int, scheme: str) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed").Axe()
     tab = Tab(browser, server, width=width, scheme=scheme)

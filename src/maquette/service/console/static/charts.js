@@ -24,7 +24,7 @@ function frame(title, width, height, ...parts) {
   return h(
     "figure",
     { class: "chart" },
-    s("svg", { viewBox: `0 0 ${width} ${height}`, role: parts.flat(3).some((part) => part?.querySelector?.(".drill")) ? "group" : "img", "aria-label": title, preserveAspectRatio: "xMinYMin meet" }, s("title", {}, title), ...parts),
+    s("svg", { viewBox: `0 0 ${width} ${height}`, role: parts.flat(3).some((part) => part?.matches?.(".drill") || part?.querySelector?.(".drill")) ? "group" : "img", "aria-label": title, preserveAspectRatio: "xMinYMin meet" }, s("title", {}, title), ...parts),
   );
 }
 

@@ -1,0 +1,294 @@
+"""Paths through the console: a first analyst's in six clicks, the keyboard's, a holdout's, a release's from a file."""
+
+from __future__ import annotations
+
+import random
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pages import PATIENCE, Tab, call, write
+
+REACHED = """(found) => {
+  const active = document.activeElement;
+  return (active?.shadowRoot?.activeElement ?? active)?.matches(found);
+}"""
+INLINE = """() => {
+  const made = document.createElement("script");
+  made.textContent = "window.stolen = 1";
+  document.head.append(made);
+}"""
+RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21aa"]}
+
+
+def sql_of(page: Any) -> str:
+    text: str = page.locator("pre").first.inner_text()
+    return text
+
+
+def test_a_first_analyst_needs_at_most_six_clicks(browser: Any, server: tuple[str, str]) -> None:
+    """Open, ask, chart, drill, budget; as an analyst who has a token and nothing else."""
+    token = call(server, "POST", "tokens", name="newcomer", role="analyst")["token"]
+    tab = Tab(browser, server, as_=token)
+    page = tab.page
+    page.get_by_role("button", name="Ask", exact=True).click()
+    page.wait_for_selector(".chart .whisker")
+    page.locator(".chart .drill").first.click()
+    page.wait_for_selector("h1:has-text('Explore')")
+    page.wait_for_selector(".price .badge")
+    if page.locator("#answer-title").count() == 0:
+        page.get_by_role("button", name="Show", exact=True).click()
+        page.wait_for_selector("#answer-title")
+    assert "WHERE" in sql_of(page)
+    page.get_by_role("link", name="Budget", exact=True).click()
+    page.get_by_role("meter").first.wait_for()
+    page.get_by_text("What the rest buys").wait_for()
+    page.get_by_role("heading", name="What you spent, on which").wait_for()
+    assert page.get_by_text("Who spent what").count() == 0
+    assert 3 <= page.evaluate("window.clicked") <= 6
+    assert page.get_by_role("link", name="Custodian").count() == 0
+    tab.close()
+
+
+def test_the_keyboard_alone_asks_and_drills(browser: Any, server: tuple[str, str]) -> None:
+    tab = Tab(browser, server)
+    page = tab.page
+    page.reload()
+    page.wait_for_selector(".price .badge")
+    page.evaluate("window.clicked = 0")
+
+    def tab_to(found: str) -> None:
+        for _ in range(80):
+            page.keyboard.press("Tab")
+            if page.evaluate(REACHED, found):
+                return
+        raise AssertionError(f"{found} is not reached by Tab")
+
+    tab_to(".cm-content")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector("#answer-title")
+    page.keyboard.press("Escape")  # the editor lets go
+    tab_to(".chart .drill")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("h1:has-text('Explore')")
+    page.wait_for_selector(".price .badge")
+    tab_to("button.chip")
+    page.keyboard.press("Space")
+    assert page.evaluate("window.clicked") <= 1, "a key press on a button is a click; no mouse was used"
+    tab.close()
+
+
+def test_answers_are_copied_saved_found_and_linked(tab: Tab) -> None:
+    page = tab.page
+    tab.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=tab.address)
+    asked = "SELECT smoker, count(*) FROM survey GROUP BY smoker"
+    write(page, asked)
+    page.get_by_role("button", name="Save question").click()
+    page.get_by_role("button", name=asked).first.wait_for()
+    page.get_by_role("button", name="Ask", exact=True).click()
+    page.wait_for_selector("#answer-title")
+    copied = {}
+    for form in ("CSV", "pandas", "SQL", "link"):
+        page.get_by_role("button", name=f"Copy {form}").click()
+        page.get_by_text("Copied").last.wait_for()
+        copied[form] = page.evaluate("navigator.clipboard.readText()")
+    assert copied["CSV"].splitlines()[0] == "smoker,count(*),count(*) low,count(*) high,known as"
+    assert len(copied["CSV"].splitlines()) == 3
+    assert asked in copied["pandas"]
+    assert copied["SQL"] == asked
+    page.goto(copied["link"])
+    page.reload()
+    page.wait_for_selector(".badge.free")
+    assert "smoker" in page.locator(".cm-content").inner_text()
+    page.get_by_label("Search").fill("no such question")
+    page.get_by_text("Nothing yet.").wait_for()
+    page.get_by_label("Search").fill("by SMOKER")
+    page.locator(".history button", has_text="GROUP BY smoker").first.wait_for()
+    page.get_by_role("button", name="forget").first.click()
+    page.get_by_text("None saved.").wait_for()
+
+
+def test_the_chart_follows_the_shape_and_every_mark_looks_inside(tab: Tab) -> None:
+    page = tab.page
+    write(page, "SELECT visit, count(*) FROM survey WHERE smoker GROUP BY visit")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector(".chart .band")
+    page.locator(".chart .dot.drill").nth(3).click()
+    page.wait_for_selector("h1:has-text('Explore')")
+    page.wait_for_selector(".price .badge:not(.refused)")
+    assert "(smoker) AND visit >= '2023-04-01' AND visit < '2023-05-01'" in sql_of(page)
+    tab.open("Ask")
+    write(page, "SELECT region, sex, count(*) FROM survey GROUP BY region, sex")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector(".chart .shade")
+    assert page.locator(".chart .cell .error").count() == 10, "every cell has its interval"
+    page.locator(".chart .cell.drill").first.click()
+    page.wait_for_selector("h1:has-text('Explore')")
+    page.wait_for_selector(".price .badge:not(.refused)")
+    tab.open("Ask")
+    write(page, "SELECT count(*) FROM survey WHERE diabetes")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector(".single strong")
+    assert page.locator(".chart .whisker").count() == 1
+
+
+@pytest.mark.parametrize(
+    ("column", "relation", "level", "written"),
+    [
+        ("income", "=", "[10000, 20000)", "income >= 10000 AND income < 20000"),
+        ("income", "<>", "NULL", "income IS NOT NULL"),
+        ("bmi", "=", "[35, 50]", "bmi >= 35 AND bmi <= 50"),
+        ("visit", "<=", "2024-12", "visit <= '2024-12-31'"),
+        ("age", ">=", "65", "age >= 65"),
+        ("region", "<>", "islands", "region <> 'islands'"),
+    ],
+)
+def test_filters_are_conditions(tab: Tab, column: str, relation: str, level: str, written: str) -> None:
+    page = tab.open("Explore")
+    page.wait_for_selector(".price .badge")
+    page.get_by_label("Column", exact=True).select_option(column)
+    page.get_by_label("Condition").select_option(relation)
+    page.get_by_label("Value").select_option(level)
+    page.get_by_role("button", name="Add filter").click()
+    page.get_by_role("button", name="Remove filter", exact=False).wait_for()
+    page.wait_for_selector(".price .badge")
+    assert f"WHERE {written}\n" in sql_of(page)
+    assert page.locator(".problem").count() == 0
+
+
+def test_known_and_paid_differ_before_anything_is_paid(tab: Tab) -> None:
+    before = call((tab.address, tab.token), "GET", "tables/survey/budget")["spent"]["units"]
+    page = tab.open("Explore")
+    page.wait_for_selector(".price .badge")
+    chip = page.locator(".chip:not(.known)").last
+    chip.click()
+    page.wait_for_selector(".badge.costs")
+    page.get_by_role("heading", name="Not known yet").wait_for()
+    assert call((tab.address, tab.token), "GET", "tables/survey/budget")["spent"]["units"] == before
+
+
+def test_a_custodian_governs(tab: Tab) -> None:
+    page = tab.open("Custodian")
+    page.get_by_label("Analyst", exact=True).fill("grace")
+    page.get_by_label("Most epsilon on this table").fill("0.125")
+    page.get_by_role("button", name="Set the limit").click()
+    page.locator("tr:has-text('grace'):has-text('epsilon 0.125')").wait_for()
+    form = page.locator("form:has-text('Role')")
+    form.get_by_label("Name").fill("grace")
+    form.get_by_label("May see").select_option("survey")
+    form.get_by_label("Days").fill("7")
+    form.get_by_role("button", name="Make a token").click()
+    page.get_by_text("shown this once").wait_for()
+    page.get_by_role("button", name="Revoke the token of grace").click()
+    page.locator("tr:has-text('grace'):has-text('revoked')").wait_for()
+    report = page.get_by_role("link", name="Report of the session")
+    assert page.request.get(tab.address + report.get_attribute("href"), timeout=10 * PATIENCE).status == 200
+    tab.open("Ask")
+    page = tab.open("Custodian")
+    page.get_by_label("Search the log").fill("token revoked")
+    page.locator("tr:has-text('token revoked')").first.wait_for()
+    assert page.locator("tr:has-text('session opened')").count() == 0
+
+
+def test_a_holdout_is_registered_asked_and_ranked(tab: Tab, tmp_path: Path) -> None:
+    made = random.Random(3)
+    churned = [made.random() < 0.3 for _ in range(1500)]
+    lines = [f"{18 + 7 * i % 70},{'yes' if left else 'no'}" for i, left in enumerate(churned)]
+    (tmp_path / "churn.csv").write_text("\n".join(["age,churned", *lines]))
+    (tmp_path / "none.txt").write_text("\n".join(["no"] * 1500))
+    page = tab.open("Holdout")
+    page.get_by_label("A CSV or Parquet file").set_input_files(str(tmp_path / "churn.csv"))
+    page.get_by_role("button", name="Upload").click()
+    page.get_by_label("Conditions may be asked too", exact=False).check()
+    page.get_by_role("button", name="Register").click()
+    page.get_by_label("Name of the entry").fill("nobody leaves")
+    page.get_by_label("or a file").set_input_files(str(tmp_path / "none.txt"))
+    page.wait_for_function("document.querySelector('textarea').value.length > 0")
+    page.get_by_role("button", name="Score").click()
+    page.locator("p", has_text="nobody leaves: 0.").wait_for()
+    page.locator("tr:has-text('nobody leaves')").wait_for()
+    page.get_by_label("Condition", exact=True).fill("churned AND age >= 40")
+    page.get_by_label("Your guess", exact=False).fill("0.2")
+    page.get_by_role("button", name="Ask", exact=True).click()
+    page.get_by_text("a share of", exact=False).wait_for()
+
+
+@pytest.mark.thorough
+def test_a_file_becomes_a_release(tab: Tab, tmp_path: Path) -> None:
+    lines = ["patient,age,ward", *(f"{i // 2},{20 + i % 60},{'north' if i % 4 else 'south'}" for i in range(1600))]
+    (tmp_path / "ward.csv").write_text("\n".join(lines))
+    page = tab.open("Custodian")
+    page.get_by_role("link", name="Publish a table").click()
+    page.get_by_label("A CSV, Parquet or Excel file").set_input_files(str(tmp_path / "ward.csv"))
+    page.get_by_role("button", name="Upload and draft").click()
+    page.get_by_label("keep patient as a column").uncheck()
+    page.get_by_label("I have reviewed every column", exact=False).check()
+    page.get_by_role("button", name="Check against the rows").click()
+    page.get_by_label("Protected").select_option("patient")
+    page.get_by_label("Maximum rows per person").fill("2")
+    page.get_by_role("button", name="Next").click()
+    page.get_by_label("epsilon", exact=True).fill("4")
+    page.get_by_label("Rows, about (public)").fill("1600")
+    page.get_by_label("alpha: largest error").fill("0.3")
+    page.get_by_role("button", name="Show the plan").click()
+    page.get_by_role("button", name="Next: open the table").click(timeout=2 * PATIENCE)
+    page.get_by_label("Then").select_option("release")
+    page.get_by_label("epsilon of the release").fill("1")
+    page.get_by_role("button", name="Open the table").click()
+    page.wait_for_selector("h1:has-text('What is publicly known of ward'), .problem", timeout=2 * PATIENCE)
+    assert page.locator(".problem").all_inner_texts() == []
+    page.get_by_role("button", name="Look at 20 rows").click()
+    page.get_by_text("Twenty invented rows").wait_for()
+
+
+def test_pages_may_run_nothing_but_the_services_own_files(tab: Tab) -> None:
+    with urllib.request.urlopen(tab.address) as reply:
+        policy = reply.headers["Content-Security-Policy"]
+    assert "unsafe" not in policy
+    assert "default-src 'none'" in policy or "default-src 'self'" in policy
+    refused: list[str] = []
+    tab.page.remove_listener("console", tab._said)
+    tab.page.on("console", lambda message: refused.append(message.text))
+    tab.page.evaluate(INLINE)
+    tab.page.evaluate("() => fetch('https://example.org/').catch(() => null)")
+    assert tab.page.evaluate("window.stolen") is None
+    assert any("Content Security Policy" in text or "Content-Security-Policy" in text for text in refused)
+    tab.wrong.clear()
+
+
+@pytest.mark.thorough(fast=1)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_answers_and_forms_are_accessible(browser: Any, server: tuple[str, str], scheme: str) -> None:
+    """Beside the plain views: signing in, a refusal, each form of chart, the first step of publishing."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed").Axe()
+
+    def check(page: Any, what: str) -> None:
+        found = axe.run(page, options=RULES)
+        assert [(each["id"], each["nodes"][0]["html"][:160]) for each in found.response["violations"]] == [], what
+
+    context = browser.new_context(color_scheme=scheme)
+    page = context.new_page()
+    page.goto(server[0])
+    page.get_by_label("Your token").wait_for()
+    check(page, "signing in")
+    context.close()
+    tab = Tab(browser, server, scheme=scheme)
+    page = tab.page
+    for sql, shape in [
+        ("SELECT region, count(*) FROM survey GROUP BY region", ".chart .bar"),
+        ("SELECT visit, count(*) FROM survey GROUP BY visit", ".chart .band"),
+        ("SELECT region, sex, count(*) FROM survey GROUP BY region, sex", ".chart .shade"),
+        ("SELECT count(*) FROM survey", ".single"),
+        ("SELECT nothing FROM survey", ".problem"),
+    ]:
+        write(page, sql)
+        page.keyboard.press("Control+Enter")
+        page.wait_for_selector(shape)
+        page.wait_for_selector(".price .badge")
+        check(page, sql)
+    tab.open("Custodian")
+    page.get_by_role("link", name="Publish a table").click()
+    page.get_by_label("A CSV, Parquet or Excel file").wait_for()
+    check(page, "publishing")
+    tab.close()
