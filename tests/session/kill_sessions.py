@@ -31,7 +31,7 @@ from maquette.curator import Curator
 from maquette.errors import BudgetExceeded
 from maquette.privacy import UNITS_PER_ONE
 from maquette.session import Session
-from maquette.session.record import Guarded
+from maquette.session.own import Guarded
 
 REGIONS = ["north", "east", "south", "west"]
 YES_NO = tuple(f"q{i}" for i in range(8))

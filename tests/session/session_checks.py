@@ -23,7 +23,7 @@ from maquette.privacy import DiscreteGaussian, DiscreteLaplace
 from maquette.query import Contrasts, LinearQuery, Marginal, Program, Statement, question
 from maquette.query.linear import Term
 from maquette.schema import Schema
-from maquette.session.precision.view import ProductView
+from maquette.session.precision.product_view import ProductView
 from maquette.session.pricing import Pricing
 from maquette.session.question import Goal, Question, goals_of
 

@@ -14,7 +14,8 @@ from maquette.query import Marginal, helmert
 from maquette.query.waves import waves
 from maquette.schema import Schema
 from maquette.session.precision.bases import inverse, is_plain, plain, question_of, scale, summed, sums_key, waves_key
-from maquette.session.precision.view import View, view_of
+from maquette.session.precision.view import View
+from maquette.session.precision.view_of import view_of
 
 SCHEMA = Schema(
     [mq.Integer("age", 0, 15), mq.Integer("hours", 0, 11), mq.Boolean("smoker"), mq.Category("town", ["a", "b", "c"])]

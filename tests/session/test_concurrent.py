@@ -207,8 +207,8 @@ def test_a_charge_that_fails_does_not_cost_others_their_promise(tmp_path: Path, 
         first, second = flights.told
         if isinstance(failure, DeadlineMissed):
             assert isinstance(first.exception(), DeadlineMissed)
-        else:
-            assert first.result().guarantee is None
+        else:  # a cheaper way is tried, and this budget pays for it
+            assert first.result().guarantee is not None
         assert second.result().guarantee is not None
         digest = session._record.transcript.digest
     with opened(tmp_path / "ledger") as session:

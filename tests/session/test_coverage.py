@@ -17,10 +17,11 @@ from session_checks import NoNoise, Truth, cells_of, counts_of, curator_of, numb
 import maquette as mq
 from maquette.query import LinearQuery, Marginal
 from maquette.schema import Schema
+from maquette.session.order import Order
+from maquette.session.own import Direct
 from maquette.session.precision import shares
 from maquette.session.pricing import Pricing
 from maquette.session.question import Goal
-from maquette.session.record import Direct, Order
 
 Values = np.typing.NDArray[np.float64]
 

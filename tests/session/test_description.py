@@ -15,7 +15,7 @@ from maquette.query import Marginal, Statement
 from maquette.schema import Schema
 from maquette.schema.columns import Column
 from maquette.session.precision.description import KIND, Description, _condition, described, weighed
-from maquette.session.precision.view import view_of
+from maquette.session.precision.view_of import view_of
 from maquette.session.question import goals_of
 from plain_statements import parse
 

@@ -20,7 +20,7 @@ from maquette.session.precision import shares
 from maquette.session.precision.account import Noise, reach, reaches
 from maquette.session.precision.description import _functions
 from maquette.session.precision.naming import CELL, OTHER, condition_bits, set_bits
-from maquette.session.precision.view import view_of
+from maquette.session.precision.view_of import view_of
 from maquette.session.precision.width import Known
 
 each = pytest.mark.parametrize("schema", TINY.values(), ids=TINY)

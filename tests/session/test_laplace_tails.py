@@ -14,7 +14,8 @@ import maquette as mq
 from maquette.privacy import UNITS_PER_ONE
 from maquette.query import Marginal
 from maquette.session.precision import width
-from maquette.session.precision.view import CELLS, CellView
+from maquette.session.precision.cell_view import CellView
+from maquette.session.precision.view import CELLS
 from maquette.session.precision.width import laplace_sum
 from maquette.session.question import Goal
 

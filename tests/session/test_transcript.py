@@ -15,7 +15,8 @@ from maquette.estimates.residuals import Residuals
 from maquette.privacy import DiscreteGaussian
 from maquette.query import Marginal
 from maquette.schema import Schema
-from maquette.session.precision.view import CELLS, cell_view_of, view_of
+from maquette.session.precision.view import CELLS
+from maquette.session.precision.view_of import cell_view_of, view_of
 from maquette.session.transcript import Transcript, part_question
 
 SCHEMA = Schema([mq.Integer("age", 0, 99), mq.Boolean("smoker")])

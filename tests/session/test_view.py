@@ -14,7 +14,11 @@ from maquette.estimates.residuals import Columns, forward, subsets
 from maquette.query import LinearQuery, Marginal, Statement
 from maquette.query.sql.statement import parse
 from maquette.schema import Schema
-from maquette.session.precision.view import CELLS, CellView, Part, ProductView, Read, TableView, TooWide, View, view_of
+from maquette.session.precision.cell_view import CellView
+from maquette.session.precision.product_view import ProductView
+from maquette.session.precision.table_view import TableView
+from maquette.session.precision.view import CELLS, Part, Read, View
+from maquette.session.precision.view_of import TooWide, view_of
 from maquette.session.question import Goal, goals_of
 
 Values = np.typing.NDArray[np.float64]

@@ -15,7 +15,8 @@ from maquette.privacy.interval import sum_half_width
 from maquette.query import LinearQuery, Marginal
 from maquette.schema import Schema
 from maquette.session.precision.description import KIND
-from maquette.session.precision.view import View, view_of
+from maquette.session.precision.view import View
+from maquette.session.precision.view_of import view_of
 from maquette.session.precision.width import DERIVED, STEP, Known, Widths, _chi, laplace_half_width, laplace_sum
 
 SCHEMA = Schema([mq.Integer("age", 0, 9), mq.Boolean("smoker"), mq.Category("town", ["a", "b", "c"])])

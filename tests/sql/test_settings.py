@@ -157,8 +157,9 @@ def test_a_highest_price_is_for_the_whole_batch_also_at_the_end_of_the_budget() 
     before, analyst = session.spent.units, "one of few means"
     session.limit(analyst, rho=1.5 * prices[0] / UNITS_PER_ONE)  # enough for one of them
     answers = session.ask_many(asked, analyst=analyst, max_cost=1.0)
-    assert session.spent.units == before
-    assert {answer.source for answer in answers} == {"hypothesis"}
+    assert before < session.spent.units <= before + int(1.5 * prices[0])  # split: what can be paid alone is
+    assert sum(answer.guarantee is not None for answer in answers) >= 1
+    assert sum(answer.cost.units for answer in answers) == session.spent.units - before
 
 
 def test_a_price_is_that_of_the_alpha_asked_for() -> None:

@@ -5,6 +5,7 @@ from .rehearsal import rehearse as rehearse
 from .reporting import report as report
 from .result import (
     NOISE_ONLY as NOISE_ONLY,
+    WIDER as WIDER,
     Answer as Answer,
     AnswerTable as AnswerTable,
     BoundKind as BoundKind,

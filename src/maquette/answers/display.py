@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from maquette.answers.result import Answer, AnswerTable, percent, show
+from maquette.answers.result import WIDER, Answer, AnswerTable, percent, show
 from maquette.errors import QueryError
 from maquette.privacy import Loss
 
@@ -25,7 +25,7 @@ SOLID, HOLLOW = "#2a8f9e", "#8a9ba8"
 
 def number_html(answer: Answer) -> str:
     """One number, its interval drawn, and what is promised about it."""
-    sure = f"{answer.bound} at {percent(answer.confidence)}" if answer.guarantee else "no promise"
+    sure = f"{answer.bound} at {percent(answer.confidence)}" if answer.guarantee or answer.wider else "no promise"
     return (
         f"<b>{html.escape(show(answer.value))}</b> [{show(answer.low)}, {show(answer.high)}] {sure} "
         f"<small>{_said(answer)}, {_price(answer.cost)}{_counted(answer)}</small>"
@@ -55,7 +55,7 @@ def _counted(*answers: Answer) -> str:
 
 def _cell(answer: Answer, scale: tuple[float, float]) -> str:
     text = html.escape(str(answer))
-    return (f"<i>{text}</i>" if answer.guarantee is None else text) + _bar(answer, scale)
+    return (f"<i>{text}</i>" if answer.standing == "guessed" else text) + _bar(answer, scale)
 
 
 def _scale(answers: Sequence[Answer]) -> tuple[float, float]:
@@ -69,7 +69,7 @@ def _bar(answer: Answer, scale: tuple[float, float]) -> str:
     if not all(map(math.isfinite, (answer.low, answer.high, answer.value))) or most <= least:
         return ""
     low, value, high = (4 + (WIDE - 8) * (x - least) / (most - least) for x in (answer.low, answer.value, answer.high))
-    promised = answer.guarantee is not None
+    promised = answer.standing != "guessed"
     colour, fill = (SOLID, SOLID) if promised else (HOLLOW, "none")
     dashes = "" if promised else ' stroke-dasharray="3 2"'
     return (
@@ -79,16 +79,18 @@ def _bar(answer: Answer, scale: tuple[float, float]) -> str:
 
 
 def _said(answer: Answer) -> str:
+    if answer.wider:
+        return f"{answer.source}, {WIDER}"
     return f"{answer.source}{'' if answer.guarantee else ', guessed by the model, without a promise'}"
 
 
 def _caption(table: AnswerTable) -> str:
     """What holds for the numbers of a table, in words."""
-    guesses = sum(number.guarantee is None for number in table.numbers)
+    guesses = sum(number.standing == "guessed" for number in table.numbers)
     how = "together" if table.together else "each"
     sure = f"intervals at {percent(table.confidence)}, {how}"
     if not guesses:
-        return f"{sure}; {table.source}"
+        return f"{sure}; {table.source}" + (f", {WIDER}" if any(number.wider for number in table.numbers) else "")
     some = "all" if guesses == len(table.numbers) else f"{guesses:,}"
     return f"{some} numbers are guesses of the model, without a promise"
 
@@ -117,7 +119,7 @@ def chart(answer: Answered) -> Any:
         for title, number in row.answers.items()
         if math.isfinite(number.value)
     ]
-    colours = altair.Scale(domain=["promised", "cached", "guessed"], range=[SOLID, SOLID, HOLLOW])
+    colours = altair.Scale(domain=["promised", "cached", "wider", "guessed"], range=[SOLID, SOLID, SOLID, HOLLOW])
     base = altair.Chart(altair.Data(values=records)).encode(
         y=altair.Y("group:N", sort=altair.EncodingSortField("place"), title=None),
         color=altair.Color("standing:N", scale=colours, title=None),

@@ -23,6 +23,7 @@ CERTIFIED = (
     "certified interval: how far the finished model is from the binned, clamped table, measured with noise; all "
     "certified intervals of the release hold together"
 )
+WIDER = "wider than asked for: this is what the rest of the budget bought; the interval itself holds"
 LOGICAL = "logical interval: only what cannot be otherwise, such as 0 to all rows or the declared range"
 
 
@@ -59,6 +60,8 @@ class Answer:
     title: str = TITLE
     together: bool = False
     type: ColumnType = "number"
+    wider: bool = False
+    """Measured, with an interval that holds, but wider than the session promises: the budget buys no better."""
     counted: str | None = None
     """How many rows of one privacy unit are counted, in words; None if each row is a unit."""
 
@@ -69,7 +72,9 @@ class Answer:
 
     @property
     def standing(self) -> Standing:
-        """Promised, cached (promised, and answered before), or guessed by the public model without a promise."""
+        """Promised, cached (promised, and answered before), wider than promised, or guessed by the public model."""
+        if self.wider:
+            return "wider"
         return "guessed" if self.guarantee is None else "cached" if self.source == "cache" else "promised"
 
     @property
@@ -103,6 +108,7 @@ class Answer:
         """The answer as plain data, without its cost."""
         facts = {"count": self.count, "source": self.source, "guarantee": self.guarantee}
         facts |= {} if self.counted is None else {"counted": self.counted}
+        facts |= {"remark": WIDER} if self.wider else {}
         return {**_interval(self), **facts, "confidence": _level(self)}
 
     def to_arrow(self) -> pa.Table:
@@ -123,11 +129,11 @@ class Answer:
     def __str__(self) -> str:
         if self.value != self.value:
             return "NULL"
-        return f"{show(self.value)} [{show(self.low)}, {show(self.high)}]{'' if self.guarantee else ' (guess)'}"
+        return f"{show(self.value)} [{show(self.low)}, {show(self.high)}]{'' if self.guarantee else _aside(self)}"
 
     def __repr__(self) -> str:
         kind = "" if self.bound == "measured" else f" ({self.bound})"
-        sure = f" at {percent(self.confidence)}{kind}" if self.guarantee else ", no promise"
+        sure = f" at {percent(self.confidence)}{kind}" if self.guarantee or self.wider else ", no promise"
         counted = "" if self.counted is None else f", {self.counted}"
         return f"Answer({self}{sure}, {self.source}, cost {self.cost}{counted})"
 
@@ -275,7 +281,8 @@ class AnswerTable:
             dict(zip(self.group_titles, row.groups, strict=True)) | {t: _interval(row[t]) for t in self.titles}
             for row in self.rows
         ]
-        return {"rows": rows, "confidence": self.confidence, "together": self.together}
+        remark = {"remark": WIDER} if any(one.wider for one in self.numbers) else {}
+        return {"rows": rows, "confidence": self.confidence, "together": self.together, **remark}
 
     def to_arrow(self) -> pa.Table:
         """Group labels, and value, low, high and kind of interval of every aggregate."""
@@ -346,8 +353,12 @@ def _interval(answer: Answer) -> dict[str, Any]:
 
 
 def _level(answer: Answer) -> float | None:
-    """The confidence of a promise; a guess has none."""
-    return None if answer.guarantee is None else answer.confidence
+    """The confidence of an interval that holds; a guess has none."""
+    return None if answer.guarantee is None and not answer.wider else answer.confidence
+
+
+def _aside(answer: Answer) -> str:
+    return " (wider than asked for)" if answer.wider else " (guess)"
 
 
 def _numbers_column(title: str, answers: Sequence[Answer]) -> RowsetColumn:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 ColumnType = Literal["text", "boolean", "integer", "number", "date"]
-Standing = Literal["exact", "promised", "guessed", "cached"]
+Standing = Literal["exact", "promised", "guessed", "cached", "wider"]
 Cell = str | bool | int | float | dt.date | None
 
 
@@ -19,7 +19,8 @@ class RowsetColumn:
 
     `low` and `high` are None for a column of labels, which is public. A value is None where SQL says NULL.
     `standing` says of each value whether it is "exact" (public), "promised" (its interval is), "cached" (promised and
-    answered before) or "guessed" (by the public model, without a promise).
+    answered before), "wider" (its interval holds, and is wider than the session promises: the budget bought no better)
+    or "guessed" (by the public model, without a promise).
     """
 
     name: str

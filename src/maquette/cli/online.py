@@ -16,6 +16,7 @@ from maquette.cli.telling import tell_error
 from maquette.errors import MaquetteError, QueryError
 
 if TYPE_CHECKING:
+    from maquette.answers import Answered
     from maquette.schema import Column
     from maquette.session import Session
 
@@ -28,6 +29,7 @@ ALIASES = {"quit": ".quit", "exit": ".quit", "\\q": ".quit", ".exit": ".quit"}
 ALIASES |= {"help": ".help", "?": ".help", "\\?": ".help", "\\d": ".columns", "\\h": ".help"}
 ALIASES |= {f"{word} select": ".help select" for word in ("\\help", "\\h", "help")} | {"\\help": ".help"}
 NO_PROMISE = "; without a promise, as the budget cannot pay for it"
+WIDER = "; wider than asked for, as the budget buys no better"
 SHOWN, LISTED = 8, 10_000  # levels shown per column in the list of all columns, and in the list of one
 HELP = """Ask SQL (SELECT count(*) FROM t WHERE age >= 65 GROUP BY sex) or a condition (age >= 65 AND smoker).
 SQL is answered by its numbers, a condition by a fraction of rows, each with an interval that contains the exact value.
@@ -161,7 +163,7 @@ class Asker:
             print_json(facts, lines=False)
             return
         price = f"cost {answer.cost}; {_left(session)} of the budget remains" if answer.cost.units else "free"
-        typer.echo(f"{answer}\n   {answer.source} {price}{'' if answer.guarantee else NO_PROMISE}")
+        typer.echo(f"{answer}\n   {answer.source} {price}{_told(answer)}")
 
     def _set(self, rest: str) -> None:
         """`SET alpha = 0.01`: for the questions to come; `default` takes a setting back."""
@@ -181,6 +183,13 @@ class Asker:
             print_json({"settings": told}, lines=False)
         else:
             typer.echo("   " + (", ".join(f"{word} = {value}" for word, value in told.items()) or "no settings"))
+
+
+def _told(answer: Answered) -> str:
+    """What to say of an answer that is not within the tolerance."""
+    if answer.guarantee is not None:
+        return ""
+    return WIDER if any(one.wider for one in answer.numbers) else NO_PROMISE
 
 
 def _help(rest: str) -> str:

@@ -11,7 +11,9 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from maquette.session.record import Flight, Own, Record
+    from maquette.session.order import Flight
+    from maquette.session.own import Own
+    from maquette.session.record import Record
 
 LONG = 256  # charges after which it begins anew, so that it does not grow with the session
 
@@ -69,7 +71,7 @@ class Ahead:
 
     def include(self, flight: Flight) -> None:
         """Add a charge in flight, with zeros for its numbers."""
-        from maquette.session.record import take
+        from maquette.session.taking import take
 
         if flight.number not in self._included:
             self._included.add(flight.number)

@@ -15,11 +15,12 @@ from maquette.privacy import DiscreteGaussian, Loss, sum_half_width
 from maquette.query import LinearQuery, Output, Program, Statement, ValueSums
 from maquette.session.guard_policy import guessed
 from maquette.session.model import Model
+from maquette.session.own import Direct, Guarded, Own, Rented
 from maquette.session.precision.reading import Bounds, Reading, corners, fieller, narrower, ratio, total
 from maquette.session.precision.view import NOTHING, Component, View
 from maquette.session.precision.width import STEP, Known, Widths
 from maquette.session.question import Goal, Question, goals_of, unit_of
-from maquette.session.record import Direct, Guarded, Own, Record, Rented
+from maquette.session.record import Record
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class Numbers:
         rows: Callable[[], float],
     ) -> None:
         self._transcript = record.transcript
+        self._own = record.own
         self.widths = widths
         self._view = view
         self._settled = settled
@@ -61,14 +63,36 @@ class Numbers:
     def guessed(self, goal: Goal) -> bool:
         """Whether a goal is answered by the public model."""
         settled = self._settled[goal.key]
-        return isinstance(settled.own, Guarded) if settled else self._derivable(goal) is None
+        if settled is not None:
+            return isinstance(settled.own, Guarded)
+        return self._complete(goal) is None and self._wider(goal) is None
 
     def _derivable(self, goal: Goal) -> View | None:
         """The view of a goal that can be derived from the parts, including parts rented for it."""
         view, settled = self._view(goal), self._settled[goal.key]
         if settled is not None:
             return view if settled.own is None or isinstance(settled.own, Rented) else None
+        return None if self._wider(goal) is not None else self._complete(goal)
+
+    def _complete(self, goal: Goal) -> View | None:
+        """The view of a goal, if all its parts are known."""
+        view = self._view(goal)
         return view if view is not None and self._transcript.complete(view) is not None else None
+
+    def _wider(self, goal: Goal) -> Direct | None:
+        """The measurement from which a goal that is not known within the tolerance is read: the narrowest of its own.
+
+        None if there is none, or the parts tell more. Widths are fixed before the noise, so choosing by them is public.
+        """
+        if self._settled[goal.key] is not None:
+            return None
+        now = self._transcript.moment
+        kept = [own for own in self._own.get(goal.key, ()) if isinstance(own, Direct) and own.moment <= now]
+        if not kept:
+            return None
+        width, _, best = min((_width(own, self.widths), own.number, own) for own in kept)
+        view = self._complete(goal)
+        return best if view is None or width < self.widths.of(view, self._transcript.known_of(view)) else None
 
     def _rented(self, goal: Goal) -> Mapping[Columns, Component]:
         settled = self._settled[goal.key]
@@ -79,6 +103,8 @@ class Numbers:
         settled, view = self._settled[goal.key], self._derivable(goal)
         if settled is not None and isinstance(settled.own, Direct):
             return measured(settled.own, self.widths)
+        if (wider := self._wider(goal)) is not None:
+            return measured(wider, self.widths)
         if settled is not None and isinstance(settled.own, Guarded):
             width = np.full(settled.own.values.shape, settled.own.tolerance)
             return Reading(settled.own.values, width**2, width)
@@ -147,6 +173,10 @@ def measured(direct: Direct, widths: Widths) -> Reading:
     width = sum_half_width(each * math.sqrt(numbers), each, 1 - doubt, gaussian=gaussian)
     full = np.full(values.shape, width + (STEP / unit if gaussian else 0.0))
     return Reading(values, np.full(values.shape, numbers * each**2), full)
+
+
+def _width(direct: Direct, widths: Widths) -> float:
+    return float(measured(direct, widths).widths.max(initial=0.0))
 
 
 def known_with(view: View, known: Mapping[Columns, Known], rented: Mapping[Columns, Component]) -> dict[Columns, Known]:

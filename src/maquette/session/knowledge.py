@@ -15,12 +15,13 @@ from maquette.releases import Start
 from maquette.session.ahead import Ahead
 from maquette.session.answering import Numbers, Settled, known_with, measured
 from maquette.session.model import Model, model_of
+from maquette.session.own import Direct, Guarded, Own, Rented
 from maquette.session.precision.account import Account
 from maquette.session.precision.view import NOTHING, Component, View
 from maquette.session.precision.width import Widths
 from maquette.session.pricing import Pricing
 from maquette.session.question import Goal, everyone
-from maquette.session.record import Direct, Guarded, Own, Record, Rented
+from maquette.session.record import Record
 from maquette.session.transcript import Transcript
 
 GRID = 2  # scales to each factor of two
@@ -140,6 +141,15 @@ class Knowledge:
         if self.state(goal) is None:
             return self.tolerance
         return float(self.numbers([goal]).reading(goal).widths.max(initial=0.0))
+
+    def measured_alone(self, goal: Goal) -> bool:
+        """Whether a goal was measured as asked, at whatever precision."""
+        return any(isinstance(own, Direct) for own in self.record.own.get(goal.key, ()))
+
+    def width_now(self, goal: Goal) -> float:
+        """Half-width of a goal by what was measured until now, in counts; infinite where the model would answer."""
+        numbers = self.numbers([goal])
+        return math.inf if numbers.guessed(goal) else float(numbers.reading(goal).widths.max(initial=0.0))
 
     def model(self, *, stale: int = 1) -> Model:
         """The public model of what is known now; `stale` is how many times charges may have grown since its fit.

@@ -18,12 +18,14 @@ from maquette.releases import start_of
 from maquette.schema import Schema
 from maquette.session.guard_policy import GuardPolicy
 from maquette.session.knowledge import Doubts, Knowledge
+from maquette.session.order import Order
 from maquette.session.planner import Planner
-from maquette.session.precision.view import CELLS, View, view_of
+from maquette.session.precision.view import CELLS, View
+from maquette.session.precision.view_of import view_of
 from maquette.session.precision.width import Widths
 from maquette.session.pricing import Pricing
 from maquette.session.question import Goal
-from maquette.session.record import Order, Record
+from maquette.session.record import Record
 from maquette.session.session import CUSTODIAN, Session
 
 WarmStart = Literal["auto", "none", "histogram"] | int

@@ -13,11 +13,13 @@ from copy import copy
 
 from maquette.estimates import Columns, subsets
 from maquette.session.knowledge import Knowledge
-from maquette.session.precision.view import CELLS, CellView, View
+from maquette.session.order import Order
+from maquette.session.own import Rented
+from maquette.session.precision.cell_view import CellView
+from maquette.session.precision.view import CELLS, View
 from maquette.session.precision.width import Known, Widths, known_of
 from maquette.session.pricing import FIRST_SETS, Offer, Pricing, Purchase, after
 from maquette.session.question import Goal
-from maquette.session.record import Order, Rented
 from maquette.session.transcript import Transcript
 
 PASSES = 4  # over the goals of one order
@@ -26,6 +28,10 @@ RANGES = 0.1  # share of a price, paid for single questions, after which it is p
 SEVERAL = 4.0  # the same for ranges of several columns where all answers hold together: parts need long names
 CAREFUL = 12  # goals after which parts are bought ahead for questions other than ranges
 MULTIPLE = 8.0  # of the price of the question alone: no more is paid at once with a view to others
+COARSEST = 4.0  # times the tolerance: a wider interval is not worth what is left of the budget
+USEFUL = 0.25  # of the rows, the same
+NARROWER = 0.75  # of the width that is known already, the same
+CLOSE = 1e-3  # how closely the width that the rest of the budget buys is found
 LEVEL = 1.01  # parts are bought if their price is within this factor: they also serve other questions
 
 
@@ -60,7 +66,7 @@ class Planner:
         is bought for the other, until all are within the tolerance.
         """
         goals = list({goal.key: goal for goal in goals}.values())
-        missing = [goal for goal in goals if self._knowledge.state(goal) is None]
+        missing = self._missing(goals)
         if not missing:
             return Order({}, {}, {})
         order = self._planned(missing, ahead=True)
@@ -70,6 +76,41 @@ class Planner:
         if self._worth(order, goals, missing):
             return order
         return min(order, self._planned(missing, ahead=False), key=lambda order: order.units)
+
+    def frugal(self, goals: Iterable[Goal]) -> Order:
+        """The cheapest charge for these goals at their tolerance, with no view to later questions."""
+        missing = self._missing(goals)
+        alone = self._alone_at(missing, self._tolerance)
+        return min(self._planned(missing, ahead=False), alone, key=lambda order: order.units) if missing else alone
+
+    def rest(self, goals: Iterable[Goal], left: int) -> Order:
+        """The goals measured as asked, as precisely as `left` units allow; nothing where that would tell too little.
+
+        Too little is more than COARSEST times the tolerance, more than USEFUL of the rows, or hardly less than what is
+        known already.
+        """
+        missing, nothing = self._missing(goals), Order({}, {}, {})
+        widest = min(COARSEST * self._tolerance, USEFUL * self._knowledge.rows)
+        known = [self._knowledge.width_now(goal) for goal in missing]
+        widest = min(widest, NARROWER * max(known, default=0.0))
+        if not missing or widest <= self._tolerance or self._alone_at(missing, widest).units > left:
+            return nothing
+        low, high = self._tolerance, widest
+        while high > low * (1 + CLOSE):
+            middle = math.sqrt(low * high)
+            low, high = (low, middle) if self._alone_at(missing, middle).units <= left else (middle, high)
+        return self._alone_at(missing, high)
+
+    def _missing(self, goals: Iterable[Goal]) -> list[Goal]:
+        distinct = {goal.key: goal for goal in goals}
+        return [goal for goal in distinct.values() if self._knowledge.state(goal) is None]
+
+    def _alone_at(self, missing: Sequence[Goal], tolerance: float) -> Order:
+        """Goals measured exactly as asked, each within a tolerance."""
+        order = Order({}, {goal.key: (goal, 0) for goal in missing}, {})
+        for i, goal in enumerate(missing, 1):
+            order.directs[goal.key] = goal, self._pricing.direct(goal, tolerance, self._doubt(goal, order, i))
+        return order
 
     def _planned(self, missing: Sequence[Goal], *, ahead: bool) -> Order:
         """What to charge for goals that are not known; `ahead`: with a view to questions that may follow."""

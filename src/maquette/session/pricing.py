@@ -25,7 +25,8 @@ from maquette.estimates import Columns
 from maquette.privacy import MAX_UNITS, UNITS_PER_ONE, sum_half_width
 from maquette.query import Contrasts, Marginal
 from maquette.session.precision.bases import is_plain, scale, summed
-from maquette.session.precision.view import CELLS, CellView, Outline, View
+from maquette.session.precision.cell_view import CellView
+from maquette.session.precision.view import CELLS, Outline, View
 from maquette.session.precision.width import STEP, Known, Widths
 from maquette.session.question import Goal
 from maquette.session.transcript import part_question

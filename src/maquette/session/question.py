@@ -29,7 +29,8 @@ from maquette.query import (
     question,
 )
 from maquette.schema import Schema
-from maquette.session.precision.view import MAX_COLUMNS, TooWide, View, cell_view_of, view_of
+from maquette.session.precision.view import View
+from maquette.session.precision.view_of import MAX_COLUMNS, TooWide, cell_view_of, view_of
 
 PARSED = 2_000  # questions kept by their text, with what was computed for them
 MAX_GROUPS = 2**9  # along one axis: the matrix that keeps them apart has their square as entries

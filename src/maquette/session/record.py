@@ -10,121 +10,36 @@ from __future__ import annotations
 import heapq
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
-from numpy.typing import NDArray
 
 from maquette.bounded import Bounded
 from maquette.curator import Curator, Deadline, Measurement
 from maquette.errors import BudgetExceeded, DeadlineMissed, LedgerCorrupted, RequestConflict
-from maquette.estimates import Columns, spread
-from maquette.privacy import MAX_UNITS, DiscreteGaussian, Loss, recorded_price
-from maquette.privacy.ledger import Charge, Overtaken, SharedLedger
-from maquette.query import Contrasts, Marginal, ValueSums
-from maquette.session.ahead import Ahead
-from maquette.session.precision.view import Component
+from maquette.privacy import MAX_UNITS, Loss, recorded_price
+from maquette.privacy.ledger import BookLedger, Charge, Overtaken, SharedLedger
+from maquette.query import Contrasts, Marginal
+from maquette.session import checkpoint
+from maquette.session.ahead import Ahead, Layered
+from maquette.session.order import Directs, Flight, Order, Owned, components
+from maquette.session.own import Guarded, Own
 from maquette.session.question import Goal, as_json, from_json, restored, stored
+from maquette.session.taking import keep, take
 from maquette.session.transcript import Transcript, part_question
 
 IN_FLIGHT = 64  # charges at the same time
 DOORS = ("measure", "guard.test", "guard")  # through which a session charges
 REBUILT = (
-    "begun", "before", "transcript", "own", "requests", "directs", "guards", "cells", "_next", "_digests", "_meant",
+    "begun", "before", "transcript", "own", "requests", "directs", "guards", "cells", "following", "_digests", "_meant",
+    "_covered",
 )  # fmt: skip
+CHECKPOINT = 512  # charges after the last checkpoint, or a quarter of all, after which another is written
 PATIENCE = 0.2  # seconds after which a waiting thread looks again: an interrupted one may not have said goodbye
-
-
-@dataclass(frozen=True)
-class Guarded:
-    """The public model's numbers for a goal, in counts, that a guard accepted as within `tolerance`."""
-
-    moment: int
-    values: NDArray[np.float64]
-    tolerance: float
-    beta: float
-    simultaneous: bool
-
-
-@dataclass(frozen=True)
-class Direct:
-    """A goal measured exactly as asked, by the charge `moment`; such measurements are numbered from 1."""
-
-    moment: int
-    measurement: Measurement
-    signed: bool
-    number: int
-
-    @property
-    def halved(self) -> bool:
-        """Whether the two halves of a signed sum were measured."""
-        question = self.measurement.question
-        return self.signed and isinstance(question, Marginal) and not isinstance(question, ValueSums)
-
-
-@dataclass(frozen=True)
-class Rented:
-    """What some parts contribute to one goal, measured for it alone by the charge `moment`."""
-
-    moment: int
-    components: Mapping[Columns, Component]
-
-
-Own = Guarded | Direct | Rented
-Components = list[tuple[Columns, Contrasts, float]]
-Directs = list[tuple[Goal, Marginal | Contrasts]]
-Owned = tuple[Directs, list[tuple[Goal, Components]]]  # measured as asked, and rented
-
-
-@dataclass(frozen=True)
-class Order:
-    """What one charge buys: units by part; goals measured as asked; parts rented for a goal."""
-
-    parts: dict[Columns, int]
-    directs: dict[str, tuple[Goal, int]]
-    rents: dict[str, tuple[Goal, dict[Columns, int]]]
-
-    @property
-    def units(self) -> int:
-        """The total price."""
-        rents = sum(sum(parts.values()) for _, parts in self.rents.values())
-        return sum(self.parts.values()) + sum(units for _, units in self.directs.values()) + rents
-
-    @property
-    def undone(self) -> Order:
-        """The same with negative prices, for whoever counted an order that was then refused."""
-        return Order(
-            {part: -units for part, units in self.parts.items()},
-            {key: (goal, -units) for key, (goal, units) in self.directs.items()},
-            {key: (goal, {part: -units for part, units in parts.items()}) for key, (goal, parts) in self.rents.items()},
-        )
-
-    def __bool__(self) -> bool:
-        return bool(self.parts or self.directs or self.rents)
-
-
-@dataclass(eq=False)
-class Flight:
-    """One charge on its way: its number in the session, its note, and what became of it.
-
-    It is made before it begins, so that whoever made it can give it up at any moment (`Record.give_up`).
-    """
-
-    number: int = -1
-    request: str = ""
-    note: Any = None
-    owned: Owned = field(default_factory=lambda: ([], []))
-    name: str | None = None
-    veiled: int | None = None  # the thread whose block under a deadline it belongs to
-    ahead: bool = False  # whether it was planned on charges that were in flight themselves
-    seen: tuple[int, int] = (0, 0)  # in a shared ledger: the events up to which charges were read, and taken
-    measured: tuple[Measurement, ...] = ()
-    outcome: Literal["flying", "measured", "nothing", "unknown"] = "flying"
 
 
 class Record:
@@ -137,6 +52,11 @@ class Record:
     """
 
     shared = False  # whether other processes charge for the same session
+    own: dict[str, list[Own]] | Layered[str, Own]
+    directs: int
+    guards: int
+    following: int  # the number of the next charge
+    _covered: int  # the moment of the last checkpoint
 
     def __init__(self, curator: Curator, name: str) -> None:
         self.curator = curator
@@ -185,19 +105,50 @@ class Record:
         self._ahead = None
         fresh = copy(self)
         fresh._begin_anew()
-        for charge, note in in_order(self._notes(*DOORS)):
-            fresh._recover(charge, note)
+        covered = checkpoint.restore(fresh, self._replayed)
+        fresh._digests[fresh.transcript.moment] = fresh.transcript.digest
+        fresh._covered = fresh.transcript.moment
+        fresh._follow(covered)
         for kept in REBUILT:
             setattr(self, kept, getattr(fresh, kept))
         self._interrupted = False
+        self._save()
+
+    def _follow(self, covered: int) -> None:
+        """Take the charges after an event of the ledger, in order."""
+        for charge, note in in_order(self._notes(*DOORS, after=covered)):
+            self._recover(charge, note)
+
+    def _replayed(self) -> Record:
+        """A copy that the ledger alone tells, without a checkpoint; for reading."""
+        fresh = copy(self)
+        fresh._begin_anew()
+        fresh._follow(0)
+        return fresh
+
+    def _save(self) -> None:
+        """Write a checkpoint, if enough was charged since the last one; called with the lock, with nothing in flight.
+
+        Numbers that are in the file need not be in memory any longer.
+        """
+        since, timed = self.transcript.moment - self._covered, self._veiled is not None or self.curator.deadline
+        if since < max(CHECKPOINT, self._covered // 4) or timed or self._line:
+            return
+        self._covered = self.transcript.moment  # also if it could not be written: not again at once
+        if checkpoint.write(self):
+            fresh = copy(self)
+            fresh._begin_anew()
+            if checkpoint.restore(fresh, self._replayed):
+                self.own = fresh.own
+                self.transcript.shelve(dict(fresh.transcript.every_state()))
 
     def _begin_anew(self) -> None:
         self.transcript = Transcript(self.curator.schema)
         if self.curator.relation.rows_are_public:
             self.transcript.fix_rows(self.curator.count_rows())
-        self.own: dict[str, list[Own]] = {}
+        self.own = {}
         self.requests: dict[str, tuple[str, str, str]] = {}  # by the caller's name: charge, analyst, asked
-        self.directs = self.guards = self._next = 0
+        self.directs = self.guards = self.following = self._covered = 0
         self.begun: dict[str, float | None] | None = None  # the settings with which it began; None before any charge
         self.before: int | None = None  # numbers measured as asked before the first parts; None until there are any
         self._digests: Bounded[int, str] = Bounded(4 * IN_FLIGHT)  # of the transcript, by moment
@@ -210,7 +161,7 @@ class Record:
             self._restore(charge, note)
         else:
             if not is_shared(charge):
-                self._next = max(self._next, _number(charge) + 1)
+                self.following = max(self.following, _number(charge) + 1)
             if "request" in note:
                 self.requests[note["request"]["name"]] = charge.id, charge.analyst, note["request"]["asked"]
             if charge.state == "answered":
@@ -235,9 +186,10 @@ class Record:
         """Whether nothing but the number of rows was bought."""
         return not self.own and self.transcript.sets <= 1
 
-    def _notes(self, *doors: str) -> Iterator[tuple[Charge, Any]]:
-        """This session's charges through the given doors, oldest first, with their notes."""
-        for charge in self.curator.ledger.charges():
+    def _notes(self, *doors: str, after: int = 0) -> Iterator[tuple[Charge, Any]]:
+        """This session's charges through the given doors after an event, oldest first, with their notes."""
+        ledger = self.curator.ledger
+        for charge in ledger.charges(after) if isinstance(ledger, BookLedger) and after else ledger.charges():
             if charge.id.startswith(f"{self.name}:"):
                 described = charge.described
                 if described.door in doors:
@@ -312,6 +264,7 @@ class Record:
             ],
             "cells": self.cells,
             "state": self.transcript.digest,
+            "chained": True,
             **({"account": self.settings} if self.begun is None else {}),
             **({"since": self.transcript.moment} if self._crowded else {}),
             **({} if named is None else {"request": {"name": named[0], "asked": named[1]}}),
@@ -320,10 +273,10 @@ class Record:
         if named is not None:
             self.requests[named[0]] = request, analyst, named[1]
         directs: Directs = [(goal, goal.as_asked) for goal, _ in order.directs.values()]
-        flight.owned = directs, [(goal, _components(goal, parts)) for goal, parts in rents]
-        flight.number, flight.request, flight.note = self._next, request, note
+        flight.owned = directs, [(goal, components(goal, parts)) for goal, parts in rents]
+        flight.number, flight.request, flight.note = self.following, request, note
         flight.name, flight.ahead = named and named[0], self._crowded
-        self._next += 1  # the request's name is used up even if the request fails
+        self.following += 1  # the request's name is used up even if the request fails
         self._line.append(flight)
 
     @property
@@ -333,7 +286,7 @@ class Record:
 
     def _new_id(self) -> str:
         """The id of the next charge."""
-        return f"{self.name}:{self._next}"
+        return f"{self.name}:{self.following}"
 
     def give_up(self, flight: Flight) -> None:
         """Say that nobody knows what became of a flight, unless that is known; it may have begun or not."""
@@ -343,7 +296,7 @@ class Record:
     def ready(self) -> None:
         """Wait until another charge may begin, with everything here that the ledger holds; called with the lock."""
         while True:
-            while self._line and self._next - self._line[0].number >= IN_FLIGHT:
+            while self._line and self.following - self._line[0].number >= IN_FLIGHT:
                 self._wait()
             self._drop()
             if not self._interrupted:
@@ -401,6 +354,8 @@ class Record:
                     self._ahead = None
                 self._line.popleft()
                 self._moved.notify_all()
+                if flight.outcome == "measured" and not self._interrupted:
+                    self._save()
         except BaseException:
             flight.outcome = "unknown"  # committed perhaps, and not here: the next one rebuilds
             self._interrupted = True
@@ -409,8 +364,8 @@ class Record:
     def _forget(self, flight: Flight) -> None:
         """A charge that was refused leaves no trace; its number is free again unless a later one was given out."""
         with self.lock:
-            if self._next == flight.number + 1:
-                self._next -= 1
+            if self.following == flight.number + 1:
+                self.following -= 1
             if flight.name is not None and self.requests.get(flight.name, ("",))[0] == flight.request:
                 del self.requests[flight.name]
 
@@ -429,7 +384,7 @@ class Record:
     def accept(self, goal: Goal, note: Any) -> None:
         """Keep the model's numbers for a goal that a guard accepted, as recorded in the note."""
         promise = (note["tolerance"], note["beta"], note["simultaneous"])
-        _keep(self.own, goal, Guarded(self.transcript.moment, np.array(note["values"]), *promise))
+        keep(self.own, goal, Guarded(self.transcript.moment, np.array(note["values"]), *promise))
 
     def _restore(self, charge: Charge, note: Any) -> None:
         """Restore a test that a guard accepted before a restart."""
@@ -455,8 +410,8 @@ class Record:
         known, owned = self._meant
         if known is not note:
             goals = [(self._goal(facts), facts["parts"]) for facts in note["rent"]]
-            rented = [(goal, _components(goal, map(tuple, parts))) for goal, parts in goals]
-            owned = [self._direct(facts) for facts in note["direct"]], rented
+            rented = [(goal, components(goal, map(tuple, parts))) for goal, parts in goals]
+            owned = [self.direct(facts) for facts in note["direct"]], rented
             self._meant = note, owned
         return owned
 
@@ -486,7 +441,7 @@ class Record:
             *(contrast for _, components in rented for _, contrast, _ in components),
         ]
 
-    def _direct(self, facts: Any) -> tuple[Goal, Marginal | Contrasts]:
+    def direct(self, facts: Any) -> tuple[Goal, Marginal | Contrasts]:
         """A goal and what was measured for it; notes of version 0.1 are about both halves of a signed sum."""
         goal = self._goal(facts)
         return goal, goal.marginal if facts.get("halved", goal.signed) else goal.as_asked
@@ -497,52 +452,6 @@ class Record:
     def _take(self, measured: Sequence[Measurement], note: Any, owned: Owned | None = None) -> None:
         take(self, measured, note, owned or self._own(note))
         self._digests[self.transcript.moment] = self.transcript.digest
-
-
-class Held(Protocol):
-    """What charges add to: a record, or what it will be."""
-
-    transcript: Transcript
-    own: Any  # lists of `Own` by the key of their goal
-    directs: int
-    cells: bool | None
-    begun: dict[str, float | None] | None
-    before: int | None
-
-
-def take(held: Held, measured: Sequence[Measurement], note: Any, owned: Owned) -> None:
-    """Add one charge. What belongs to single goals is kept first: nobody reads it before its moment has come."""
-    directs, rented = owned
-    transcript, moment = held.transcript, held.transcript.moment + 1
-    bought, asked = len(note["parts"]), len(note["parts"]) + len(note["direct"])
-    held.cells = note["cells"]
-    whole = [one for one, (goal, _) in zip(measured[bought:asked], directs, strict=True) if _tells_parts(one, goal)]
-    keys = [tuple(key) for key in note["parts"]]
-    if held.begun is None:
-        held.begun = note.get("account", {})  # none in notes of versions that had one account only
-    if held.before is None and (note["parts"] or note["rent"] or (whole and not held.cells)):
-        held.before = held.directs + (0 if note["parts"] or note["rent"] else len(directs))
-    for measurement, (goal, _) in zip(measured[bought:asked], directs, strict=True):
-        held.directs += 1
-        _keep(held.own, goal, Direct(moment, measurement, goal.signed, held.directs))
-    single = iter(measured[asked:])
-    for goal, contrasts in rented:
-        components = {}
-        for part, _, factor in contrasts:
-            measurement = next(single)
-            value = factor * float(measurement.values.reshape(-1)[0])
-            components[part] = Component(value, (factor * spread(measurement)) ** 2)
-        _keep(held.own, goal, Rented(moment, components))
-    transcript.add(
-        [*measured[:bought], *([] if held.cells else whole)],
-        cells=bool(held.cells),
-        keys=keys,
-        beside=[*measured[asked:], *measured[bought:asked]],
-    )
-
-
-def _keep(kept: dict[str, list[Own]], goal: Goal, own: Own) -> None:
-    kept.setdefault(goal.key, []).append(own)
 
 
 def _kind_of(curator: Curator) -> type[Record]:
@@ -581,22 +490,6 @@ def in_order(notes: Iterable[tuple[Charge, Any]]) -> Iterator[tuple[Charge, Any]
             *_, first, its = heapq.heappop(held)
             yield first, its
     yield from ((one, its) for _, _, one, its in sorted(held))
-
-
-def _components(goal: Goal, parts: Iterable[Columns]) -> Components:
-    """The contrasts rented for a goal, by part, and the factors that convert them to counts."""
-    view = goal.view(cells=False)
-    assert view is not None, "only a goal with a view is rented for"
-    found = []
-    for part in parts:
-        component = view.component(part)
-        assert component is not None, "only a part that has a component is rented"
-        found.append((part, *component))
-    return found
-
-
-def _tells_parts(measurement: Measurement, goal: Goal) -> bool:
-    return goal.tells_parts and isinstance(measurement.event, DiscreteGaussian)
 
 
 _RECORDS: WeakValueDictionary[tuple[int, str], Record] = WeakValueDictionary()  # a record keeps its curator alive

@@ -21,7 +21,8 @@ from typing import Any
 from maquette.curator import Curator, Measurement
 from maquette.privacy.ledger import Charge, SharedLedger
 from maquette.session.ahead import Ahead
-from maquette.session.record import DOORS, IN_FLIGHT, REBUILT, Flight, Order, Owned, Record, in_order
+from maquette.session.order import Flight, Order, Owned
+from maquette.session.record import DOORS, IN_FLIGHT, REBUILT, Record, in_order
 
 POLL = 0.02  # seconds between two looks at what another process has in flight
 BEHIND = 2 * IN_FLIGHT  # charges that may come between a plan's state and its charge; fewer than digests are kept

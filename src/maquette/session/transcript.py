@@ -114,11 +114,29 @@ class Transcript:
         self._exact_rows = False
         self._states: States = {}
         self._digest = hashlib.sha256(schema.digest.encode())
+        self._resumed: str | None = None  # the digest of a checkpoint, until a charge follows
 
     @property
     def digest(self) -> str:
         """A hash of all numbers released until now: replaying the ledger must give the same one."""
-        return self._digest.hexdigest()
+        return self._digest.hexdigest() if self._resumed is None else self._resumed
+
+    def states(self, part: Columns) -> list[State]:
+        """What was known of a part, oldest first."""
+        return self._states[part]
+
+    def every_state(self) -> list[tuple[Columns, list[State]]]:
+        """All parts with their states."""
+        return [(part, self._states[part]) for part in list(self._states)]
+
+    def resume(self, moment: int, digest: str, states: dict[Columns, list[State]]) -> None:
+        """Go on from a checkpoint; the charges that follow must be chained."""
+        self.moment, self._states = moment, states
+        self._resumed, self._digest = digest, hashlib.sha256()
+
+    def shelve(self, states: dict[Columns, list[State]]) -> None:
+        """Read the states from elsewhere from now on; they are the same."""
+        self._states = states
 
     def fork(self) -> Transcript:
         """A copy to which charges can be added; this one stays as it is."""
@@ -134,13 +152,19 @@ class Transcript:
         cells: bool = False,
         keys: Sequence[Columns] = (),
         beside: Iterable[Measurement] = (),
+        chained: bool = False,
     ) -> None:
         """Add one charge: pieces as `part_question` defines them, or whole tables; `cells`: a table of the universe.
 
         `keys` name the first of them; what is measured in another basis is known by its key alone. What is kept
         elsewhere (`beside`) counts for the digest alone. The charge has its moment last: until then nobody reads it.
+        `chained`: the digest follows from the one before and this charge alone, so a checkpoint can go on with it.
         """
         self._next = self.moment + 1
+        if chained:
+            self._digest = hashlib.sha256(bytes.fromhex(self.digest))
+        assert chained or self._resumed is None, "a checkpoint is followed by chained charges"
+        self._resumed = None
         for i, measurement in enumerate(measured):
             self._digest.update(measurement.question.key.encode() + measurement.values.tobytes())
             if i < len(keys) and not is_plain(keys[i]):

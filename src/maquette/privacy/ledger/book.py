@@ -10,6 +10,7 @@ import html
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import NoReturn, Protocol, TypeVar
 
 from maquette.privacy.ledger import machine
@@ -100,6 +101,19 @@ class Book:
     def spent(self, scope: str) -> int:
         """Units charged to the table or to an analyst."""
         return machine.spending(self._storage, scope)[1]
+
+    def head(self) -> tuple[int, bytes]:
+        """The last event's number and MAC."""
+        return self._storage.head()
+
+    def holds(self, seq: int, mac: bytes) -> bool:
+        """Whether the chain holds this event."""
+        return 0 < seq <= self._storage.head()[0] and self._storage.event(seq).mac == mac
+
+    def left(self, analyst: str) -> int:
+        """The most that one charge of this analyst may take."""
+        spendings = (machine.spending(self._storage, scope) for scope in machine.scopes(self._storage, analyst))
+        return max(0, min(limit - spent for limit, spent in spendings))
 
     def charges(self, after: int) -> list[Charge]:
         """The next page of charges after this number."""
@@ -218,13 +232,34 @@ class BookLedger(ABC):
         scope = machine.TABLE_SCOPE if analyst is None else machine.analyst_scope(analyst)
         return self._look(lambda book: book.spent(scope))
 
+    def left(self, analyst: str) -> int:
+        """The most that one charge of this analyst may take: from the table, a limited group and a limit of its own."""
+        return self._look(lambda book: book.left(analyst))
+
+    @property
+    def beside(self) -> Path | None:
+        """The file beside which things that follow from this ledger may be kept; None if there is no such file."""
+        return None
+
+    def head(self) -> tuple[int, bytes]:
+        """The last event's number and MAC."""
+        return self._run(lambda book: book.head())
+
+    def holds(self, seq: int, mac: bytes) -> bool:
+        """Whether the chain holds an event with this number and MAC, and so everything before it."""
+        return self._run(lambda book: book.holds(seq, mac))
+
+    def stamp(self, data: bytes) -> bytes:
+        """The MAC, under this ledger's key, of something kept beside it."""
+        return self._chain.stamp(data)
+
     def told(self) -> int:
         """Units charged to the table, as of the last commit or later; waits for nobody where that is possible."""
         return self.spent()
 
-    def charges(self) -> Iterator[Charge]:
-        """Every charge, oldest first, read page by page so that a long list does not block others."""
-        last = 0
+    def charges(self, after: int = 0) -> Iterator[Charge]:
+        """Every charge after this event number, oldest first, read page by page so that others are not blocked."""
+        last = after
         while page := self._run(lambda book: book.charges(last)):  # noqa: B023 -- run before `last` moves
             yield from page
             last = page[-1].seq

@@ -46,6 +46,7 @@ class Chain:
         links, hides = key[:KEY_BYTES], key[-KEY_BYTES:]
         self._event = hashlib.blake2b(digest_size=32, key=links, person=b"maquette.event")
         self._table = hashlib.blake2b(digest_size=32, key=hides, person=b"maquette.table")
+        self._copy = hashlib.blake2b(digest_size=32, key=links, person=b"maquette.copy")
         self._head = hashlib.blake2b(digest_size=32, key=links, person=b"maquette.head")
 
     def link(self, previous: bytes, seq: int, kind: str, facts: str, content: bytes) -> bytes:
@@ -60,6 +61,12 @@ class Chain:
         mac = self._table.copy()
         mac.update(table.encode())
         return mac.hexdigest()
+
+    def stamp(self, data: bytes) -> bytes:
+        """The MAC of something that follows from the chain and is kept beside it, such as a checkpoint."""
+        mac = self._copy.copy()
+        mac.update(data)
+        return mac.digest()
 
     def seal(self, text: str) -> str:
         """The MAC of a record of the head file."""

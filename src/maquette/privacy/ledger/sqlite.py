@@ -74,6 +74,11 @@ class SqliteLedger(BookLedger):
         """Where the account is kept."""
         return "memory" if self._path is None else str(self._path)
 
+    @property
+    def beside(self) -> Path | None:
+        """The database's file."""
+        return None if self._path is None else Path(self._path)
+
     def _run(self, operation: Callable[[Book], T]) -> T:
         return self._writer.run(lambda connection: operation(self._home.book(connection)))
 

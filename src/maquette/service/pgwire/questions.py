@@ -310,5 +310,8 @@ def told(answer: Answered, release: Release | None) -> Any:
     how = "answered by a release" if release is not None else routes[answer.source]
     price = f"cost {answer.cost}" if answer.cost.units else "free"
     left = "" if answer.remaining is None or release is not None else f"; {answer.remaining} remains"
-    promise = answer.guarantee or "NOT PROMISED: what is known and the public model say so, and they may be wrong"
+    from maquette.answers import WIDER
+
+    guess = "NOT PROMISED: what is known and the public model say so, and they may be wrong"
+    promise = answer.guarantee or (WIDER if any(one.wider for one in answer.numbers) else guess)
     return notice(f"{how}: {price}{left}", detail=f"{promise} (intervals at {answer.confidence:.0%})")

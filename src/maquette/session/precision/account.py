@@ -30,8 +30,10 @@ from maquette.estimates import Columns
 from maquette.schema import Schema
 from maquette.session.precision import shares
 from maquette.session.precision.bases import is_plain, numbers_of, plain, summed
+from maquette.session.precision.cell_view import CellView
 from maquette.session.precision.naming import PRODUCT, set_bits
-from maquette.session.precision.view import CellView, ProductView, View
+from maquette.session.precision.product_view import ProductView
+from maquette.session.precision.view import View
 
 Values = NDArray[np.float64]
 

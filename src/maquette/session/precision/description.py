@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.estimates import Columns, subsets
 from maquette.schema import Column, Schema
 from maquette.session.precision.naming import CELL, DIRECTION, EXACTLY, OTHER, PRODUCT, TABLE, condition_bits, set_bits
 
@@ -130,3 +131,8 @@ def _functions(column: Column) -> list[Values]:
         function = known / (float(np.abs(known).max()) or 1.0)
         found += [function, np.abs(function)]
     return found
+
+
+def parts_of(schema: Schema, columns: Columns) -> tuple[Columns, ...]:
+    """Every subset of some columns; a column with one level has no part of its own."""
+    return tuple(subsets(tuple(name for name in columns if schema[name].size > 1)))

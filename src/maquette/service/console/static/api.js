@@ -68,7 +68,7 @@ export async function table(title) {
 
 // Questions
 
-const KINDS = { exact: "promise", promised: "promise", guessed: "guess", cached: "cached" };
+const KINDS = { exact: "promise", promised: "promise", guessed: "guess", cached: "cached", wider: "wider" };
 const bound = (value) => (value === "Infinity" ? Infinity : value === "-Infinity" ? -Infinity : value);
 
 // An answer as rows of groups and cells: labels are the groups, numbers with intervals are the cells.

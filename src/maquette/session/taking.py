@@ -1,0 +1,68 @@
+"""`take`: adds one charge to what a session holds: the numbers of single goals, and pieces of parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from maquette.curator import Measurement
+from maquette.estimates import spread
+from maquette.privacy import DiscreteGaussian
+from maquette.session.ahead import Layered
+from maquette.session.order import Owned
+from maquette.session.own import Direct, Own, Rented
+from maquette.session.precision.view import Component
+from maquette.session.question import Goal
+from maquette.session.transcript import Transcript
+
+
+class Held(Protocol):
+    """What charges add to: a record, or what it will be."""
+
+    transcript: Transcript
+    own: Any  # lists of `Own` by the key of their goal
+    directs: int
+    cells: bool | None
+    begun: dict[str, float | None] | None
+    before: int | None
+
+
+def take(held: Held, measured: Sequence[Measurement], note: Any, owned: Owned) -> None:
+    """Add one charge. What belongs to single goals is kept first: nobody reads it before its moment has come."""
+    directs, rented = owned
+    transcript, moment = held.transcript, held.transcript.moment + 1
+    bought, asked = len(note["parts"]), len(note["parts"]) + len(note["direct"])
+    held.cells = note["cells"]
+    whole = [one for one, (goal, _) in zip(measured[bought:asked], directs, strict=True) if _tells_parts(one, goal)]
+    keys = [tuple(key) for key in note["parts"]]
+    if held.begun is None:
+        held.begun = note.get("account", {})  # none in notes of versions that had one account only
+    if held.before is None and (note["parts"] or note["rent"] or (whole and not held.cells)):
+        held.before = held.directs + (0 if note["parts"] or note["rent"] else len(directs))
+    for measurement, (goal, _), facts in zip(measured[bought:asked], directs, note["direct"], strict=True):
+        held.directs += 1
+        keep(held.own, goal, Direct(moment, measurement, goal.signed, held.directs, facts))
+    single = iter(measured[asked:])
+    for goal, contrasts in rented:
+        components = {}
+        for part, _, factor in contrasts:
+            measurement = next(single)
+            value = factor * float(measurement.values.reshape(-1)[0])
+            components[part] = Component(value, (factor * spread(measurement)) ** 2)
+        keep(held.own, goal, Rented(moment, components))
+    transcript.add(
+        [*measured[:bought], *([] if held.cells else whole)],
+        cells=bool(held.cells),
+        keys=keys,
+        beside=[*measured[asked:], *measured[bought:asked]],
+        chained="chained" in note,
+    )
+
+
+def keep(kept: dict[str, list[Own]] | Layered[str, Own], goal: Goal, own: Own) -> None:
+    """Keep what was measured for one goal."""
+    kept.setdefault(goal.key, []).append(own)
+
+
+def _tells_parts(measurement: Measurement, goal: Goal) -> bool:
+    return goal.tells_parts and isinstance(measurement.event, DiscreteGaussian)
