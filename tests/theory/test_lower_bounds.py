@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import re
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 import maquette as mq
@@ -81,6 +84,43 @@ def test_packing_is_the_largest_k_of_its_inequality(epsilon: float) -> None:
         assert (1 - beta) * (1 + (points - 1) * math.exp(-(k + 1) * epsilon)) <= 1 + 1e-12
 
 
+def subset_counts(bits: int) -> NDArray[np.int64]:
+    """Tables of bits by subsets: how many bits of the subset are 1."""
+    listed = np.array(list(itertools.product((0, 1), repeat=bits)))
+    return np.asarray(listed @ listed.T)
+
+
+@pytest.mark.parametrize("error", [0.5, 1.0, 1.5])
+def test_answers_to_all_subsets_reconstruct_all_but_four_times_their_error(error: float) -> None:
+    """Two tables of six bits that share answers within E on every subset differ in at most 4 E bits: all pairs."""
+    bits = 6
+    counts, listed = subset_counts(bits), np.array(list(itertools.product((0, 1), repeat=bits)))
+    apart = np.abs(counts[:, None, :] - counts[None, :, :]).max(axis=2)
+    differ = np.abs(listed[:, None, :] - listed[None, :, :]).sum(axis=2)
+    assert differ[apart <= 2 * error].max() <= 4 * error
+    assert differ[apart <= 2 * error].max() > 2 * error, "a mutant with 2 E instead of 4 E is refuted"
+
+
+def test_private_answers_to_all_subsets_keep_the_bound_of_reconstruction() -> None:
+    """Randomised response on every bit, exactly: its errors on all subsets of 8 bits exceed the bound with beta."""
+    bits, epsilon = 8, 1.0
+    flip, counts = 1 / (1 + math.exp(epsilon)), subset_counts(8)
+    listed = np.array(list(itertools.product((0, 1), repeat=bits)))
+    for beta in (0.05, 0.2):
+        bound = lower.reconstruction(universe=16, queries=256, epsilon=epsilon, delta=0.0, rows=bits, beta=beta)
+        assert bound == pytest.approx((flip - beta) / (4 * (1 - beta)))
+        failed = []
+        for table in (0, 37, 255):
+            flips = np.abs(listed - listed[table]).sum(axis=1)
+            chance = flip**flips * (1 - flip) ** (bits - flips)
+            errors = np.abs(counts - counts[table]).max(axis=1) / bits
+            failed.append(float(chance[errors > bound - 1e-9].sum()))
+        assert max(failed) >= beta
+    few = lower.reconstruction(universe=16, queries=255, epsilon=epsilon, delta=0.0, rows=bits, beta=0.05)
+    assert few < lower.reconstruction(universe=16, queries=256, epsilon=epsilon, delta=0.0, rows=bits, beta=0.05)
+    assert lower.reconstruction(universe=16, queries=256, epsilon=4.0, delta=0.0, rows=bits, beta=0.05) == 0.0
+
+
 def test_no_promise_of_a_plan_is_below_a_proved_lower_bound() -> None:
     """Every mechanism, over sizes and budgets: an upper bound below a lower bound would be a wrong proof."""
     for rows, universe, queries, epsilon in ((10**3, 64, 100, 1.0), (10**5, 2**10, 1000, 0.1), (10**6, 2**20, 50, 2.0)):
@@ -90,6 +130,7 @@ def test_no_promise_of_a_plan_is_below_a_proved_lower_bound() -> None:
         least = max(
             lower.single(epsilon=epsilon, delta=0.0, rows=rows, beta=0.05),
             lower.packing(universe=universe, queries=queries, epsilon=epsilon, rows=rows, beta=0.05),
+            lower.reconstruction(universe=universe, queries=queries, epsilon=epsilon, delta=0.0, rows=rows, beta=0.05),
         )
         assert least > 0
         for mechanism in MECHANISMS:
@@ -104,9 +145,10 @@ def test_laplace_noise_is_within_a_factor_of_the_bound_on_one_query() -> None:
 
 def test_a_plan_says_what_no_mechanism_can_do() -> None:
     found = mq.plan(rows=10**5, universe=2**20, queries=10**6, epsilon=1.0, alpha=0.2, relation="replace", delta=1e-9)
-    assert {limit.name for limit in found.limits} == {"single", "fingerprinting", "efficient"}
+    assert {limit.name for limit in found.limits} == {"single", "reconstruction", "fingerprinting", "efficient"}
     assert [limit.proved for limit in found.limits if limit.name == "single"] == [True]
     assert "no mechanism can" in str(found)
+    assert "nobody knows" in str(found)
     assert all(promise.seconds > 0 for promise in found)
     averaged = found["mw-averaged"]
     assert averaged.epsilon_needed is not None
@@ -116,3 +158,18 @@ def test_a_plan_says_what_no_mechanism_can_do() -> None:
     assert again.error <= 0.2 < 1.02 * again.error
     assert found.possibilities().startswith("<svg")
     assert averaged.title in found.possibilities()
+
+
+def test_the_map_numbers_every_mechanism_and_names_every_region() -> None:
+    found = mq.plan(rows=10**5, universe=2**20, queries=10**6, epsilon=1.0, alpha=0.05, relation="replace", delta=1e-9)
+    drawn = found.possibilities()
+    reached = [promise for promise in found if promise.rows_needed is not None]
+    numbers = {int(number) for number in re.findall(r">(\d+)\. ", drawn)}
+    assert numbers == set(range(1, len(reached) + 1))
+    assert all(promise.title in drawn for promise in reached)
+    assert all(limit.short in drawn for limit in found.limits)
+    height = float(re.search(r'height="(\d+)"', drawn)[1])  # type: ignore[index]
+    assert all(0 <= float(y) <= height for y in re.findall(r'<text [^>]*y="([\d.-]+)"', drawn))
+    for circle in re.findall(r'<circle [^>]*fill="none"[^>]*><title>([^<]*)', drawn):
+        promise = next(each for each in reached if each.title == circle)
+        assert not (promise.proved and promise.general)

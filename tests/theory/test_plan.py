@@ -15,6 +15,7 @@ from maquette import Boolean, Integer, Schema
 from maquette.errors import BudgetError, QueryError
 from maquette.privacy.conversion import zcdp_rho
 from maquette.theory import Plan, noise, offline, plan, updates
+from maquette.theory.planning.limits import OPEN
 from maquette.theory.planning.mechanisms import MECHANISMS
 from maquette.theory.planning.plan import MAX_ROWS
 from maquette.theory.planning.question import Question
@@ -250,7 +251,7 @@ def test_text_and_page_show_the_same(example: Plan) -> None:
     text, page = str(example), example._repr_html_()
     assert "\n" not in repr(example)
     assert "best mw-averaged, error 0.123" in repr(example)
-    assert len(text.splitlines()) == 2 + len(example) + len(example.limits)
+    assert len(text.splitlines()) == 2 + len(example) + len(example.limits) + len(OPEN)
     assert "rows for 0.05" in text
     for promise in example:
         assert promise.title in text

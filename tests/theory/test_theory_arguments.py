@@ -21,7 +21,7 @@ from maquette.theory.arguments import RANGES, checked
 
 MODULES = (
     "composition", "cuts", "distance", "game", "holdout", "learning", "lower", "net", "noise", "offline", "online",
-    "projection", "selection", "transfer", "updates",
+    "projection", "regret", "selection", "transfer", "updates",
 )  # fmt: skip
 NOT_NUMBERS = {
     "accounting", "bipartitions", "centred", "columns", "guesser", "kind", "pure", "relation", "updates", "book",

@@ -1,8 +1,9 @@
 """Lower bounds: what no private mechanism can do, whatever it computes and however long it runs.
 
 A lower bound is an error that every (epsilon, delta)-DP mechanism exceeds on some table (and, where it says so, for
-some family of queries of this size). `single` and `packing` are proved here with their constants. `fingerprinting` and
-`efficient_rows` are the theorems of the slides, which hide constants: they are scales, not numbers. Relation: replace.
+some family of queries of this size). `single`, `packing` and `reconstruction` are proved here with their constants.
+`fingerprinting` and `efficient_rows` are the theorems of the slides, which hide constants: they are scales, and no
+numbers. Relation: replace.
 """
 
 from __future__ import annotations
@@ -52,6 +53,22 @@ def packing(*, universe: int, queries: int, epsilon: float, rows: int, beta: flo
     others = log_points + math.log1p(-math.exp(-log_points))
     most = (others + math.log((1 - beta) / beta)) / epsilon
     return max(0, min(math.ceil(most) - 1, int(rows))) / (2 * rows)
+
+
+@checked()
+def reconstruction(*, universe: int, queries: int, epsilon: float, delta: float, rows: int, beta: float) -> float:
+    """The error of any mechanism on all subset counts of m bits: m ((1 - d) / (1 + e^epsilon) - b) / (4 n (1 - b)).
+
+    d is delta, b is beta. m is the largest number with 2^m <= |Q| and 2m <= N, at most n. The i-th of m rows is at one
+    of two points, its bit; all other rows are public. There is a query for every subset S: how many of its bits are 1.
+    If all answers err by at most E rows, every table that agrees with them up to E has at most 4 E other bits: at most
+    2 E that are 1 for 0, the bits of one subset, and 2 E that are 0 for 1. But of random bits a private mechanism hides
+    each: whoever sees its answers and all other bits guesses it wrong with probability (1 - d) / (1 + e^epsilon) or
+    more. So (1 - b) 4 E + b m is at least m times that. Dinur and Nissim 2003; Dwork and Roth, theorem 8.1.
+    """
+    bits = min(int(rows), int(math.log2(max(queries, 1)) + 1e-12), int(universe) // 2)
+    wrong = (1 - delta) / (1 + math.exp(min(epsilon, 700.0)))
+    return max(0.0, bits * (wrong - beta) / (4 * rows * (1 - beta)))
 
 
 @checked()

@@ -7,6 +7,11 @@ from dataclasses import dataclass
 from maquette.theory import lower
 from maquette.theory.planning.question import Question
 
+OPEN = (  # what nobody knows, as the sources say it
+    "the smallest basis of small weight for k-way disjunctions: a fast mechanism with few rows for them (the slides)",
+    "time polylogarithmic in the universe, with accuracy, for natural classes of queries (lecture on many queries)",
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Limit:
@@ -18,6 +23,7 @@ class Limit:
 
     name: str
     title: str
+    short: str  # for a chart
     error: float | None
     proved: bool
     fast: bool
@@ -31,18 +37,39 @@ def limits(q: Question) -> tuple[Limit, ...]:
         Limit(
             name="single",
             title="no mechanism can do better than, on one query",
+            short="one query",
             error=lower.single(delta=q.delta, beta=q.beta, **facts),  # type: ignore[arg-type]
             proved=True,
             fast=False,
             reference="group privacy; theory.lower.single",
         )
     ]
+    if q.relation == "replace":
+        error = lower.reconstruction(
+            universe=q.universe,
+            queries=q.queries,
+            delta=q.delta,
+            beta=q.beta,
+            **facts,  # type: ignore[arg-type]
+        )
+        found.append(
+            Limit(
+                name="reconstruction",
+                title="no mechanism can do better than, for subset counts, or rows could be reconstructed",
+                short="reconstruction",
+                error=error,
+                proved=True,
+                fast=False,
+                reference="Dinur and Nissim 2003; theory.lower.reconstruction",
+            )
+        )
     if q.delta == 0 and q.relation == "replace":
         error = lower.packing(universe=q.universe, queries=q.queries, beta=q.beta, **facts)  # type: ignore[arg-type]
         found.append(
             Limit(
                 name="packing",
                 title="no mechanism can do better than, for the hardest queries",
+                short="packing",
                 error=error,
                 proved=True,
                 fast=False,
@@ -55,6 +82,7 @@ def limits(q: Question) -> tuple[Limit, ...]:
         Limit(
             name="fingerprinting",
             title="no mechanism can do better than, for the hardest queries, up to a constant",
+            short="fingerprinting, up to a constant",
             error=scale,
             proved=False,
             fast=False,
@@ -63,6 +91,7 @@ def limits(q: Question) -> tuple[Limit, ...]:
         Limit(
             name="efficient",
             title=f"no fast mechanism can answer the hardest queries below about {fewest:,.0f} rows",
+            short="nothing fast",
             error=None,
             proved=False,
             fast=True,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from maquette.errors import QueryError
 from maquette.privacy import Budget, Relation
 from maquette.theory.planning.chart import Bar, bar_chart
-from maquette.theory.planning.limits import Limit, least_rows_for, limits
+from maquette.theory.planning.limits import OPEN, Limit, least_rows_for, limits
 from maquette.theory.planning.mechanisms import MECHANISMS, Mechanism
 from maquette.theory.planning.possibilities import Point, Region, possibilities_chart
 from maquette.theory.planning.question import Question, magnitude
@@ -121,8 +121,12 @@ class Plan:
             if target != self.alpha and promise.name in known:
                 needed = _rows_needed(known[promise.name], self.question, target)
             if needed is not None:
-                points.append(Point(promise.title, float(needed), promise.seconds, promise.runnable))
-        regions = [Region(each.title, least_rows_for(each, self.question, target), each.fast) for each in self.limits]
+                bound = promise.proved and promise.general
+                points.append(Point(promise.title, float(needed), promise.seconds, promise.runnable, bound))
+        regions = [
+            Region(each.title, each.short, least_rows_for(each, self.question, target), each.fast)
+            for each in self.limits
+        ]
         return possibilities_chart(points, regions, f"Rows for an error of {target:g}, {self._heading()}")
 
     def _bar(self, promise: Promise) -> Bar:
@@ -153,7 +157,8 @@ class Plan:
 
     def _limit_lines(self) -> list[str]:
         told = [f"{each.title}{'' if each.error is None else f': {each.error:.2g}'}" for each in self.limits]
-        return [f"{line} ({each.reference})" for line, each in zip(told, self.limits, strict=True)]
+        known = [f"{line} ({each.reference})" for line, each in zip(told, self.limits, strict=True)]
+        return [*known, *(f"nobody knows: {question}" for question in OPEN)]
 
     def _note(self, promise: Promise) -> str:
         if promise is self.best:
