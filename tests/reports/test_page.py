@@ -159,7 +159,7 @@ def test_one_row_of_each_unit_is_still_a_unit() -> None:
     made = mq.release(mq.Curator(table, mq.Budget(epsilon=1.0)), mq.marginals(schema, k=1))
     assert subject_of(made).unit == "one who (with one row)"
     assert {hazard.topic: hazard.status for hazard in evaluation(made)}["Unit of privacy"] == "met"
-    assert "<th>unit<" in report(made)
+    assert '<th scope="row">unit<' in report(made)
     assert subject_of(released()).unit == "one row"
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import warnings
 from importlib.metadata import version
-from typing import Annotated, cast
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -33,7 +33,28 @@ from maquette.errors import DataError, MaquetteError
 
 _Usage = cast(type[typer.BadParameter], typer.BadParameter.__mro__[2])  # ClickException, which typer does not export
 
-app = typer.Typer(
+
+class _Commands(typer.Typer):
+    """The commands; help texts name no type for switches, which take no value."""
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """Run the command line."""
+        command = typer.main.get_command(self)
+        plain_switches(command)
+        return command(*args, **named)
+
+
+def plain_switches(command: Any) -> None:
+    """Leave out `<bool>` after every switch of a command and its subcommands."""
+    own = command.get_help_option(command.context_class(command))
+    for option in (*command.params, *([] if own is None else [own])):
+        if getattr(option, "is_flag", False) and option.metavar is None:
+            option.metavar = ""
+    for inner in getattr(command, "commands", {}).values():
+        plain_switches(inner)
+
+
+app = _Commands(
     no_args_is_help=True,
     add_completion=True,
     rich_markup_mode="rich",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,12 +11,18 @@ from maquette.cli.options import Json, check_out
 from maquette.cli.publishing import Published
 from maquette.cli.showing import print_json
 
+if TYPE_CHECKING:
+    from maquette.releases import Release
+
 
 def report(
     published: Published,
     *,
     out: Annotated[Path, typer.Option("--out", "-o", help="Output file (HTML).")],
     title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
+    compare: Annotated[
+        Path | None, typer.Option(help="A second release: write a page that compares the two instead.")
+    ] = None,
     registry: Annotated[
         Path | None, typer.Option(help="Also write an entry for a public registry of releases (YAML).")
     ] = None,
@@ -31,6 +37,8 @@ def report(
 ) -> None:
     """Write a page about a release: who is protected, how the budget was spent, how accurate it is. It costs nothing.
 
+    With --compare it compares two releases: what each promises, and which differences noise does not explain.
+
     Example: maquette report people.maq --out report.html --title "People of Anywhere"
     """
     from maquette.releases import Release
@@ -44,6 +52,9 @@ def report(
         if file is not None:
             check_out(file)
     made = Release.load(published)
+    if compare is not None:
+        _compare(made, published, compare, out, json)
+        return
     page = write(made, out, title=title)
     if registry is not None:
         entry = registry_entry(
@@ -64,3 +75,15 @@ def report(
     typer.echo(f"{page}: open it in a browser; it needs no network")
     if registry is not None:
         typer.echo(f"{registry}: check it, and send it to the registry")
+
+
+def _compare(made: Release, first: Path, second: Path, out: Path, as_json: bool) -> None:
+    """Write the page that compares two releases."""
+    from maquette.releases import Release
+    from maquette.reports import compare
+
+    page = compare(made, Release.load(second), out, names=(first.name, second.name))
+    if as_json:
+        print_json({"comparison": str(page)})
+    else:
+        typer.echo(f"{page}: open it in a browser; it needs no network")

@@ -185,6 +185,29 @@ def edit(path: Annotated[Path, typer.Argument(help="Schema file, usually a draft
     typer.echo(f"{path}: {len(kept)} columns, {'reviewed' if sure else 'still a draft'}")
 
 
+_WORDS = {
+    "low": "smallest value that can occur (low)",
+    "high": "largest value that can occur (high)",
+    "width": "how many whole numbers one bin holds (width)",
+    "bins": 'number of bins, or "auto" to have them drawn privately (bins)',
+    "edges": "where bins begin, and where the last ends (edges)",
+    "atoms": "single values that count by themselves, such as 0 (atoms)",
+    "precision": "digits after the decimal mark (precision)",
+    "levels": "the names that can occur (levels)",
+    "other": "the name that all other names get (other)",
+    "nullable": "may a value be missing? (nullable)",
+    "missing": "texts that mean: no value (missing)",
+    "decimal": "the decimal mark (decimal)",
+    "thousands": "the mark between thousands (thousands)",
+    "marks": "currency or percent marks to skip (marks)",
+    "unit": "day, week, month or year (unit)",
+    "order": "order of day, month and year (order)",
+    "pivot": "the last two-digit year of this century (pivot)",
+    "yes": "further words for yes (yes)",
+    "no": "further words for no (no)",
+}
+
+
 def _changed(column: Column) -> Column:
     """The column with other values of its settings, asked one by one; a refused value is asked again."""
     from dataclasses import replace
@@ -193,7 +216,7 @@ def _changed(column: Column) -> Column:
         if name in ("name", "kind"):
             continue
         while True:
-            text = typer.prompt(f"   {name}", default=_written(value))
+            text = typer.prompt(f"   {_WORDS.get(name, name)}", default=_written(value))
             if text == _written(value):
                 break
             try:

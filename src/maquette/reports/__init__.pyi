@@ -1,3 +1,4 @@
+from .comparison import compare as compare
 from .hazards import Hazard as Hazard, evaluation as evaluation
 from .page import report as report
 from .quality import (

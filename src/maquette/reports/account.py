@@ -13,6 +13,7 @@ MOST = 40  # lines of a waterfall
 FEWER = 20  # lines after grouping; grouped charges have no names worth reading
 DOORS = {
     "measure": "measure",
+    "count_cut": "count what the bound on rows left out",
     "measure_error": "look for errors",
     "select_worst": "choose",
     "select_best": "choose",
@@ -58,6 +59,8 @@ def priced(charges: Sequence[Description], currency: str) -> list[Line]:
 def words(charge: Description) -> str:
     """A charge in a few words: its door and the columns it read."""
     columns = charge.columns
+    if isinstance(charge.note, dict) and "bins" in charge.note:
+        return f"draw bins of {', '.join(dict.fromkeys(name for each in columns for name in each))}"
     named = "; ".join(" x ".join(each) or "number of rows" for each in columns[:2])
     if len(columns) > 2:  # the number first: a chart cuts off long labels
         named = f"{len(columns):,} tables ({named}, ...)"

@@ -58,7 +58,8 @@ def vega() -> str:
     return str(bundle(vl_version=found))
 
 
-def _finished(chart: Any, height: int | None) -> Spec:
+def finished(chart: Any, height: int | None) -> Spec:
+    """The description of a chart in the style of the page."""
     sized = chart.properties(
         width="container", background="transparent", **({} if height is None else {"height": height})
     )
@@ -103,7 +104,7 @@ def trade_off(loss: Loss) -> Spec:
             ],
         )
     )
-    return _finished(chart, 230)
+    return finished(chart, 230)
 
 
 def waterfall(lines: Sequence[Line], currency: str, delta: float) -> Spec:
@@ -139,7 +140,7 @@ def waterfall(lines: Sequence[Line], currency: str, delta: float) -> Spec:
             ],
         )
     )
-    return _finished(chart, 24 * len(bars) + 10)
+    return finished(chart, 24 * len(bars) + 10)
 
 
 def _records(cells: Sequence[Cell]) -> list[dict[str, Any]]:
@@ -156,7 +157,8 @@ def _records(cells: Sequence[Cell]) -> list[dict[str, Any]]:
     ]
 
 
-def _interval(alt: ModuleType) -> list[Any]:
+def interval(alt: ModuleType) -> list[Any]:
+    """Tooltips for a share and its interval."""
     return [
         alt.Tooltip("value:Q", title="share of rows", format=".2%"),
         alt.Tooltip("low:Q", title="at least", format=".2%"),
@@ -173,7 +175,7 @@ def column(cells: Sequence[Cell], *, ordered: bool) -> Spec:
     level: Any = alt.X("label:O", axis=alt.Axis(labelOverlap=True), **label) if upright else alt.Y("label:O", **label)
     value: Any = alt.Y("value:Q", title=None, axis=share) if upright else alt.X("value:Q", title=None, axis=share)
     base = alt.Chart(alt.Data(values=_records(cells)))
-    tips = [alt.Tooltip("label:N", title="level"), *_interval(alt)]
+    tips = [alt.Tooltip("label:N", title="level"), *interval(alt)]
     side, far = ("y", "y2") if upright else ("x", "x2")
     bars = base.mark_bar(color=ACCENT, cornerRadius=1).encode(
         **{"x" if upright else "y": level, side: value},
@@ -182,12 +184,12 @@ def column(cells: Sequence[Cell], *, ordered: bool) -> Spec:
     )
     height = 170 if upright else 22 * len(cells) + 8
     if not any(cell.seen.known for cell in cells):
-        return _finished(bars, height)
+        return finished(bars, height)
     ends = {side: alt.Y("low:Q") if upright else alt.X("low:Q"), far: "high:Q"}
     whiskers = base.mark_rule(color="currentColor", strokeWidth=1.5, opacity=0.85).encode(
         **{"x" if upright else "y": level, **ends}, tooltip=tips
     )
-    return _finished(bars + whiskers, height)
+    return finished(bars + whiskers, height)
 
 
 def pair(cells: Sequence[Cell], names: tuple[str, str]) -> Spec:
@@ -209,10 +211,10 @@ def pair(cells: Sequence[Cell], names: tuple[str, str]) -> Spec:
                 scale=alt.Scale(type="sqrt", domainMin=0, range=[0.02, 1.0]),
                 legend=alt.Legend(format="~%", tickCount=3, symbolType="square", symbolFillColor=ACCENT),
             ),
-            tooltip=[alt.Tooltip("label:N", title="first"), alt.Tooltip("other:N", title="second"), *_interval(alt)],
+            tooltip=[alt.Tooltip("label:N", title="first"), alt.Tooltip("other:N", title="second"), *interval(alt)],
         )
     )
-    return _finished(chart, max(120, 20 * rows))
+    return finished(chart, max(120, 20 * rows))
 
 
 def widest(named: Sequence[tuple[str, Cell]]) -> Spec:
@@ -229,14 +231,14 @@ def widest(named: Sequence[tuple[str, Cell]]) -> Spec:
     ]
     base = alt.Chart(alt.Data(values=values)).encode(
         y=alt.Y("label:N", sort=None, title=None, axis=alt.Axis(labelExpr=SPLIT)),
-        tooltip=[alt.Tooltip("label:N", title="question"), *_interval(alt)],
+        tooltip=[alt.Tooltip("label:N", title="question"), *interval(alt)],
     )
     share = alt.Axis(format="+~%", tickCount=5)
     rules = base.mark_rule(strokeWidth=7, color=ACCENT, opacity=0.7).encode(
         x=alt.X("down:Q", title="the exact share may differ by", axis=share), x2="up:Q"
     )
     points = base.mark_point(filled=True, size=40, color=SECOND, opacity=1).encode(x=alt.datum(0))
-    return _finished(rules + points, (36 if _tall(values) else 24) * len(values) + 10)
+    return finished(rules + points, (36 if _tall(values) else 24) * len(values) + 10)
 
 
 def convergence(steps: Sequence[Step]) -> Spec:
@@ -271,7 +273,7 @@ def convergence(steps: Sequence[Step]) -> Spec:
         alt.Chart(alt.Data(values=found)).mark_point(filled=True, size=55, opacity=0.85).encode(**encoded, tooltip=tips)
     )
     under = alt.Chart(alt.Data(values=noise)).mark_line(strokeDash=[5, 4], point={"size": 25})
-    return _finished(under.encode(**encoded) + dots, 240)
+    return finished(under.encode(**encoded) + dots, 240)
 
 
 def timeline(history: Sequence[Asking], currency: str) -> Spec:
@@ -309,7 +311,7 @@ def timeline(history: Sequence[Asking], currency: str) -> Spec:
             alt.Tooltip("kept:N", title="within the guarantee"),
         ],
     )
-    return _finished(line + dots, 250)
+    return finished(line + dots, 250)
 
 
 def distances(named: Sequence[tuple[str, float, float | None]], title: str) -> Spec:
@@ -329,7 +331,7 @@ def distances(named: Sequence[tuple[str, float, float | None]], title: str) -> S
     )
     if any(expected is not None for _, _, expected in named):
         bars += base.mark_tick(color=SECOND, thickness=3).encode(x="expected:Q")
-    return _finished(bars, (34 if _tall(values) else 22) * len(values) + 10)
+    return finished(bars, (34 if _tall(values) else 22) * len(values) + 10)
 
 
 def _tall(values: Sequence[Mapping[str, Any]]) -> bool:

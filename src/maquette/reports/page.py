@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-import json
 from collections import Counter
-from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import overload
@@ -13,15 +10,30 @@ from typing import overload
 import numpy as np
 
 from maquette.errors import DataError, QueryError
-from maquette.estimates import Step
 from maquette.privacy import UNITS_PER_ONE
 from maquette.reports import charts
 from maquette.reports.account import CURRENCIES, grouped, numbered
 from maquette.reports.hazards import evaluation
+from maquette.reports.histograms import drawn_column
+from maquette.reports.markup import (
+    ABSENT,
+    FACTS,
+    by_error,
+    by_round,
+    document,
+    escaped,
+    heads,
+    matrix,
+    numbers,
+    place,
+    scrolled,
+    sentence,
+    spread,
+    stacked,
+)
 from maquette.reports.quality import shares_of, similarity
 from maquette.reports.risk import chance, in_words, number, odds_factor, percent, told, true_positive_rate
 from maquette.reports.short import in_short
-from maquette.reports.style import CSS, DRAW
 from maquette.reports.subject import Subject, subject_of, without_evidence
 from maquette.reports.tables import (
     Cell,
@@ -34,38 +46,9 @@ from maquette.reports.tables import (
     widest,
 )
 from maquette.reports.truth import TestRows, check_truth
-from maquette.schema import Ordered
 
 MOST_DISTANCES = 20
 SYNTHETIC = 5_000
-LONG = 26  # letters: longer names are stacked on two lines
-FACTS = {
-    "alpha": "maximum error of counts, as a fraction of rows",
-    "beta": "probability that an accuracy guarantee fails",
-    "simultaneous": "whether the guarantee holds for all answers together",
-    "epsilon": "what this publication cost",
-    "delta": "probability that the epsilon guarantee fails",
-    "rho": "the cost in zero-concentrated DP",
-    "currency": "composition method",
-    "units": "the cost, in units of 1e-15",
-    "limit": "the table's budget, in units of 1e-15",
-    "relation": "which tables are neighbours",
-    "unit": "the column that identifies the privacy unit",
-    "counted": "how many rows of one privacy unit are counted",
-    "bound_from_rows": "whether that number was chosen by looking at the rows",
-    "cut": "what that bound left out: noisy numbers, paid for",
-    "drafted": "whether bounds and levels were read from the rows",
-    "method": "the release method",
-    "schema": "fingerprint (SHA-256) of the schema",
-    "version": "of maquette",
-    "accuracy": "the guarantee of a theorem",
-    "checked": "typical error, certified by the check of the finished model",
-    "ledger_units": "everything charged to the table by then, in units of 1e-15",
-}
-ABSENT = {"unit": "none: each row is one unit", "counted": "every row", "rho": "not used"} | dict.fromkeys(
-    ("accuracy", "ledger_units", "checked", "cut"), "none stated"
-)
-POLICY = "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data:"
 
 
 @overload
@@ -99,22 +82,6 @@ def report(
     return Path(path)
 
 
-def _by_error(tables: list[tuple[tuple[str, ...], float, float]]) -> str:
-    """Drawn tables, the least certain first: how far a share can be off, and how large a share is there."""
-    if not tables:
-        return ""
-    body = "".join(
-        f'<tr><td>{_text(" x ".join(names))}</td><td class="number">±{off:.2%}</td>'
-        f'<td class="number">{share:.2%}</td></tr>'
-        for names, off, share in tables
-    )
-    return (
-        "<p>Of the tables drawn above, these are least certain beside the size of their shares.</p>"
-        '<div class="scroll"><table><tr><th scope="col">table</th><th scope="col" class="number">a share can be off by'
-        f'</th><th scope="col" class="number">a typical share</th></tr>{body}</table></div>'
-    )
-
-
 class _Page:
     """The sections of one page, and the charts they hold."""
 
@@ -141,32 +108,19 @@ class _Page:
             ("certificate", "Certificate", self.certificate()),
         ]
         kept = [(name, heading, body) for name, heading, body in sections if body]
-        links = "".join(f'<a href="#{name}">{heading}</a>' for name, heading, _ in kept)
-        bodies = "".join(f'<section id="{name}"><h2>{heading}</h2>{body}</section>' for name, heading, body in kept)
-        return (
-            '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
-            f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
-            '<meta name="viewport" content="width=device-width, initial-scale=1">'
-            f"<title>{escape(self.title)}</title><style>{CSS}</style></head><body><main>"
-            f"<header><h1>{escape(self.title)}</h1>{self.summary()}</header>{self.banners()}<nav>{links}</nav>{bodies}"
-            "<noscript><p>The charts need JavaScript; the tables hold every number of the budget.</p></noscript>"
-            f'</main><script type="application/json" id="specs">{_embedded(self.specs)}</script>'
-            f"<script>{charts.vega()}</script><script>{DRAW}</script></body></html>"
-        )
+        header = f"<header><h1>{escape(self.title)}</h1>{self.summary()}</header>{self.banners()}"
+        return document(self.title, header, kept, self.specs)
 
     def chart(self, spec: charts.Spec, label: str, *, heading: str = "", caption: str = "") -> str:
         """A place for a chart, drawn when the page opens."""
         name = f"chart-{len(self.specs) + 1}"
         self.specs[name] = spec
-        top = f"<h3>{escape(heading)}</h3>" if heading else ""
-        under = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
-        place = f'<div class="chart" id="{name}" role="img" aria-label="{escape(label, quote=True)}"></div>'
-        return f"<figure>{top}{place}{under}</figure>"
+        return place(name, label, heading=heading, caption=caption)
 
     def summary(self) -> str:
         subject = self.subject
         check = None if subject.release is None else subject.release.check
-        checked = "" if check is None else f"<p>{_text(_sentence(check.statement(subject.confidence)))}</p>"
+        checked = "" if check is None else f"<p>{escaped(sentence(check.statement(subject.confidence)))}</p>"
         return (
             f'<p class="soft">{escape(subject.method)} &middot; {len(subject.schema)} columns &middot; about '
             f"{subject.rows:,.0f} rows (estimated) &middot; maquette {escape(str(subject.facts['version']))}</p>"
@@ -212,7 +166,8 @@ class _Page:
             caption="No attack can be above the line.",
         )
         return (
-            f"<p>Protected: <b>{_text(subject.unit)}</b>; hidden: {hidden} (relation: {_text(subject.relation)}).</p>"
+            f"<p>Protected: <b>{escaped(subject.unit)}</b>; hidden: {hidden} "
+            f"(relation: {escaped(subject.relation)}).</p>"
             f'<div class="facts">{shown}</div><div class="two"><div>{said}{whole}</div>{curve}</div>'
         )
 
@@ -224,20 +179,20 @@ class _Page:
         delta, word = subject.loss.delta, CURRENCIES[subject.currency.partition(" ")[0]]
         free = len(subject.lines) - sum(line.charges for line in lines)
         told_free = f" {free:,} access{'es' * (free > 1)} under a guard cost nothing more." if free else ""
-        limit = "" if subject.limit is None else f" The table's whole budget is {_text(repr(subject.limit))}."
+        limit = "" if subject.limit is None else f" The table's whole budget is {escaped(repr(subject.limit))}."
         body = "".join(
-            f'<tr><td>{_text(what)}</td><td class="number">{line.units / UNITS_PER_ONE:.4g}</td>'
+            f'<tr><td>{escaped(what)}</td><td class="number">{line.units / UNITS_PER_ONE:.4g}</td>'
             f'<td class="number">{line.units / max(1, subject.total.units):.1%}</td></tr>'
             for line, what in zip(lines, numbered(lines), strict=True)
         )
         total = sum(line.units for line in lines)
         return (
             f"<p>{word[0].upper() + word[1:]} adds up from charge to charge. Total: "
-            f"{_text(repr(subject.total))}.{limit}{told_free}</p>"
+            f"{escaped(repr(subject.total))}.{limit}{told_free}</p>"
             + self.chart(charts.waterfall(lines, subject.currency, delta), "The budget, charge by charge")
-            + f'<details><summary>As a table</summary><div class="scroll"><table><tr><th>charge</th>'
-            f'<th class="number">{word}</th><th class="number">share</th></tr>{body}'
-            f'<tr><th>all</th><td class="number" id="spent" '
+            + f'<details><summary>As a table</summary><div class="scroll" tabindex="0"><table>'
+            f"{heads('charge', word, 'share')}{body}"
+            f'<tr><th scope="row">all</th><td class="number" id="spent" '
             f'data-units="{total}">{total / UNITS_PER_ONE:.4g}</td><td class="number">100%</td></tr></table></div>'
             "</details>"
         )
@@ -253,20 +208,20 @@ class _Page:
                 guessed.append(name)  # a session's model knows only what was asked: its guess would mislead
                 continue
             self.cells[(name,)] = cells
-            spec = charts.column(cells, ordered=isinstance(subject.schema[name], Ordered))
-            unsure = "" if all(cell.seen.known for cell in cells) else "Pale bars: from the model, without an interval."
-            found.append(self.chart(spec, f"Shares of {name}", heading=name, caption=unsure))
+            spec, caption = drawn_column(subject.schema[name], cells)
+            drawn = self.chart(spec, f"Shares of {name}; the numbers follow", heading=name, caption=caption)
+            found.append(f"<div>{drawn}{numbers(name, cells)}</div>")
         known = any(cell.seen.known for cells in self.cells.values() for cell in cells)
         how = (
-            f"Lines across the bars are noise intervals at {subject.confidence:.0%}: how far noise can have moved "
-            "the share."
+            f"Lines and dark bands across the bars are noise intervals at {subject.confidence:.0%}: how far noise can "
+            "have moved the share."
             if known
             else "Shares of rows by the model. No measurements are kept with it, so there are no intervals."
         )
         drawn = f'<p>{how}</p><div class="grid">{"".join(found)}</div>' if found else ""
         rest = len(subject.schema) - len(found) - len(guessed)
         left = f'<p class="soft">{rest:,} more columns are not drawn.</p>' if rest > 0 else ""
-        unknown = f"<p>Not asked about yet, level by level: {_text(', '.join(guessed))}.</p>" if guessed else ""
+        unknown = f"<p>Not asked about yet, level by level: {escaped(', '.join(guessed))}.</p>" if guessed else ""
         return drawn + unknown + (left if drawn else "")
 
     def pairs(self) -> str:
@@ -277,9 +232,9 @@ class _Page:
                 charts.pair(cells, (one, other)),
                 f"{one} and {other}",
                 heading=f"{one} and {other}",
-                caption=_spread(cells),
+                caption=spread(cells),
             )
-            found.append(f"<div>{drawn}{_matrix(cells)}</div>")
+            found.append(f"<div>{drawn}{matrix(cells)}</div>")
         if not found:
             return ""
         together = " Levels that were measured together are shown together." if subject.groups else ""
@@ -294,9 +249,9 @@ class _Page:
         if without_evidence(subject):
             text = "This method keeps no measurements besides its model, so no answer has a measured interval."
             theorem = f" The guarantee is a theorem: {subject.promise}." if subject.promise else ""
-            return f"<p>{_text(text + theorem)}</p>"
+            return f"<p>{escaped(text + theorem)}</p>"
         parts += [self.covered(size) for size in (2, 3) if sum(column.size > 1 for column in subject.schema) >= size]
-        parts.append(_by_error(least_certain(self.cells)))
+        parts.append(by_error(least_certain(self.cells)))
         named = list(widest(self.cells))
         if named:
             shown = self.chart(
@@ -324,7 +279,7 @@ class _Page:
         )
         return (
             f"<p>Of {sets} of {size} columns, {lack} <b>{len(missing):,}</b>; answers there are "
-            f"the model's, {self._instead()}: {_text(names)}{more}.</p>"
+            f"the model's, {self._instead()}: {escaped(names)}{more}.</p>"
         )
 
     def _instead(self) -> str:
@@ -344,9 +299,9 @@ class _Page:
             "model seemed most wrong. The chart shows the model's distance from each before it was fitted.</p>"
         )
         if len(steps) > rounds:  # several in one round
-            intro += _by_round(steps)
+            intro += by_round(steps)
             worst = sorted(steps, key=lambda step: -step.distance)[:MOST_DISTANCES]
-            named = [(_stacked(step.columns, f"{step.round}: "), step.distance, step.noise) for step in worst]
+            named = [(stacked(step.columns, f"{step.round}: "), step.distance, step.noise) for step in worst]
             drawn = charts.distances(named, "the model was off by")
             only = f"The {len(worst)} largest, each with its round. " if len(steps) > len(worst) else ""
             caption = f"{only}Orange mark: the distance expected from noise alone."
@@ -400,17 +355,15 @@ class _Page:
                 f'<td class="number">{mean[0]:.2%}</td><td class="number">{mean[1]:.2%}</td>'
                 f'<td class="number">{mean[2]:.2f}</td></tr>'
             )
-        named = [(_stacked(one.columns), one.distance, one.noise) for one in found[:12]]
+        named = [(stacked(one.columns), one.distance, one.noise) for one in found[:12]]
         caption = "Bar: total variation distance. Orange mark: the distance expected from noise alone."
         return (
             f"<p>{SYNTHETIC:,} rows drawn from the model, compared with the paid measurements; no row "
             "was read for this. A ratio up to about 1 means that no measurement taken can distinguish them. The model "
             "was fitted to these "
             "measurements: this shows fit, not accuracy for tables that were not measured.</p>"
-            '<div class="scroll"><table><tr><th>tables of</th><th class="number">compared</th>'
-            f'<th class="number">distance</th><th class="number">noise alone</th><th class="number">ratio</th></tr>'
-            f"{body}"
-            "</table></div><h3>Largest distances</h3>"
+            + scrolled(heads("tables of", "compared", "distance", "noise alone", "ratio") + body)
+            + "<h3>Largest distances</h3>"
             + self.chart(charts.distances(named, "distance"), "Distance of synthetic rows", caption=caption)
         )
 
@@ -425,7 +378,7 @@ class _Page:
         held = drawn = 0
         for columns, cells in self.cells.items():
             exact = shares_of(schema, codes, columns)
-            found.append((_stacked(columns), 0.5 * float(np.abs(subject.marginal(columns) - exact).sum()), None))
+            found.append((stacked(columns), 0.5 * float(np.abs(subject.marginal(columns) - exact).sum()), None))
             if len(columns) == 1 and len(cells) == exact.size:
                 known = [(cell.seen, share) for cell, share in zip(cells, exact, strict=True) if cell.seen.known]
                 held += sum(seen.low - 1e-12 <= share <= seen.high + 1e-12 for seen, share in known)
@@ -448,7 +401,7 @@ class _Page:
                 body += f"<h3>{part}</h3>"
             body += (
                 f'<div class="hazard"><div><b>{hazard.topic}</b><span class="status {hazard.status.partition(" ")[0]}">'
-                f"{words[hazard.status]}</span></div><p>{_text(hazard.answer)}</p></div>"
+                f"{words[hazard.status]}</span></div><p>{escaped(hazard.answer)}</p></div>"
             )
         return (
             "<p>Each hazard to a guarantee of differential privacy, in the order of NIST SP 800-226, and its status "
@@ -458,81 +411,13 @@ class _Page:
     def certificate(self) -> str:
         subject = self.subject
         facts = "".join(
-            f'<tr><th>{_text(name)}<span class="soft">{_text(FACTS.get(name, ""))}</span></th>'
-            f"<td><code>{_text(ABSENT.get(name, '-') if value is None else str(value))}</code></td></tr>"
+            f'<tr><th scope="row">{escaped(name)}<span class="soft">{escaped(FACTS.get(name, ""))}</span></th>'
+            f"<td><code>{escaped(ABSENT.get(name, '-') if value is None else str(value))}</code></td></tr>"
             for name, value in subject.facts.items()
         )
-        charges = _text("\n".join(subject.charges))
+        charges = escaped("\n".join(subject.charges))
         return (
-            f'<div class="scroll"><table>{facts}</table></div><details><summary>{len(subject.charges):,} charges, as '
-            f"the ledger holds them</summary><pre>{charges}</pre></details><details><summary>The schema</summary>"
-            f"<pre>{_text(subject.schema.dumps())}</pre></details>"
+            f"{scrolled(facts)}<details><summary>{len(subject.charges):,} charges, as the ledger holds them</summary>"
+            f"<pre>{charges}</pre></details><details><summary>The schema</summary>"
+            f"<pre>{escaped(subject.schema.dumps())}</pre></details>"
         )
-
-
-def _stacked(columns: Sequence[str], first: str = "") -> str:
-    """The name of a table: on one line, or one column per line if names are long."""
-    line = first + " x ".join(columns)
-    return line if len(line) <= LONG or len(columns) == 1 else first + " x\n".join(columns)
-
-
-def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}."
-
-
-def _spread(cells: Sequence[Cell]) -> str:
-    """How wide the noise intervals of a table are, in words."""
-    reach = [
-        max(cell.seen.high - cell.seen.value, cell.seen.value - cell.seen.low) for cell in cells if cell.seen.known
-    ]
-    if not reach:
-        return "The model's figures for these two together have no interval."
-    some = "" if len(reach) == len(cells) else f", for the {len(reach)} of {len(cells)} squares that have one"
-    return f"Noise interval: mostly within {np.median(reach):.2%}, at most {max(reach):.2%}, of rows{some}."
-
-
-def _matrix(cells: Sequence[Cell]) -> str:
-    """The squares of a heat map as a table, each with its interval."""
-    across = list(dict.fromkeys(cell.labels[1] for cell in cells))
-    head = "".join(f'<th class="number">{_text(label)}</th>' for label in across)
-    body = ""
-    for start in range(0, len(cells), len(across)):
-        row = cells[start : start + len(across)]
-        shown = "".join(f'<td class="number">{_interval(cell)}</td>' for cell in row)
-        body += f"<tr><th>{_text(row[0].labels[0])}</th>{shown}</tr>"
-    table = f"<table><tr><th></th>{head}</tr>{body}</table>"
-    title = "The numbers, with their intervals" if any(cell.seen.known for cell in cells) else "The numbers"
-    return f'<details><summary>{title}</summary><div class="scroll">{table}</div></details>'
-
-
-def _interval(cell: Cell) -> str:
-    seen = cell.seen
-    ends = f'<br><span class="soft">{seen.low:.2%} to {seen.high:.2%}</span>' if seen.known else ""
-    return f"{seen.value:.2%}{ends}"
-
-
-def _by_round(steps: Sequence[Step]) -> str:
-    """One line for each round."""
-    body = ""
-    for place, group in itertools.groupby(steps, key=lambda step: step.round):
-        of = list(group)
-        off, noise = (sum(getattr(step, name) for step in of) / len(of) for name in ("distance", "noise"))
-        body += (
-            f'<tr><td>{place}</td><td class="number">{len(of)}</td><td class="number">{off:.2%}</td>'
-            f'<td class="number">{max(step.distance for step in of):.2%}</td><td class="number">{noise:.2%}</td></tr>'
-        )
-    return (
-        '<div class="scroll"><table><tr><th>round</th><th class="number">measured</th>'
-        '<th class="number">off by, mean</th><th class="number">worst</th>'
-        f'<th class="number">noise alone</th></tr>{body}</table></div>'
-    )
-
-
-def _text(text: str) -> str:
-    return escape(text, quote=False)
-
-
-def _embedded(value: object) -> str:
-    """JSON that an HTML parser cannot mistake for markup."""
-    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

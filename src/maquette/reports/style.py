@@ -49,6 +49,9 @@ td.number { white-space: nowrap; }
 pre { overflow-x: auto; font-size: .8rem; background: var(--page); border: 1px solid var(--line); border-radius: 8px;
   padding: 12px; }
 code { overflow-wrap: anywhere; font-size: .88em; }
+caption { text-align: left; padding: 4px 0; }
+.skip { position: absolute; left: -9999px; } .skip:focus { position: static; display: block; padding: 8px 20px; }
+a:focus-visible, summary:focus-visible, .scroll:focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
 summary { cursor: pointer; color: var(--accent); }
 details { margin: 10px 0; }
 #vg-tooltip-element { max-width: 320px; }
@@ -56,7 +59,11 @@ details { margin: 10px 0; }
   .hazard { grid-template-columns: 1fr; } }
 @media print { :root { --ink: #000; --soft: #444; --page: #fff; --card: #fff; --line: #ccc; --accent: #14505a;
   --warn: #8a2b12; --warn-page: #fff; --good: #1f7a4d; --mid: #8a6100; color-scheme: light; }
-  nav, summary { display: none; } section { border: 0; padding: 0 0 12px; } main { max-width: none; }
+  @page { size: A4; margin: 16mm 14mm; }
+  nav, details, .skip { display: none; } section { border: 0; padding: 0 0 12px; } main { max-width: none; padding: 0; }
+  body { font-size: 11pt; } h2, h3 { break-after: avoid; } tr, .fact, .banner { break-inside: avoid; }
+  .grid { grid-template-columns: 1fr 1fr; } .scroll { overflow: visible; }
+  .chart, .status { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
   pre { white-space: pre-wrap; } }
 """
 

@@ -47,6 +47,8 @@ class Cell:
 
     labels: tuple[str, ...]
     seen: Seen
+    ends: tuple[float, float] | None = None
+    """Where the bins of an ordered column begin and end; None for a missing value and everything else."""
 
 
 def groups_of(column: Column, shares: Values, most: int, parts: Sequence[Levels] | None = None) -> list[Group]:
@@ -105,8 +107,17 @@ def column_cells(subject: Subject, name: str) -> list[Cell]:
 
 
 def _cells(subject: Subject, name: str, groups: Sequence[Group]) -> list[Cell]:
-    size = subject.schema[name].size
-    return [Cell((group.label,), subject.look({name: group.factor(size)})) for group in groups]
+    column = subject.schema[name]
+    return [
+        Cell((group.label,), subject.look({name: group.factor(column.size)}), _ends(column, group)) for group in groups
+    ]
+
+
+def _ends(column: Column, group: Group) -> tuple[float, float] | None:
+    first, last = int(group.levels[0]), int(group.levels[-1])
+    if not isinstance(column, Ordered) or last >= column.known:
+        return None
+    return float(column.boundaries[first]), float(column.boundaries[last + 1])
 
 
 def pair_cells(subject: Subject, pair: tuple[str, str]) -> list[Cell]:

@@ -69,14 +69,14 @@ def sites(q: Question, bound: Bound) -> str | None:
 def net(q: Question, bound: Bound) -> str | None:
     """Candidates of a net, all listed."""
     if bound.log_members > math.log(MAX_NET):
-        return f"databases in the net: 10^{bound.log_members / math.log(10):.0f}, at most {magnitude(MAX_NET)}"
+        return f"candidate tables: 10^{bound.log_members / math.log(10):.0f}, at most {magnitude(MAX_NET)}"
     return None
 
 
 def median(q: Question, bound: Bound) -> str | None:
     """Candidates of a net that is halved."""
     if bound.rounds >= math.log2(MAX_MEDIAN_NET):
-        return f"databases in the net: 2^{magnitude(bound.rounds)}, at most {magnitude(MAX_MEDIAN_NET)}"
+        return f"candidate tables: 2^{magnitude(bound.rounds)}, at most {magnitude(MAX_MEDIAN_NET)}"
     return None
 
 
