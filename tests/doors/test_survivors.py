@@ -22,7 +22,9 @@ from maquette.curator.cap import clipped
 from maquette.curator.compile import _Facts, _summed
 from maquette.curator.compiled import AtPoints, tally
 from maquette.curator.deadline import Moments, Span, Work, seconds
+from maquette.curator.engines.api import MAX_ROWS
 from maquette.curator.exact import sum_reaches
+from maquette.curator.noise import _LARGEST
 from maquette.curator.scores import Scorer, absolute_total, check_reach, reach, rounded_to
 from maquette.curator.sparse_vector import concentrated, resampled, unresampled
 from maquette.errors import BudgetError, GuardSealed, QueryError
@@ -120,7 +122,10 @@ def test_moves_and_relation_by_hand(kind: str, rows: int, moves: Moves, told: tu
 
 
 def test_what_a_row_may_add_fits_into_64_bits_for_every_table_and_contrast() -> None:
-    assert LARGEST == 268_435_456  # times 2^32 rows, it stays below the 2^62 that `curator.scores` allows
+    assert LARGEST == 268_435_456  # times 3 * 2^32 rows, it stays below the 2^62 that `curator.scores` allows
+    assert MAX_ROWS == 12_884_901_888
+    assert LARGEST * MAX_ROWS < 2**62
+    assert LARGEST * MAX_ROWS + _LARGEST < 2**63  # with the largest noise
     assert Moves(0, 1, 1).everywhere
 
 
@@ -219,8 +224,8 @@ def test_what_might_not_fit_in_64_bits_is_refused_at_2_to_the_62() -> None:
         with pytest.raises(QueryError):
             check_reach(largest, factor)
     asked = compiled(Marginal(SCHEMA, ["age"], HALVES))
-    assert reach(asked) == 2**32 * 2**20
-    assert reach(compiled(Contrasts(Marginal(SCHEMA, ["x"]), [np.array([[1, -2, 0], [3, 4, 0]])]))) == 2**32 * 6
+    assert reach(asked) == MAX_ROWS * 2**20
+    assert reach(compiled(Contrasts(Marginal(SCHEMA, ["x"]), [np.array([[1, -2, 0], [3, 4, 0]])]))) == MAX_ROWS * 6
     assert absolute_total(np.array([3, -5, 1])) == 15  # the largest, as often as there are numbers: enough for a bound
     assert absolute_total(np.array([2**61, -(2**61), 1])) == 2**62 + 1
     assert absolute_total(np.zeros(0, dtype=np.int64)) == 0

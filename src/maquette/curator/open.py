@@ -64,7 +64,7 @@ def open_table(
     on it costs little memory (the limit is then 256 MiB) and the source is not read again. Planes hold every record.
     They are deleted at once, unless `keep_planes`: a later opening of the same files then reads planes instead of
     encoding again, and `open_table(directory, schema)` opens planes without their source. Without a directory, a large
-    table stays in its source and every count encodes it again. No table may have more than 2^32 rows.
+    table stays in its source and every count encodes it again. No table may have more than 3 * 2^32 rows.
 
     Privacy: bounds and levels come from the schema alone; numbers and dates outside the declared range are clamped to
     its ends and unknown categories go to `other`. With `privacy_unit`, a column that need not be in the schema, at most

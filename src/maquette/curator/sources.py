@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     Stream = postgresql.Stream | sqlite.Stream
 
 T = TypeVar("T")
+_ADDRESSES = "duckdb://file.db, sqlite://file.db or postgresql://host/database"
 _KINDS = (
     "a CSV (.csv, .tsv, .txt, also .gz), Excel (.xlsx) or Parquet path, glob or directory, an Arrow table, dataset or "
     "stream, a pandas or polars frame, duckdb://file.db?table=name, a DuckDB relation or connection with query=, "
@@ -97,6 +98,8 @@ def read_source(
         return _streamed(engine, source, needed, query)
     if isinstance(source, duckdb.DuckDBPyConnection):
         return _query(source, query)
+    if isinstance(source, str) and "://" in source:
+        raise _no_such_address(source)
     if query is not None:
         raise UnreadableSource(
             "query= is for databases only",
@@ -107,6 +110,25 @@ def read_source(
     if isinstance(source, str | Path):
         return _files(engine, str(source), needed, file)
     return _frame(engine, source, needed)
+
+
+def _no_such_address(source: str) -> UnreadableSource:
+    """The refusal of an address that nothing here reads; it may hold a password, so only its kind is quoted."""
+    kind = source.partition("://")[0]
+    kind = kind if kind.isidentifier() and len(kind) <= 20 else "other"
+    product = {"mysql": "MySQL", "mariadb": "MariaDB"}.get(kind)
+    if product is not None:
+        return UnreadableSource(
+            f"{product} is not read by its address",
+            expected=_ADDRESSES,
+            advice=f"ATTACH the database in a DuckDB connection whose mysql extension is installed, and give that "
+            f"connection with query='SELECT ...'; or export the {product} table to Parquet",
+        )
+    return UnreadableSource(
+        f"addresses of kind {kind}:// are not read",
+        expected=_ADDRESSES,
+        advice="copy the file here, or give the rows as Arrow record batches",
+    )
 
 
 def check_columns(needed: Sequence[str], present: Sequence[str]) -> None:

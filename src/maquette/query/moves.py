@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-LARGEST = 2**28  # the most that one row can add to a value, so that sums over 2^32 rows fit easily in 64 bits
+LARGEST = 2**28  # the most that one row can add to a value: sums over 3 * 2^32 rows fit in 64 bits
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from maquette.schema import Schema
 
-MAX_ROWS = 2**32  # maximum rows of a table: bounds all integer statistics behind the wall
+# Maximum rows of a table, about 1.3e10: bounds all integer statistics behind the wall. A row adds at most 2^28 to a
+# number, so sums stay within 3 * 2^60; noise stays below 2^62; together they are below 7 * 2^60, within 64 bits.
+MAX_ROWS = 3 * 2**32
 
 
 class Amount(NamedTuple):
