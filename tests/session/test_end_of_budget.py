@@ -143,7 +143,10 @@ def test_nothing_is_spent_where_the_rest_would_tell_too_little(table: Any) -> No
     session = opened(table, budget(10**13))
     leave(session, price(table, wide) // 40)
     left = session.remaining.units
-    assert session.ask(wide).numbers[0].standing == "guessed"
+    guessed = session.ask(wide)
+    assert guessed.numbers[0].standing == guessed.as_dict()["standing"] == "guessed"
+    assert "(guess)" in str(guessed)
+    assert list(guessed.to_pandas().filter(like="standing").iloc[0]) == ["guessed"]
     assert session.remaining.units == left
 
 

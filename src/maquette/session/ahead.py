@@ -38,7 +38,12 @@ class Layered(Mapping[Key, list[Item]], Generic[Key, Item]):
         return iter({**self._below, **self._own})
 
     def __len__(self) -> int:
-        return len(self._own.keys() | self._below.keys())
+        return len(self._below) + sum(key not in self._below for key in self._own)
+
+    @property
+    def layers(self) -> tuple[Mapping[Key, list[Item]], Mapping[Key, list[Item]]]:
+        """What is below, and what was added or copied to be added to."""
+        return self._below, self._own
 
     def setdefault(self, key: Key, default: list[Item]) -> list[Item]:
         """The list of a key, to be added to."""

@@ -19,7 +19,7 @@ import hashlib
 import hmac
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
 from struct import Struct
@@ -34,7 +34,7 @@ from maquette.privacy.ledger import BookLedger
 from maquette.session.ahead import Layered
 from maquette.session.own import Direct, Guarded, Own, Rented
 from maquette.session.precision.view import Component
-from maquette.session.shelf import HASH, Places, Shelf, ShelvedOwn, Stack, name_of
+from maquette.session.shelf import HASH, Damaged, Places, Shelf, ShelvedOwn, Stack, name_of
 from maquette.session.transcript import State
 from maquette.version import __version__
 
@@ -73,7 +73,7 @@ def write(record: Record) -> bool:
             file.flush()
             os.fsync(file.fileno())
         made.replace(path)
-    except OSError:
+    except (OSError, Damaged):
         return False
     return True
 
@@ -92,7 +92,7 @@ class _Writer:
             shape = kept[0].sums.shape
             parts.append([list(key), list(shape), len(kept)])
             states += [(state, self._put(_numbers(state))) for state in kept]
-        owned = sorted((name_of(key), self._put(_own_bytes(key, list(record.own[key])))) for key in record.own)
+        owned = sorted((name, self._put(data)) for name, data in _pieces(record.own))
         header = {
             **_facts(record),
             **{name: getattr(record, name) for name in _COUNTERS},
@@ -224,6 +224,16 @@ def _taken(record: Record, shelf: Shelf, reader: _Reader, ledger: BookLedger) ->
     record.requests = {name: tuple(told) for name, told in header["requests"].items()}
     record.following = header["next"]
     return int(seq)
+
+
+def _pieces(own: Mapping[str, list[Own]]) -> Iterator[tuple[bytes, bytes]]:
+    """What was measured for single goals, by the short names of the goals; what is on a shelf is not parsed."""
+    below, above = own.layers if isinstance(own, Layered) else ({}, own)
+    names = {name_of(key) for key in above}
+    if isinstance(below, ShelvedOwn):
+        yield from below.raw(names)
+    for key, kept in above.items():
+        yield name_of(key), _own_bytes(key, kept)
 
 
 def _own_bytes(key: str, kept: list[Own]) -> bytes:

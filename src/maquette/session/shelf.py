@@ -12,7 +12,7 @@ import os
 import threading
 import weakref
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -155,6 +155,12 @@ class ShelvedOwn(Mapping[str, "list[Own]"]):
         wanted = name_of(key)
         i = bisect_left(self._names, wanted)
         return i if i < len(self._names) and self._names[i] == wanted else None
+
+    def raw(self, without: Container[bytes]) -> Iterator[tuple[bytes, bytes]]:
+        """The names and bytes of all goals but some, to be written again as they are; raises Damaged."""
+        for i, name in enumerate(self._names):
+            if name not in without:
+                yield name, self.shelf.piece(self.places, i)
 
     def __getitem__(self, key: str) -> list[Own]:
         i = self.place(key)

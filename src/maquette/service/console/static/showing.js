@@ -7,7 +7,7 @@ import { epsilon, interval, number, sentence } from "./numbers.js";
 const KINDS = {
   promise: ["promise", "Promised", "The interval holds at the stated confidence."],
   guess: ["guess", "Guess", "The model's number, without a promise."],
-  wider: ["promise", "Wider", "Wider than asked for: what the rest of the budget bought. The interval itself holds."],
+  wider: ["promise", "Wider", "Wider than asked for, as the budget buys no better. The interval itself holds."],
   cached: ["cached", "Recorded", "Given before, and given again for nothing: the same bytes."],
 };
 
