@@ -13,7 +13,7 @@ MOST = 40  # lines of a waterfall
 FEWER = 20  # lines after grouping; grouped charges have no names worth reading
 DOORS = {
     "measure": "measure",
-    "count_cut": "count what the bound on rows left out",
+    "count_cut": "count what was left out",
     "measure_error": "look for errors",
     "select_worst": "choose",
     "select_best": "choose",
