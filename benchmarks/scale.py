@@ -1,6 +1,7 @@
 """What rows cost: 1e6, 1e7, 1e8 rows of 12 columns, opened, asked and released, beside the usual ways to count.
 
     python benchmarks/scale.py [--rows 1e6 1e7 1e8] [--without spark] [--record]
+    python benchmarks/scale.py --chart
 
 Rows are generated in chunks into a Parquet file in a temporary directory (set TMPDIR to choose the disk). Every
 contestant runs in a process of its own. Times are CPU seconds of that process and, for Spark, of its Java and Python
@@ -9,7 +10,9 @@ libraries map files, so that theirs includes pages of the Parquet file.
 
 maquette      open_table with a directory for planes and a memory limit of 0, so that the file is counted at every size;
               the first answer; 50 answers about column sets never asked before; all pairs
+limited       the same with 600 MB for the data of the process (RLIMIT_DATA), half of what the planes of 1e8 rows take
 release       a release of all pairs, epsilon 1
+growth        one count, by the cells of its table; fresh questions, one after the other
 duckdb        all pairs by GROUPING SETS over the Parquet file
 polars        all pairs by its streaming engine
 spark sql     all pairs by GROUPING SETS in local mode
@@ -24,6 +27,7 @@ import argparse
 import itertools
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -35,6 +39,7 @@ from typing import Any
 
 import numpy as np
 
+import scale_page
 from recording import record
 
 SIZES = [2, 2, 3, 5, 6, 7, 9, 15, 16, 32, 42, 100]
@@ -42,6 +47,7 @@ NAMES = [f"c{i}" for i in range(len(SIZES))]
 PAIRS = list(itertools.combinations(NAMES, 2))
 RESULTS = Path(__file__).resolve().parent / "results" / "scale.json"
 STEP = 11
+LIMIT = 600 * 10**6  # bytes of the data of a process that shows tables larger than memory
 Figures = dict[str, Any]
 
 
@@ -114,6 +120,12 @@ def maquette(path: str, rows: int) -> Figures:
     return found
 
 
+def limited(path: str, rows: int) -> Figures:
+    """The same under a limit that the system enforces; it counts stacks and all private memory, read or not."""
+    resource.setrlimit(resource.RLIMIT_DATA, (LIMIT, LIMIT))
+    return {**maquette(path, rows), "limit": LIMIT / 1e6}
+
+
 def release(path: str, _: int) -> Figures:
     import maquette as mq
 
@@ -124,6 +136,30 @@ def release(path: str, _: int) -> Figures:
         with mq.Curator(table, mq.Budget(epsilon=1.0, delta=1e-9)) as curator:
             cpu, _ = clocked(lambda: mq.release(curator, mq.marginals(schema, k=2)))
     return {"release": cpu, "resident": resident()}
+
+
+def growth(path: str, rows: int) -> Figures:
+    """What one count takes by the cells of its table, and how the time of fresh questions adds up."""
+    import maquette as mq
+    from maquette.curator.engines import kernels
+    from maquette.curator.table import engine_of
+
+    schema = universe()
+    table = mq.open_table(path, schema)
+    kernels.load()
+    engine: Any = engine_of(table)
+    found: Figures = {}
+    for sets in (NAMES[:2], NAMES[:4], NAMES[2:5], NAMES[4:8], NAMES[7:10], NAMES[6:10], NAMES[8:12]):
+        engine._tables.clear()
+        engine._counted.clear()
+        found[f"cells {schema.cells(sets)}"], _ = clocked(lambda sets=sets: engine.counts(sets))
+    with mq.Curator(table, mq.Budget(epsilon=1e4, delta=1e-9)) as curator:
+        total = 0.0
+        for done, question in enumerate(questions(200), start=1):
+            total += clocked(lambda question=question: mq.answer(curator, question, epsilon=0.1))[0]
+            if done in (1, 10, 50, 100, 200):
+                found[f"questions {done}"] = total
+    return found
 
 
 def sampled(rows: int) -> tuple[list[tuple[str, str]], float]:
@@ -217,7 +253,9 @@ def spark(path: str, rows: int) -> Figures:
 
 CASES: dict[str, Callable[[str, int], Figures]] = {
     "maquette": maquette,
+    "limited": limited,
     "release": release,
+    "growth": growth,
     "duckdb": duckdb,
     "polars": polars,
     "spark sql": spark_sql,
@@ -242,9 +280,15 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--without", nargs="+", choices=CASES, default=[])
     parser.add_argument("--record", action="store_true", help="keep the figures in results/scale.json")
+    parser.add_argument(
+        "--chart", action="store_true", help="only make docs/costs.md and its charts of what is recorded"
+    )
     parser.add_argument("--case", choices=CASES, help=argparse.SUPPRESS)
     parser.add_argument("--path", help=argparse.SUPPRESS)
     given = parser.parse_args()
+    if given.chart:
+        scale_page.write()
+        return
     if given.case:
         print(json.dumps(CASES[given.case](given.path, int(given.rows[0]))))
         return
@@ -252,14 +296,15 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "rows.parquet"
             generate(path, rows)
-            print(f"{rows:,} rows, {path.stat().st_size / 1e6:.0f} MB of Parquet", flush=True)
+            size = path.stat().st_size / 1e6
+            print(f"{rows:,} rows, {size:.0f} MB of Parquet", flush=True)
             for case in given.only:
                 found = None if case in given.without else run(case, path, rows)
                 if found is None:
                     continue
                 print(f"  {case:<10}", json.dumps(found), flush=True)
                 if given.record:
-                    record(f"{rows:.0e} {case}", {"rows": rows, **found}, RESULTS)
+                    record(f"{rows:.0e} {case}", {"rows": rows, "source": size, **found}, RESULTS)
 
 
 if __name__ == "__main__":

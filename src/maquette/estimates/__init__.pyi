@@ -14,6 +14,7 @@ from .evidence import Estimate as Estimate, Evidence as Evidence, NoEvidence as 
 from .graphical_fit import STAGES as STAGES, Counted as Counted, Estimated as Estimated, estimates as estimates
 from .merged import MergedEvidence as MergedEvidence, MergedModel as MergedModel, Merging as Merging
 from .mixture_fit import (
+    MIXING as MIXING,
     Components as Components,
     KnownColumn as KnownColumn,
     components as components,

@@ -21,7 +21,7 @@ from maquette.estimates.evidence import Estimate, spread
 from maquette.estimates.residuals import Columns, Residuals, forward, subsets
 from maquette.hypothesis import Arrays, GraphicalModel, refined, saving, systematic
 from maquette.privacy import DiscreteGaussian
-from maquette.query import Contrasts, LinearQuery, Marginal, Term, helmert
+from maquette.query import Contrasts, LinearQuery, Marginal, Term, helmert, residual
 from maquette.schema import Column, Integer, Schema
 
 Values = NDArray[np.float64]
@@ -49,7 +49,7 @@ class Merging:
         groups = int(self.groups[column.name].max()) + 1
         return column if groups == column.size else Integer(column.name, 0, groups - 1)
 
-    @property
+    @cached_property
     def changed(self) -> tuple[str, ...]:
         """The columns with fewer groups than levels."""
         return tuple(name for name in self.schema.names if self.merged[name].size < self.schema[name].size)
@@ -67,16 +67,24 @@ class Merging:
             raise saving.unfit("groups do not fit the levels of their columns")
         return cls(schema, groups)
 
-    def table(self, columns: Sequence[str]) -> Contrasts:
+    def table(self, columns: Sequence[str]) -> Contrasts | Marginal:
         """The counts of all combinations of groups; one row moves one of them by one."""
+        if self._whole(columns):
+            return Marginal(self.schema, columns)  # the same counts; the wall knows it without reading matrices
         return Contrasts(Marginal(self.schema, columns), [self._members(name) for name in columns])
 
     def residual(self, columns: Sequence[str]) -> Contrasts:
         """What the table of groups says beyond its subsets: as `maquette.query.residual`, one level for each group."""
+        if self._whole(columns):
+            return residual(self.schema, columns)
         sizes = self.merged.shape(columns)
         scale = 1 if set(sizes) <= {2} else min(SCALE, 2 ** (28 // max(1, len(sizes))))
         matrices = [helmert(size, scale) @ self._members(name) for size, name in zip(sizes, columns, strict=True)]
         return Contrasts(Marginal(self.schema, columns), matrices)
+
+    def _whole(self, columns: Sequence[str]) -> bool:
+        """Whether all levels of these columns are groups of their own."""
+        return not any(name in self.changed for name in columns)
 
     def _members(self, name: str) -> NDArray[np.int64]:
         groups = self.groups[name]

@@ -27,10 +27,11 @@ from maquette.schema import Schema
 COMPONENTS = 400
 FEWEST = 64
 WORK = 1.2e9  # multiplications of one step, above which there are fewer components
+WIDE, WIDE_WORK, WIDE_FALL = 64, 4e8, 0.64  # from so many columns on: less work, and half the stages, twice as steep
 START = 1.0  # the first penalty
 FALL = 0.8  # the penalty falls by this factor after each stage
 LEAST = 0.003  # the last penalty: below it the model would follow the noise of single cells
-STAGES = 27
+MIXING = 27  # maximum number of penalties
 EACH = 30  # steps of a stage
 POLISH = 40  # steps at the last penalty, ever smaller
 TARGET = 0.9  # mean squared residual over variance at which penalties stop falling: noise alone would leave 1
@@ -78,7 +79,7 @@ def components(
     count: int | None = None,
     joined: Iterable[Sequence[str]] = (),
     apart: Mapping[Columns, float] | None = None,
-    stages: int = STAGES,
+    stages: int = MIXING,
     progress: Callable[[int, float], None] | None = None,
 ) -> Components:
     """Fit a mixture to everything measured; `columns` has the single columns, `joined` sets that share a block.
@@ -90,7 +91,8 @@ def components(
     for pair, error in (apart or {}).items():
         problem.expect(pair, error)
     wide = problem.width**2
-    number = count or int(min(COMPONENTS, max(FEWEST, WORK / max(wide, 1))))
+    work = WIDE_WORK if problem.many else WORK
+    number = count or int(min(COMPONENTS, max(FEWEST, work / max(wide, 1))))
     return _Descent(problem, number).run(stages, progress)
 
 
@@ -129,6 +131,7 @@ class _Problem:
         self.blocks = laid_out(self.schema, blocks_of(self.schema, joined))
         self._block_of = {name: block for block in self.blocks for name in block.columns}
         self.known = columns
+        self.many = len(columns) >= WIDE
         evidence = [(names, values, variances) for names, values, variances in residuals if len(names) > 1]
         self._lay_features(names for names, _, _ in evidence)
         self.first, self.first_precision = np.zeros(self.width, np.float32), np.zeros(self.width, np.float32)
@@ -297,14 +300,15 @@ class _Descent:
     def run(self, stages: int, progress: Callable[[int, float], None] | None) -> Components:
         """Lower the penalty stage by stage until residuals are at noise level; then polish."""
         penalty, rate, residual = START, RATE, 0.0
+        fall = WIDE_FALL if self._problem.many else FALL
         for stage in range(1, stages + 1):
             for _ in range(EACH):
                 residual = self._step(penalty, rate)
             if progress is not None:
                 progress(stage, residual)
-            if residual <= TARGET or penalty * FALL < LEAST or not self._problem.numbers:
+            if residual <= TARGET or penalty * fall < LEAST or not self._problem.numbers:
                 break
-            penalty, rate = penalty * FALL, max(SLOWEST, rate * SLOWER)
+            penalty, rate = penalty * fall, max(SLOWEST, rate * SLOWER)
         for step in range(POLISH):
             residual = self._step(penalty, SLOWEST * (1 - step / POLISH))
         for chunk in self._chunks:

@@ -156,12 +156,13 @@ class GraphicalModel:
         other._set({**self._potentials, **self._checked(potentials)})
         return other
 
-    def grown(self, cliques: Iterable[Sequence[str]]) -> Self:
-        """The same distribution with more cliques, whose potentials are zero."""
+    def grown(self, cliques: Iterable[Sequence[str]], *, tree: JunctionTree | None = None) -> Self:
+        """The same distribution with more cliques, whose potentials are zero; `tree` is one that holds all cliques."""
         extra = [clique for clique in _distinct(self.schema, cliques) if frozenset(clique) not in self._by_set]
         other = self._copy()
         potentials = {**self._potentials, **{clique: np.zeros(self.schema.shape(clique)) for clique in extra}}
-        other._arrange(self.tree.with_cliques(extra), [*self.cliques, *extra], potentials)
+        new = self.tree if tree is None else tree
+        other._arrange(new.with_cliques(extra), [*self.cliques, *extra], potentials)
         return other
 
     def clique_marginals(self) -> dict[Clique, Values]:

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import numpy as np
+
 from maquette.errors import QueryError
 from maquette.hypothesis.elimination import Triangulation, cells_of, mask_of, members, triangulated
+
+WIDE = 64  # nodes from which one more clique rearranges only the nodes between its columns
 
 
 class JunctionTree:
@@ -48,12 +52,17 @@ class JunctionTree:
         return self.cells if self._fits(mask) else self._amended(mask).cells
 
     def with_cliques(self, extra: Iterable[Sequence[str]]) -> JunctionTree:
-        """The tree that also holds these cliques: the same nodes if they fit, else the better of two rearrangements."""
+        """The tree that also holds these cliques: the same nodes if they fit, else the better of two rearrangements.
+
+        A tree of many nodes takes one more clique by the local rearrangement, which costs no more where there are more.
+        """
         masks = [self._mask(clique) for clique in extra]
-        cliques = _largest([*self._cliques, *masks])
+        cliques = _joined(self._cliques, masks) if len(masks) == 1 else _largest([*self._cliques, *masks])
         new = [mask for mask in masks if not self._fits(mask)]
         if not new:
             found = Triangulation(self.masks, self.cells, self._rule)
+        elif len(new) == len(masks) == 1 and len(self.masks) >= WIDE:
+            found = self._amended(new[0])
         else:
             found = triangulated(self._counts, cliques)
             if len(new) == len(masks) == 1:
@@ -62,6 +71,10 @@ class JunctionTree:
         tree.__dict__.update(self.__dict__)
         tree._hang(cliques, found)
         return tree
+
+    def holds(self, columns: Iterable[str]) -> bool:
+        """Whether one node has all these columns."""
+        return self._fits(self._mask(columns))
 
     def _fits(self, mask: int) -> bool:
         return any(mask & ~node == 0 for node in self.masks)
@@ -81,7 +94,7 @@ class JunctionTree:
             columns = mask_of(column for node in inside for column in members(node))
             local = triangulated(self._counts, [*kept, mask], [self._rule], columns)
             outside = [node for i, node in enumerate(self.masks) if i not in between]
-            found = _largest([*outside, *local.cliques])
+            found = _joined(outside, local.cliques)
             cells = sum(cells_of(clique, self._counts) for clique in found)
             self._asked[mask] = Triangulation(found, cells, self._rule)
         return self._asked[mask]
@@ -134,27 +147,36 @@ def _largest(masks: Iterable[int]) -> tuple[int, ...]:
     return tuple(kept)
 
 
+def _joined(known: Sequence[int], new: Sequence[int]) -> tuple[int, ...]:
+    """The same of two lists where that already holds within each."""
+    kept = [mask for mask in known if not any(mask & ~other == 0 for other in new)]
+    added = [mask for mask in new if not any(mask & ~other == 0 for other in kept)]
+    return tuple(sorted({*kept, *added}, key=lambda m: (-m.bit_count(), m)))
+
+
 def _spanning(masks: Sequence[int], sizes: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Nodes from the largest on, each linked where it shares most columns (a maximum spanning tree is a junction tree).
 
     Among equals the shallowest parent is taken: paths between columns are shorter.
     """
     left = sorted(masks, key=lambda m: (-cells_of(m, sizes), m))
-    order, parents, depths = [left.pop(0)], [-1], [0]
-    shared = [(_link(mask, order[0], 0), 0) for mask in left]
-    while left:
-        place = max(range(len(left)), key=lambda i: shared[i][0])
-        mask, (_, parent) = left.pop(place), shared.pop(place)
-        order.append(mask)
+    inside = np.zeros((len(left), len(sizes)), dtype=np.float32)
+    for i, mask in enumerate(left):
+        inside[i, list(members(mask))] = 1.0
+    deep = len(left) + 1  # more than any depth: a link of more columns always comes first
+    best, link = np.full(len(left), -np.inf), np.full(len(left), -1)
+    place = {0: 0}  # of the nodes in the order found
+    depths, parents, order, last = [0], [-1], [0], 0
+    best[0] = np.nan  # taken
+    while len(order) < len(left):
+        found = (inside @ inside[last]) * deep - depths[-1]
+        better = found > best  # never where a node is taken
+        best[better], link[better] = found[better], last
+        last = int(np.nanargmax(best))
+        parent = place[int(link[last])]
+        best[last] = np.nan
+        place[last] = len(order)
+        order.append(last)
         parents.append(parent)
         depths.append(depths[parent] + 1)
-        last = len(order) - 1
-        shared = [
-            max(known, (_link(other, mask, depths[last]), last), key=lambda link: link[0])
-            for other, known in zip(left, shared, strict=True)
-        ]
-    return tuple(order), tuple(parents)
-
-
-def _link(one: int, other: int, depth: int) -> tuple[int, float]:
-    return (one & other).bit_count(), -float(depth)
+    return tuple(left[i] for i in order), tuple(parents)

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from maquette.curator import Curator
 from maquette.errors import QueryError
-from maquette.estimates import STAGES, BlendedModel, Columns, Part, mixture_holds, raked, units_for
+from maquette.estimates import MIXING, STAGES, BlendedModel, Columns, Part, mixture_holds, raked, units_for
 from maquette.hypothesis import JunctionTree, Mixture, WeightedRecords
 from maquette.query import Marginal, Workload
 from maquette.releases.artifact import Model
 from maquette.releases.methods.draft import Draft
-from maquette.releases.methods.gathered import mixture_of, product_of, tree_of
+from maquette.releases.methods.gathered import WIDE, mixture_of, product_of, tree_of
 from maquette.releases.methods.gathering import Gathering
 from maquette.releases.methods.weighing import LARGEST
 from maquette.releases.progress import Progress
@@ -62,10 +62,11 @@ def combined(
     _check(curator, max_cells, target)
     gathering = Gathering(curator, workload, units_for(curator, epsilon, rho, units), target, spare=spare, start=start)
     models: list[Model] = []
-    with Progress("fitting", STAGES, progress) as shown:
+    with Progress("fitting", STAGES + MIXING, progress) as shown:
         try:
             gathering.run(CHOICE, DIFFERENCE)
             _fit(gathering, max_cells, models, shown)
+            shown.update(STAGES + MIXING)
         except KeyboardInterrupt as interrupt:
             if not models:
                 interrupt.add_note("what was measured is charged; there is no model yet to release")
@@ -115,13 +116,16 @@ def _fit(gathering: Gathering, max_cells: int, models: list[Model], shown: Progr
     gathering.said.append(said)
     parts: list[Part] = [tree]
     if (found.tables or found.hints) and mixture_holds(found.merging.merged) and not found.interrupted:
-        mixture, said = mixture_of(found)
+        shown.update(STAGES)  # the tree may need fewer
+        mixture, said = mixture_of(found, told=lambda done, residual: shown.update(STAGES + done, residual))
         gathering.said.append(said)
         parts.append(mixture)
     if gathering.trusted:
         parts.append(_corrected(gathering, BlendedModel(parts)))
     if len(parts) > 1:
         models[:] = [BlendedModel(parts), *parts]
+    if len(found.names) >= WIDE:
+        models.append(product_of(found)[0])
 
 
 def _corrected(gathering: Gathering, model: BlendedModel | Mixture) -> WeightedRecords:

@@ -40,6 +40,8 @@ MEAN = 0.4  # half the mean of |noise|, in standard deviations
 LEAST = 0.05  # least part of a column's variance that a start leaves
 EXACT = 1e-12  # variance of a public number of rows
 PATIENCE = 60  # tables that do not fit in the junction tree, after which no other is tried
+WIDE = 64  # columns from which a tree begins with the spanning forest of the best pairs
+ADDED = 150  # maximum tables that are added to that forest
 
 Values = NDArray[np.float64]
 Told = Callable[[int, float], None]
@@ -201,13 +203,11 @@ def tree_of(
     evidence = gathered.explained()
     inside.gaussian, inside.separate = evidence.gaussian, evidence.separate
     for columns, values, variances in evidence:
-        if len(columns) < 2 or any(set(columns) <= set(node) for node in tree.nodes):
+        if len(columns) < 2 or tree.holds(columns):
             inside.combine(columns, values, variances)
     model = GraphicalModel(merged, [(name,) for name in gathered.names], zeros=merged.zeros)
-    for columns in kept:  # one at a time: the tree is then the one whose cells were counted
-        model = model.grown([columns])
-    # All measured sets become cliques, so that each keeps parameters of its own.
-    model = model.grown([columns for columns, _, _ in inside.stored() if columns])
+    # On the tree whose cells were counted; all measured sets become cliques, each with parameters of its own.
+    model = model.grown([*kept, *(columns for columns, _, _ in inside.stored() if columns)], tree=tree)
     counted = [
         Counted(name, *gathered._counted(name, *(gathered.best(name) if gathered.expected else gathered.levels[name])))
         for name in gathered.names
@@ -234,19 +234,47 @@ def _finest(gathered: Gathered, fits: Iterable[Estimated]) -> Estimated:
 
 
 def _held(merged: Schema, gains: Mapping[Columns, float], max_cells: int) -> tuple[JunctionTree, list[Columns]]:
-    """The tables that fit in a tree of `max_cells`, the most useful first."""
+    """The tables that fit in a tree of `max_cells`, the most useful first.
+
+    Where there are many columns, the spanning forest of the best pairs is taken at once and few tables are added to it:
+    every table tried there takes longer, and most do not fit.
+    """
     sizes = dict(zip(merged.names, merged.shape(merged.names), strict=True))
-    tree, refused = JunctionTree(sizes, [columns for columns, _ in merged.zeros]), 0
-    kept: list[Columns] = []
-    for columns in sorted(gains, key=lambda each: (-gains[each], each)):
+    zeros = [columns for columns, _ in merged.zeros]
+    ranked = sorted(gains, key=lambda each: (-gains[each], each))
+    kept = _forest(ranked) if len(sizes) >= WIDE else []
+    tree, refused, most = JunctionTree(sizes, [*zeros, *kept]), 0, len(kept) + ADDED if kept else len(ranked)
+    if tree.cells > max_cells and kept:
+        tree, kept = JunctionTree(sizes, zeros), []
+    taken = set(kept)
+    for columns in (each for each in ranked if each not in taken):
         if tree.cells_with(columns) <= max_cells:
             tree = tree.with_cliques([columns])
             kept.append(columns)
         else:
             refused += 1
-        if refused >= PATIENCE:
+        if refused >= PATIENCE or len(kept) >= most:
             break
     return tree, kept
+
+
+def _forest(ranked: Iterable[Columns]) -> list[Columns]:
+    """The pairs that link columns which no better pairs link."""
+    root: dict[str, str] = {}
+
+    def top(name: str) -> str:
+        while root.get(name, name) != name:
+            name = root[name]
+        return name
+
+    kept: list[Columns] = []
+    for pair in ranked:
+        ends = {top(name) for name in pair}
+        if len(pair) == len(ends) == 2:
+            one, other = sorted(ends)
+            root[one] = other
+            kept.append(pair)
+    return kept
 
 
 def product_of(gathered: Gathered) -> tuple[Mixture, str]:
@@ -261,7 +289,7 @@ def product_of(gathered: Gathered) -> tuple[Mixture, str]:
     return Mixture(schema, np.ones(1), blocks), f"independent columns: {len(gathered.names)}, smoothed"
 
 
-def mixture_of(gathered: Gathered, *, count: int | None = None) -> tuple[Mixture, str]:
+def mixture_of(gathered: Gathered, *, count: int | None = None, told: Told | None = None) -> tuple[Mixture, str]:
     """The mixture of products of everything measured, over all levels; and a word on its fit."""
     known = {
         name: KnownColumn(*gathered._counted(name, *gathered.best(name)), gathered.grouped(name))
@@ -269,7 +297,7 @@ def mixture_of(gathered: Gathered, *, count: int | None = None) -> tuple[Mixture
     }
     measured = set(gathered.tables) | set(gathered.hints)
     apart = {pair: error for pair, error in gathered.apart.items() if pair not in measured}
-    fitted = components(gathered.explained(), known, count=count, apart=apart)
+    fitted = components(gathered.explained(), known, count=count, apart=apart, progress=told)
     shares, groups = gathered.within(), gathered.merging.groups
     blocks = []
     for columns, table in fitted.tables:

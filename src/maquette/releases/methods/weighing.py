@@ -7,7 +7,6 @@ charge would buy, and from its weight in the workload. Everything here is a func
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -36,6 +35,8 @@ LOOK = 0.03  # maximum share of the budget for a look at errors
 SHARP = 0.015  # standard deviation of an error, as a fraction of rows, that is enough
 BLURRED = 0.1  # standard deviation above which a look says nothing
 MANY = 20_000  # maximum number of candidates of a look
+TRIPLES = 200_000  # maximum number of triples from which those to look at are chosen
+NEAR = 8  # places between two columns up to which they are neighbours
 LARGEST = 2**22  # maximum cells of a candidate, before merging: the curator counts those at once
 SLIGHT = 1e-6  # share below which a table is left out
 
@@ -76,10 +77,28 @@ class Weighing:
         """The sets of columns of the workload of this size; those with the target column count more."""
         known = set(self.names)
         sets = {s: weight for s, weight in weights_of(self.tables, size).items() if set(s) <= known}
-        kept = dict(itertools.islice(sets.items(), MANY))
+        kept = self._listed(sets, MANY if size < 3 else TRIPLES)
         if self.target is None or size == 1:
             return kept
         return {s: weight * len(self.names) if self.target in s else weight for s, weight in kept.items()}
+
+    def _listed(self, sets: dict[Columns, float], most: int) -> dict[Columns, float]:
+        """At most so many sets: those of neighbouring columns and with the target first, then any, by a fixed seed.
+
+        Columns that belong together often stand together. The others must all have the same chance: the first ones
+        would be pairs of the first columns only.
+        """
+        if len(sets) <= most:
+            return sets
+        place = {name: i for i, name in enumerate(self.names)}
+        chance = np.random.default_rng(0).random(len(sets))
+
+        def order(entry: tuple[int, Columns]) -> tuple[bool, float]:
+            far = max(place[name] for name in entry[1]) - min(place[name] for name in entry[1]) > NEAR
+            return far and self.target not in entry[1], float(chance[entry[0]])
+
+        ranked = sorted(enumerate(sets), key=order)[:most]
+        return {s: sets[s] for _, s in sorted(ranked)}
 
     @property
     def left(self) -> int:
@@ -100,7 +119,7 @@ class Weighing:
         share = min(most, (scale * self.deviation(self.units) / (SHARP * rows)) ** 2)
         return share, scale * self.deviation(self.units * share)
 
-    def _look(self, asked: Sequence[Contrasts], cells: Sequence[Values], most: float) -> Values | None:
+    def _look(self, asked: Sequence[Contrasts | Marginal], cells: Sequence[Values], most: float) -> Values | None:
         """Half the noisy L1 errors of tables, in rows; None if a look would say nothing."""
         rows, (share, blur) = self.found.rows, self._blur(len(asked), most)
         if not asked or blur > BLURRED * rows:
