@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rooms import settings, write_table
@@ -149,3 +150,18 @@ def test_a_drafted_schema_is_refused_unless_the_table_trusts_it(tmp_path: Path) 
         assert service.tables["people"].schema.guessed
         custodian = service.authenticate(service.custodian_token())
         assert ("draft trusted", "people") in [(row["what"], row["table"]) for row in service.audit_log(custodian)]
+
+
+@pytest.mark.parametrize(
+    ("deadline", "max_rows", "moment"),
+    [(None, None, None), (None, 1_000, "auto"), ("none", 1_000, None), (0.5, 1_000, 0.5), ("auto", 1_000, "auto")],
+)
+def test_declared_bounds_make_a_deadline(tmp_path: Path, deadline: Any, max_rows: int | None, moment: Any) -> None:
+    table = replace(settings(tmp_path).tables[0], deadline=deadline, max_rows=max_rows)
+    assert list(table.problems()) == []
+    assert table.fixed_moment == moment
+
+
+def test_a_shared_table_needs_a_ledger_in_postgresql(tmp_path: Path) -> None:
+    (problem,) = replace(settings(tmp_path).tables[0], shared=True).problems()
+    assert "not in PostgreSQL" in problem

@@ -16,6 +16,6 @@ pytest.importorskip("psycopg")
 @pytest.mark.thorough
 def test_killed_servers_neither_overspend_nor_contradict(tmp_path: Path) -> None:
     with running() as server:
-        outcome = torture(tmp_path, server.address, kills=3, clients=3, answers=5)
-    assert outcome.answered > 15
+        outcome = torture(tmp_path, server.address, kills=2, clients=2, answers=2)
+    assert outcome.answered >= 4
     assert +outcome.faults == {}, outcome
