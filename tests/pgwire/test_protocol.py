@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import struct
 import threading
@@ -192,6 +193,41 @@ def test_a_broken_frame_ends_the_connection(door: Door, sent: bytes) -> None:
         client.send(sent)
         kind, body = client.message()
         assert (kind, fields(body)["C"]) == ("E", "08P01")
+        with pytest.raises(Closed):
+            client.message()
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        struct.pack("!ii", 1 << 30, 196_608),
+        struct.pack("!ii", 20_000, 196_608) + bytes(19_992),
+        struct.pack("!ii", 4, 196_608),
+        frame(b"Q", text("SELECT 1")),
+        frame(b"p", bytes(40)),
+        struct.pack("!ii", 12, 196_608) + b"user",
+    ],
+)
+def test_a_broken_beginning_ends_the_connection(door: Door, sent: bytes) -> None:
+    """Before login: oversized, too short, in the wrong order, without an end."""
+    with RawClient(door.port) as client:
+        client.send(sent)
+        client.socket.shutdown(socket.SHUT_WR)
+        rest = b""
+        with contextlib.suppress(ConnectionError):
+            while piece := client.socket.recv(4096):
+                rest += piece
+        assert rest[:1] in (b"", b"E")
+
+
+@pytest.mark.parametrize("sent", [struct.pack("!ci", b"p", 1 << 29), frame(b"Q", text("SELECT 1")), SYNC])
+def test_only_a_password_follows_the_startup(door: Door, sent: bytes) -> None:
+    with RawClient(door.port) as client:
+        client.startup(user="alice", database="maquette")
+        client.message()
+        client.send(sent)
+        kind, body = client.message()
+        assert (kind, fields(body)["S"]) == ("E", "FATAL")
         with pytest.raises(Closed):
             client.message()
 

@@ -19,11 +19,19 @@ COMMANDS = [
 ]
 
 
-def psql(door: Door, *commands: str, user: str = "alice", **environment: str) -> subprocess.CompletedProcess[str]:
+def psql(
+    door: Door,
+    *commands: str,
+    user: str = "alice",
+    variables: dict[str, str] | None = None,
+    **environment: str,
+) -> subprocess.CompletedProcess[str]:
     """Run psql with these commands."""
     words = ["psql", door.dsn(user, sslmode="require").replace(f"password={door.tokens[user]}", ""), "-X"]
     for one in commands:
         words += ["-c", one]
+    for name, value in (variables or {}).items():
+        words += ["-v", f"{name}={value}"]
     known = {**os.environ, "PGPASSWORD": door.tokens[user], "LC_ALL": "C.UTF-8", **environment}
     return subprocess.run(words, capture_output=True, text=True, env=known, timeout=60, check=False)
 
@@ -56,6 +64,14 @@ def test_backslash_commands(door: Door) -> None:
     assert "integer: 100 levels, 0 to 99" in said.stdout
     assert "maquette | maquette | UTF8" in said.stdout
     assert 'Did not find any relation named "nothing"' in said.stderr
+
+
+def test_fetches_in_steps(door: Door) -> None:
+    """With FETCH_COUNT psql declares a cursor and fetches from it."""
+    asked = ("SET maquette.sample_rows = 250", "SELECT age FROM people")
+    said = psql(door, *asked, variables={"FETCH_COUNT": "100"})
+    assert said.returncode == 0, said.stderr
+    assert said.stdout.count("\n") >= 250
 
 
 def test_errors_point_at_their_place(door: Door) -> None:

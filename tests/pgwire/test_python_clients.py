@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import io
 import ssl
 
 import pytest
@@ -117,6 +118,10 @@ class TestPsycopg2:
             cursor.execute("SELECT * FROM people")
             assert len(cursor.fetchmany(10)) == 10
         assert any("NOTICE" in line for line in connection.notices)
+        taken = io.StringIO()
+        with connection, connection.cursor() as cursor:
+            cursor.copy_expert("COPY (SELECT region, count(*) FROM people GROUP BY region) TO STDOUT CSV", taken)
+        assert len(taken.getvalue().splitlines()) == 4
         connection.close()
 
 
@@ -143,6 +148,13 @@ class TestAsyncpg:
                 steps = [r async for r in connection.cursor("SELECT age FROM people", prefetch=64)]
             assert len(steps) == 1000
             assert await connection.fetchval("SELECT relname FROM pg_class WHERE oid = $1", 1259) == "pg_class"
+            taken, said = io.BytesIO(), list[str]()
+            connection.add_log_listener(lambda _, message: said.append(message.message))
+            await connection.copy_from_query("SELECT smoker, count(*) FROM people GROUP BY smoker", output=taken)
+            assert len(taken.getvalue().splitlines()) == 2
+            await connection.copy_from_table("people", output=taken, columns=["age"], format="csv")
+            assert len(taken.getvalue().splitlines()) == 1002
+            assert any("free" in text or "cost" in text for text in said)
             with pytest.raises(asyncpg.UndefinedTableError):
                 await connection.fetch("SELECT count(*) FROM nobody")
             await connection.close()
@@ -160,6 +172,10 @@ class TestPg8000:
         assert isinstance(cursor.fetchone()[0], int)
         cursor.execute(ASKED)
         assert [row[0] for row in cursor.fetchall()] == REGIONS
+        taken = io.BytesIO()
+        cursor.execute("COPY (SELECT smoker, count(*) FROM people GROUP BY smoker) TO STDOUT", stream=taken)
+        assert len(taken.getvalue().splitlines()) == 2
+        assert any(b"free" in note[b"M"] or b"cost" in note[b"M"] for note in connection.notices)
         with pytest.raises(pg8000.DatabaseError):
             cursor.execute("SELECT count(*) FROM nobody")
         connection.rollback()

@@ -46,7 +46,7 @@ export async function explore(place, { table, query }) {
     }
   }
 
-  const unpaid = () => h("section", { class: "unpaid" }, h("h2", {}, "Not known yet"), h("p", {}, "Nobody has paid for this view. Show asks the question, for the price on the left; before that nothing is spent."));
+  const unpaid = () => h("section", { class: "unpaid" }, h("h2", {}, "Not known yet"), h("p", {}, "Nobody has paid for this view. Show asks the question, for the price beside it; before that nothing is spent."));
 
   async function show() {
     const sql = written(table, chosen);
