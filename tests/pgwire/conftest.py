@@ -70,6 +70,6 @@ def write_certificate(folder: Path) -> TlsFiles:
 def has(*command: str) -> bool:
     """Whether a program runs here."""
     try:
-        return subprocess.run(command, capture_output=True, check=False, timeout=30).returncode == 0
+        return subprocess.run(command, capture_output=True, check=False, timeout=120).returncode == 0
     except OSError:
         return False

@@ -26,7 +26,7 @@ class Closed(Exception):
 class RawClient:
     """One connection; messages are sent as bytes and read as (kind, body)."""
 
-    def __init__(self, port: int, timeout: float = 10.0) -> None:
+    def __init__(self, port: int, timeout: float = 60.0) -> None:
         self.socket: socket.socket | ssl.SSLSocket = socket.create_connection(("127.0.0.1", port), timeout=timeout)
         self.key = (0, 0)
 

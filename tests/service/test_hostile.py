@@ -93,7 +93,7 @@ def test_rates(tmp_path: Path) -> None:
 
 
 def _raw(port: int, content: bytes) -> bytes:
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
         connection.sendall(content)
         received = b""
         while part := connection.recv(65_536):

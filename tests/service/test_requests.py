@@ -138,7 +138,7 @@ def ask(told: dict[str, Any], text: str, key: str) -> dict[str, Any]:
         json.dumps({"where": text}).encode(),
         {"Authorization": f"Bearer {told['token']}", "Content-Type": "application/json", "Idempotency-Key": key},
     )
-    with urllib.request.urlopen(request, timeout=30) as answer:
+    with urllib.request.urlopen(request, timeout=60) as answer:
         found: dict[str, Any] = json.loads(answer.read())
         return found
 
@@ -150,10 +150,10 @@ def test_serve_from_the_command_line(tmp_path: Path) -> None:
     try:
         assert process.token_file.read_text() == told["token"]
         assert process.token_file.stat().st_mode & 0o777 == 0o600
-        with urllib.request.urlopen(f"{told['url']}/v1/health", timeout=10) as answer:
+        with urllib.request.urlopen(f"{told['url']}/v1/health", timeout=60) as answer:
             assert json.loads(answer.read()) == {"status": "ok"}
         with pytest.raises(urllib.error.HTTPError, match="401"):
-            urllib.request.urlopen(f"{told['url']}/v1/tables", timeout=10)
+            urllib.request.urlopen(f"{told['url']}/v1/tables", timeout=60)
         assert ask(told, "smoker", "one")["promised"]
     finally:
         assert process.end(signal.SIGTERM) == 0

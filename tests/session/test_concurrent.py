@@ -60,7 +60,7 @@ def asked_at_once(session: Session, questions: list[str]) -> dict[str, list[Any]
     gate = threading.Barrier(AT_ONCE)
 
     def some(texts: list[str]) -> dict[str, list[Any]]:
-        gate.wait(30)
+        gate.wait(120)
         return {text: numbers(session.ask(text)) for text in texts}
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -119,7 +119,7 @@ def held_back(session: Session, count: int) -> Iterator[Flights]:
 
     def wait(self: Record, *args: Any) -> Any:
         flights.begun.release()
-        assert flights.gate.wait(30)
+        assert flights.gate.wait(120)
         return measure(self, *args)
 
     with mock.patch.object(Record, "_measure", wait):
@@ -138,7 +138,7 @@ def test_what_is_known_is_answered_while_others_wait_for_the_disk(tmp_path: Path
 
         def slow(*args: Any) -> None:
             entered.set()
-            assert gate.wait(30)
+            assert gate.wait(120)
             sync(*args)
 
         with (
@@ -220,7 +220,7 @@ def test_a_charge_that_fails_does_not_cost_others_their_promise(tmp_path: Path, 
 def held_back_calls(flights: Flights, measure: Callable[..., Any]) -> Iterator[None]:
     def wait(self: Record, *args: Any) -> Any:
         flights.begun.release()
-        assert flights.gate.wait(30)
+        assert flights.gate.wait(120)
         return measure(self, *args)
 
     with mock.patch.object(Record, "_measure", wait):
