@@ -27,7 +27,7 @@ from maquette.schema import Schema
 COMPONENTS = 400
 FEWEST = 64
 WORK = 1.2e9  # multiplications of one step, above which there are fewer components
-WIDE, WIDE_WORK, WIDE_FALL = 64, 4e8, 0.64  # from so many columns on: less work, and half the stages, twice as steep
+MANY, MANY_WORK, MANY_FALL = 64, 4e8, 0.64  # from so many columns on: less work, and half the stages, twice as steep
 START = 1.0  # the first penalty
 FALL = 0.8  # the penalty falls by this factor after each stage
 LEAST = 0.003  # the last penalty: below it the model would follow the noise of single cells
@@ -91,7 +91,7 @@ def components(
     for pair, error in (apart or {}).items():
         problem.expect(pair, error)
     wide = problem.width**2
-    work = WIDE_WORK if problem.many else WORK
+    work = MANY_WORK if problem.many else WORK
     number = count or int(min(COMPONENTS, max(FEWEST, work / max(wide, 1))))
     return _Descent(problem, number).run(stages, progress)
 
@@ -131,7 +131,7 @@ class _Problem:
         self.blocks = laid_out(self.schema, blocks_of(self.schema, joined))
         self._block_of = {name: block for block in self.blocks for name in block.columns}
         self.known = columns
-        self.many = len(columns) >= WIDE
+        self.many = len(columns) >= MANY
         evidence = [(names, values, variances) for names, values, variances in residuals if len(names) > 1]
         self._lay_features(names for names, _, _ in evidence)
         self.first, self.first_precision = np.zeros(self.width, np.float32), np.zeros(self.width, np.float32)
@@ -300,7 +300,7 @@ class _Descent:
     def run(self, stages: int, progress: Callable[[int, float], None] | None) -> Components:
         """Lower the penalty stage by stage until residuals are at noise level; then polish."""
         penalty, rate, residual = START, RATE, 0.0
-        fall = WIDE_FALL if self._problem.many else FALL
+        fall = MANY_FALL if self._problem.many else FALL
         for stage in range(1, stages + 1):
             for _ in range(EACH):
                 residual = self._step(penalty, rate)
