@@ -8,6 +8,7 @@ one draw per round is enough. The average model is the data player's half of an 
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -20,10 +21,9 @@ from maquette.releases.artifact import Release, certified
 from maquette.releases.game.budget import (
     Calibration,
     GameBudget,
-    QueryPlayer,
     affordable,
     best_play,
-    fund,
+    opened,
     played_error,
     promise_of,
     seated,
@@ -101,10 +101,9 @@ def both_learn(
     table = seated(curator, workload, calibration, rng, rounds=rounds, draws=draws)
     index = table.index
     with curator.account("both-learn") as account:
-        units = units_for(curator, epsilon, rho, units)
-        funds = fund(curator, index, units, rows, beta)
-        chosen = _chosen(index, funds, calibration, rounds, draws)
-        queries = QueryPlayer(curator, table.lottery, funds, eta=chosen.eta, draws=chosen.draws)
+        choose = partial(_chosen, index, calibration=calibration, rounds=rounds, draws=draws)
+        play = opened(curator, table, choose, units=units_for(curator, epsilon, rho, units), rows=rows, beta=beta)
+        chosen = play.chosen
         data = DataPlayer(curator.schema, data_rate(index, chosen.rounds))
         total, done = np.zeros(curator.schema.shape(curator.schema.names)), 0
         with Progress("rounds", chosen.rounds, progress) as shown:
@@ -112,7 +111,7 @@ def both_learn(
                 while done < chosen.rounds:
                     clauses = [
                         index.clause(*move)
-                        for move in queries.play(index.project(total) / done if done else None, table.coins)
+                        for move in play.player.play(index.project(total) / done if done else None, table.coins)
                     ]
                     total += data.strategy  # its move was made before the draws were seen
                     data.learn(clauses)
@@ -123,11 +122,13 @@ def both_learn(
                     raise
     promise = None
     if calibration == "theory" and done == chosen.rounds:
-        promise = promise_of(theory.both_learn_error, table, funds, chosen, beta=beta)
+        promise = promise_of(theory.both_learn_error, table, play, beta=beta)
     if promise and curator.schema.impossible:
         promise += ", if no row holds an impossible combination"
     certificate = certified(curator, "both-learn", account, accuracy=promise)
-    return Release(curator.schema, DenseModel(curator.schema, total / total.sum()), NoEvidence(funds.rows), certificate)
+    return Release(
+        curator.schema, DenseModel(curator.schema, total / total.sum()), NoEvidence(play.funds.rows), certificate
+    )
 
 
 def data_rate(index: CellIndex, rounds: int) -> float:

@@ -165,11 +165,36 @@ def seated(
     return Table(index, curator.lottery(index.tables), np.random.default_rng() if rng is None else rng)
 
 
+@dataclass(frozen=True)
+class Opened:
+    """A game that is paid for: its budget, the rounds, draws and rate that were chosen, and the query player."""
+
+    funds: GameBudget
+    chosen: theory.Play
+    player: QueryPlayer
+
+
+def opened(
+    curator: Curator,
+    table: Table,
+    choose: Callable[[GameBudget], theory.Play],
+    *,
+    units: int,
+    rows: int | None,
+    beta: float,
+) -> Opened:
+    """Buy the row estimate if one is needed, choose the play by what is left, and seat the query player."""
+    funds = fund(curator, table.index, units, rows, beta)
+    chosen = choose(funds)
+    player = QueryPlayer(curator, table.lottery, funds, eta=chosen.eta, draws=chosen.draws)
+    return Opened(funds, chosen, player)
+
+
 def promise_of(
-    error: Callable[..., Values], table: Table, funds: GameBudget, chosen: theory.Play, *, beta: float, gap: float = 0.0
+    error: Callable[..., Values], table: Table, play: Opened, *, beta: float, gap: float = 0.0
 ) -> str | None:
     """The theorem of a finished play, for its certificate; `gap` is what its responses left open."""
-    return in_words(gap + played_error(error, table.index, funds, chosen), beta)
+    return in_words(gap + played_error(error, table.index, play.funds, play.chosen), beta)
 
 
 def played_error(error: Callable[..., Values], index: CellIndex, funds: GameBudget, chosen: theory.Play) -> float:

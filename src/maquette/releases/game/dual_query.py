@@ -8,6 +8,7 @@ synthetic table has a few records for each round. Gaboardi, Gallego Arias, Hsu, 
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -21,10 +22,9 @@ from maquette.releases.artifact import Release, certified
 from maquette.releases.game.budget import (
     Calibration,
     GameBudget,
-    QueryPlayer,
     affordable,
     best_play,
-    fund,
+    opened,
     promise_of,
     seated,
 )
@@ -77,17 +77,16 @@ def dual_query(
     index = table.index
     respond = Solver(engine=solver, seconds=seconds) if isinstance(solver, str) else solver
     with curator.account("dual-query") as account:
-        units = units_for(curator, epsilon, rho, units)
-        funds = fund(curator, index, units, rows, beta)
-        chosen = _chosen(index, funds, calibration, rounds, draws)
-        player = QueryPlayer(curator, table.lottery, funds, eta=chosen.eta, draws=chosen.draws)
+        choose = partial(_chosen, index, calibration=calibration, rounds=rounds, draws=draws)
+        play = opened(curator, table, choose, units=units_for(curator, epsilon, rho, units), rows=rows, beta=beta)
+        chosen = play.chosen
         records: list[np.ndarray] = []
         totals, gap = np.zeros(index.cells), 0.0
         with Progress("rounds", chosen.rounds, progress) as shown:
             try:
                 for done in range(chosen.rounds):
                     clauses = [
-                        index.clause(*move) for move in player.play(totals / done if done else None, table.coins)
+                        index.clause(*move) for move in play.player.play(totals / done if done else None, table.coins)
                     ]
                     found = [respond(curator.schema, clauses, table.coins) for _ in range(responses)]
                     for response in found:
@@ -102,9 +101,9 @@ def dual_query(
     finished = len(records) == chosen.rounds * responses
     promise = None
     if calibration == "theory" and finished:
-        promise = promise_of(theory.dual_query_error, table, funds, chosen, beta=beta, gap=gap)
+        promise = promise_of(theory.dual_query_error, table, play, beta=beta, gap=gap)
     certificate = certified(curator, "dual-query", account, accuracy=promise)
-    return Release(curator.schema, model, NoEvidence(funds.rows), certificate)
+    return Release(curator.schema, model, NoEvidence(play.funds.rows), certificate)
 
 
 def _chosen(

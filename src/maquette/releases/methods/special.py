@@ -6,12 +6,13 @@ be given. What a class cannot answer is refused before anything is charged.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from maquette.curator import Curator, Mechanism
+from maquette.curator import Curator
 from maquette.errors import QueryError
 from maquette.estimates import NoEvidence
 from maquette.query import Cuts, Distances, Lookup, LowSensitivityQuery, Workload
@@ -23,8 +24,7 @@ from maquette.releases.classes.histograms import histograms
 from maquette.releases.classes.lookups import keys_release
 from maquette.releases.classes.projection import MOST_K, projection
 from maquette.releases.game.analyst_private import analyst_private
-from maquette.releases.nets.candidates import Net
-from maquette.releases.nets.functions import construct_functions, net_of_functions
+from maquette.releases.nets.functions import FunctionRelease, construct_functions, net_of_functions
 from maquette.releases.nets.net import local_search, net_mechanism
 from maquette.releases.starting import Start
 
@@ -63,62 +63,19 @@ def projected(
     return projection(curator, sorted(columns), k=max(2, widest), beta=beta, epsilon=epsilon, rho=rho)
 
 
-def halved(
-    curator: Curator,
-    functions: Sequence[LowSensitivityQuery],
-    *,
-    net: Net,
-    tolerance: float = 0.0,
-    beta: float = 0.05,
-    epsilon: float | None = None,
-    rho: float | None = None,
-) -> Release:
-    """`construct_functions`; its model, the median of what is left of the net, answers the functions. See there."""
-    made = construct_functions(curator, functions, net, tolerance=tolerance, beta=beta, epsilon=epsilon, rho=rho)
+def released(method: Callable[..., Any], take: Callable[[Curator, Any], Release]) -> Callable[..., Release]:
+    """A method whose result holds more than a release, with the same settings, as one of `release`."""
+
+    @functools.wraps(method)
+    def run(curator: Curator, asked: Asked, **settings: Any) -> Release:
+        return take(curator, method(curator, asked, **settings))
+
+    return run
+
+
+def _median(curator: Curator, made: FunctionRelease) -> Release:
+    """The median of what is left of the net answers the functions."""
     return Release(curator.schema, made.model, NoEvidence(made.rows), made.certificate)
-
-
-def chosen_for_functions(
-    curator: Curator,
-    functions: Sequence[LowSensitivityQuery],
-    *,
-    net: Net,
-    mechanism: Mechanism = "auto",
-    beta: float = 0.05,
-    epsilon: float | None = None,
-    rho: float | None = None,
-) -> Release:
-    """`net_of_functions`; see there."""
-    return net_of_functions(curator, functions, net, mechanism=mechanism, beta=beta, epsilon=epsilon, rho=rho)
-
-
-def discreet(
-    curator: Curator,
-    workload: Workload,
-    *,
-    analyst_epsilon: float,
-    rounds: int = 50,
-    draws: int = 20,
-    strength: float | None = None,
-    beta: float = 0.05,
-    rows: int | None = None,
-    epsilon: float | None = None,
-    rho: float | None = None,
-) -> Release:
-    """`analyst_private`; the certificate says what it reveals about one query. See there."""
-    made, _ = analyst_private(
-        curator,
-        workload,
-        analyst_epsilon=analyst_epsilon,
-        rounds=rounds,
-        draws=draws,
-        strength=strength,
-        beta=beta,
-        rows=rows,
-        epsilon=epsilon,
-        rho=rho,
-    )
-    return made
 
 
 def _listed(kind: type) -> Callable[[object], bool]:
@@ -141,9 +98,9 @@ SPECIAL: dict[str, Callable[..., Release]] = {
     "lookups": keys_release,
     "coefficients": coefficients,
     "projection": projected,
-    "functions": halved,
-    "functions-net": chosen_for_functions,
-    "analyst-private": discreet,
+    "functions": released(construct_functions, _median),
+    "functions-net": net_of_functions,
+    "analyst-private": released(analyst_private, lambda _, made: made[0]),  # the certificate says what it reveals
 }
 ASKED: dict[str, tuple[Callable[[object], bool], str]] = {  # what a method answers, where that is no plain workload
     "cuts": (lambda asked: isinstance(asked, Cuts), "cuts made by cuts, bipartitions or degrees"),

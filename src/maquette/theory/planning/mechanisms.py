@@ -76,51 +76,58 @@ def constructed(
     return either(name, title, partial(bounds.loop, solver=solver, rule=rule), **(usual | facts))
 
 
-FOR_NOISE = {"needs_row_count": False, "reference": "Bun and Steinke 2016, proposition 1.6"}
+def listed(name: str, title: str, solve: Callable[..., Any], reference: str) -> Mechanism:
+    """One selection from a net of all that some rule makes."""
+    bound = partial(bounds.listed, solve=solve)
+    return Mechanism(name=name, title=title, pure=bound, time=times.listed, obstacle=obstacles.net, reference=reference)
+
+
+def lazily(name: str, title: str, bound: Promised, reference: str) -> Mechanism:
+    """An online mechanism behind a guard without threshold noise."""
+    return Mechanism(
+        name=name,
+        title=title,
+        approximate=bound,
+        accounting="lazy rounds",
+        time=times.online,
+        obstacle=obstacles.dense,
+        reference=reference,
+    )
+
+
+NOISE: dict[str, Any] = {"needs_row_count": False, "time": times.noise, "obstacle": obstacles.streamed}
+GAUSSIAN = "Bun and Steinke 2016, proposition 1.6"
 BOOK = {"accounting": "advanced"}
-EXPECTED = {"proved": False, "general": False}
+EXPECTED: dict[str, Any] = {"proved": False, "general": False}
 
 MECHANISMS: tuple[Mechanism, ...] = (
     Mechanism(
         name="laplace",
-        time=times.noise,
         title="Laplace noise on each query",
         pure=bounds.laplace,
-        obstacle=obstacles.streamed,
-        needs_row_count=False,
         reference="Dwork and Roth, theorem 3.8",
+        **NOISE,
     ),
     Mechanism(
         name="gaussian",
-        time=times.noise,
         title="Gaussian noise on each query",
         approximate=bounds.gaussian,
-        obstacle=obstacles.streamed,
-        **FOR_NOISE,  # type: ignore[arg-type]
+        reference=GAUSSIAN,
+        **NOISE,
     ),
     Mechanism(
         name="histogram",
-        time=times.histogram,
         title="Gaussian noise on the whole histogram",
         approximate=bounds.histogram,
-        obstacle=obstacles.dense,
-        **FOR_NOISE,  # type: ignore[arg-type]
+        reference=GAUSSIAN,
+        **{**NOISE, "time": times.histogram, "obstacle": obstacles.dense},
     ),
-    Mechanism(
-        name="small-db",
-        time=times.listed,
-        title="SmallDB",
-        pure=partial(bounds.listed, solve=net.small_db),
-        obstacle=obstacles.net,
-        reference="Dwork and Roth, proposition 5.2",
-    ),
-    Mechanism(
-        name="dual-net",
-        time=times.listed,
-        title="Net of the transcripts of weights",
-        pure=partial(bounds.listed, solve=net.dual_net_accuracy),
-        obstacle=obstacles.net,
-        reference="Dwork and Roth, section 5.3.1, corrected",
+    listed("small-db", "SmallDB", net.small_db, "Dwork and Roth, proposition 5.2"),
+    listed(
+        "dual-net",
+        "Net of the transcripts of weights",
+        net.dual_net_accuracy,
+        "Dwork and Roth, section 5.3.1, corrected",
     ),
     constructed(
         "median-ic",
@@ -192,23 +199,17 @@ MECHANISMS: tuple[Mechanism, ...] = (
         obstacle=obstacles.dense,
         reference="Mechanisms §6.4",
     ),
-    Mechanism(
-        name="online-lazy",
-        time=times.online,
-        title="Online weights, no threshold noise",
-        approximate=partial(bounds.loop, solver=online.lazy, rule=bounds.weights, pure=False),
-        accounting="lazy rounds",
-        obstacle=obstacles.dense,
-        reference="Mechanisms §6.3",
+    lazily(
+        "online-lazy",
+        "Online weights, no threshold noise",
+        partial(bounds.loop, solver=online.lazy, rule=bounds.weights, pure=False),
+        "Mechanisms §6.3",
     ),
-    Mechanism(
-        name="online-lecture",
-        time=times.online,
-        title="Private multiplicative weights, as the lecture has it",
-        approximate=partial(bounds.dense, solve=online.lecture, pure=False),
-        accounting="lazy rounds",
-        obstacle=obstacles.dense,
-        reference="Lecture on many queries, theorem 8, corrected",
+    lazily(
+        "online-lecture",
+        "Private multiplicative weights, as the lecture has it",
+        partial(bounds.dense, solve=online.lecture, pure=False),
+        "Lecture on many queries, theorem 8, corrected",
     ),
     either(
         "dual-query",
@@ -270,7 +271,7 @@ MECHANISMS: tuple[Mechanism, ...] = (
         time=times.projection,
         obstacle=obstacles.projected,
         reference="Dwork, Nikolov and Talwar 2015; Mechanisms §8.7",
-        **EXPECTED,  # type: ignore[arg-type]
+        **EXPECTED,
     ),
     either(
         "everything",
