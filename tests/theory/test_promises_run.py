@@ -65,6 +65,7 @@ BEATEN_BY = {
     "norms": set(),
     "lecture": set(),
     "boosting": set(),
+    "projection": set(),
     "from-learners": set(),
 }
 
