@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 import maquette as mq
 from maquette.curator import Curator, NoiseSource
 from maquette.estimates import DenseModel
-from maquette.query import LinearQuery
+from maquette.query import LinearQuery, Workload
 from maquette.releases import (
     LearnedDistinguisher,
     Net,
@@ -86,7 +86,7 @@ def coins(noise: NoiseSource) -> np.random.Generator:
     return noise.rng if isinstance(noise, Seeded) else np.random.default_rng()
 
 
-def largest(release: mq.Release, workload: mq.Workload, truth: Values) -> float:
+def largest(release: mq.Release, workload: Workload, truth: Values) -> float:
     """The largest error of a cell of the workload."""
     names = release.schema.names
     off = 0.0

@@ -15,7 +15,7 @@ import maquette as mq
 from maquette.curator import Curator, Measurement
 from maquette.estimates import DenseModel, MergedEvidence, Merging, NoEvidence, Residuals
 from maquette.privacy import DiscreteGaussian, Loss
-from maquette.query import LinearQuery, Marginal
+from maquette.query import Contrasts, LinearQuery, Marginal
 from maquette.releases.bounds import Asked, Bounds
 
 FREE = Loss(epsilon=0.0, delta=0.0, rho=0.0, units=0, currency="zcdp")
@@ -35,6 +35,7 @@ def noisy(
         return Measurement(Marginal(schema, columns), exact_counts + noise, event, FREE)
     merging = Merging(schema, {columns[0]: groups})
     question = merging.table(columns)
+    assert isinstance(question, Contrasts)
     found = question.combine(exact_counts)
     return Measurement(question, found + np.rint(rng.normal(0, np.sqrt(variance), found.shape)), event, FREE)
 

@@ -15,6 +15,7 @@ import maquette as mq
 from maquette.estimates.merged import MergedEvidence, MergedModel, Merging
 from maquette.hypothesis.graphical import GraphicalModel
 from maquette.hypothesis.junction_tree import JunctionTree
+from maquette.query import Contrasts
 from maquette.releases.methods.selection import Candidate, chosen, groups
 from maquette.schema import Schema
 
@@ -226,7 +227,9 @@ def test_merged_contrasts_are_residuals_of_the_merged_table() -> None:
     table = counts(MANY, rows, ("age", "region"))
     coarse = np.zeros((6, 3), dtype=np.int64)
     np.add.at(coarse, merging.groups["age"], table)
-    assert (merging.table(("age", "region")).combine(table) == coarse).all()
+    whole = merging.table(("age", "region"))
+    assert isinstance(whole, Contrasts)
+    assert (whole.combine(table) == coarse).all()
     question = merging.residual(("age", "region"))
     assert (question.combine(np.ones((40, 1)) * np.arange(3)[None, :] * 0 + 1).shape) == (5, 2)
     even = np.repeat(1.0 / np.bincount(merging.groups["age"])[merging.groups["age"]][:, None], 3, axis=1)
