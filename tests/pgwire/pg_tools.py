@@ -1,4 +1,4 @@
-"""How tools begin, and what they send in the background: statements, as their public sources and logs have them.
+"""How tools begin, and what they send in the background: statements like those that their versions are known to send.
 
 The tools themselves do not run here. Every statement of `TOOLS` is answered and none is charged; those of `REFUSED`,
 with which some tools ask what a database can do, are refused in a way that they understand.
