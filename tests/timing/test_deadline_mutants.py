@@ -108,7 +108,11 @@ def _late_is_recorded_at_the_end() -> Any:
 
 def _withheld_for_this_life_only() -> Any:
     """Withheld requests are answered again once the ledger is opened anew, as far as its state says."""
-    return patched(machine, "state", lambda charged, answered, boot: "answered" if answered is not None else "reserved")
+
+    def state(charged: int, answered: int | None, boot: int, *, left: bool = False) -> str:
+        return "answered" if answered is not None else "reserved"
+
+    return patched(machine, "state", state)
 
 
 def _hit_given_back() -> Any:

@@ -401,7 +401,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("sums not compared with the chain", "ledger", "ledger",
            {"maquette.privacy.ledger.verification:_check_tables": Wrap(lambda f, *_: None)}),
     Mutant("lost requests forgotten", "ledger", "ledger",
-           {f"{MACHINE}:state": Wrap(lambda f, *_: "reserved")}),
+           {f"{MACHINE}:state": Wrap(lambda f, *_, **__: "reserved")}),
     Mutant("failed guesses not counted", "holdout", "holdout",
            {f"{HOLDOUT}:GuessAndCheck.apply": Wrap(_kept_whatever)}),
     Mutant("the sample's exact mean", "holdout", "holdout", {f"{HOLDOUT}:_Node.rounded": Wrap(_exact_mean)}),

@@ -15,8 +15,8 @@ read up to a number has read everything below it.
 
 from __future__ import annotations
 
+import math
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -156,16 +156,16 @@ class SharedPostgresLedger(PostgresLedger):
 
     def _own(self) -> bool:
         """Take the ledger's lock: alone if nobody has it, else with the other members."""
-        number, until = (lock_number(self._schema),), time.monotonic() + self._wait
-        while True:
+        number = (lock_number(self._schema),)
+        for left in reversed(range(math.ceil(self._wait / PAUSE) + 1)):
             if self._connection.execute("SELECT pg_try_advisory_lock(%s)", number).fetchone()[0]:
                 self._first = True
                 break
             if self._connection.execute("SELECT pg_try_advisory_lock_shared(%s)", number).fetchone()[0]:
                 break
-            if time.monotonic() > until:
+            if not left:
                 raise locked(self._schema)
-            time.sleep(PAUSE)
+            threading.Event().wait(PAUSE)
         return prepared(self._connection, self._schema)
 
     def _open(self, *, fresh: bool) -> None:
