@@ -55,4 +55,6 @@ def test_it_opens_from_disk(browser: Any, which: str, width: int, scheme: str, t
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
     sizes = tab.evaluate("[...document.querySelectorAll('.chart svg')].map(s => s.getBoundingClientRect().right)")
     assert max(sizes) <= width
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed").Axe()
+    assert axe.run(tab).response["violations"] == [], "not accessible"
     context.close()
