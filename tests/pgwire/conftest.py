@@ -20,7 +20,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> TlsFiles:
     return write_certificate(folder)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # what one file has asked is known, and free, for the rest of it
 def door(tmp_path_factory: pytest.TempPathFactory, certificate: TlsFiles) -> Iterator[Door]:
     door = Door(tmp_path_factory.mktemp("door"), tls=certificate, limits=QUICK)
     yield door

@@ -187,11 +187,13 @@ def test_a_custodian_governs(tab: Tab) -> None:
     tab.open("Ask")
     page = tab.open("Custodian")
     page.get_by_label("Search the log").fill("token revoked")
+    page.locator("tr:has-text('session opened')").first.wait_for(state="detached")
     page.locator("tr:has-text('token revoked')").first.wait_for()
-    assert page.locator("tr:has-text('session opened')").count() == 0
 
 
 def test_a_holdout_is_registered_asked_and_ranked(tab: Tab, tmp_path: Path) -> None:
+    from playwright.sync_api import expect
+
     made = random.Random(3)
     churned = [made.random() < 0.3 for _ in range(1500)]
     lines = [f"{18 + 7 * i % 70},{'yes' if left else 'no'}" for i, left in enumerate(churned)]
@@ -204,7 +206,7 @@ def test_a_holdout_is_registered_asked_and_ranked(tab: Tab, tmp_path: Path) -> N
     page.get_by_role("button", name="Register").click()
     page.get_by_label("Name of the entry").fill("nobody leaves")
     page.get_by_label("or a file").set_input_files(str(tmp_path / "none.txt"))
-    page.wait_for_function("document.querySelector('textarea').value.length > 0")
+    expect(page.locator("textarea").first).not_to_have_value("", timeout=PATIENCE)
     page.get_by_role("button", name="Score").click()
     page.locator("p", has_text="nobody leaves: 0.").wait_for()
     page.locator("tr:has-text('nobody leaves')").wait_for()
