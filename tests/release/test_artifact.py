@@ -335,8 +335,9 @@ def test_models_without_a_plain_form_say_how_to_share_them(tmp_path: Path) -> No
 @pytest.mark.parametrize("method", METHODS)
 def test_a_release_shows_itself_in_one_line_without_its_numbers(method: str) -> None:
     release = made(method)
-    assert "\n" not in repr(release)
-    assert len(repr(release)) < 200
+    for whole in (release, release.certificate):
+        assert "\n" not in repr(whole)
+        assert len(repr(whole)) < 200
     html = release._repr_html_()
     assert html.count("<table") == 1
     for shown in (repr(release), html):

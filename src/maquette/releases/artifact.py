@@ -82,8 +82,7 @@ class Certificate:
     @property
     def counted(self) -> str | None:
         """How many rows of one unit are counted, in words; None if each row is a unit."""
-        several = re.search(r"up to (\d+) rows", self.relation)
-        return rows_counted(self.unit, int(several[1]) if several else 1)
+        return rows_counted(self.unit, self.rows_of_unit)
 
     @property
     def protects(self) -> str:
@@ -95,6 +94,9 @@ class Certificate:
         """The most rows that a privacy unit has."""
         found = re.search(r"up to (\d+) rows", self.relation)
         return 1 if found is None else int(found[1])
+
+    def __repr__(self) -> str:
+        return f"Certificate({self.method}, {self.protects}, {self.cost}, {len(self.charges):,} charges)"
 
     def _repr_html_(self) -> str:
         facts = {
