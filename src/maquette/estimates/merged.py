@@ -216,9 +216,10 @@ class Bounded(Estimate):
 class MergedEvidence:
     """What was measured: levels (`fine`) and groups (`coarse`).
 
-    Where both say something of a query, they are combined by their noise. A query that distinguishes levels of one
-    group lies between two that do not: those with the least and the largest weight in each cell of groups. Its interval
-    runs from the lower end of the first to the upper end of the second, narrowed by the measured levels (`_ends`).
+    Where both say something of a query, they are combined by their noise; what only levels say of the groups of one
+    column is added up from them (`_grouped`). A query that distinguishes levels of one group lies between two that do
+    not: those with the least and the largest weight in each cell of groups. Its interval runs from the lower end of the
+    first to the upper end of the second, narrowed by the measured levels (`_ends`).
     """
 
     kind: ClassVar[str] = "merged"
@@ -233,7 +234,8 @@ class MergedEvidence:
 
     def covers(self, columns: Sequence[str]) -> bool:
         """Whether every subset of these columns was measured, of levels or of groups."""
-        return self.fine.covers(columns) or self.coarse.covers(columns)
+        lacking = self.coarse.lacks(columns)
+        return self.fine.covers(columns) or all(len(part) == 1 and part in self.fine for part in lacking)
 
     def estimate(self, weights: Values, columns: Columns) -> Estimate:
         """An estimate of the total whose interval contains it."""
@@ -241,6 +243,8 @@ class MergedEvidence:
             return self.coarse.estimate(weights, columns)  # it holds all measurements of such columns
         if columns and self.fine.covers(columns):
             return self._combined(weights, columns)
+        if not any(self._cuts(weights, columns, name) for name in columns if name in self.merging.changed):
+            return self._grouped(self._reduced(weights, columns, np.maximum), columns)
         low, high = self._ends(weights, columns)
         return Bounded(
             (low.total + high.total) / 2,
@@ -282,7 +286,7 @@ class MergedEvidence:
         the group, the measured levels replace or correct its cells.
         """
         low, high = (self._reduced(weights, columns, ufunc) for ufunc in (np.minimum, np.maximum))
-        ends = self.coarse.estimate(low, columns), self.coarse.estimate(high, columns)
+        ends = self._grouped(low, columns), self._grouped(high, columns)
         cut = [name for name in columns if name in self.merging.changed and self._cuts(weights, columns, name)]
         if len(cut) != 1 or len(columns) < 2 or not self._gaussian or not self.fine.covers(cut):
             return ends
@@ -302,23 +306,41 @@ class MergedEvidence:
                 high[group], above = 0.0, above + fits * here
         tables = (np.moveaxis(part.reshape(shape), 0, axis) for part in (low, high))
         first, second = (
-            self._sum(table, columns, part, name) for table, part in zip(tables, (-below, above), strict=True)
+            self._grouped(table, columns, {name: part}) for table, part in zip(tables, (-below, above), strict=True)
         )
         return first, second
 
-    def _sum(self, table: Values, columns: Columns, levels: Values, name: str) -> Estimate:
-        """Weights of groups plus weights of levels of a merged column: they share the noise of the total at most."""
-        one, other = self.coarse.estimate(table, columns), self.fine.estimate(levels, (name,))
-        totals = [part.estimate(np.ones(()), ()).deviation for part in (self.coarse, self.fine)]
-        shared = abs(float(table.mean()) * float(levels.mean())) * totals[0] * totals[1]
-        deviation = math.sqrt(one.deviation**2 + other.deviation**2 + 2 * shared)
-        return Estimate(one.total + other.total, deviation, deviation, True)
+    def _grouped(self, weights: Values, columns: Columns, levels: Mapping[str, Values] | None = None) -> Estimate:
+        """The estimate of weights of groups, plus weights of the levels of single columns.
+
+        What a single column says is added up from its levels where its groups were not measured by themselves: its mean
+        weights, less a constant, so that they do not touch the number of rows. The noise of levels is independent of
+        that of groups, but for the number of rows, whose noise they share at most.
+        """
+        lacking, parts = self.coarse.lacks(columns), dict(levels or {})
+        for (name,) in lacking:
+            axis, groups = columns.index(name), self.merging.groups[name]
+            means = weights.mean(axis=tuple(i for i in range(weights.ndim) if i != axis))
+            means -= means[groups].mean()
+            weights = weights - means.reshape([-1 if i == axis else 1 for i in range(weights.ndim)])
+            parts[name] = parts.get(name, 0.0) + means[groups]
+        found = [self.coarse.estimate(weights, columns, but=lacking)]
+        found += [self.fine.estimate(part, (name,)) for name, part in parts.items()]
+        total, of_levels = (part.estimate(np.ones(()), ()).deviation for part in (self.coarse, self.fine))
+        shared = [abs(float(weights.mean())) * total, *(abs(float(part.mean())) * of_levels for part in parts.values())]
+        variance = sum(each.deviation**2 for each in found) + sum(shared) ** 2 - sum(each**2 for each in shared)
+        return Estimate(
+            sum(each.total for each in found),
+            math.sqrt(variance),
+            max(each.largest for each in found),
+            all(each.gaussian for each in found),
+        )
 
     def _cells(self, flat: Values, group: int, shape: tuple[int, ...], axis: int, columns: Columns) -> float:
         """The estimated total of one group's cells."""
         only = np.zeros_like(flat)
         only[group] = flat[group]
-        return self.coarse.estimate(np.moveaxis(only.reshape(shape), 0, axis), columns).total
+        return self._grouped(np.moveaxis(only.reshape(shape), 0, axis), columns).total
 
     def _cuts(self, weights: Values, columns: Columns, name: str) -> bool:
         """Whether the weights distinguish levels of one group of a column."""
