@@ -2,10 +2,10 @@
 
 import { h } from "./dom.js";
 
-// rows: arrays of texts, numbers or elements; numbers: the columns to align right.
-export function listing(titles, rows, { caption, numbers = [], empty = "Nothing yet." }) {
+// rows: arrays of texts, numbers or elements; numbers: the columns to align right; wide: those that need room for words.
+export function listing(titles, rows, { caption, numbers = [], wide = [], empty = "Nothing yet." }) {
   if (!rows.length) return h("p", { class: "soft" }, empty);
-  const style = (at) => ({ class: numbers.includes(at) && "number" });
+  const style = (at) => ({ class: numbers.includes(at) ? "number" : wide.includes(at) && "wide" });
   return h(
     "div",
     { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },

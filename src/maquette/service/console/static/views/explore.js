@@ -4,6 +4,7 @@ import * as api from "../api.js";
 import { announce, field, h, options, replace } from "../dom.js";
 import { condition, relations, relationWords } from "../conditions.js";
 import { name } from "../editor.js";
+import { epsilon } from "../numbers.js";
 import { answered, problem } from "../showing.js";
 import { price } from "./ask.js";
 
@@ -40,13 +41,20 @@ export async function explore(place, { table, query }) {
       const told = await api.explain(table.name, { sql });
       replace(controls.querySelector(".price"), price(told));
       if (told.free) await show();
-      else replace(shown, unpaid());
+      else replace(shown, unpaid(told.cost));
     } catch (error) {
       replace(shown, problem(error));
     }
   }
 
-  const unpaid = () => h("section", { class: "unpaid" }, h("h2", {}, "Not known yet"), h("p", {}, "Nobody has paid for this view. Show asks the question, for the price beside it; before that nothing is spent."));
+  const unpaid = (cost) =>
+    h(
+      "section",
+      { class: "unpaid" },
+      h("h2", {}, "Not known yet"),
+      h("p", {}, "Nobody has paid for this view. Nothing is spent before you choose to show it."),
+      h("div", { class: "row" }, h("button", { type: "button", onclick: show }, `Show it for ${epsilon(cost)}`)),
+    );
 
   async function show() {
     const sql = written(table, chosen);
@@ -81,7 +89,7 @@ export async function explore(place, { table, query }) {
     const relation = h("select", {}, options(relations(find(column.value)), "="));
     const level = h("select", {}, options(find(column.value).levels, null));
     const add = () => (chosen.filters.push([column.value, relation.value, level.value]), refresh());
-    return [h("div", { class: "row" }, field("Column", column), field("Condition", relation), field("Value", level)), h("div", { class: "row" }, h("button", { type: "button", onclick: add }, "Add filter"))];
+    return [h("div", { class: "three" }, field("Column", column), field("Condition", relation), field("Value", level)), h("div", { class: "row" }, h("button", { type: "button", onclick: add }, "Add filter"))];
   }
 
   function draw() {

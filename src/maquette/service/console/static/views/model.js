@@ -32,7 +32,6 @@ function certified({ cells }) {
 export async function model(place, { table }) {
   const shown = h("div", { "aria-live": "polite" });
   const names = table.columns.map((column) => column.name);
-  const first = h("select", { onchange: draw }, options(names, names[0]));
   const second = h("select", { onchange: draw }, options([["", "none"], ...names], ""));
 
   async function draw() {
@@ -49,9 +48,8 @@ export async function model(place, { table }) {
     }
   }
 
-  const events = await api.transcript(table.name);
-  const releases = await api.releases(table.name);
-  const doubts = await api.doubts(table.name);
+  const [events, releases, doubts] = await Promise.all([api.transcript(table.name), api.releases(table.name), api.doubts(table.name)]);
+  const first = h("select", { onchange: draw }, options(names, doubts.at(-1)?.column ?? names[0])); // the column that is known best
   replace(
     place,
     h("h1", {}, `What is publicly known of ${table.name}`),
@@ -72,8 +70,9 @@ function synthetic(table, release) {
   const rows = h("div");
   const look = async () => {
     const sample = await api.sample(table, release.id, 20);
+    rows.className = "unbroken";
     replace(rows, listing(sample.columns, sample.rows.map((row) => row.map((value) => (/^-?\d+\.\d+$/.test(value) ? number(Number(value)) : value))), { caption: "Twenty invented rows: no row of the private table is among them by design" }));
   };
-  const download = (format) => h("a", { class: "button", href: api.sampleAddress(table, release.id, 10000, format), download: `${table}-synthetic.${format}` }, `10,000 rows as ${format.toUpperCase()}`);
+  const download = (format) => h("a", { class: "button", href: api.sampleAddress(table, release.id, 10000, format), download: `${table}-synthetic.${format}` }, `10,000 rows as ${format === "csv" ? "CSV" : "Parquet"}`);
   return h("div", {}, h("h3", {}, release.title), h("div", { class: "row" }, h("button", { type: "button", onclick: look }, "Look at 20 rows"), download("csv"), download("parquet")), rows);
 }
