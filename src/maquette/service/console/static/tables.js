@@ -8,13 +8,17 @@ export function listing(titles, rows, { caption, numbers = [], wide = [], empty 
   const style = (at) => ({ class: numbers.includes(at) ? "number" : wide.includes(at) && "wide" });
   return h(
     "div",
-    { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
+    {},
+    h("p", { class: "caption" }, caption),
     h(
-      "table",
-      {},
-      h("caption", {}, caption),
-      h("thead", {}, h("tr", {}, titles.map((title, at) => h("th", { scope: "col", ...style(at) }, title)))),
-      h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, at) => h("td", style(at), cell))))),
+      "div",
+      { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
+      h(
+        "table",
+        {},
+        h("thead", {}, h("tr", {}, titles.map((title, at) => h("th", { scope: "col", ...style(at) }, title)))),
+        h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, at) => h("td", style(at), cell))))),
+      ),
     ),
   );
 }
