@@ -39,7 +39,15 @@ class Firefox:
         chosen = {**SETTINGS, "marionette.port": port}
         lines = [f"user_pref({json.dumps(name)}, {json.dumps(value)});" for name, value in chosen.items()]
         (folder / "user.js").write_text("\n".join(lines))
-        command = [FIREFOX, "--headless", "--marionette", "--no-remote", "--profile", str(folder)]
+        command = [
+            FIREFOX,
+            "--headless",
+            "--marionette",
+            "--remote-allow-system-access",
+            "--no-remote",
+            "--profile",
+            str(folder),
+        ]
         self._running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.patience, self._sent = patience, 0
         self._socket = self._connect(port)

@@ -97,10 +97,7 @@ class FirefoxTab(Tab):
         browser.do("WebDriver:SetWindowRect", width=width, height=1000)
         browser.darken(scheme == "dark")
         self.page = FirefoxPage(browser)
-        self.page.goto(self.address)
-        self.page.evaluate("() => (localStorage.clear(), sessionStorage.clear())")
-        browser.do("WebDriver:DeleteAllCookies")
-        self.page.goto("about:blank")
+        self._browser = browser
         self.page.goto(self.address)
         self.page.get_by_label("Your token").wait_for()
         browser.run(CLICKS + NOTED)
@@ -110,6 +107,9 @@ class FirefoxTab(Tab):
         self.wrong += self.page.evaluate("window.noted ?? []")
         for url in self.page.evaluate(FETCHED):
             self.local(url)
+        self.page.evaluate("() => (localStorage.clear(), sessionStorage.clear())")
+        self._browser.do("WebDriver:DeleteAllCookies")
+        self.page.goto("about:blank")
         super().close()
 
 

@@ -185,7 +185,7 @@ def test_a_custodian_governs(tab: Tab) -> None:
     report = page.get_by_role("link", name="Report of the session")
     assert page.evaluate("async (address) => (await fetch(address)).status", report.get_attribute("href")) == 200
     page.get_by_label("Search the log").fill("token revoked")
-    page.locator("tr:has-text('session opened')").first.wait_for(state="detached")
+    page.locator("tr:has-text('signed in')").first.wait_for(state="detached")
     page.locator("tr:has-text('token revoked')").first.wait_for()
 
 

@@ -28,15 +28,21 @@ export function problem(error) {
 
 const chartable = (answer) => answer.rows.length > 1 && answer.columns.length > 0 && answer.rows.length <= 400;
 
-// Handlers that show what was refused in `said`, instead of failing silently.
+// Handlers that show what was refused in `said`, instead of failing silently. A button that is still at work says so,
+// and does nothing when it is pressed again.
 export const tryingIn = (said) => (act) => async (event) => {
   event?.preventDefault?.();
+  const button = event?.submitter ?? event?.currentTarget;
+  if (button?.getAttribute("aria-busy")) return;
+  button?.setAttribute("aria-busy", "true");
   try {
     replace(said);
     await act(event);
   } catch (error) {
     replace(said, problem(error));
     said.scrollIntoView({ block: "nearest" });
+  } finally {
+    button?.removeAttribute("aria-busy");
   }
 };
 

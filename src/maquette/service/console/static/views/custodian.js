@@ -140,7 +140,7 @@ async function people(trying) {
     await draw();
   });
   await draw();
-  return h("section", {}, h("h2", {}, "People and tokens"), known, h("form", { onsubmit: make, class: "row" }, field("Name", title), field("Role", role), field("May see", scope), field("Days", days), field("Most epsilon per table", most), h("button", { class: "primary" }, "Make a token")), given);
+  return h("section", {}, h("h2", {}, "People and tokens"), known, h("form", { onsubmit: make }, h("div", { class: "row" }, field("Name", title), field("Role", role), field("May see", scope), field("Days", days), field("Most epsilon per table", most)), h("div", { class: "row" }, h("button", { class: "primary" }, "Make a token"))), given);
 }
 
 function log() {
