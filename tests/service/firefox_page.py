@@ -72,7 +72,10 @@ class Locator:
         return element
 
     def click(self, *, timeout: float = 0) -> None:
-        self._browser.do("WebDriver:ElementClick", id=self._one())
+        self._one()
+        # Firefox points at shapes, not at groups of them.
+        part = self._do("const one = found.find(seen); return one.querySelector(':scope > .hit') ?? one")
+        self._browser.do("WebDriver:ElementClick", id=part[ELEMENT])
 
     def fill(self, text: str) -> None:
         self._browser.do("WebDriver:ElementClear", id=self._one())

@@ -61,6 +61,7 @@ def test_budget_model_and_holdout_open(tab: Tab) -> None:
     page.get_by_text("Price list").wait_for()
     page = tab.open("Model")
     page.wait_for_selector(".chart")
+    page.get_by_label("Column", exact=True).select_option("region")
     page.get_by_label("By", exact=True).select_option("sex")
     page.wait_for_selector(".chart .shade")
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import random
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pages import ChromiumTab, call, write
+
+from maquette.reports.style import CSS
+from maquette.service import console
 
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21aa"]}
 QUESTIONS = [
@@ -17,6 +21,35 @@ QUESTIONS = [
     ("SELECT count(*) FROM survey", ".single"),
     ("SELECT nothing FROM survey", ".problem"),
 ]
+
+
+def colours(css: str) -> list[dict[str, str]]:
+    """The named colours of a style sheet: those for light pages, and those for dark ones."""
+    return [
+        dict(re.findall(r"(--[a-z-]+): (#[0-9a-f]+)", block)) for block in re.findall(r":root[^{]*{([^}]*)}", css)[:2]
+    ]
+
+
+def test_the_console_and_the_report_have_the_same_colours() -> None:
+    sheet = (Path(console.__file__).parent / "static" / "app.css").read_text()
+    for own, report in zip(colours(sheet), colours(CSS), strict=True):
+        assert len(report) >= 10
+        assert {name: own[name] for name in report} == report
+
+
+def test_the_first_page_is_painted_within_a_second(browser: Any, server: tuple[str, str]) -> None:
+    """With an empty cache, in a browser that runs already; the best of five, as others use this machine too."""
+    took = []
+    for _ in range(5):
+        context = browser.new_context()
+        page = context.new_page()
+        page.goto(server[0])
+        page.get_by_label("Your token").wait_for()
+        took.append(page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime"))
+        context.close()
+        if took[-1] < 1_000:
+            return
+    raise AssertionError(f"milliseconds to the first paint: {took}")
 
 
 class Looker:
@@ -61,6 +94,7 @@ def test_asking_is_accessible(looked: Any, browser: Any, server: tuple[str, str]
     page.get_by_role("meter").first.wait_for()
     look(page, "Budget")
     page = tab.open("Model")
+    page.get_by_label("Column", exact=True).select_option("region")
     page.get_by_label("By", exact=True).select_option("sex")
     page.wait_for_selector(".chart .shade")
     look(page, "Model")
