@@ -31,7 +31,7 @@ SETTINGS = {
 class Firefox:
     """One window of a fresh Firefox."""
 
-    def __init__(self, folder: Path, *, patience: float = 120.0) -> None:
+    def __init__(self, folder: Path, *, patience: float = 60.0) -> None:
         assert FIREFOX is not None, "there is a Firefox"
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))

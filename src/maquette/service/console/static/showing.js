@@ -6,7 +6,7 @@ import { epsilon, interval, number, sentence } from "./numbers.js";
 
 const KINDS = {
   promise: ["promise", "Promised", "The interval holds at the stated confidence."],
-  guess: ["guess", "Guess", "The model's number, without a promise."],
+  guess: ["guess", "Guess", "The model's number, without a promise. It was not measured: what is left to spend does not buy it."],
   wider: ["promise", "Wider", "Wider than asked for, as the budget buys no better. The interval itself holds."],
   cached: ["cached", "Recorded", "Given before, and given again for nothing: the same bytes."],
 };
@@ -172,6 +172,7 @@ export function answered(answer, place, drill = null) {
       {},
       kinds.map((kind) => [badge(kind), " "]),
       answer.paid ? `Cost ${epsilon(answer.cost)}.` : "Free.",
+      kinds.filter((kind) => ["guess", "wider"].includes(kind)).map((kind) => ` ${KINDS[kind][2]}`),
       answer.confidence ? ` Intervals at ${number(100 * answer.confidence)}% confidence${answer.together ? ", all of them together" : ""}.` : "",
       answer.guarantee ? ` ${sentence(answer.guarantee)}` : "",
     ),
