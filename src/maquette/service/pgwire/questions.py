@@ -283,7 +283,8 @@ def told(answer: Answered, release: Release | None) -> Any:
     }
     how = "answered by a release" if release is not None else routes[answer.source]
     price = f"cost {answer.cost}" if answer.cost.units else "free"
-    left = "" if answer.remaining is None or release is not None else f"; {answer.remaining} remains"
+    # A recorded answer remembers what remained when it was bought, which is not what remains now.
+    left = f"; {answer.remaining} remains" if answer.cost.units and answer.remaining is not None else ""
     from maquette.answers import WIDER
 
     guess = "NOT PROMISED: what is known and the public model say so, and they may be wrong"
