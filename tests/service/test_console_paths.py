@@ -76,6 +76,7 @@ def test_the_keyboard_alone_asks_and_drills(tab: Tab) -> None:
     page.wait_for_selector(".price .badge")
     tab_to("button.chip")
     page.keyboard.press("Space")
+    page.wait_for_selector("button.chip:focus")  # it stays where it was
     assert (page.evaluate("window.clicked") or 0) <= 1, "a key press on a button is a click; no mouse was used"
 
 
