@@ -201,7 +201,9 @@ def test_a_holdout_is_registered_asked_and_ranked(tab: Tab, tmp_path: Path) -> N
     page.get_by_role("button", name="Upload").click()
     page.get_by_label("Conditions may be asked too", exact=False).check()
     page.get_by_role("button", name="Register").click()
-    page.wait_for_selector(f"option:checked:has-text('churn_{tab.name}')")
+    page.wait_for_function(
+        f"[...document.querySelectorAll('select')].some((each) => each.value === 'churn_{tab.name}')"
+    )
     page.get_by_label("Name of the entry").fill("nobody leaves")
     page.get_by_label("or a file").set_input_files(str(tmp_path / "none.txt"))
     page.wait_for_selector("textarea:valid")

@@ -38,7 +38,7 @@ class Purse:
         else:
             units = budget.accountant.share(epsilon=cap, rho=None, delta=budget.delta) if cap > 0 else 0
         found = self._state.rows(sa.select(kept.c.units).where(*self._own(table)))
-        return max(0, units - sum(row["units"] for row in found))
+        return max(0, units - sum(int(row["units"]) for row in found))
 
     def pay(self, table: ServedTable, units: int) -> None:
         """Note what an answer has cost."""
