@@ -164,9 +164,6 @@ class FirefoxPage(Locator):
         found.wait_for()
         return found
 
-    def wait_for_function(self, script: str) -> None:
-        self._until(f"return Boolean({script})")
-
     def wait_for_timeout(self, milliseconds: float) -> None:
         time.sleep(milliseconds / 1000)
 

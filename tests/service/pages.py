@@ -129,6 +129,15 @@ def write(page: Any, sql: str) -> None:
     page.keyboard.press("Escape")
 
 
+def until(page: Any, script: str) -> None:
+    """Wait until a script of the page is true; it is not evaluated by the page, whose policy forbids that."""
+    for _ in range(PATIENCE // 50):
+        if page.evaluate(script):
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError(f"did not become true: {script}")
+
+
 def call(server: tuple[str, str], method: str, path: str, **body: Any) -> Any:
     """One request to the service, as the custodian."""
     import json

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pages import PATIENCE, Tab, call, write
+from pages import PATIENCE, Tab, call, until, write
 
 REACHED = """(found) => {
   const active = document.activeElement;
@@ -201,9 +201,7 @@ def test_a_holdout_is_registered_asked_and_ranked(tab: Tab, tmp_path: Path) -> N
     page.get_by_role("button", name="Upload").click()
     page.get_by_label("Conditions may be asked too", exact=False).check()
     page.get_by_role("button", name="Register").click()
-    page.wait_for_function(
-        f"[...document.querySelectorAll('select')].some((each) => each.value === 'churn_{tab.name}')"
-    )
+    until(page, f"[...document.querySelectorAll('select')].some((each) => each.value === 'churn_{tab.name}')")
     page.get_by_label("Name of the entry").fill("nobody leaves")
     page.get_by_label("or a file").set_input_files(str(tmp_path / "none.txt"))
     page.wait_for_selector("textarea:valid")
@@ -253,6 +251,6 @@ def test_pages_may_run_nothing_but_the_services_own_files(tab: Tab) -> None:
     tab.page.evaluate(INLINE)
     tab.page.evaluate("() => fetch('https://example.org/').catch(() => null)")
     assert tab.page.evaluate("window.stolen ?? null") is None
-    tab.page.wait_for_function(REFUSED)
+    until(tab.page, REFUSED)
     tab.page.evaluate("() => (window.noted = [])")
     tab.wrong.clear()
