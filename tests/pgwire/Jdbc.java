@@ -1,4 +1,8 @@
+import java.io.ByteArrayOutputStream;
+import java.io.StringWriter;
 import java.sql.*;
+import org.postgresql.PGConnection;
+import org.postgresql.copy.CopyManager;
 
 /** What a Java program does with its driver. */
 public class Jdbc {
@@ -60,6 +64,20 @@ public class Jdbc {
             } catch (SQLException error) {
                 System.out.println("state: " + error.getSQLState());
             }
+            CopyManager copies = link.unwrap(PGConnection.class).getCopyAPI();
+            StringWriter lines = new StringWriter();
+            long groups = copies.copyOut(
+                "COPY (SELECT region, count(*) AS n FROM people GROUP BY region) TO STDOUT (FORMAT csv, HEADER)", lines);
+            System.out.println("copied: " + groups + " " + lines.toString().split("\n").length);
+            ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+            long rows = copies.copyOut("COPY people TO STDOUT (FORMAT binary)", bytes);
+            System.out.println("binary: " + rows + " " + new String(bytes.toByteArray(), 0, 6, "ISO-8859-1"));
+            try {
+                copies.copyOut("COPY nobody TO STDOUT", new StringWriter());
+            } catch (SQLException error) {
+                System.out.println("refused copy: " + error.getSQLState());
+            }
+            System.out.println("after it: " + count(link.createStatement().executeQuery("SELECT 1")));
         }
     }
 }

@@ -170,7 +170,7 @@ def test_previews_are_synthetic_and_levels_declared(own_door: Door) -> None:
         assert len(list(rows(client.query("SELECT * FROM people")))) == 20
 
 
-def test_a_connection_has_a_cap(own_door: Door) -> None:
+def test_spending_through_the_door_has_a_cap(own_door: Door) -> None:
     with RawClient(own_door.port).login("alice", own_door.tokens["alice"]) as client:
         client.query("SET maquette.max_cost = 0")
         before = own_door.units()
@@ -183,6 +183,28 @@ def test_a_connection_has_a_cap(own_door: Door) -> None:
         assert not problem(client.query(COUNT))
         client.query("SET maquette.max_cost = 0")
         assert not problem(client.query(COUNT)), "what was answered before is free"
+
+
+def test_a_tool_that_connects_again_gets_no_new_cap(own_door: Door) -> None:
+    """A dashboard connects for every refresh, says its cap each time, and asks something new: it ends at its cap."""
+    table, spent, refused = own_door.service.tables["people"], own_door.units(), {}
+    cap = table.curator.budget.accountant.share(epsilon=0.7, rho=None, delta=table.curator.budget.delta)
+    asked = [f"SELECT count(*) FROM people WHERE age > {low} AND smoker" for low in range(10, 90, 10)]
+    capped = "-c maquette.max_cost=0.7"
+    for panel, sql in enumerate(asked):
+        with RawClient(own_door.port).login(
+            "alice", own_door.tokens["alice"], options=capped, application_name=f"panel {panel}"
+        ) as client:
+            refused = problem(client.query(sql))
+        if refused:
+            break
+    assert refused["C"] == "53400"
+    assert spent < own_door.units() <= spent + cap
+    for options, answered in ((capped, False), ("", True)):  # then by the default cap, a tenth of the budget
+        with RawClient(own_door.port).login("alice", own_door.tokens["alice"], options=options) as client:
+            assert (not problem(client.query(sql))) is answered
+    with RawClient(own_door.port).login("bob", own_door.tokens["bob"], options=capped) as client:
+        assert not problem(client.query("SELECT count(*) FROM people WHERE age > 95 AND smoker")), "a purse each"
 
 
 @pytest.mark.thorough

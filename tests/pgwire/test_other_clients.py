@@ -27,7 +27,7 @@ def run(*words: str, **environment: str) -> str:
 @pytest.mark.thorough
 @pytest.mark.skipif(not JAR.exists() or not shutil.which("java"), reason="apt-get install libpostgresql-jdbc-java")
 def test_pgjdbc(door: Door) -> None:
-    """Metadata, parameters in text and binary, fetch sizes, errors with their states, warnings, cancel of nothing."""
+    """Metadata, parameters in text and binary, fetch sizes, errors with their states, warnings, COPY by CopyManager."""
     before = door.units()
     url = f"jdbc:postgresql://127.0.0.1:{door.port}/maquette?sslmode=require"
     said = run("java", "-cp", str(JAR), str(HERE / "Jdbc.java"), url, "alice", door.tokens["alice"])
@@ -40,11 +40,18 @@ def test_pgjdbc(door: Door) -> None:
     assert lines["prepared"] == "ok"
     assert lines["state"] == "42P01"
     assert "cost" in lines["warning"] or "free" in lines["warning"]
+    assert lines["copied"] == "4 5"
+    assert lines["binary"] == "1000 PGCOPY"
+    assert lines["refused copy"] == "42P01"
+    assert lines["after it"] == "1"
     assert door.units() >= before
 
 
 @pytest.mark.thorough
-@pytest.mark.skipif(not (NODE / "pg").exists(), reason="npm install pg, and MAQUETTE_NODE_MODULES=its node_modules")
+@pytest.mark.skipif(
+    not all((NODE / name).exists() for name in ("pg", "pg-copy-streams")),
+    reason="npm install pg pg-copy-streams, and MAQUETTE_NODE_MODULES=its node_modules",
+)
 def test_node_postgres(door: Door) -> None:
     said = run(
         "node",
@@ -57,6 +64,13 @@ def test_node_postgres(door: Door) -> None:
         PGPASSWORD=door.tokens["alice"],
     )
     assert said.split("\n")[:4] == ["4 regions", "prepared ok", "42P01", "notices 1"]
+    copies = said.split("\n")[4:8]
+    assert copies == [
+        "copied region,n and 4 rows",
+        "copied 1000 rows",
+        "refused copy 42P01",
+        "after it 1",
+    ]
 
 
 @pytest.mark.thorough

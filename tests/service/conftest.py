@@ -8,11 +8,12 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from pages import Tab
+from firefox import FIREFOX, Firefox
+from pages import ChromiumTab, FirefoxTab, Tab
 from rooms import House, house, settings
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -64,8 +65,27 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]
         running.wait(30)
 
 
+@pytest.fixture(scope="session")
+def firefox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Firefox]:
+    if FIREFOX is None:
+        pytest.skip("there is no Firefox on this machine: apt-get install firefox-esr")
+    opened = Firefox(tmp_path_factory.mktemp("firefox"))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module", params=["chromium", pytest.param("firefox", marks=pytest.mark.thorough)])
+def opening(request: pytest.FixtureRequest, server: tuple[str, str]) -> Callable[..., Tab]:
+    """What opens a signed-in page, in each browser."""
+    if request.param == "firefox":
+        firefox = request.getfixturevalue("firefox")
+        return lambda **given: FirefoxTab(firefox, server, **given)
+    chromium = request.getfixturevalue("browser")
+    return lambda **given: ChromiumTab(chromium, server, **given)
+
+
 @pytest.fixture
-def tab(browser: Any, server: tuple[str, str]) -> Iterator[Tab]:
-    opened = Tab(browser, server)
+def tab(opening: Callable[..., Tab]) -> Iterator[Tab]:
+    opened = opening()
     yield opened
     opened.close()

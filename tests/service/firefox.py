@@ -23,6 +23,7 @@ SETTINGS = {
     "datareporting.policy.dataSubmissionEnabled": False,
     "network.captive-portal-service.enabled": False,
     "network.connectivity-service.enabled": False,
+    "dom.events.testing.asyncClipboard": True,
     "toolkit.telemetry.reportingpolicy.firstRun": False,
 }
 
@@ -30,26 +31,35 @@ SETTINGS = {
 class Firefox:
     """One window of a fresh Firefox."""
 
-    def __init__(self, folder: Path, *, dark: bool = False, patience: float = 120.0) -> None:
+    def __init__(self, folder: Path, *, patience: float = 60.0) -> None:
         assert FIREFOX is not None, "there is a Firefox"
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
-        chosen = {**SETTINGS, "marionette.port": port, "ui.systemUsesDarkTheme": int(dark)}
+        chosen = {**SETTINGS, "marionette.port": port}
         lines = [f"user_pref({json.dumps(name)}, {json.dumps(value)});" for name, value in chosen.items()]
         (folder / "user.js").write_text("\n".join(lines))
-        command = [FIREFOX, "--headless", "--marionette", "--no-remote", "--profile", str(folder)]
+        command = [
+            FIREFOX,
+            "--headless",
+            "--marionette",
+            "--remote-allow-system-access",
+            "--no-remote",
+            "--profile",
+            str(folder),
+        ]
         self._running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self._patience, self._sent = patience, 0
+        self.patience, self._sent = patience, 0
         self._socket = self._connect(port)
         self._read()  # it greets
         self.do("WebDriver:NewSession", capabilities={"alwaysMatch": {"pageLoadStrategy": "normal"}})
+        self.do("WebDriver:SetTimeouts", script=600_000)
 
     def _connect(self, port: int) -> socket.socket:
-        end = time.monotonic() + self._patience
+        end = time.monotonic() + self.patience
         while True:
             try:
-                return socket.create_connection(("127.0.0.1", port), timeout=self._patience)
+                return socket.create_connection(("127.0.0.1", port), timeout=self.patience)
             except OSError:
                 if self._running.poll() is not None or time.monotonic() > end:
                     self._running.kill()
@@ -80,30 +90,13 @@ class Firefox:
         """What a script of the page returns."""
         return self.do("WebDriver:ExecuteScript", script=script, args=list(given))
 
-    def wait(self, selector: str, text: str = "") -> None:
-        """Until an element is there, with this text in it."""
-        seen = "return [...document.querySelectorAll(arguments[0])].some((e) => e.textContent.includes(arguments[1]))"
-        end = time.monotonic() + self._patience
-        while not self.run(seen, selector, text):
-            assert time.monotonic() < end, (
-                f"{selector} {text!r} did not come: {self.run('return document.body.innerText')}"
-            )
-            time.sleep(0.1)
-
-    def find(self, selector: str, text: str = "") -> str:
-        """The first element that fits, once it is there."""
-        self.wait(selector, text)
-        one = "return [...document.querySelectorAll(arguments[0])].find((e) => e.textContent.includes(arguments[1]))"
-        found: str = self.run(one, selector, text)[ELEMENT]
-        return found
-
-    def click(self, selector: str, text: str = "") -> None:
-        """A click of the mouse."""
-        self.do("WebDriver:ElementClick", id=self.find(selector, text))
-
-    def write(self, selector: str, text: str) -> None:
-        """Type into a field."""
-        self.do("WebDriver:ElementSendKeys", id=self.find(selector), text=text)
+    def darken(self, dark: bool) -> None:
+        """Prefer dark colours, as the system would; or light ones."""
+        self.do("Marionette:SetContext", value="chrome")
+        self.run(
+            "Services.prefs.setIntPref('layout.css.prefers-color-scheme.content-override', arguments[0])", int(not dark)
+        )
+        self.do("Marionette:SetContext", value="content")
 
     def picture(self, path: Path) -> None:
         """Keep a picture of the page."""

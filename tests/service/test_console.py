@@ -1,12 +1,14 @@
-"""The console in a real browser against a real server with real rows: every flow, at two widths, light and dark."""
+"""The console in Chromium and Firefox, against a real server with real rows: every flow, two widths, light and dark."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import pytest
 from pages import Tab, write
+
+HEADINGS = {"Model": "publicly known"} | {each: each for each in ("Ask", "Explore", "Budget", "Holdout", "Custodian")}
+TOO_WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
 def test_a_first_question_takes_two_clicks_after_signing_in(tab: Tab) -> None:
@@ -59,6 +61,7 @@ def test_budget_model_and_holdout_open(tab: Tab) -> None:
     page.get_by_text("Price list").wait_for()
     page = tab.open("Model")
     page.wait_for_selector(".chart")
+    page.get_by_label("Column", exact=True).select_option("region")
     page.get_by_label("By", exact=True).select_option("sex")
     page.wait_for_selector(".chart .shade")
 
@@ -71,18 +74,20 @@ def test_a_custodian_makes_tokens_and_releases_and_verifies(tab: Tab) -> None:
     page.get_by_role("button", name="Make a token").click()
     page.get_by_text("shown this once").wait_for()
     page.locator("form:has-text('epsilon to spend')").get_by_label("epsilon").fill("0.1")
+    page.locator("form:has-text('epsilon to spend')").get_by_label("Name").fill(tab.name)
     page.get_by_label("Answers").select_option("1")
     page.get_by_role("button", name="Make a release").click()
-    page.get_by_role("link", name="download").wait_for()
+    page.locator(f"tr:has-text('{tab.name}'):has-text('download')").wait_for()
     page = tab.open("Model")
-    page.get_by_role("button", name="Look at 20 rows").click()
+    page.get_by_role("button", name="Look at 20 rows").first.click()
     page.get_by_text("Twenty invented rows").wait_for()
 
 
 def test_a_table_is_published_from_a_file(tab: Tab, tmp_path: Path) -> None:
-    people = (f"{20 + i % 60},{'f' if i % 2 else 'm'},{'yes' if i % 3 else 'no'}" for i in range(900))
+    youngest = len(tab.name) + 12  # the same rows are not published twice
+    people = (f"{youngest + i % 60},{'f' if i % 2 else 'm'},{'yes' if i % 3 else 'no'}" for i in range(900))
     lines = ["age,sex,smoker", *people]
-    source = tmp_path / "Clinic visits.csv"
+    source = tmp_path / f"Clinic visits {tab.name}.csv"
     source.write_text("\n".join(lines))
     page = tab.open("Custodian")
     page.get_by_role("link", name="Publish a table").click()
@@ -101,19 +106,14 @@ def test_a_table_is_published_from_a_file(tab: Tab, tmp_path: Path) -> None:
     page.get_by_role("button", name="Open the table").click()
     page.wait_for_selector("h1:has-text('Ask'), .problem")
     assert page.locator(".problem").all_inner_texts() == []
-    page.get_by_role("heading", name="Ask clinic_visits").wait_for()
+    page.get_by_role("heading", name=f"Ask clinic_visits_{tab.name}").wait_for()
 
 
-@pytest.mark.thorough(fast=1)
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark"), (1280, "dark"), (390, "light")])
-def test_every_view_fits_and_is_accessible(browser: Any, server: tuple[str, str], width: int, scheme: str) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed").Axe()
-    tab = Tab(browser, server, width=width, scheme=scheme)
+def test_every_view_fits_a_narrow_screen_in_the_dark(opening: Callable[..., Tab]) -> None:
+    tab = opening(width=390, scheme="dark")
+    assert tab.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(18, 24, 28)"
     for view in ("Ask", "Explore", "Budget", "Model", "Holdout", "Custodian"):
         page = tab.open(view)
-        page.wait_for_timeout(400)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width, view
-        found = axe.run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21aa"]})
-        problems = [(each["id"], each["nodes"][0]["html"][:160]) for each in found.response["violations"]]
-        assert problems == [], view
+        page.wait_for_selector(f"h1:has-text('{HEADINGS[view]}')")
+        assert page.evaluate(TOO_WIDE) <= 0, view
     tab.close()

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import random
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pages import PATIENCE, Tab, call, write
+from pages import PATIENCE, Tab, call, until, write
 
 REACHED = """(found) => {
   const active = document.activeElement;
   return (active?.shadowRoot?.activeElement ?? active)?.matches(found);
 }"""
+REFUSED = "window.refused?.includes('script-src-elem') && window.refused?.includes('connect-src')"
 INLINE = """() => {
+  window.refused = [];
+  addEventListener("securitypolicyviolation", (event) => window.refused.push(event.effectiveDirective));
   const made = document.createElement("script");
   made.textContent = "window.stolen = 1";
   document.head.append(made);
 }"""
-RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21aa"]}
 
 
 def sql_of(page: Any) -> str:
@@ -27,10 +30,9 @@ def sql_of(page: Any) -> str:
     return text
 
 
-def test_a_first_analyst_needs_at_most_six_clicks(browser: Any, server: tuple[str, str]) -> None:
+def test_a_first_analyst_needs_at_most_six_clicks(opening: Callable[..., Tab], server: tuple[str, str]) -> None:
     """Open, ask, chart, drill, budget; as an analyst who has a token and nothing else."""
-    token = call(server, "POST", "tokens", name="newcomer", role="analyst")["token"]
-    tab = Tab(browser, server, as_=token)
+    tab = opening(as_=call(server, "POST", "tokens", name="newcomer", role="analyst")["token"])
     page = tab.page
     page.get_by_role("button", name="Ask", exact=True).click()
     page.wait_for_selector(".chart .whisker")
@@ -51,8 +53,7 @@ def test_a_first_analyst_needs_at_most_six_clicks(browser: Any, server: tuple[st
     tab.close()
 
 
-def test_the_keyboard_alone_asks_and_drills(browser: Any, server: tuple[str, str]) -> None:
-    tab = Tab(browser, server)
+def test_the_keyboard_alone_asks_and_drills(tab: Tab) -> None:
     page = tab.page
     page.reload()
     page.wait_for_selector(".price .badge")
@@ -75,13 +76,12 @@ def test_the_keyboard_alone_asks_and_drills(browser: Any, server: tuple[str, str
     page.wait_for_selector(".price .badge")
     tab_to("button.chip")
     page.keyboard.press("Space")
-    assert page.evaluate("window.clicked") <= 1, "a key press on a button is a click; no mouse was used"
-    tab.close()
+    page.wait_for_selector("button.chip:focus")  # it stays where it was
+    assert (page.evaluate("window.clicked") or 0) <= 1, "a key press on a button is a click; no mouse was used"
 
 
 def test_answers_are_copied_saved_found_and_linked(tab: Tab) -> None:
     page = tab.page
-    tab.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=tab.address)
     asked = "SELECT smoker, count(*) FROM survey GROUP BY smoker"
     write(page, asked)
     page.get_by_role("button", name="Save question").click()
@@ -180,33 +180,31 @@ def test_a_custodian_governs(tab: Tab) -> None:
     form.get_by_label("Days").fill("7")
     form.get_by_role("button", name="Make a token").click()
     page.get_by_text("shown this once").wait_for()
-    page.get_by_role("button", name="Revoke the token of grace").click()
+    page.get_by_role("button", name="Revoke the token of grace", exact=True).click()
+    page.get_by_role("button", name="Really revoke the token of grace").click()
     page.locator("tr:has-text('grace'):has-text('revoked')").wait_for()
     report = page.get_by_role("link", name="Report of the session")
-    assert page.request.get(tab.address + report.get_attribute("href"), timeout=10 * PATIENCE).status == 200
-    tab.open("Ask")
-    page = tab.open("Custodian")
+    assert page.evaluate("async (address) => (await fetch(address)).status", report.get_attribute("href")) == 200
     page.get_by_label("Search the log").fill("token revoked")
-    page.locator("tr:has-text('session opened')").first.wait_for(state="detached")
+    page.locator("tr:has-text('signed in')").first.wait_for(state="detached")
     page.locator("tr:has-text('token revoked')").first.wait_for()
 
 
 def test_a_holdout_is_registered_asked_and_ranked(tab: Tab, tmp_path: Path) -> None:
-    from playwright.sync_api import expect
-
-    made = random.Random(3)
+    made = random.Random(tab.name)  # the same rows are not registered twice
     churned = [made.random() < 0.3 for _ in range(1500)]
     lines = [f"{18 + 7 * i % 70},{'yes' if left else 'no'}" for i, left in enumerate(churned)]
-    (tmp_path / "churn.csv").write_text("\n".join(["age,churned", *lines]))
+    (tmp_path / f"churn_{tab.name}.csv").write_text("\n".join(["age,churned", *lines]))
     (tmp_path / "none.txt").write_text("\n".join(["no"] * 1500))
     page = tab.open("Holdout")
-    page.get_by_label("A CSV or Parquet file").set_input_files(str(tmp_path / "churn.csv"))
+    page.get_by_label("A CSV or Parquet file").set_input_files(str(tmp_path / f"churn_{tab.name}.csv"))
     page.get_by_role("button", name="Upload").click()
     page.get_by_label("Conditions may be asked too", exact=False).check()
     page.get_by_role("button", name="Register").click()
+    until(page, f"[...document.querySelectorAll('select')].some((each) => each.value === 'churn_{tab.name}')")
     page.get_by_label("Name of the entry").fill("nobody leaves")
     page.get_by_label("or a file").set_input_files(str(tmp_path / "none.txt"))
-    expect(page.locator("textarea").first).not_to_have_value("", timeout=PATIENCE)
+    page.wait_for_selector("textarea:valid")
     page.get_by_role("button", name="Score").click()
     page.locator("p", has_text="nobody leaves: 0.").wait_for()
     page.locator("tr:has-text('nobody leaves')").wait_for()
@@ -218,11 +216,12 @@ def test_a_holdout_is_registered_asked_and_ranked(tab: Tab, tmp_path: Path) -> N
 
 @pytest.mark.thorough
 def test_a_file_becomes_a_release(tab: Tab, tmp_path: Path) -> None:
-    lines = ["patient,age,ward", *(f"{i // 2},{20 + i % 60},{'north' if i % 4 else 'south'}" for i in range(1600))]
-    (tmp_path / "ward.csv").write_text("\n".join(lines))
+    people = (f"{i // 2},{len(tab.name) + 12 + i % 60},{'north' if i % 4 else 'south'}" for i in range(1600))
+    lines = ["patient,age,ward", *people]
+    (tmp_path / f"ward_{tab.name}.csv").write_text("\n".join(lines))
     page = tab.open("Custodian")
     page.get_by_role("link", name="Publish a table").click()
-    page.get_by_label("A CSV, Parquet or Excel file").set_input_files(str(tmp_path / "ward.csv"))
+    page.get_by_label("A CSV, Parquet or Excel file").set_input_files(str(tmp_path / f"ward_{tab.name}.csv"))
     page.get_by_role("button", name="Upload and draft").click()
     page.get_by_label("keep patient as a column").uncheck()
     page.get_by_label("I have reviewed every column", exact=False).check()
@@ -238,7 +237,7 @@ def test_a_file_becomes_a_release(tab: Tab, tmp_path: Path) -> None:
     page.get_by_label("Then").select_option("release")
     page.get_by_label("epsilon of the release").fill("1")
     page.get_by_role("button", name="Open the table").click()
-    page.wait_for_selector("h1:has-text('What is publicly known of ward'), .problem", timeout=2 * PATIENCE)
+    page.wait_for_selector(f"h1:has-text('What is publicly known of ward_{tab.name}'), .problem", timeout=2 * PATIENCE)
     assert page.locator(".problem").all_inner_texts() == []
     page.get_by_role("button", name="Look at 20 rows").click()
     page.get_by_text("Twenty invented rows").wait_for()
@@ -249,48 +248,9 @@ def test_pages_may_run_nothing_but_the_services_own_files(tab: Tab) -> None:
         policy = reply.headers["Content-Security-Policy"]
     assert "unsafe" not in policy
     assert "default-src 'none'" in policy or "default-src 'self'" in policy
-    refused: list[str] = []
-    tab.page.remove_listener("console", tab._said)
-    tab.page.on("console", lambda message: refused.append(message.text))
     tab.page.evaluate(INLINE)
     tab.page.evaluate("() => fetch('https://example.org/').catch(() => null)")
-    assert tab.page.evaluate("window.stolen") is None
-    assert any("Content Security Policy" in text or "Content-Security-Policy" in text for text in refused)
+    assert tab.page.evaluate("window.stolen ?? null") is None
+    until(tab.page, REFUSED)
+    tab.page.evaluate("() => (window.noted = [])")
     tab.wrong.clear()
-
-
-@pytest.mark.thorough(fast=1)
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_answers_and_forms_are_accessible(browser: Any, server: tuple[str, str], scheme: str) -> None:
-    """Beside the plain views: signing in, a refusal, each form of chart, the first step of publishing."""
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed").Axe()
-
-    def check(page: Any, what: str) -> None:
-        found = axe.run(page, options=RULES)
-        assert [(each["id"], each["nodes"][0]["html"][:160]) for each in found.response["violations"]] == [], what
-
-    context = browser.new_context(color_scheme=scheme)
-    page = context.new_page()
-    page.goto(server[0])
-    page.get_by_label("Your token").wait_for()
-    check(page, "signing in")
-    context.close()
-    tab = Tab(browser, server, scheme=scheme)
-    page = tab.page
-    for sql, shape in [
-        ("SELECT region, count(*) FROM survey GROUP BY region", ".chart .bar"),
-        ("SELECT visit, count(*) FROM survey GROUP BY visit", ".chart .band"),
-        ("SELECT region, sex, count(*) FROM survey GROUP BY region, sex", ".chart .shade"),
-        ("SELECT count(*) FROM survey", ".single"),
-        ("SELECT nothing FROM survey", ".problem"),
-    ]:
-        write(page, sql)
-        page.keyboard.press("Control+Enter")
-        page.wait_for_selector(shape)
-        page.wait_for_selector(".price .badge")
-        check(page, sql)
-    tab.open("Custodian")
-    page.get_by_role("link", name="Publish a table").click()
-    page.get_by_label("A CSV, Parquet or Excel file").wait_for()
-    check(page, "publishing")
-    tab.close()

@@ -1,10 +1,10 @@
 """Style: how the page looks on wide and narrow screens, in light and dark, and on paper."""
 
 CSS = """
-:root { color-scheme: light dark; --ink: #1c2b33; --soft: #5b6b75; --page: #f7f8f8; --card: #ffffff; --line: #dfe4e7;
-  --accent: #1f7a88; --warn: #8a2b12; --warn-page: #fdeee8; --good: #1f7a4d; --mid: #8a6100; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e6ecef; --soft: #9fb0ba; --page: #12181c; --card: #1a2227;
-  --line: #2e3a41; --accent: #5cc0ce; --warn: #ffb199; --warn-page: #3a1d14; --good: #6fd3a0; --mid: #e3bb62; } }
+:root { color-scheme: light dark; --ink: #1c2b33; --soft: #55656f; --page: #f7f8f8; --card: #ffffff; --line: #d5dce0;
+  --accent: #17697a; --warn: #8a2b12; --warn-page: #fdeee8; --good: #1b6b44; --mid: #755200; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6ecef; --soft: #a5b5be; --page: #12181c; --card: #1a2227;
+  --line: #34424a; --accent: #6fccd9; --warn: #ffb199; --warn-page: #3a1d14; --good: #7edcab; --mid: #ecc874; } }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--page); color: var(--ink); line-height: 1.5;
   font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }

@@ -79,6 +79,13 @@ limits = sa.Table(
     sa.Column("account", sa.Text, primary_key=True),
     sa.Column("epsilon", sa.Float, nullable=False),
 )
+door_spending = sa.Table(
+    "maquette_door_spending",
+    metadata,
+    sa.Column("table", sa.Text, primary_key=True),
+    sa.Column("account", sa.Text, primary_key=True),
+    sa.Column("units", sa.BigInteger, nullable=False),
+)
 entries = sa.Table(
     "maquette_entry",
     metadata,

@@ -38,7 +38,7 @@ def me(caller: Caller) -> dict[str, Any]:
 def sign_in(caller: Caller, room: Room) -> Response:
     """Sets a cookie, and returns the CSRF token that every further change must carry in `X-CSRF-Token`."""
     cookie, csrf, life = open_session(room, caller)
-    room.note(caller, "session opened")
+    room.note(caller, "signed in")
     response = json_reply({"csrf": csrf, "seconds": life, **me(caller)}, 201)
     secure = room.config.tls_certificate is not None or room.config.trust_proxy
     response.set_cookie(COOKIE, cookie, max_age=life, httponly=True, samesite="strict", secure=secure, path="/")
@@ -48,7 +48,7 @@ def sign_in(caller: Caller, room: Room) -> Response:
 @router.delete("/session", summary="End a browser's session", status_code=204)
 def sign_out(caller: Caller, room: Room) -> Response:
     """Removes the cookie."""
-    room.note(caller, "session ended")
+    room.note(caller, "signed out")
     response = Response(status_code=204)
     response.delete_cookie(COOKIE, path="/")
     return response

@@ -163,10 +163,7 @@ def _set(desk: Desk, words: Words, piece: Piece) -> Plan:
     value = _value(words)
 
     def run(values: Sequence[Any]) -> Result:
-        changed = desk.settings.set(name, value)
-        if name.lower() == "maquette.max_cost":
-            desk.spent.clear()
-        return Result("SET", changed=changed)
+        return Result("SET", changed=desk.settings.set(name, value))
 
     return Plan(piece.text, run)
 

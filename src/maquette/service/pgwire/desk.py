@@ -20,6 +20,7 @@ from maquette.service.pgwire.commands import Cursor, Words, command
 from maquette.service.pgwire.copying import read_format
 from maquette.service.pgwire.house import House, View, bounds, column_oids, levels, synthetic, version_of
 from maquette.service.pgwire.plans import CopyFormat, Plan, Result, notice
+from maquette.service.pgwire.purse import Purse
 from maquette.service.pgwire.script import Piece, parsed, pieces
 from maquette.service.pgwire.settings import VERSION_TEXT, Settings
 from maquette.service.pgwire.sqlstate import Problem
@@ -37,7 +38,7 @@ _SYSTEM_TYPES = {name: kind for r in system_relations() for name, kind in r.colu
 
 
 class Desk:
-    """The state of one connection: settings, transaction, cursors, and what it has spent."""
+    """The state of one connection: settings, transaction, cursors, and the purse of its analyst."""
 
     def __init__(self, house: House, principal: Principal) -> None:
         self.house = house
@@ -45,7 +46,7 @@ class Desk:
         self.settings = Settings()
         self.transaction = "I"
         self.cursors: dict[str, Cursor] = {}
-        self.spent = questions.Purse()
+        self.spent = Purse(house.service.state, principal)
         self.forget_statements: Callable[[str | None], None] = lambda name: None
 
     def plan_text(self, text: str, types: Sequence[int] = ()) -> Plan:
@@ -178,7 +179,7 @@ class Desk:
             ]
             lines.append(f"half width of the widest interval: {told.half_width:.4g} of the rows")
             if left is not None and told.cost.units > left:
-                lines.append("more than the cap of this connection allows: SET maquette.max_cost")
+                lines.append("more than is left of your cap: SET maquette.max_cost")
             return Result("EXPLAIN", columns, [(line,) for line in lines])
 
         return Plan(piece.text, run, lambda: columns, types)

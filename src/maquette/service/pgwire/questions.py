@@ -4,8 +4,8 @@ Describe plans: it reads the columns from what is known already (`Session.peek`)
 nothing. Execute asks, once; the rows of a portal are kept until it is closed. What was asked before is answered from
 the record, free, so a statement that is sent again after a broken connection gets the answer that was paid for.
 
-A connection has a cap on what it may spend on a table. It is tested against the public price of a question before
-that is asked.
+An analyst has a cap on what may be spent on a table through this door (`purse`). It is tested against the public price
+of a question before that is asked.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from sqlglot.tokenizer_core import TokenType
 from maquette.service.pgwire.binding import with_literals
 from maquette.service.pgwire.catalogue import DATABASE, pg_name
 from maquette.service.pgwire.plans import Result, notice
+from maquette.service.pgwire.purse import Purse
 from maquette.service.pgwire.script import Piece, parsed, pieces
 from maquette.service.pgwire.settings import Settings
 from maquette.service.pgwire.sqlstate import Problem
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from maquette.releases import Release
     from maquette.service import Principal, ServedTable
 
-SHARE = 10  # a connection may spend a tenth of a table's budget, unless it is told otherwise
 _OIDS = {"text": TEXT, "boolean": BOOL, "integer": INT8, "number": FLOAT8, "date": DATE}
 _ENDS = ("low", "high")
 _ROUNDED: dict[str, Callable[[float], int]] = {"value": round, "low": math.floor, "high": math.ceil}
@@ -238,44 +238,18 @@ def _fitted(value: Any, oid: int, one: Shown) -> Any:
     return str(value) if oid == TEXT else value
 
 
-class Purse:
-    """What one connection has spent on each table, and what it may spend."""
-
-    def __init__(self) -> None:
-        self.units: dict[str, int] = {}
-
-    def clear(self) -> None:
-        """Count from nothing again."""
-        self.units.clear()
-
-    def left(self, table: ServedTable, cap: float | None) -> int | None:
-        """The units that are left of the cap; None if there is no cap."""
-        budget = table.curator.budget
-        if cap is None:
-            units = budget.limit // SHARE
-        elif math.isinf(cap):
-            return None
-        else:
-            units = budget.accountant.share(epsilon=cap, rho=None, delta=budget.delta) if cap > 0 else 0
-        return max(0, units - self.units.get(table.name, 0))
-
-    def pay(self, table: ServedTable, units: int) -> None:
-        """Note what an answer has cost."""
-        self.units[table.name] = self.units.get(table.name, 0) + units
-
-
 def ask(table: ServedTable, principal: Principal, asked: Question, settings: Settings, purse: Purse) -> Answered:
-    """Ask the session, within the cap of the connection."""
+    """Ask the session, within the cap of the analyst."""
     given = {"alpha": settings.alpha, "confidence": settings.confidence}
     price = table.explain(principal, asked.text, **given).cost
-    left = purse.left(table, settings.max_cost)
+    left = purse.left(table, settings.max_cost) if price.units else None
     if left is not None and price.units > left:
         cap = table.curator.budget.accountant.loss(left, table.curator.budget.delta)
         raise Problem(
             "53400",
-            f"this question costs up to {price}, more than this connection may still spend on {table.name!r}",
-            detail=f"{cap} is left of its cap; nothing was charged",
-            hint="SET maquette.max_cost = an epsilon, or 'unlimited'; SHOW maquette.budget tells what remains",
+            f"this question costs up to {price}, more than is left of your cap on {table.name!r} here",
+            detail=f"{cap} is left of what you may spend on PostgreSQL connections, all together; nothing was charged",
+            hint="SET maquette.max_cost = a larger epsilon, or 'unlimited'; SHOW maquette.budget tells what remains",
         )
     answer = table.ask(
         principal,
@@ -309,7 +283,8 @@ def told(answer: Answered, release: Release | None) -> Any:
     }
     how = "answered by a release" if release is not None else routes[answer.source]
     price = f"cost {answer.cost}" if answer.cost.units else "free"
-    left = "" if answer.remaining is None or release is not None else f"; {answer.remaining} remains"
+    # A recorded answer remembers what remained when it was bought, which is not what remains now.
+    left = f"; {answer.remaining} remains" if answer.cost.units and answer.remaining is not None else ""
     from maquette.answers import WIDER
 
     guess = "NOT PROMISED: what is known and the public model say so, and they may be wrong"

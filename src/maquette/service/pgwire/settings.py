@@ -67,7 +67,10 @@ STANDARD = {
 OWN = {
     "maquette.alpha": ("default", "Largest error of a count, as a fraction of rows"),
     "maquette.confidence": ("default", "Probability with which an interval covers its number"),
-    "maquette.max_cost": ("default", "Most that this connection may spend on a table, in epsilon; or unlimited"),
+    "maquette.max_cost": (
+        "default",
+        "Most that you may spend on a table, on all connections, in epsilon; or unlimited",
+    ),
     "maquette.intervals": ("off", "Whether every number is followed by columns with the ends of its interval"),
     "maquette.sample_rows": ("1000", "How many synthetic rows stand for a table"),
     "maquette.request": ("", "Name of the next question, under which it is paid at most once"),
@@ -218,7 +221,7 @@ class Settings:
 
     @property
     def max_cost(self) -> float | None:
-        """What this connection may spend on a table; None for the default."""
+        """What the analyst may spend on a table through this door; None for the default."""
         return cap(self.get("maquette.max_cost") or "default")
 
     @property

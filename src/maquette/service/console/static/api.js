@@ -103,10 +103,12 @@ export async function explain(title, { sql, alpha }) {
 
 const STORY = { measured: "measured, paid", hypothesis: "answered by the model, tested", derived: "derived from earlier answers, free", cache: "recorded, free" };
 
+const told = ({ source, promised }) => (promised ? STORY[source] ?? source : source === "hypothesis" ? "a guess of the model, free" : `${STORY[source] ?? source}, without a promise`);
+
 // Newest first.
 export async function transcript(title) {
   const { questions } = await get(`tables/${name(title)}/transcript?count=10000`);
-  return questions.reverse().map((event) => ({ ...event, sql: event.question ?? "", words: `${STORY[event.source] ?? event.source}${event.promised ? "" : ", without a promise"}` }));
+  return questions.reverse().map((event) => ({ ...event, sql: event.question ?? "", words: told(event) }));
 }
 
 export const outlook = async (title) => (await get(`tables/${name(title)}/outlook`)).outlook;
@@ -129,6 +131,15 @@ export async function charges(title) {
 // The public model
 
 export const picture = (title, columns) => get(`tables/${name(title)}/model?${new URLSearchParams(columns.map((column) => ["column", column]))}`);
+
+// The same of a release: its counts as shares of their sum.
+export async function releasePicture(title, release, sql) {
+  const { groups, rows } = read(await post(`tables/${name(title)}/releases/${name(release)}/ask`, { sql }));
+  const whole = rows.reduce((sum, row) => sum + row.cells[0].value, 0);
+  const share = (value) => Math.min(1, Math.max(0, value / whole));
+  const cells = rows.map(({ groups: levels, cells: [cell] }) => ({ levels, kind: cell.kind, value: share(cell.value), low: share(cell.low), high: share(cell.high) }));
+  return { columns: groups, cells, words: "Shares of the rows, as the release has them." };
+}
 
 export const doubts = async (title) => (await get(`tables/${name(title)}/doubts`)).columns;
 

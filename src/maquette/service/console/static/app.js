@@ -16,6 +16,8 @@ const VIEWS = {
 
 const main = document.getElementById("main");
 const state = { who: null, tables: [] };
+const PATIENCE = 250; // milliseconds after which a view that is still loading says so
+const TABLELESS = ["custodian", "holdout", "publish"]; // views that open without a table
 
 function asked() {
   const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
@@ -25,7 +27,7 @@ function asked() {
 function theme() {
   const kept = localStorage.getItem("maquette-theme");
   if (kept) document.documentElement.dataset.theme = kept;
-  const choice = h("select", { "aria-label": "Colours", onchange: () => choose(choice.value) }, options([["", "As the system"], ["light", "Light"], ["dark", "Dark"]], kept ?? ""));
+  const choice = h("select", { "aria-label": "Colours", onchange: () => choose(choice.value) }, options([["", "Colours: system"], ["light", "Colours: light"], ["dark", "Colours: dark"]], kept ?? ""));
   const choose = (value) => {
     localStorage.setItem("maquette-theme", value);
     if (value) document.documentElement.dataset.theme = value;
@@ -39,7 +41,7 @@ function top(view, table) {
   const links = Object.entries(VIEWS)
     .filter(([, [title, , allowed]]) => title && allowed(state.who))
     .map(([path, [title]]) => h("a", { href: `#/${path}${at}`, "aria-current": path === view && "page" }, title));
-  const choice = h("select", { "aria-label": "Table", onchange: () => (location.hash = `#/${view}?${new URLSearchParams({ table: choice.value })}`) }, options(state.tables.map((each) => each.name), table?.name));
+  const choice = h("select", { onchange: () => (location.hash = `#/${view}?${new URLSearchParams({ table: choice.value })}`) }, options(state.tables.map((each) => each.name), table?.name));
   replace(
     document.getElementById("top"),
     h(
@@ -47,7 +49,7 @@ function top(view, table) {
       { class: "top" },
       h("a", { class: "brand", href: "#/ask" }, "Maquette"),
       h("nav", { "aria-label": "Views" }, links),
-      h("div", { class: "who" }, state.tables.length > 0 && choice, theme(), h("span", { class: "soft" }, state.who.name === state.who.role ? state.who.name : `${state.who.name} (${state.who.role})`), h("button", { type: "button", onclick: leave }, "Sign out")),
+      h("div", { class: "who" }, state.tables.length > 0 && !["holdout", "publish"].includes(view) && h("label", {}, h("span", { class: "soft" }, "Table "), choice), theme(), h("span", { class: "soft" }, state.who.name === state.who.role ? state.who.name : `${state.who.name} (${state.who.role})`), h("button", { type: "button", onclick: leave }, "Sign out")),
     ),
   );
 }
@@ -67,7 +69,7 @@ function login(error = null) {
       await api.enter(token.value.trim());
       await start();
     } catch (refusal) {
-      login(refusal);
+      login(refusal.status === 401 ? { happened: "this token is unknown, expired or revoked", advice: "check that it was copied whole, or ask the custodian for another" } : refusal);
     }
   };
   replace(document.getElementById("top"));
@@ -79,7 +81,7 @@ function login(error = null) {
       h("h1", {}, "Maquette"),
       h("p", {}, "Questions about a private table, answered with noise, each at a known price."),
       error && problem(error),
-      h("form", { onsubmit: enter }, field("Your token", token, "The custodian gave it to you; on your own machine it is in the file that maquette serve names."), h("div", { class: "row" }, h("button", { class: "primary" }, "Sign in"))),
+      h("form", { onsubmit: enter }, field("Your token", token, "The custodian gave it to you; on your own machine, maquette serve prints it."), h("div", { class: "row" }, h("button", { class: "primary" }, "Sign in"))),
     ),
   );
   token.focus();
@@ -95,15 +97,18 @@ async function show() {
   const named = state.tables.find((each) => each.name === query.get("table")) ?? state.tables[0];
   document.title = `${title ?? "Publish"} · Maquette`;
   top(view, named);
-  const place = h("div");
+  const place = h("div", {}, h("p", { class: "soft" }, `Opening ${title ?? "Publish"}…`));
+  const slow = setTimeout(() => turn === drawn && replace(main, place), PATIENCE);
   try {
     const table = named && (await api.table(named.name));
-    if (!table && !["custodian", "holdout", "publish"].includes(view)) {
+    if (!table && !TABLELESS.includes(view)) {
       replace(place, h("section", {}, h("h1", {}, "No table yet"), h("p", {}, "No table is open to you. A custodian publishes one under Custodian.")));
     } else await (await load())(place, { table, query, who: state.who });
   } catch (error) {
     if (error.status === 401) return login();
     replace(place, problem(error));
+  } finally {
+    clearTimeout(slow);
   }
   if (turn !== drawn) return;
   replace(main, place);

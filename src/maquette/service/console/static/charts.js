@@ -4,10 +4,16 @@
 import { h, s } from "./dom.js";
 import { interval, number, ticks } from "./numbers.js";
 
-const WIDTH = 640;
 const BAR = 26;
-const LEFT = 150;
-const RIGHT = 84;
+const RIGHT = 76;
+
+// Charts are drawn as wide as the screen has room for, so that their letters are never smaller than the page's.
+const room = (most = 640) => Math.max(290, Math.min(most, document.documentElement.clientWidth - 62));
+
+// The space for labels left of a chart: that of the longest, within limits.
+const LETTER = 7.2;
+const margin = (labels, width) => Math.max(44, Math.min(0.36 * width, 158, 12 + LETTER * Math.max(...labels.map((label) => label.length))));
+const letters = (space) => Math.floor((space - 10) / LETTER);
 
 const scale = (low, high, from, to) => (value) => from + ((value - low) / (high - low || 1)) * (to - from);
 
@@ -24,7 +30,7 @@ function frame(title, width, height, ...parts) {
   return h(
     "figure",
     { class: "chart" },
-    s("svg", { viewBox: `0 0 ${width} ${height}`, role: parts.flat(3).some((part) => part?.matches?.(".drill") || part?.querySelector?.(".drill")) ? "group" : "img", "aria-label": title, preserveAspectRatio: "xMinYMin meet" }, s("title", {}, title), ...parts),
+    s("svg", { viewBox: `0 0 ${width} ${height}`, width, role: parts.flat(3).some((part) => part?.matches?.(".drill") || part?.querySelector?.(".drill")) ? "group" : "img", "aria-label": title, preserveAspectRatio: "xMinYMin meet" }, s("title", {}, title), ...parts),
   );
 }
 
@@ -50,7 +56,9 @@ function whisker(cell, x, y) {
 // points: [{label, value, low, high, kind, drill}]
 export function bars(points, { title, unit = "" }) {
   const [low, high] = extent(points);
-  const x = scale(low, high, LEFT, WIDTH - RIGHT);
+  const width = room();
+  const left = margin(points.map((point) => point.label), width);
+  const x = scale(low, high, left, width - RIGHT);
   const height = points.length * BAR + 34;
   const rows = points.map((point, at) => {
     const middle = at * BAR + BAR / 2 + 4;
@@ -59,40 +67,41 @@ export function bars(points, { title, unit = "" }) {
       "g",
       { class: point.drill && "drill", ...drilling(point) },
       s("title", {}, `${point.label}: ${number(point.value)} (${interval(point)})${unit}`),
-      s("rect", { class: "hit", x: 0, y: middle - BAR / 2, width: WIDTH, height: BAR }),
-      s("text", { class: "label", x: LEFT - 8, y: middle + 4, "text-anchor": "end" }, clip(point.label, 21)),
+      s("rect", { class: "hit", x: 0, y: middle - BAR / 2, width, height: BAR }),
+      s("text", { class: "label", x: left - 8, y: middle + 4, "text-anchor": "end" }, clip(point.label, letters(left))),
       s("rect", { class: point.kind === "guess" ? "bar guess" : "bar", x: Math.min(zero, x(point.value)), y: middle - 7, width: Math.abs(x(point.value) - zero), height: 14 }),
       whisker(point, x, middle),
-      s("text", { class: "value", x: WIDTH - RIGHT + 8, y: middle + 4 }, number(point.value)),
+      s("text", { class: "value", x: width - RIGHT + 8, y: middle + 4 }, number(point.value)),
     );
   });
-  const axis = ticks(low, high).map((at) =>
+  const axis = ticks(low, high, Math.min(5, Math.floor((width - left - RIGHT) / 60))).map((at) =>
     s("g", { class: "tick" }, s("line", { x1: x(at), x2: x(at), y1: 0, y2: height - 26 }), s("text", { x: x(at), y: height - 8, "text-anchor": "middle" }, number(at))),
   );
-  return frame(title, WIDTH, height, s("g", {}, axis), s("g", {}, rows));
+  return frame(title, width, height, s("g", {}, axis), s("g", {}, rows));
 }
 
 // Ordered groups: a line through the values, a band from low to high.
 export function line(points, { title }) {
+  const width = room();
   const height = 260;
   const bottom = height - 34;
   const [low, high] = extent(points);
-  const x = scale(0, Math.max(points.length - 1, 1), 62, WIDTH - 16);
+  const x = scale(0, Math.max(points.length - 1, 1), 62, width - 24);
   const y = scale(low, high, bottom, 12);
   const upper = points.map((point, at) => `${x(at)},${y(point.high)}`);
   const lower = points.map((point, at) => `${x(at)},${y(point.low)}`).reverse();
   const longest = Math.min(10, Math.max(...points.map((point) => point.label.length)));
-  const every = Math.ceil(points.length / Math.max(2, Math.floor(540 / (9.6 * longest + 12))));
-  const step = (WIDTH - 78) / Math.max(points.length - 1, 1);
+  const every = Math.ceil(points.length / Math.max(2, Math.floor((width - 86) / (LETTER * longest + 14))));
+  const step = (width - 86) / Math.max(points.length - 1, 1);
   return frame(
     title,
-    WIDTH,
+    width,
     height,
-    ticks(low, high).map((at) => s("g", { class: "tick" }, s("line", { x1: 62, x2: WIDTH - 16, y1: y(at), y2: y(at) }), s("text", { x: 56, y: y(at) + 4, "text-anchor": "end" }, number(at)))),
+    ticks(low, high).map((at) => s("g", { class: "tick" }, s("line", { x1: 62, x2: width - 24, y1: y(at), y2: y(at) }), s("text", { x: 56, y: y(at) + 4, "text-anchor": "end" }, number(at)))),
     s("polygon", { class: "band", points: [...upper, ...lower].join(" ") }),
     s("polyline", { class: "line", points: points.map((point, at) => `${x(at)},${y(point.value)}`).join(" ") }),
     points.map((point, at) =>
-      s("g", { class: `dot${point.kind === "guess" ? " guess" : ""}${point.drill ? " drill" : ""}`, ...drilling(point) }, s("title", {}, `${point.label}: ${number(point.value)} (${interval(point)})`), point.drill && s("rect", { class: "hit", x: x(at) - step / 2, y: 4, width: step, height: bottom - 4 }), s("line", { x1: x(at), x2: x(at), y1: y(point.low), y2: y(point.high) }), s("circle", { cx: x(at), cy: y(point.value), r: 3.2 })),
+      s("g", { class: `dot${point.kind === "guess" ? " guess" : ""}${point.drill ? " drill" : ""}`, ...drilling(point) }, s("title", {}, `${point.label}: ${number(point.value)} (${interval(point)})`), point.drill && s("rect", { class: "hit", x: x(at) - step / 2, y: 4, width: step, height: bottom - 4 }), step >= 8 && s("line", { x1: x(at), x2: x(at), y1: y(point.low), y2: y(point.high) }), s("circle", { cx: x(at), cy: y(point.value), r: step >= 8 ? 3.2 : 2 })),
     ),
     points.map((point, at) => at % every === 0 && s("text", { class: "label", x: x(at), y: height - 12, "text-anchor": "middle" }, clip(point.label, 10))),
   );
@@ -101,13 +110,14 @@ export function line(points, { title }) {
 // Two groups: shade by value; a bar under the number is as wide as the interval; a guess has a dashed frame.
 export function heat(points, rows, columns, { title, format = number }) {
   const most = Math.max(...points.map((point) => Math.abs(point.value)), 1e-9);
-  const cell = Math.max(34, Math.min(84, (WIDTH - LEFT) / columns.length));
+  const left = margin(rows, room());
+  const cell = Math.max(34, Math.min(84, (room() - left - 8) / columns.length));
   const tall = rows.length > 24 ? 13 : 30; // many rows: shades and intervals, without numbers
   const every = Math.ceil((14 / tall) * 1.2);
-  const width = LEFT + cell * columns.length + 8;
+  const width = left + cell * columns.length + 8;
   const height = tall * rows.length + 40;
   const marks = points.map((point) => {
-    const left = LEFT + columns.indexOf(point.column) * cell;
+    const from = left + columns.indexOf(point.column) * cell;
     const top = tall * rows.indexOf(point.row);
     const share = Math.max(0, Math.min(1, point.value / most));
     const half = Math.min(1, (point.high - point.low) / 2 / most);
@@ -115,21 +125,21 @@ export function heat(points, rows, columns, { title, format = number }) {
       "g",
       { class: `cell${point.kind === "guess" ? " guess" : ""}${point.drill ? " drill" : ""}`, ...drilling({ ...point, label: `${point.row}, ${point.column}` }) },
       s("title", {}, `${point.row}, ${point.column}: ${format(point.value)} (${interval(point)})`),
-      s("rect", { class: "shade", x: left + 1, y: top + 1, width: cell - 2, height: tall - 2, "fill-opacity": (0.05 + 0.4 * share).toFixed(3) }),
-      point.kind === "guess" && tall === 30 && s("rect", { class: "frame", x: left + 2.5, y: top + 2.5, width: cell - 5, height: tall - 5 }),
-      point.drill && s("rect", { class: "hit", x: left + 1, y: top + 1, width: cell - 2, height: tall - 2 }),
-      cell >= 46 && tall === 30 && s("text", { x: left + cell / 2, y: top + 17, "text-anchor": "middle" }, format(point.value)),
-      s("rect", { class: "error", x: left + cell / 2 - (half * (cell - 10)) / 2, y: top + tall - 6, width: half * (cell - 10), height: tall === 30 ? 2 : 1 }),
+      s("rect", { class: "shade", x: from + 1, y: top + 1, width: cell - 2, height: tall - 2, "fill-opacity": (0.05 + 0.4 * share).toFixed(3) }),
+      point.kind === "guess" && tall === 30 && s("rect", { class: "frame", x: from + 2.5, y: top + 2.5, width: cell - 5, height: tall - 5 }),
+      point.drill && s("rect", { class: "hit", x: from + 1, y: top + 1, width: cell - 2, height: tall - 2 }),
+      cell >= 46 && tall === 30 && s("text", { x: from + cell / 2, y: top + 17, "text-anchor": "middle" }, format(point.value)),
+      s("rect", { class: "error", x: from + cell / 2 - (half * (cell - 10)) / 2, y: top + tall - 6, width: half * (cell - 10), height: tall === 30 ? 2 : 1 }),
     );
   });
   return frame(
     title,
     width,
     height,
-    rows.map((label, at) => (at % every === 0 || tall === 30) && s("text", { class: "label", x: LEFT - 8, y: tall * (at + 0.5) + 4, "text-anchor": "end" }, clip(label, 21))),
-    columns.map((label, at) => s("text", { class: "label", x: LEFT + cell * (at + 0.5), y: height - 18, "text-anchor": "middle" }, clip(label, Math.max(3, Math.floor(cell / 7))))),
+    rows.map((label, at) => (at % every === 0 || tall === 30) && s("text", { class: "label", x: left - 8, y: tall * (at + 0.5) + 4, "text-anchor": "end" }, clip(label, letters(left)))),
+    columns.map((label, at) => s("text", { class: "label", x: left + cell * (at + 0.5), y: height - 18, "text-anchor": "middle" }, clip(label, Math.max(3, Math.floor(cell / 7))))),
     marks,
-    tall < 30 && points.some((point) => point.kind === "guess") && s("g", { class: "cell guess" }, s("rect", { class: "frame", x: LEFT - 1, y: 1, width: cell * columns.length + 2, height: tall * rows.length })),
+    tall < 30 && points.some((point) => point.kind === "guess") && s("g", { class: "cell guess" }, s("rect", { class: "frame", x: left - 1, y: 1, width: cell * columns.length + 2, height: tall * rows.length })),
   );
 }
 
@@ -148,12 +158,13 @@ export function gauge(spent, limit, words) {
 const LEVELS = { measured: [14, "Measured: paid"], hypothesis: [40, "The model, tested"], derived: [66, "Derived: free"], cache: [92, "Recorded: free"] };
 
 export function timeline(events, { title }) {
-  const x = scale(0, Math.max(events.length - 1, 1), 150, WIDTH - 16);
+  const width = room(500);
+  const x = scale(0, Math.max(events.length - 1, 1), 136, width - 16);
   return frame(
     title,
-    WIDTH,
+    width,
     112,
-    Object.entries(LEVELS).map(([, [y, words]]) => s("g", { class: "tick" }, s("line", { x1: 144, x2: WIDTH - 10, y1: y, y2: y }), s("text", { class: "label", x: 138, y: y + 4, "text-anchor": "end" }, words))),
+    Object.entries(LEVELS).map(([, [y, words]]) => s("g", { class: "tick" }, s("line", { x1: 128, x2: width - 10, y1: y, y2: y }), s("text", { class: "label", x: 122, y: y + 4, "text-anchor": "end" }, words))),
     events.map((event, at) => {
       const [y] = LEVELS[event.source] ?? LEVELS.cache;
       const paid = event.source === "measured";

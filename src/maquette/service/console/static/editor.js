@@ -14,6 +14,7 @@ const look = cm.EditorView.theme({
   ".cm-tooltip": { backgroundColor: "var(--card)", color: "var(--ink)", border: "1px solid var(--line)", borderRadius: "6px" },
   ".cm-tooltip-autocomplete ul li[aria-selected]": { backgroundColor: "var(--accent)", color: "var(--on-accent)" },
   ".cm-completionDetail": { color: "var(--soft)" },
+  ".cm-tooltip-autocomplete ul li[aria-selected] .cm-completionDetail": { color: "inherit" },
 });
 
 const colours = cm.HighlightStyle.define([
@@ -68,7 +69,7 @@ export function editor({ table, text, onChange, onRun }) {
         cm.bracketMatching(),
         cm.closeBrackets(),
         cm.sql({ dialect: cm.StandardSQL }),
-        cm.autocompletion({ override: [offered(table)] }),
+        cm.autocompletion({ override: [offered(table)], icons: false }),
         cm.syntaxHighlighting(colours),
         cm.keymap.of([...cm.closeBracketsKeymap, ...cm.completionKeymap, ...cm.historyKeymap, ...cm.defaultKeymap]),
         cm.EditorView.lineWrapping,
@@ -82,6 +83,7 @@ export function editor({ table, text, onChange, onRun }) {
     element: host,
     text: () => view.state.doc.toString(),
     set: (value) => view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: value } }),
+    insert: (value) => (view.dispatch(view.state.replaceSelection(value)), view.focus()),
     focus: () => view.focus(),
   };
 }

@@ -13,7 +13,7 @@ export function number(value) {
 }
 
 export const percent = (share) =>
-  share > 0 && share < 1e-4 ? "less than 0.01%" : `${new Intl.NumberFormat("en", { maximumSignificantDigits: share < 0.1 ? 2 : 3 }).format(100 * share)}%`;
+  share > 0 && share < 1e-4 ? "< 0.01%" : `${new Intl.NumberFormat("en", { maximumSignificantDigits: share < 0.1 ? 2 : 3 }).format(100 * share)}%`;
 
 // An interval of a whole number is rounded outwards, so that it says no more than it may.
 export function interval({ value, low, high }) {

@@ -6,7 +6,7 @@ import { epsilon, interval, number, sentence } from "./numbers.js";
 
 const KINDS = {
   promise: ["promise", "Promised", "The interval holds at the stated confidence."],
-  guess: ["guess", "Guess", "The model's number, without a promise."],
+  guess: ["guess", "Guess", "The model's number, without a promise. It was not measured: what is left to spend does not buy it."],
   wider: ["promise", "Wider", "Wider than asked for, as the budget buys no better. The interval itself holds."],
   cached: ["cached", "Recorded", "Given before, and given again for nothing: the same bytes."],
 };
@@ -20,23 +20,29 @@ export function problem(error) {
   return h(
     "div",
     { class: "problem", role: "alert" },
-    h("p", { class: "happened" }, error.happened ?? error.message),
-    error.expected && h("p", {}, `Expected: ${error.expected}`),
-    error.advice && h("p", {}, error.advice),
+    h("p", { class: "happened" }, sentence(error.happened ?? error.message)),
+    error.expected && h("p", {}, sentence(`Expected: ${error.expected}`)),
+    error.advice && h("p", {}, sentence(error.advice)),
   );
 }
 
 const chartable = (answer) => answer.rows.length > 1 && answer.columns.length > 0 && answer.rows.length <= 400;
 
-// Handlers that show what was refused in `said`, instead of failing silently.
+// Handlers that show what was refused in `said`, instead of failing silently. A button that is still at work says so,
+// and does nothing when it is pressed again.
 export const tryingIn = (said) => (act) => async (event) => {
   event?.preventDefault?.();
+  const button = event?.submitter ?? event?.currentTarget;
+  if (button?.getAttribute("aria-busy")) return;
+  button?.setAttribute("aria-busy", "true");
   try {
     replace(said);
     await act(event);
   } catch (error) {
     replace(said, problem(error));
     said.scrollIntoView({ block: "nearest" });
+  } finally {
+    button?.removeAttribute("aria-busy");
   }
 };
 
@@ -57,7 +63,9 @@ const LEGEND = {
   heat: "The line under a number is as wide as its interval, on the scale where the darkest cell fills its width.",
 };
 
-const explained = (figure, form, kinds, drill) => {
+// A chart with its legend; where an answer has several, each says which number it shows.
+const explained = (figure, form, kinds, drill, named = null) => {
+  if (named) figure.prepend(h("p", { class: "named" }, named));
   const guess = kinds.includes("guess") ? " Hollow, dashed marks are guesses of the model." : "";
   figure.append(h("figcaption", { class: "soft" }, `${LEGEND[form]}${guess}${drill ? " Choose a mark to look inside it." : ""}`));
   return figure;
@@ -66,16 +74,17 @@ const explained = (figure, form, kinds, drill) => {
 function chart(answer, measure, table, asked) {
   const drill = drillable(answer, table) ? asked : null;
   const kinds = answer.rows.map((row) => row.cells[measure].kind);
+  const named = answer.columns.length > 1 ? answer.columns[measure] : null;
   const title = `${answer.columns[measure]} by ${answer.groups.join(" and ")}, with intervals`;
   if (answer.groups.length === 2) {
     const cells = answer.rows.map((row) => ({ row: row.groups[0], column: row.groups[1], ...row.cells[measure], drill: drill ? () => drill(row) : null }));
     const names = (at) => [...new Set(answer.rows.map((row) => row.groups[at]))];
-    return explained(heat(cells, names(0), names(1), { title }), "heat", kinds, drill);
+    return explained(heat(cells, names(0), names(1), { title }), "heat", kinds, drill, named);
   }
   const column = table?.columns.find((each) => each.name === answer.groups[0]);
   const ordered = answer.groups.length === 1 && ["integer", "number", "date"].includes(column?.kind);
   const form = ordered && answer.rows.length > 6 ? "line" : "bars";
-  return explained((form === "line" ? line : bars)(points(answer, measure, drill), { title }), form, kinds, drill);
+  return explained((form === "line" ? line : bars)(points(answer, measure, drill), { title }), form, kinds, drill, named);
 }
 
 function table(answer) {
@@ -148,7 +157,7 @@ function copying(answer, place) {
   ), shown];
 }
 
-// place: {table, sql, schema}; drill: what a click on a bar does.
+// place: {table, sql, schema, asked: whether the question is not in sight otherwise}; drill: what a click on a bar does.
 export function answered(answer, place, drill = null) {
   const kinds = [...new Set(answer.rows.flatMap((row) => row.cells.map((cell) => cell.kind)))];
   const single = answer.rows.length === 1 && answer.groups.length === 0;
@@ -157,11 +166,13 @@ export function answered(answer, place, drill = null) {
     "section",
     { "aria-labelledby": "answer-title", class: "answer" },
     h("h2", { id: "answer-title" }, "Answer"),
+    place.asked && h("p", { class: "asked" }, h("code", {}, place.sql.replace(/\s+/g, " "))),
     h(
       "p",
       {},
       kinds.map((kind) => [badge(kind), " "]),
       answer.paid ? `Cost ${epsilon(answer.cost)}.` : "Free.",
+      kinds.filter((kind) => ["guess", "wider"].includes(kind)).map((kind) => ` ${KINDS[kind][2]}`),
       answer.confidence ? ` Intervals at ${number(100 * answer.confidence)}% confidence${answer.together ? ", all of them together" : ""}.` : "",
       answer.guarantee ? ` ${sentence(answer.guarantee)}` : "",
     ),

@@ -2,19 +2,23 @@
 
 import { h } from "./dom.js";
 
-// rows: arrays of texts, numbers or elements; numbers: the columns to align right.
-export function listing(titles, rows, { caption, numbers = [], empty = "Nothing yet." }) {
+// rows: arrays of texts, numbers or elements; numbers: the columns to align right; wide: those that need room for words.
+export function listing(titles, rows, { caption, numbers = [], wide = [], empty = "Nothing yet." }) {
   if (!rows.length) return h("p", { class: "soft" }, empty);
-  const style = (at) => ({ class: numbers.includes(at) && "number" });
+  const style = (at) => ({ class: numbers.includes(at) ? "number" : wide.includes(at) && "wide" });
   return h(
     "div",
-    { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
+    {},
+    h("p", { class: "caption" }, caption),
     h(
-      "table",
-      {},
-      h("caption", {}, caption),
-      h("thead", {}, h("tr", {}, titles.map((title, at) => h("th", { scope: "col", ...style(at) }, title)))),
-      h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, at) => h("td", style(at), cell))))),
+      "div",
+      { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
+      h(
+        "table",
+        {},
+        h("thead", {}, h("tr", {}, titles.map((title, at) => h("th", { scope: "col", ...style(at) }, title)))),
+        h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, at) => h("td", style(at), cell))))),
+      ),
     ),
   );
 }

@@ -56,7 +56,7 @@ export async function ask(place, { table, query }) {
       const answer = await api.ask(table.name, { sql, ...settings() });
       const plain = simple(sql);
       const drill = (row) => (location.hash = `#/explore?${new URLSearchParams({ table: table.name, where: JSON.stringify(answer.groups.map((column, at) => [column, row.groups[at]])), ...(plain.where && { also: plain.where }) })}`);
-      replace(shown, answered(answer, { table: table.name, sql, schema: table }, plain && drill));
+      replace(shown, answered(answer, { table: table.name, sql, schema: table, asked: true }, plain && drill));
       announce(`Answered: ${answer.rows.length} rows.`);
       remember();
       explain(sql);
@@ -67,7 +67,13 @@ export async function ask(place, { table, query }) {
     }
   }
 
-  const writing = editor({ table, text: query.get("sql") ?? first(table), onChange: explain, onRun: run });
+  // What was refused is about the question as it was.
+  function changed(sql) {
+    shown.querySelector(":scope > .problem")?.remove();
+    explain(sql);
+  }
+
+  const writing = editor({ table, text: query.get("sql") ?? first(table), onChange: changed, onRun: run });
   const past = h("ul", { class: "history" });
   const sought = h("input", { type: "search", oninput: () => remember() });
   const kept = h("ul", { class: "history" });
@@ -107,12 +113,12 @@ export async function ask(place, { table, query }) {
           { "aria-label": "Your question" },
           writing.element,
           costs,
-          h("div", { class: "row middle" }, button, h("span", { class: "soft" }, "or Ctrl + Enter"), h("button", { type: "button", onclick: save }, "Save question")),
-          h("details", {}, h("summary", {}, "Precision and limits of this question"), h("div", { class: "row" }, field("alpha: largest error, as a share of the rows", alpha), field("Most epsilon to spend", most))),
+          h("div", { class: "row middle" }, button, h("span", { class: "soft keys" }, "or Ctrl + Enter"), h("button", { type: "button", onclick: save }, "Save question")),
+          h("details", {}, h("summary", {}, "Precision and limits of this question"), h("div", { class: "row" }, field("alpha: largest error, as a share of the rows", alpha), field("max_cost: most epsilon to spend", most))),
         ),
         shown,
       ),
-      h("aside", { "aria-label": "Questions" }, h("section", {}, h("h2", {}, "Saved"), kept), h("section", {}, h("h2", {}, "History"), field("Search", sought), past), columns(table)),
+      h("aside", { "aria-label": "Columns and questions" }, columns(table, (column) => writing.insert(name(column))), h("section", {}, h("h2", {}, "Saved"), kept), h("section", {}, h("h2", {}, "History"), field("Search", sought), past)),
     ),
   );
   explain(writing.text());
@@ -121,10 +127,11 @@ export async function ask(place, { table, query }) {
   if (query.get("run") === "1") await run();
 }
 
-const columns = (table) =>
+const columns = (table, write) =>
   h(
     "section",
     {},
     h("h2", {}, "Columns"),
-    h("ul", { class: "history" }, table.columns.map((column) => h("li", {}, h("strong", {}, column.name), " ", h("span", { class: "soft" }, column.words)))),
+    h("p", { class: "hint" }, "Choose one to write it into your question."),
+    h("ul", { class: "history" }, table.columns.map((column) => h("li", {}, h("button", { type: "button", class: "link", onclick: () => write(column.name) }, column.name), " ", h("span", { class: "soft" }, column.words)))),
   );

@@ -45,9 +45,9 @@ async function spending(table, who) {
     "section",
     {},
     h("h2", {}, all ? "Who spent what, on which" : "What you spent, on which"),
-    all && listing(["analyst", "charges", "share of the budget"], totals, { caption: "By analyst", numbers: [1, 2] }),
+    all && listing(["analyst", "charges", "share"], totals, { caption: "By analyst, with the share of the table's budget", numbers: [1, 2] }),
     h("h3", {}, "Charges"),
-    listing(["number", "analyst", "what", "share of the budget", "state"], charges.slice(-200).reverse().map((charge) => [charge.number, charge.analyst, charge.what, percent(charge.share), charge.state]), { caption: "The last 200 charges", numbers: [0, 3] }),
+    listing(["number", "analyst", "what", "share", "state"], charges.slice(-200).reverse().map((charge) => [charge.number, charge.analyst, charge.what, percent(charge.share), charge.state]), { caption: "The last 200 charges, with their share of the table's budget", numbers: [0, 3], wide: [2] }),
   );
 }
 

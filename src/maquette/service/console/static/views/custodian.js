@@ -13,10 +13,12 @@ const away = (href, words) => h("a", { href, target: "_blank", rel: "noopener" }
 
 export async function custodian(place, { table, who }) {
   const said = h("div", { "aria-live": "polite" });
-  const trying = tryingIn(said);
+  const written = log();
+  const attempt = tryingIn(said);
+  const trying = (act) => attempt(async (event) => (await act(event), await written.draw())); // what was done is in the log
   const governs = who.role === "custodian";
   const shown = tables(table, governs);
-  await shown.draw();
+  await Promise.all([shown.draw(), written.draw()]);
   replace(
     place,
     h("h1", {}, governs ? "Custodian" : "Audit"),
@@ -26,7 +28,7 @@ export async function custodian(place, { table, who }) {
     table && (await accounts(table, trying, governs)),
     table && governs && (await releases(table, trying, shown.draw)),
     governs && (await people(trying)),
-    await log(),
+    written.element,
   );
 }
 
@@ -111,7 +113,13 @@ async function releases(table, trying, redraw) {
 async function people(trying) {
   const known = h("div");
   const given = h("div", { role: "status" });
-  const revoking = (token, draw) => h("button", { type: "button", "aria-label": `Revoke the token of ${token.name}`, onclick: trying(async () => (await api.revoke(token.id), await draw())) }, "Revoke");
+  // Revoking cannot be undone: the first click asks, the second does it.
+  const revoking = (token, draw) => {
+    const act = (words, label, onclick) => h("button", { type: "button", "aria-label": `${label} the token of ${token.name}`, onclick }, words);
+    const sure = act("Really revoke", "Really revoke", trying(async () => (await api.revoke(token.id), await draw())));
+    const place = h("span", {}, act("Revoke", "Revoke", () => (replace(place, sure), sure.focus())));
+    return place;
+  };
   const draw = async () =>
     replace(
       known,
@@ -132,17 +140,20 @@ async function people(trying) {
     await draw();
   });
   await draw();
-  return h("section", {}, h("h2", {}, "People and tokens"), known, h("form", { onsubmit: make, class: "row" }, field("Name", title), field("Role", role), field("May see", scope), field("Days", days), field("Most epsilon per table", most), h("button", { class: "primary" }, "Make a token")), given);
+  return h("section", {}, h("h2", {}, "People and tokens"), known, h("form", { onsubmit: make }, h("div", { class: "row" }, field("Name", title), field("Role", role), field("May see", scope), field("Days", days), field("Most epsilon per table", most)), h("div", { class: "row" }, h("button", { class: "primary" }, "Make a token"))), given);
 }
 
-async function log() {
-  const entries = await api.log();
+function log() {
+  let entries = [];
   const shown = h("div");
-  const sought = h("input", { type: "search", oninput: () => draw() });
-  const draw = () => {
+  const sought = h("input", { type: "search", oninput: () => list() });
+  const list = () => {
     const lines = entries.map((entry) => [when(entry.at), entry.who, entry.what, entry.table ?? "", entry.outcome]).filter((line) => line.join(" ").toLowerCase().includes(sought.value.toLowerCase()));
-    replace(shown, listing(["when", "who", "what", "table", "outcome"], lines.slice(0, 200), { caption: "The last 200 entries that fit, newest first", empty: "No entry." }));
+    replace(shown, listing(["when", "who", "what", "table", "outcome"], lines.slice(0, 200), { caption: "The last 200 matching entries, newest first", empty: "No entry." }));
   };
-  draw();
-  return h("section", {}, h("h2", {}, "Audit log"), field("Search the log", sought), shown);
+  const draw = async () => {
+    entries = await api.log();
+    list();
+  };
+  return { element: h("section", {}, h("h2", {}, "Audit log"), field("Search the log", sought), shown), draw };
 }

@@ -4,6 +4,7 @@ import * as api from "../api.js";
 import { announce, field, h, options, replace } from "../dom.js";
 import { condition, relations, relationWords } from "../conditions.js";
 import { name } from "../editor.js";
+import { epsilon } from "../numbers.js";
 import { answered, problem } from "../showing.js";
 import { price } from "./ask.js";
 
@@ -33,20 +34,34 @@ export async function explore(place, { table, query }) {
   const shown = h("div", { "aria-live": "polite" });
   const free = new Set();
 
+  // Draw again, and let the keyboard go on where it was.
+  function keeping(drawing) {
+    const held = controls.contains(document.activeElement) && (document.activeElement.dataset.key ?? "add");
+    drawing();
+    if (held) controls.querySelector(`[data-key="${CSS.escape(held)}"]`)?.focus();
+  }
+
   async function refresh() {
-    draw();
+    keeping(draw);
     const sql = written(table, chosen);
     try {
       const told = await api.explain(table.name, { sql });
       replace(controls.querySelector(".price"), price(told));
       if (told.free) await show();
-      else replace(shown, unpaid());
+      else replace(shown, unpaid(told.cost));
     } catch (error) {
       replace(shown, problem(error));
     }
   }
 
-  const unpaid = () => h("section", { class: "unpaid" }, h("h2", {}, "Not known yet"), h("p", {}, "Nobody has paid for this view. Show asks the question, for the price beside it; before that nothing is spent."));
+  const unpaid = (cost) =>
+    h(
+      "section",
+      { class: "unpaid" },
+      h("h2", {}, "Not known yet"),
+      h("p", {}, "Nobody has paid for this view. Nothing is spent before you choose to show it."),
+      h("div", { class: "row" }, h("button", { type: "button", onclick: show }, `Show it for ${epsilon(cost)}`)),
+    );
 
   async function show() {
     const sql = written(table, chosen);
@@ -81,22 +96,25 @@ export async function explore(place, { table, query }) {
     const relation = h("select", {}, options(relations(find(column.value)), "="));
     const level = h("select", {}, options(find(column.value).levels, null));
     const add = () => (chosen.filters.push([column.value, relation.value, level.value]), refresh());
-    return [h("div", { class: "row" }, field("Column", column), field("Condition", relation), field("Value", level)), h("div", { class: "row" }, h("button", { type: "button", onclick: add }, "Add filter"))];
+    return [h("div", { class: "three" }, field("Column", column), field("Condition", relation), field("Value", level)), h("div", { class: "row" }, h("button", { type: "button", "data-key": "add", onclick: add }, "Add filter"))];
   }
+
+  const chips = h("ul", { class: "chips" });
+  const columns = () =>
+    replace(
+      chips,
+      table.columns.map((column) =>
+        h("li", {}, h("button", { type: "button", "data-key": `by ${column.name}`, class: free.has(column.name) ? "chip known" : "chip", "aria-pressed": String(chosen.groups.includes(column.name)), onclick: () => toggle(column.name) }, column.name, free.has(column.name) && h("span", { class: "tag" }, "◆ known"))),
+      ),
+    );
 
   function draw() {
     const numeric = table.columns.filter((column) => ["integer", "number"].includes(column.kind)).map((column) => [column.name, `average of ${column.name}`]);
-    const measure = h("select", { onchange: () => ((chosen.measure = measure.value), refresh()) }, options([[COUNT, "number of rows"], ...numeric], chosen.measure));
+    const measure = h("select", { "data-key": "measure", onchange: () => ((chosen.measure = measure.value), refresh()) }, options([[COUNT, "number of rows"], ...numeric], chosen.measure));
     replace(
       controls,
       h("h2", {}, "Group by (one or two columns)"),
-      h(
-        "ul",
-        { class: "chips" },
-        table.columns.map((column) =>
-          h("li", {}, h("button", { type: "button", class: free.has(column.name) ? "chip known" : "chip", "aria-pressed": String(chosen.groups.includes(column.name)), onclick: () => toggle(column.name) }, column.name, free.has(column.name) && h("span", { class: "tag" }, "◆ known"))),
-        ),
-      ),
+      columns(),
       h("p", { class: "hint" }, "◆ known: counts of this column alone are answered already, so they are free. Others cost what the line below says."),
       h("div", { class: "row" }, field("Show", measure)),
       h("h2", {}, "Filters"),
@@ -115,6 +133,6 @@ export async function explore(place, { table, query }) {
   await refresh();
   const known = await Promise.all(table.columns.map((column) => api.explain(table.name, { sql: written(table, { groups: [column.name], filters: [], measure: COUNT }) }).catch(() => null)));
   known.forEach((told, at) => told?.free && free.add(table.columns[at].name));
-  if (free.size) draw();
-  if (free.size) replace(controls.querySelector(".price"), price(await api.explain(table.name, { sql: written(table, chosen) })));
+  if (chips.contains(document.activeElement)) keeping(columns);
+  else columns(); // nothing else: a filter may be half chosen by now
 }

@@ -35,7 +35,7 @@ export async function holdout(place, { who }) {
     );
   }
 
-  const result = (title, words) => replace(said, h("section", {}, h("h2", {}, title), h("p", {}, words)));
+  const result = (title, words) => replace(said, h("section", {}, h("h2", {}, title), h("p", {}, words))).scrollIntoView({ block: "nearest" });
 
   function submit(facts) {
     const title = h("input", { required: true, maxlength: 64 });
@@ -77,6 +77,7 @@ export async function holdout(place, { who }) {
         if (conditions.checked) await api.revise(draft.id, { columns: cards.map((each) => each.read()), reviewed: true });
         const made = await api.register({ draft: draft.id, name: title.value, ...(target.value && { target: target.value }), conditions: conditions.checked, confidence: Number(confidence.value) });
         holdouts = await api.holdouts();
+        start.reset();
         replace(body, start);
         announce("Registered.");
         await open(made.name);

@@ -3,6 +3,7 @@
 import * as api from "../api.js";
 import { heat, line, bars, timeline } from "../charts.js";
 import { field, h, options, replace } from "../dom.js";
+import { name } from "../editor.js";
 import { number, percent } from "../numbers.js";
 import { problem } from "../showing.js";
 import { listing } from "../tables.js";
@@ -32,13 +33,14 @@ function certified({ cells }) {
 export async function model(place, { table }) {
   const shown = h("div", { "aria-live": "polite" });
   const names = table.columns.map((column) => column.name);
-  const first = h("select", { onchange: draw }, options(names, names[0]));
   const second = h("select", { onchange: draw }, options([["", "none"], ...names], ""));
 
   async function draw() {
     const columns = [first.value, second.value].filter((column, at) => column && (at === 0 || column !== first.value));
     try {
-      const picture = await api.picture(table.name, columns);
+      const names = columns.map(name).join(", ");
+      const sql = `SELECT ${names}, count(*) FROM ${name(table.name)} GROUP BY ${names}`;
+      const picture = source.value ? await api.releasePicture(table.name, source.value, sql) : await api.picture(table.name, columns);
       replace(
         shown,
         h("p", {}, picture.words, " ", certified(picture)),
@@ -49,14 +51,15 @@ export async function model(place, { table }) {
     }
   }
 
-  const events = await api.transcript(table.name);
-  const releases = await api.releases(table.name);
-  const doubts = await api.doubts(table.name);
+  const [events, releases, doubts] = await Promise.all([api.transcript(table.name), api.releases(table.name), api.doubts(table.name)]);
+  const first = h("select", { onchange: draw }, options(names, doubts.at(-1)?.column ?? names[0])); // the column that is known best
+  const known = doubts.some((doubt) => doubt.width !== null);
+  const source = h("select", { onchange: draw }, options([["", "answers of the session"], ...releases.map((release) => [release.id, `release ${release.id}`])], known ? "" : releases.at(-1)?.id ?? ""));
   replace(
     place,
     h("h1", {}, `What is publicly known of ${table.name}`),
-    h("section", {}, h("h2", {}, "Pictures of the model"), h("p", { class: "soft" }, "Drawn from what was released already: looking costs nothing."), h("div", { class: "row" }, field("Column", first), field("By", second)), shown),
-    h("div", { class: "two" }, h("section", {}, h("h2", {}, "Where it is least certain"), listing(["column", "widest interval"], doubts.map((doubt) => [doubt.column, doubt.width === null ? "not measured yet" : `± ${percent(doubt.width)} of the rows`]), { caption: "Columns by their least certain level, unmeasured ones first", numbers: [1] })),
+    h("section", {}, h("h2", {}, "Pictures of the model"), h("p", { class: "soft" }, "Drawn from what was released already: looking costs nothing."), h("div", { class: "row" }, field("Known from", source), field("Column", first), field("By", second)), shown),
+    h("div", { class: "two" }, h("section", {}, h("h2", {}, "Where it is least certain"), listing(["column", "widest interval"], doubts.map((doubt) => [doubt.column, doubt.width === null ? "not measured yet" : `± ${percent(doubt.width)} of the rows`]), { caption: "Columns by their least certain level in the session, unmeasured ones first", numbers: [1] })),
     h("section", {}, h("h2", {}, "Easy and hard questions"), events.length ? timeline(events.slice(0, 200).reverse(), { title: "How each question was answered, oldest first" }) : h("p", { class: "soft" }, "No questions yet."), h("p", { class: "hint" }, "Oldest on the left. Hard questions (filled squares) had to be measured; easy ones (circles) followed from what was known."))),
     h(
       "section",
@@ -72,8 +75,9 @@ function synthetic(table, release) {
   const rows = h("div");
   const look = async () => {
     const sample = await api.sample(table, release.id, 20);
+    rows.className = "unbroken";
     replace(rows, listing(sample.columns, sample.rows.map((row) => row.map((value) => (/^-?\d+\.\d+$/.test(value) ? number(Number(value)) : value))), { caption: "Twenty invented rows: no row of the private table is among them by design" }));
   };
-  const download = (format) => h("a", { class: "button", href: api.sampleAddress(table, release.id, 10000, format), download: `${table}-synthetic.${format}` }, `10,000 rows as ${format.toUpperCase()}`);
+  const download = (format) => h("a", { class: "button", href: api.sampleAddress(table, release.id, 10000, format), download: `${table}-synthetic.${format}` }, `10,000 rows as ${format === "csv" ? "CSV" : "Parquet"}`);
   return h("div", {}, h("h3", {}, release.title), h("div", { class: "row" }, h("button", { type: "button", onclick: look }, "Look at 20 rows"), download("csv"), download("parquet")), rows);
 }

@@ -68,22 +68,26 @@ export async function publish(place, { who }) {
     );
   }
 
+  const back = (to) => h("button", { type: "button", onclick: to }, "Back");
+
   function protect() {
     const unit = h("select", {}, options([["", "each row"], ...state.draft.source_columns.map((name) => [name, `everyone with the same ${name}`])], state.unit));
-    const most = h("input", { type: "number", min: 1, max: 1000, value: state.contributions });
+    const most = h("input", { type: "number", min: 1, max: 1000, value: state.contributions, disabled: !state.unit });
+    unit.addEventListener("change", () => (most.disabled = !unit.value)); // only people have several rows
     const next = trying(async () => {
       state.unit = unit.value;
-      state.contributions = Number(most.value);
+      state.contributions = unit.value ? Number(most.value) : 1;
       plan();
     });
-    step(2, h("p", {}, "Who must not be recognised: a row, or all rows of one person? With a person, at most so many of their rows are counted."), h("form", { onsubmit: next, class: "row" }, field("Protected", unit), field("Maximum rows per person", most), h("button", { class: "primary" }, "Next")));
+    step(2, h("p", {}, "Who must not be recognised: a row, or all rows of one person? Of a person, no more rows are counted than you say here."), h("form", { onsubmit: next }, h("div", { class: "row" }, field("Protected", unit), field("Maximum rows per person", most)), h("div", { class: "row" }, h("button", { class: "primary" }, "Next"), back(review))));
   }
 
   function plan() {
-    const epsilon = h("input", { type: "number", min: 0.0001, step: "any", value: 1, required: true });
-    const delta = h("input", { type: "number", min: 0, step: "any", value: 1e-9 });
-    const alpha = h("input", { type: "number", min: 0.0001, max: 0.5, step: "any", value: 0.02 });
-    const rows = h("input", { type: "number", min: 1, step: 1, value: 10000 });
+    const before = { epsilon: 1, delta: 1e-9, alpha: 0.02, rows: 10000, ...state.budget };
+    const epsilon = h("input", { type: "number", min: 0.0001, step: "any", value: before.epsilon, required: true });
+    const delta = h("input", { type: "number", min: 0, step: "any", value: before.delta });
+    const alpha = h("input", { type: "number", min: 0.0001, max: 0.5, step: "any", value: before.alpha });
+    const rows = h("input", { type: "number", min: 1, step: 1, value: before.rows });
     const shown = h("div", { "aria-live": "polite" });
     const given = () => ({ epsilon: Number(epsilon.value), delta: Number(delta.value), alpha: Number(alpha.value), rows: Number(rows.value), unit: state.unit || null, max_contributions: state.contributions });
     const see = trying(async () => {
@@ -98,7 +102,7 @@ export async function publish(place, { who }) {
         h("div", { class: "row" }, h("button", { type: "button", class: "primary", onclick: open }, "Next: open the table")),
       );
     });
-    step(3, h("form", { onsubmit: see, class: "row" }, field("epsilon", epsilon), field("delta", delta), field("alpha: largest error, as a share", alpha), field("Rows, about (public)", rows), h("button", { class: "primary" }, "Show the plan")), shown);
+    step(3, h("form", { onsubmit: see }, h("div", { class: "row" }, field("epsilon", epsilon), field("delta", delta), field("alpha: largest error, as a share", alpha), field("Rows, about (public)", rows)), h("div", { class: "row" }, h("button", { class: "primary" }, "Show the plan"), back(protect))), shown);
   }
 
   function open() {
@@ -116,7 +120,7 @@ export async function publish(place, { who }) {
       location.hash = `#/${then.value === "release" ? "model" : "ask"}?${new URLSearchParams({ table: opened.name })}`;
       location.reload();
     });
-    step(4, h("p", {}, `The table opens with epsilon ${state.budget.epsilon} and delta ${state.budget.delta}. The budget is for the life of the table: it cannot be refilled.`), h("form", { onsubmit: send }, h("div", { class: "row" }, field("Name of the table", title, "small letters, digits and _"), field("Then", then)), more, h("div", { class: "row" }, h("button", { class: "primary" }, "Open the table"))), made.element);
+    step(4, h("p", {}, `The table opens with epsilon ${state.budget.epsilon} and delta ${state.budget.delta}. The budget is for the life of the table: it cannot be refilled.`), h("form", { onsubmit: send }, h("div", { class: "row" }, field("Name of the table", title, "small letters, digits and _"), field("Then", then)), more, h("div", { class: "row" }, h("button", { class: "primary" }, "Open the table"), back(plan))), made.element);
   }
 
   if (who.role !== "custodian") return replace(place, h("section", {}, h("p", {}, "Only a custodian publishes tables.")));
