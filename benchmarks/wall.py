@@ -1,7 +1,8 @@
 """What compiling and clamping cost: CPU time of this checkout, and of another beside it in the same run.
 
-`python benchmarks/wall.py --against ../other/src` alternates between the two, each in a process of its own, and prints
-medians and their ratio; `--record` keeps them for the reliability page.
+`python benchmarks/wall.py --against ../other/src` holds one process of each and lets them take short turns, so that
+both see the same machine. It prints medians of the turns, and the median ratio of turns that follow each other;
+`--record` keeps the ratios for the reliability page.
 """
 
 from __future__ import annotations
@@ -13,15 +14,19 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE.parent / "src"
+TURNS = 20
+
+T = TypeVar("T")
 
 
-def tasks(size: int) -> dict[str, float]:
-    """Milliseconds of CPU for one of each."""
+def tasks(size: int) -> Iterator[tuple[str, float]]:
+    """Turns: a task, and the milliseconds of CPU of one question of it."""
     began = time.process_time()
     import numpy as np
 
@@ -39,43 +44,78 @@ def tasks(size: int) -> dict[str, float]:
     budget = mq.Budget(epsilon=1e4, delta=1e-9)
     with mq.Curator(table, budget) as curator:
         mq.answer(curator, "SELECT count(*) FROM people WHERE age >= 65 AND smoker", epsilon=0.1)
-        taken = {"first answer": 1e3 * (time.process_time() - began)}
+        yield "first answer", 1e3 * (time.process_time() - began)
         texts = [f"age >= {20 + i % 60} AND x{i % 7} < {1 + i % 8} OR city = 'c{i % 12}'" for i in range(2 * size)]
         weights = [{f"x{j}": rng.random(10) for j in range(7)} for _ in range(2 * size)]
         pairs = list(mq.marginals(schema, k=2).marginals)
-
-        def conditions(part: slice) -> None:
-            for text in texts[part]:
-                curator.measure(mq.where(schema, text), epsilon=0.01)
-
-        def sums(part: slice) -> None:
-            for weight in weights[part]:
-                curator.measure(additive(schema, weight), epsilon=0.01)
-
-        for name, ask in {"condition written and measured": conditions, "sum over columns": sums}.items():
-            ask(slice(size))
-            taken[name] = 1e3 * _each(lambda ask=ask: ask(slice(size, None))) / size  # type: ignore[misc]
-        curator.measure_many(pairs, rho=1.0)
-        taken["all tables of two columns"] = 1e3 * _each(lambda: curator.measure_many(pairs, rho=1.0))
+        yield from _turns(
+            "condition written and measured", texts, lambda text: curator.measure(mq.where(schema, text), epsilon=0.01)
+        )
+        yield from _turns(
+            "sum over columns", weights, lambda weight: curator.measure(additive(schema, weight), epsilon=0.01)
+        )
+        yield from _turns("all tables of two columns", [1.0] * TURNS, lambda rho: curator.measure_many(pairs, rho=rho))
     with mq.Curator(table, budget) as curator:
         session = mq.online(curator, alpha=0.02)
         fresh = [f"SELECT count(*) FROM t WHERE age < {i} GROUP BY x{i % 7}, city" for i in range(1, size // 4)]
-        taken["fresh ask of a session"] = 1e3 * _each(lambda: [session.ask(text) for text in fresh]) / len(fresh)
-    return taken
+        yield from _turns("fresh ask of a session", fresh, session.ask)
 
 
-def _each(work: Callable[[], object]) -> float:
-    began = time.process_time()
-    work()
-    return time.process_time() - began
+def _turns(task: str, questions: Sequence[T], ask: Callable[[T], object]) -> Iterator[tuple[str, float]]:
+    """Every turn asks the next few questions."""
+    step = max(1, len(questions) // TURNS)
+    for start in range(0, len(questions) - step + 1, step):
+        began = time.process_time()
+        for question in questions[start : start + step]:
+            ask(question)
+        yield task, 1e3 * (time.process_time() - began) / step
 
 
-def run(source: Path, size: int) -> dict[str, float]:
-    """The same tasks in a process that imports from this source."""
-    environment = {**os.environ, "PYTHONPATH": str(source), "OPENBLAS_NUM_THREADS": "1"}
-    command = [sys.executable, str(Path(__file__).resolve()), "--tasks", "--size", str(size)]
-    told = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
-    return dict(json.loads(told.splitlines()[-1]))
+class Process:
+    """The same tasks in a process that imports from this source; it takes a turn when it is told to."""
+
+    def __init__(self, source: Path, size: int) -> None:
+        environment = {**os.environ, "PYTHONPATH": str(source), "OPENBLAS_NUM_THREADS": "1"}
+        command = [sys.executable, str(Path(__file__).resolve()), "--tasks", "--size", str(size)]
+        self._process = subprocess.Popen(
+            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def turn(self) -> tuple[str, float] | None:
+        """The next turn, or None after the last."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(file=self._process.stdin, flush=True)
+        told = json.loads(self._process.stdout.readline())
+        if told is None:
+            self._process.wait()
+            return None
+        return told[0], told[1]
+
+
+def serve(size: int) -> None:
+    """One turn for every line that comes in."""
+    turns = tasks(size)
+    for _ in sys.stdin:
+        told = next(turns, None)
+        print(json.dumps(told), flush=True)
+        if told is None:
+            return
+
+
+def compared(sources: Sequence[Path], size: int, runs: int) -> dict[str, list[tuple[float, ...]]]:
+    """For every task its turns, each with the time of every source; first turns warm up and are left out."""
+    seen: dict[str, list[tuple[float, ...]]] = {}
+    for _ in range(runs):
+        processes = [Process(source, size) for source in sources]
+        begun: set[str] = set()
+        while all(turns := [process.turn() for process in processes]):
+            told = [turn for turn in turns if turn is not None]
+            task = told[0][0]
+            if task in begun or task == "first answer":
+                seen.setdefault(task, []).append(tuple(took for _, took in told))
+            begun.add(task)
+    return seen
 
 
 def main() -> None:
@@ -88,22 +128,17 @@ def main() -> None:
     parser.add_argument("--tasks", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.tasks:
-        print(json.dumps(tasks(options.size)))
+        serve(options.size)
         return
     runs, size = (1, 40) if options.quick else (options.runs, options.size)
-    sources = {"here": SOURCE, **({} if options.against is None else {"there": options.against.resolve()})}
-    seen: dict[str, list[dict[str, float]]] = {name: [] for name in sources}
-    for _ in range(runs):
-        for name, source in sources.items():
-            seen[name].append(run(source, size))
+    sources = [SOURCE] if options.against is None else [SOURCE, options.against.resolve()]
     figures = {}
-    for task in seen["here"][0]:
-        here = statistics.median(one[task] for one in seen["here"])
-        line = f"{task:30} {here:9.3f} ms"
-        if "there" in seen:
-            there = statistics.median(one[task] for one in seen["there"])
-            line += f"   there {there:9.3f} ms   ratio {here / there:.3f}"
-            figures[task] = round(here / there, 3)
+    for task, turns in compared(sources, size, runs).items():
+        medians = [statistics.median(times) for times in zip(*turns, strict=True)]
+        line = f"{task:30} {medians[0]:9.3f} ms"
+        if len(medians) > 1:
+            figures[task] = round(statistics.median(here / there for here, there in turns if there > 0), 3)
+            line += f"   there {medians[1]:9.3f} ms   ratio {figures[task]:.3f}"
         print(line, flush=True)
     if options.record and figures:
         from recording import record

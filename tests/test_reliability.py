@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Callable, Iterable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -87,3 +88,13 @@ def test_every_recorded_survivor_is_on_the_page() -> None:
         missing = [after for after in file["survived"] if "`{}`".format(after.replace("|", "\\|")) not in listed]
         assert not missing, f"survivors of {path} that docs/theory/survivors.md does not argue about: {missing}"
         assert file["argued"] == len(file["survived"]) == file["tried"] - file["killed"]
+
+
+def test_noise_in_blocks_uses_every_value_once() -> None:
+    drawn = [np.arange(4), np.arange(4, 8), np.arange(100, 104)]
+    with mock.patch.object(sampled.ExactNoise, "laplace", side_effect=drawn):
+        noise = sampled.InBlocks()
+        one = [int(noise.laplace(Fraction(1), 1)[0]) for _ in range(8)]
+        other = [int(noise.laplace(Fraction(2), 1)[0]) for _ in range(4)]
+    assert one == list(range(8))
+    assert other == list(range(100, 104))

@@ -12,11 +12,14 @@ import pytest
 import maquette as mq
 from maquette.audit import Findings, audit_batch, audit_questions
 from maquette.audit.mutants import MUTANTS
+from maquette.audit.questions import Asked
 from maquette.audit.reference.conditions import Condition
+from maquette.audit.reference.drawing import Drawing
 from maquette.audit.reference.forms import Form, Total
 from maquette.audit.reference.hostile import TRICKS, Hostile
 from maquette.audit.reference.leaves import Additive
 from maquette.audit.reference.quiet import QuietNoise
+from maquette.audit.reference.universes import record, universe
 from maquette.audit.reference.weighing import And, Constant, Not, Product
 from maquette.query import Keys, LinearQuery, Lookup, additive
 
@@ -116,6 +119,18 @@ def test_a_negative_point_counts_no_cell_twice(how: str) -> None:
 def test_a_hostile_question_moves_no_more_than_it_pays_for(trick: str) -> None:
     found = _asked(Hostile(LONG, (42, 0), trick))
     assert found.sound, _told(found)
+
+
+def test_records_that_agree_in_the_columns_that_matter_add_the_same() -> None:
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        schema = universe(rng)
+        drawing = Drawing(schema, record(rng, schema), rng)
+        forms = [form for form in (drawing.form() for _ in range(40)) if form.trusted]
+        rows = [record(rng, schema) for _ in range(30)]
+        for form in forms:
+            asked = Asked(form, None, 2**20, form.shape)
+            assert [asked.adds(row) for row in rows] == [form.contribution(row, 2**20) for row in rows], form
 
 
 SMALL = mq.Schema([mq.Integer("n", 0, 3, nullable=True), mq.Boolean("a")])

@@ -91,6 +91,7 @@ def make_predicate(rng: random.Random) -> tuple[int, Callable[[], Any]]:
 def _nested(rng: random.Random, schema: Schema, times: int) -> Expression:
     tree: Expression = Truth(schema.names[3] if schema is PEOPLE else "Größe")
     kinds = rng.choice(("not", "and", "or", "mixed", "shared"))
+    first, yes, no = Truth(schema.names[0]), Always(True), Always(False)
     for i in range(min(times, 60) if kinds == "shared" else times):
         match kinds:
             case "not":
@@ -98,11 +99,11 @@ def _nested(rng: random.Random, schema: Schema, times: int) -> Expression:
             case "shared":
                 tree = And((tree, tree))
             case "and":
-                tree = And((tree, Always(True)))
+                tree = And((tree, yes))
             case "or":
-                tree = Or((Truth(schema.names[0]), tree))
+                tree = Or((first, tree))
             case _:
-                tree = And((tree, Always(True))) if i % 2 else Or((tree, Always(False)))
+                tree = And((tree, yes)) if i % 2 else Or((tree, no))
     return tree
 
 

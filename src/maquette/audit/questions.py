@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -40,11 +41,16 @@ class Asked:
     _known: dict[Record, Contribution] = field(default_factory=dict)
     _common: tuple[list[int], list[int]] | None = None
 
+    @cached_property
+    def _positions(self) -> tuple[int, ...]:
+        return tuple(self.form.levels())
+
     def adds(self, row: Record) -> Contribution:
-        """What a record adds, by the reference."""
-        if row not in self._known:
-            self._known[row] = self.form.contribution(row, self.grid)
-        return self._known[row]
+        """What a record adds, by the reference: once for all records that agree in the columns that matter."""
+        seen = tuple([row[position] for position in self._positions])
+        if seen not in self._known:
+            self._known[seen] = self.form.contribution(row, self.grid)
+        return self._known[seen]
 
     def expected(self, common: Counter[Record], more: Counter[Record]) -> tuple[list[int], list[int]]:
         """The least and the largest value of every cell, on the records that all tables have and on some more."""

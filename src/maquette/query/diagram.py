@@ -104,16 +104,17 @@ class Diagram:
         ones = np.ones(size)
         levels = np.array([ones if factor is None else factor for factor in factors]).T.copy()
         distinct: dict[bytes, int] = {}
-        level_of = [distinct.setdefault(level.tobytes(), len(distinct)) for level in levels]
+        names: list[bytes] = levels.view(f"V{levels.itemsize * len(factors)}")[:, 0].tolist()
+        level_of = [distinct.setdefault(name, len(distinct)) for name in names]
         return [self._step(state, np.frombuffer(level).tolist()) for level in distinct], level_of
 
     def _branch(self, position: int, children: list[int], level_of: list[int]) -> int:
         if len(set(children)) == 1:
             return children[0]
         self._used.add(position)
-        by_level = tuple(children[i] for i in level_of)
+        by_level, digests = [children[i] for i in level_of], [self._digests[child] for child in children]
         name = self._schema.columns[position].name.encode()
-        body = b"".join([name, b"\0", *(self._digests[child] for child in by_level)])
+        body = b"".join([name, b"\0", *[digests[i] for i in level_of]])
         return self._intern((position, *by_level), body)
 
     def _step(self, state: State, multipliers: list[float]) -> State:

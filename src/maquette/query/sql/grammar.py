@@ -128,6 +128,9 @@ SCALARS: tuple[type[Any], ...] = (
     *(exp.DayOfWeekIso, exp.DayOfYear, exp.Monthname, exp.Dayname, exp.Extract, exp.TimestampTrunc, exp.DateTrunc),
     *(exp.DateDiff, exp.DateAdd, exp.DateSub, exp.Interval, exp.CurrentDate, exp.LastDay, exp.TimeToStr),
 )
+# Most nodes are of these kinds, and their kind is all there is to check.
+_CHECKED = (exp.In, exp.DataType, exp.Column, exp.Sub, exp.Between, exp.Anonymous)
+_PLAIN = frozenset(kind for kind in SCALARS if not issubclass(kind, _CHECKED))
 _NAMED = {"date_part", "datepart", "weekday", "prefix", "suffix", "yearweek", "isoyear", "decade", "century", "era"}
 MOST_NODES = 10_000  # of one expression, with the columns of a subquery written out
 MOST_GROWTH = 1_000  # times that replace may lengthen a text
@@ -179,31 +182,39 @@ class Source:
 
     def scalar(self, tree: Any) -> None:
         """Refuse whatever is not a scalar expression on columns and literals."""
-        for node in tree.walk(bfs=False):
-            if isinstance(node, exp.In) and (node.args.get("query") or node.args.get("unnest")):
-                self.refuse(node, "IN with anything but a list of values is", _INNER)
-            if isinstance(node, exp.DataType) and node.this.name not in _TYPES:
-                self.refuse(
-                    node, f"the type {node.sql(dialect='duckdb').lower()} is", "cast to DOUBLE, INTEGER or DATE"
-                )
-            if isinstance(node, exp.Column) and not isinstance(node.this, exp.Identifier | exp.Star):
-                self.refuse(node, "a dot here is", "write the name of a column alone")
-            if isinstance(node, exp.Sub) and _is_date(node):
-                self.refuse(node, "a date without quotes is", f"a date takes single quotes, as in '{_date_text(node)}'")
-            if isinstance(node, exp.Between) and node.args.get("symmetric"):
-                self.refuse(node, "BETWEEN SYMMETRIC is", "write the smaller value first, without SYMMETRIC")
-            if isinstance(node, exp.Anonymous) and str(node.this).lower() in _NAMED:
-                continue
-            if not isinstance(node, SCALARS):
-                self.refuse(node, f"{self.named(node)} is", instead(node))
-        self.bounded(tree)
+        nodes = list(tree.walk(bfs=False))
+        for node in nodes:
+            if type(node) not in _PLAIN:
+                self._scalar_node(node)
+        self._small(tree, nodes)
+
+    def _scalar_node(self, node: Any) -> None:
+        if isinstance(node, exp.In) and (node.args.get("query") or node.args.get("unnest")):
+            self.refuse(node, "IN with anything but a list of values is", _INNER)
+        if isinstance(node, exp.DataType) and node.this.name not in _TYPES:
+            self.refuse(node, f"the type {node.sql(dialect='duckdb').lower()} is", "cast to DOUBLE, INTEGER or DATE")
+        if isinstance(node, exp.Column) and not isinstance(node.this, exp.Identifier | exp.Star):
+            self.refuse(node, "a dot here is", "write the name of a column alone")
+        if isinstance(node, exp.Sub) and _is_date(node):
+            self.refuse(node, "a date without quotes is", f"a date takes single quotes, as in '{_date_text(node)}'")
+        if isinstance(node, exp.Between) and node.args.get("symmetric"):
+            self.refuse(node, "BETWEEN SYMMETRIC is", "write the smaller value first, without SYMMETRIC")
+        if isinstance(node, exp.Anonymous) and str(node.this).lower() in _NAMED:
+            return
+        if not isinstance(node, SCALARS):
+            self.refuse(node, f"{self.named(node)} is", instead(node))
 
     def bounded(self, tree: Any) -> None:
         """Refuse an expression that is large once columns of a subquery are written out, or whose texts grow large."""
-        if sum(1 for _ in itertools.islice(tree.walk(), MOST_NODES + 1)) > MOST_NODES:
+        self._small(tree, list(itertools.islice(tree.walk(), MOST_NODES + 1)))
+
+    def _small(self, tree: Any, nodes: Sequence[Any]) -> None:
+        if len(nodes) > MOST_NODES:
             self.refuse(tree, f"an expression of more than {MOST_NODES:,} parts is", "ask it in parts")
         growth = 1
-        for node in tree.find_all(exp.Replace):
+        for node in nodes:
+            if not isinstance(node, exp.Replace):
+                continue
             new = node.args.get("replacement")
             if new is not None and not isinstance(new, exp.Literal):
                 self.refuse(node, "replace with anything but a literal text is", "write the new text in single quotes")
