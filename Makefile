@@ -7,8 +7,10 @@ SUITS := $(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info[:2]
 
 # What `make check` and the tests install; CI adds what some tests compare with.
 EXTRAS := dev
-# Compiled modules are kept, even where the environment forbids it: tests start hundreds of processes.
-PYTEST := env -u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX=$(CURDIR)/build/bytecode $(BIN)/python \
+# Compiled modules are kept, even where the environment forbids it: tests start hundreds of processes. Two workers need
+# no further threads of linear algebra.
+PYTEST := env -u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX=$(CURDIR)/build/bytecode OPENBLAS_NUM_THREADS=1 \
+	OMP_NUM_THREADS=1 $(BIN)/python \
 	-m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: demo serve test test-all check ruff types types-of-tests contracts lock mutants mutation bench docs clean
