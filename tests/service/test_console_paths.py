@@ -19,6 +19,7 @@ INLINE = """() => {
   made.textContent = "window.stolen = 1";
   document.head.append(made);
 }"""
+pytestmark = pytest.mark.thorough  # the fast tier opens the pages of test_console.py only
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21aa"]}
 
 
@@ -216,7 +217,6 @@ def test_a_holdout_is_registered_asked_and_ranked(tab: Tab, tmp_path: Path) -> N
     page.get_by_text("a share of", exact=False).wait_for()
 
 
-@pytest.mark.thorough
 def test_a_file_becomes_a_release(tab: Tab, tmp_path: Path) -> None:
     lines = ["patient,age,ward", *(f"{i // 2},{20 + i % 60},{'north' if i % 4 else 'south'}" for i in range(1600))]
     (tmp_path / "ward.csv").write_text("\n".join(lines))
@@ -259,7 +259,6 @@ def test_pages_may_run_nothing_but_the_services_own_files(tab: Tab) -> None:
     tab.wrong.clear()
 
 
-@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_answers_and_forms_are_accessible(browser: Any, server: tuple[str, str], scheme: str) -> None:
     """Beside the plain views: signing in, a refusal, each form of chart, the first step of publishing."""
