@@ -14,11 +14,8 @@ from pathlib import Path
 from typing import Any
 
 EXTRAS = ("charts", "graphs", "solver")  # what the library imports when it is asked for it
-# Of development, what the tests of the core do without: checkers, documents, browsers; schemathesis needs rich 13.9.
-OTHER = (
-    "axe-playwright-python", "cosmic-ray", "import-linter", "mkdocs", "mypy", "pandas-stubs", "playwright",
-    "pytest-xdist", "ruff", "schemathesis", "types-",
-)  # fmt: skip
+# Of development, what the tests of the core do without: documents, browsers; schemathesis needs rich 13.9.
+OTHER = ("axe-", "cosmic-ray", "import-linter", "mkdocs", "playwright", "pytest-xdist", "ruff", "schemathesis")
 LOWEST = re.compile(r"(?P<name>[\w.-]+)>=(?P<version>[\w.]+)")
 
 
