@@ -5,7 +5,15 @@ BIN := $(VENV)/bin
 SUITS := $(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info[:2] < (3, 14) else \
 	"Maquette needs Python 3.11, 3.12 or 3.13; name one, as in: make demo PYTHON=python3.12")'
 
-.PHONY: demo serve test test-all check lock mutants mutation bench docs clean
+# What `make check` and the tests install; CI adds what some tests compare with.
+EXTRAS := dev
+# Compiled modules are kept, even where the environment forbids it: tests start hundreds of processes. Two workers need
+# no further threads of linear algebra.
+PYTEST := env -u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX=$(CURDIR)/build/bytecode OPENBLAS_NUM_THREADS=1 \
+	OMP_NUM_THREADS=1 $(BIN)/python \
+	-m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+.PHONY: demo serve test test-all check ruff types types-of-tests contracts lock mutants mutation bench docs clean
 
 $(VENV)/.runtime: pyproject.toml
 	@$(SUITS)
@@ -17,7 +25,7 @@ $(VENV)/.runtime: pyproject.toml
 $(VENV)/.dev: pyproject.toml
 	@$(SUITS)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$(EXTRAS)]'
 	touch $@ $(VENV)/.runtime
 
 $(VENV)/.docs: pyproject.toml
@@ -34,16 +42,25 @@ serve: $(VENV)/.runtime
 	$(BIN)/maquette serve --demo
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(PYTEST)
 
 test-all: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --dist loadfile --thorough --durations 30
+	$(PYTEST) --thorough --durations 30
 
-check: $(VENV)/.dev
+# `make -j 2 -O check` uses two cores.
+check: types-of-tests types ruff contracts
+
+ruff: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
 	$(BIN)/mypy
+
+types-of-tests: $(VENV)/.dev
 	$(BIN)/mypy --config-file tests/mypy.ini --cache-dir .mypy_cache/tests
+
+contracts: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 # The exact versions that development was last tested with; install them with

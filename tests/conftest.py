@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from maquette.errors import MaquetteError
 
-pytest_plugins = ["tiers"]
+pytest_plugins = ["tiers", "postgres_server"]
 
 settings.register_profile("steady", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("steady")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pwd
 import shutil
@@ -87,3 +88,19 @@ def running() -> Iterator[Server]:
     finally:
         server.stop()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """One server for all files that ask for it."""
+    with running() as found:
+        yield found
+
+
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def name() -> str:
+    """The name of a ledger that no other test has."""
+    return f"ledger_{next(_numbers)}"

@@ -47,3 +47,9 @@ def test_everything_runs_when_asked(tmp_path: Path) -> None:
 
 def test_a_thorough_test_runs_when_it_is_named(tmp_path: Path) -> None:
     assert "1 passed" in run(tmp_path, "test_cases.py::test_slow")
+
+
+def test_workers_take_the_longest_files_first(tmp_path: Path) -> None:
+    (tmp_path / "test_a_short_one.py").write_text("def test_first(): pass\ndef test_second(): pass\n")
+    told = run(tmp_path, "--thorough", "-n", "1", "--dist", "loadfile", "--no-loadscope-reorder")
+    assert told.index("test_slow") < told.index("test_first") < told.index("test_second")

@@ -1,15 +1,18 @@
 """Tiers of tests: what is marked `thorough` takes long, and runs with `--thorough` or when its own name is given.
 
 `thorough(fast=3)` leaves three cases of a test that has many in the fast tier, spread evenly over their order.
+Workers that share files take the longest first, as far as lengths are known, so that all end at about the same time.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+LONGER = 50  # times: about what a thorough test takes in comparison with another
 LEFT_OUT = pytest.StashKey[int]()
 
 
@@ -17,8 +20,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--thorough", action="store_true", help="also run the tests marked thorough")
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out thorough tests, unless they were asked for."""
+    """Leave out thorough tests, unless they were asked for; the longest files first, where workers share them."""
+    _leave_out(config, items)
+    if hasattr(config, "workerinput"):
+        longest_first(items)
+
+
+def _leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--thorough") or any("::" in name for name in config.args):
         return
     left_out = {item.nodeid for cases in _marked(items).values() for item in slow_cases(cases)}
@@ -42,6 +52,14 @@ def slow_cases(cases: list[pytest.Item]) -> list[pytest.Item]:
     fast = mark.kwargs.get("fast", 0) if mark else 0
     kept = {part * len(cases) // fast for part in range(fast)}
     return [case for place, case in enumerate(cases) if place not in kept]
+
+
+def longest_first(items: list[pytest.Item]) -> None:
+    """Sort the files; the tests of a file keep their order."""
+    lengths = Counter[Path]()
+    for item in items:
+        lengths[item.path] += LONGER if item.get_closest_marker("thorough") else 1
+    items.sort(key=lambda item: -lengths[item.path])
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -49,6 +49,15 @@ def test_one_number_is_read_the_same_way(answer: Answered) -> None:
     assert "3" in answer._repr_html_()
 
 
+@pytest.mark.parametrize("answer", [one(1 / 3), table(1 / 3)])
+def test_fields_are_noted_on_every_number(answer: Answered) -> None:
+    assert answer.noted(counted="10 rows").numbers[0].counted == "10 rows"
+    settled = answer.settled(FREE)
+    assert (settled.value, settled.count, settled.remaining, settled.bound) == (*[0.333333333333] * 2, FREE, "measured")
+    guessed = answer.noted(guarantee=None, source="hypothesis")
+    assert (guessed.bound, guessed.settled(FREE).bound) == ("measured", "logical")
+
+
 def test_a_table_of_several_numbers_says_how_to_read_it() -> None:
     answer: Answered = table(1.0, 2.0)
     for part in ("value", "low", "high", "count"):

@@ -2,52 +2,31 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from postgres_ledgers import KEY, TERMS, asked
 
 from maquette.errors import BudgetExceeded, GuardSealed, LedgerError, LedgerLocked, RequestBusy, RequestLost
 from maquette.privacy.ledger import (
     Overtaken,
     PostgresLedger,
     Recorded,
-    Request,
     SharedLedger,
     SharedPostgresLedger,
-    Terms,
     Ticket,
 )
-from postgres_server import Server, running
+from postgres_server import Server
 
 psycopg = pytest.importorskip("psycopg")
 
-TERMS = Terms(table="ab" * 32, schema="cd" * 32, relation="add-remove", currency="pure", limit=1_000)
-KEY = bytes(range(32))
-_names = (f"members_{number}" for number in itertools.count())
 
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with running() as found:
-        yield found
-
-
-@pytest.fixture
-def name() -> str:
-    return next(_names)
-
-
-def member(server: Server, name: str, **given: Any) -> SharedPostgresLedger:
-    return SharedPostgresLedger(server.address, TERMS, name=name, **{"key": KEY, **given})
-
-
-def asked(id: str, units: int = 10, **given: Any) -> Request:  # noqa: A002
-    return Request(**{"id": id, "analyst": "ada", "digest": "q", "units": units, "description": "{}", **given})
+def member(postgres: Server, name: str, **given: Any) -> SharedPostgresLedger:
+    return SharedPostgresLedger(postgres.address, TERMS, name=name, **{"key": KEY, **given})
 
 
 def ticket_of(ledger: SharedPostgresLedger, id: str, units: int = 10, **given: Any) -> Ticket:  # noqa: A002
@@ -56,15 +35,15 @@ def ticket_of(ledger: SharedPostgresLedger, id: str, units: int = 10, **given: A
     return ticket
 
 
-def cut(server: Server, ledger: SharedPostgresLedger) -> None:
+def cut(postgres: Server, ledger: SharedPostgresLedger) -> None:
     """End a member's connections on the server, as a failover or a network cut does; its process has not noticed."""
     pids = [c._connection.info.backend_pid for c in (ledger._connection, ledger._reader) if c is not None]
-    with psycopg.connect(server.address, autocommit=True) as admin:
+    with psycopg.connect(postgres.address, autocommit=True) as admin:
         admin.execute("SELECT pg_terminate_backend(pid, 5000) FROM unnest(%s::int[]) AS pid", (pids,))
 
 
-def test_members_see_one_budget_and_each_others_answers(server: Server, name: str) -> None:
-    with closing(member(server, name)) as one, closing(member(server, name)) as two:
+def test_members_see_one_budget_and_each_others_answers(postgres: Server, name: str) -> None:
+    with closing(member(postgres, name)) as one, closing(member(postgres, name)) as two:
         assert isinstance(one, SharedLedger)
         assert one.epoch != two.epoch
         one.commit(ticket_of(one, "a", 600), b"kept")
@@ -84,16 +63,16 @@ def test_members_see_one_budget_and_each_others_answers(server: Server, name: st
         assert one.verify() == two.verify()
 
 
-def test_the_dead_are_settled_and_fenced(server: Server, name: str) -> None:
-    one, two = member(server, name), member(server, name)
+def test_the_dead_are_settled_and_fenced(postgres: Server, name: str) -> None:
+    one, two = member(postgres, name), member(postgres, name)
     pending, kept = ticket_of(one, "a"), ticket_of(one, "b")
     one.commit(kept, b"kept")
     old = type(one._connection)
-    cut(server, one)
+    cut(postgres, one)
     with pytest.raises(RequestLost):  # found dead on the way
         two.reserve(asked("a"))
     assert isinstance(two.reserve(asked("b")), Recorded)
-    one._connection = old(psycopg.connect(server.address, autocommit=True))  # it wakes up, with another connection
+    one._connection = old(psycopg.connect(postgres.address, autocommit=True))  # it wakes up, with another connection
     one._connection.execute(f"SET search_path TO maquette_{name}")
     with pytest.raises(LedgerError, match="taken over"):
         one.commit(pending, b"too late")
@@ -103,7 +82,7 @@ def test_the_dead_are_settled_and_fenced(server: Server, name: str) -> None:
     assert two.spent() == 20
     two.verify()
     one.close()
-    with closing(member(server, name)) as three:  # joins beside `two`, which goes on
+    with closing(member(postgres, name)) as three:  # joins beside `two`, which goes on
         assert three.spent() == 20
         two.commit(ticket_of(two, "d"), b"d")
         assert isinstance(three.reserve(asked("d")), Recorded)
@@ -111,8 +90,8 @@ def test_the_dead_are_settled_and_fenced(server: Server, name: str) -> None:
     two.close()
 
 
-def test_a_living_member_is_never_declared_dead(server: Server, name: str) -> None:
-    with closing(member(server, name)) as one, closing(member(server, name)) as two:
+def test_a_living_member_is_never_declared_dead(postgres: Server, name: str) -> None:
+    with closing(member(postgres, name)) as one, closing(member(postgres, name)) as two:
         pending = ticket_of(one, "a")
         for _ in range(3):
             two.settle()
@@ -120,9 +99,9 @@ def test_a_living_member_is_never_declared_dead(server: Server, name: str) -> No
         assert isinstance(two.reserve(asked("a")), Recorded)
 
 
-def test_who_leaves_in_good_order_loses_what_it_had_reserved(server: Server, name: str) -> None:
-    with closing(member(server, name)) as stays:
-        leaves = member(server, name)
+def test_who_leaves_in_good_order_loses_what_it_had_reserved(postgres: Server, name: str) -> None:
+    with closing(member(postgres, name)) as stays:
+        leaves = member(postgres, name)
         ticket_of(leaves, "a")
         leaves.close()
         with pytest.raises(RequestLost):
@@ -130,11 +109,11 @@ def test_who_leaves_in_good_order_loses_what_it_had_reserved(server: Server, nam
         stays.verify()
 
 
-def test_the_first_to_come_boots_and_others_join(server: Server, name: str) -> None:
-    one = member(server, name)
+def test_the_first_to_come_boots_and_others_join(postgres: Server, name: str) -> None:
+    one = member(postgres, name)
     ticket_of(one, "a")
-    cut(server, one)
-    with closing(member(server, name)) as two:  # nobody else is there: a boot
+    cut(postgres, one)
+    with closing(member(postgres, name)) as two:  # nobody else is there: a boot
         with pytest.raises(RequestLost):
             two.reserve(asked("a"))
         kinds = [kind for (kind,) in two._read(lambda c: c.execute("SELECT kind FROM event ORDER BY seq").fetchall())]
@@ -142,24 +121,24 @@ def test_the_first_to_come_boots_and_others_join(server: Server, name: str) -> N
     one.close()
 
 
-def test_an_owner_and_members_exclude_each_other(server: Server, name: str) -> None:
-    with closing(PostgresLedger(server.address, TERMS, name=name, key=KEY)) as owner:
+def test_an_owner_and_members_exclude_each_other(postgres: Server, name: str) -> None:
+    with closing(PostgresLedger(postgres.address, TERMS, name=name, key=KEY)) as owner:
         with pytest.raises(LedgerLocked):
-            member(server, name, wait=0)
+            member(postgres, name, wait=0)
         assert isinstance(owner.reserve(asked("a")), Ticket)
-    with closing(member(server, name)) as one:
+    with closing(member(postgres, name)) as one:
         with pytest.raises(LedgerLocked):
-            PostgresLedger(server.address, TERMS, name=name, key=KEY)
+            PostgresLedger(postgres.address, TERMS, name=name, key=KEY)
         with pytest.raises(RequestLost):
             one.reserve(asked("a"))
         ticket_of(one, "b")
-    with closing(PostgresLedger(server.address, TERMS, name=name, key=KEY)) as owner:
+    with closing(PostgresLedger(postgres.address, TERMS, name=name, key=KEY)) as owner:
         assert [charge.state for charge in owner.charges()] == ["lost", "lost"]
         owner.verify()
 
 
-def test_a_guard_is_its_owners_alone(server: Server, name: str) -> None:
-    with closing(member(server, name)) as one, closing(member(server, name)) as two:
+def test_a_guard_is_its_owners_alone(postgres: Server, name: str) -> None:
+    with closing(member(postgres, name)) as one, closing(member(postgres, name)) as two:
         one.open_guard("g", hits=2)
         assert (one.hits_left("g"), two.hits_left("g")) == (2, 0)
         with pytest.raises(GuardSealed):
@@ -168,8 +147,8 @@ def test_a_guard_is_its_owners_alone(server: Server, name: str) -> None:
         assert one.hits_left("g") == 2
 
 
-def test_a_plan_that_was_overtaken_is_not_charged(server: Server, name: str) -> None:
-    with closing(member(server, name)) as one, closing(member(server, name)) as two:
+def test_a_plan_that_was_overtaken_is_not_charged(postgres: Server, name: str) -> None:
+    with closing(member(postgres, name)) as one, closing(member(postgres, name)) as two:
         seen: list[list[str]] = []
 
         def clash(later: Any) -> bool:
@@ -186,8 +165,8 @@ def test_a_plan_that_was_overtaken_is_not_charged(server: Server, name: str) -> 
         ticket_of(two, "second")
 
 
-def test_threads_of_three_members_never_overspend(server: Server, name: str) -> None:
-    members = [member(server, name) for _ in range(3)]
+def test_threads_of_three_members_never_overspend(postgres: Server, name: str) -> None:
+    members = [member(postgres, name) for _ in range(3)]
     refused: list[str] = []
 
     def spend(ledger: SharedPostgresLedger, thread: int) -> None:
@@ -209,12 +188,12 @@ def test_threads_of_three_members_never_overspend(server: Server, name: str) -> 
         ledger.close()
 
 
-def test_the_first_makes_the_key_and_the_others_wait_for_it(server: Server, name: str, tmp_path: Path) -> None:
+def test_the_first_makes_the_key_and_the_others_wait_for_it(postgres: Server, name: str, tmp_path: Path) -> None:
     opened: list[SharedPostgresLedger] = []
     path = tmp_path / "key"
 
     def open_one() -> None:
-        opened.append(member(server, name, key=None, key_path=path))
+        opened.append(member(postgres, name, key=None, key_path=path))
 
     threads = [threading.Thread(target=open_one) for _ in range(3)]
     for thread in threads:
@@ -257,9 +236,9 @@ MUTANTS: dict[str, tuple[Callable[[Server, str], None], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("mutant", MUTANTS)
-def test_member_mutant_is_killed(server: Server, name: str, mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_member_mutant_is_killed(postgres: Server, name: str, mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     gate, changes = MUTANTS[mutant]
     for place, broken in changes.items():
         monkeypatch.setattr(f"maquette.privacy.ledger.{place}", broken)
     with pytest.raises((AssertionError, Exception, pytest.fail.Exception)):
-        gate(server, name)
+        gate(postgres, name)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from postgres_ledgers import TERMS, asked
 from typer.testing import CliRunner
 
 from maquette.cli import app
@@ -18,33 +17,13 @@ from maquette.privacy.ledger import (
     Place,
     PostgresLedger,
     Recorded,
-    Request,
     SharedPostgresLedger,
     SqliteLedger,
-    Terms,
     Ticket,
     places,
     rotate_key,
 )
-from postgres_server import Server, running
-
-TERMS = Terms(table="ab" * 32, schema="cd" * 32, relation="add-remove", currency="pure", limit=1_000)
-_names = (f"places_{number}" for number in itertools.count())
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with running() as found:
-        yield found
-
-
-@pytest.fixture
-def name() -> str:
-    return next(_names)
-
-
-def asked(id: str, units: int = 10) -> Request:  # noqa: A002
-    return Request(id=id, analyst="ada", digest="q", units=units, description='{"door": "measure"}')
+from postgres_server import Server
 
 
 def spend(ledger: Any, id: str, units: int = 10) -> None:  # noqa: A002
@@ -174,33 +153,33 @@ def test_an_older_copy_does_not_pass_through_a_rotation(
         rotate_key(Place(str(ledger)))
 
 
-def test_there_and_back_again(ledger: Path, server: Server, name: str, tmp_path: Path) -> None:
+def test_there_and_back_again(ledger: Path, postgres: Server, name: str, tmp_path: Path) -> None:
     key, back = tmp_path / "people.ledger.key", tmp_path / "back.ledger"
     with closing(SqliteLedger(ledger, TERMS)):
-        refused("migrate", ledger, server.address, "--name", name)  # it is open
-    told("migrate", ledger, server.address, "--name", name)
+        refused("migrate", ledger, postgres.address, "--name", name)  # it is open
+    told("migrate", ledger, postgres.address, "--name", name)
     assert not ledger.exists()
-    with closing(SharedPostgresLedger(server.address, TERMS, name=name, key_path=key)) as member:
+    with closing(SharedPostgresLedger(postgres.address, TERMS, name=name, key_path=key)) as member:
         spend(member, "two", 50)
-        refused("migrate", server.address, back, "--name", name, "--key", key)
+        refused("migrate", postgres.address, back, "--name", name, "--key", key)
         member.reserve(asked("three", 1))
-        assert told("verify", server.address, "--name", name, "--key", key)["spent"] == 151
-    told("migrate", server.address, back, "--name", name, "--key", key)
+        assert told("verify", postgres.address, "--name", name, "--key", key)["spent"] == 151
+    told("migrate", postgres.address, back, "--name", name, "--key", key)
     check(SqliteLedger(back, TERMS), 151)
-    refused("verify", server.address, "--name", name, "--key", key)
+    refused("verify", postgres.address, "--name", name, "--key", key)
 
 
-def test_postgresql_is_restored_and_rotated(server: Server, name: str, tmp_path: Path) -> None:
+def test_postgresql_is_restored_and_rotated(postgres: Server, name: str, tmp_path: Path) -> None:
     key, at = tmp_path / "key", ("--name", name, "--key", tmp_path / "key")
-    with closing(PostgresLedger(server.address, TERMS, name=name, key_path=key)) as opened:
+    with closing(PostgresLedger(postgres.address, TERMS, name=name, key_path=key)) as opened:
         spend(opened, "one", 100)
         with pytest.raises(LedgerError):
-            rotate_key(Place(server.address, name, key))
+            rotate_key(Place(postgres.address, name, key))
     (tmp_path / "key.new").unlink()
-    told("rotate-key", server.address, *at)
-    check(PostgresLedger(server.address, TERMS, name=name, key_path=key), 100)
-    backup = told("backup", server.address, *at, "--folder", tmp_path)["file"]
-    refused("restore", backup, server.address, *at)  # it is there
+    told("rotate-key", postgres.address, *at)
+    check(PostgresLedger(postgres.address, TERMS, name=name, key_path=key), 100)
+    backup = told("backup", postgres.address, *at, "--folder", tmp_path)["file"]
+    refused("restore", backup, postgres.address, *at)  # it is there
     other = ("--name", f"{name}_again", "--key", key)
-    assert told("restore", backup, server.address, *other)["charged"] == 900
-    check(PostgresLedger(server.address, TERMS, name=f"{name}_again", key_path=key), 1_000)
+    assert told("restore", backup, postgres.address, *other)["charged"] == 900
+    check(PostgresLedger(postgres.address, TERMS, name=f"{name}_again", key_path=key), 1_000)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from postgres_ledgers import KEY, TERMS, asked
 
 import maquette as mq
 from maquette.errors import (
@@ -21,39 +20,20 @@ from maquette.errors import (
     RequestConflict,
     RequestLost,
 )
-from maquette.privacy.ledger import MemoryLedger, PostgresLedger, Recorded, Request, Terms, Ticket
-from postgres_server import Server, running
+from maquette.privacy.ledger import MemoryLedger, PostgresLedger, Recorded, Terms, Ticket
+from postgres_server import Server
 
 psycopg = pytest.importorskip("psycopg")
 
-TERMS = Terms(table="ab" * 32, schema="cd" * 32, relation="add-remove", currency="pure", limit=1_000)
-KEY = bytes(range(32))
-_names = (f"test_{number}" for number in itertools.count())
+
+def opened(postgres: Server, name: str, terms: Terms = TERMS, **given: Any) -> closing[PostgresLedger]:
+    return closing(PostgresLedger(postgres.address, terms, name=name, **{"key": KEY, **given}))
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with running() as found:
-        yield found
-
-
-@pytest.fixture
-def name() -> str:
-    return next(_names)
-
-
-def opened(server: Server, name: str, terms: Terms = TERMS, **given: Any) -> closing[PostgresLedger]:
-    return closing(PostgresLedger(server.address, terms, name=name, **{"key": KEY, **given}))
-
-
-def asked(id: str, units: int = 10, analyst: str = "ada", digest: str = "q") -> Request:  # noqa: A002
-    return Request(id=id, analyst=analyst, digest=digest, units=units, description="{}")
-
-
-def test_it_keeps_the_books_of_every_other_ledger(server: Server, name: str) -> None:
+def test_it_keeps_the_books_of_every_other_ledger(postgres: Server, name: str) -> None:
     memory = MemoryLedger(TERMS, key=KEY)
-    with opened(server, name) as postgres:
-        for ledger in (memory, postgres):
+    with opened(postgres, name) as stored:
+        for ledger in (memory, stored):
             ticket = ledger.reserve(asked("one"))
             assert isinstance(ticket, Ticket)
             ledger.commit(ticket, b"answer \x00\xff")
@@ -77,18 +57,18 @@ def test_it_keeps_the_books_of_every_other_ledger(server: Server, name: str) -> 
             assert isinstance(late, Ticket)
             ledger.withhold(late)
             ledger.verify()
-        assert list(memory.charges()) == list(postgres.charges())
-        assert memory.spent() == postgres.spent() == 35
-        assert postgres.spent("team/") == 15
+        assert list(memory.charges()) == list(stored.charges())
+        assert memory.spent() == stored.spent() == 35
+        assert stored.spent("team/") == 15
 
 
-def test_a_restart_keeps_answers_and_loses_reservations(server: Server, name: str) -> None:
-    with opened(server, name) as ledger:
+def test_a_restart_keeps_answers_and_loses_reservations(postgres: Server, name: str) -> None:
+    with opened(postgres, name) as ledger:
         ticket = ledger.reserve(asked("one"))
         assert isinstance(ticket, Ticket)
         ledger.commit(ticket, b"kept")
         ledger.reserve(asked("two"))
-    with opened(server, name) as ledger:
+    with opened(postgres, name) as ledger:
         recorded = ledger.reserve(asked("one"))
         assert isinstance(recorded, Recorded)
         assert recorded.answer == b"kept"
@@ -96,32 +76,33 @@ def test_a_restart_keeps_answers_and_loses_reservations(server: Server, name: st
             ledger.reserve(asked("two"))
         assert ledger.spent() == 20
     with pytest.raises(LedgerMismatch):
-        PostgresLedger(server.address, Terms(**{**vars(TERMS), "limit": 2_000}), name=name, key=KEY)
+        PostgresLedger(postgres.address, Terms(**{**vars(TERMS), "limit": 2_000}), name=name, key=KEY)
     with pytest.raises(LedgerCorrupted):
-        PostgresLedger(server.address, TERMS, name=name, key=bytes(32))
+        PostgresLedger(postgres.address, TERMS, name=name, key=bytes(32))
 
 
-def test_one_process_owns_it(server: Server, name: str) -> None:
-    with opened(server, name), pytest.raises(LedgerLocked):
-        PostgresLedger(server.address, TERMS, name=name, key=KEY)
+def test_one_process_owns_it(postgres: Server, name: str) -> None:
+    with opened(postgres, name), pytest.raises(LedgerLocked):
+        PostgresLedger(postgres.address, TERMS, name=name, key=KEY)
 
 
-def _cut(server: Server) -> None:
+def _cut(postgres: Server) -> None:
     """End the owner's connection on the server, as a failover does; its process has not noticed yet."""
-    with psycopg.connect(server.address, autocommit=True) as admin:
+    with psycopg.connect(postgres.address, autocommit=True) as admin:
         admin.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'maquette ledger'"
         )
 
 
-def test_an_old_owner_is_fenced_by_epoch(server: Server, name: str) -> None:
-    old = PostgresLedger(server.address, TERMS, name=name, key=KEY)
+def test_an_old_owner_is_fenced_by_epoch(postgres: Server, name: str) -> None:
+    old = PostgresLedger(postgres.address, TERMS, name=name, key=KEY)
     ticket = old.reserve(asked("one"))
     assert isinstance(ticket, Ticket)
     number = old._connection
-    _cut(server)
-    with opened(server, name) as new:
-        old._connection = type(number)(psycopg.connect(server.address, autocommit=True))  # it is back, without its lock
+    _cut(postgres)
+    with opened(postgres, name) as new:
+        again = psycopg.connect(postgres.address, autocommit=True)  # it is back, without its lock
+        old._connection = type(number)(again)
         old._connection.execute(f"SET search_path TO maquette_{name}")
         with pytest.raises(LedgerError, match="taken over"):
             old.commit(ticket, b"too late")
@@ -135,17 +116,17 @@ def test_an_old_owner_is_fenced_by_epoch(server: Server, name: str) -> None:
     old.close()
 
 
-def test_a_broken_connection_stops_the_ledger_and_opening_it_settles(server: Server, name: str) -> None:
-    ledger = PostgresLedger(server.address, TERMS, name=name, key=KEY)
+def test_a_broken_connection_stops_the_ledger_and_opening_it_settles(postgres: Server, name: str) -> None:
+    ledger = PostgresLedger(postgres.address, TERMS, name=name, key=KEY)
     ticket = ledger.reserve(asked("one"))
     assert isinstance(ticket, Ticket)
-    server.restart()
+    postgres.restart()
     with pytest.raises(LedgerError, match="stopped"):
         ledger.commit(ticket, b"unknown")
     with pytest.raises(LedgerError, match="stopped"):
         ledger.spent()
     ledger.close()
-    with opened(server, name) as again:
+    with opened(postgres, name) as again:
         assert again.spent() == 10
         with pytest.raises(RequestLost):
             again.reserve(asked("one"))
@@ -161,21 +142,21 @@ def test_a_broken_connection_stops_the_ledger_and_opening_it_settles(server: Ser
         "UPDATE event SET content = '\\x00' WHERE kind = 'charge'",
     ],
 )
-def test_tampering_is_seen(server: Server, name: str, change: str) -> None:
-    with opened(server, name) as ledger:
+def test_tampering_is_seen(postgres: Server, name: str, change: str) -> None:
+    with opened(postgres, name) as ledger:
         ledger.reserve(asked("one"))
-    with psycopg.connect(server.address, autocommit=True) as admin:
+    with psycopg.connect(postgres.address, autocommit=True) as admin:
         admin.execute(f"SET search_path TO maquette_{name}")
         admin.execute(change)
     with pytest.raises(LedgerCorrupted):
-        PostgresLedger(server.address, TERMS, name=name, key=KEY)
+        PostgresLedger(postgres.address, TERMS, name=name, key=KEY)
 
 
-def test_an_anchor_reveals_an_older_copy(server: Server, name: str, tmp_path: Path) -> None:
+def test_an_anchor_reveals_an_older_copy(postgres: Server, name: str, tmp_path: Path) -> None:
     anchor = tmp_path / "anchor"
-    with opened(server, name, anchor=anchor) as ledger:
+    with opened(postgres, name, anchor=anchor) as ledger:
         ledger.reserve(asked("one"))
-    with psycopg.connect(server.address, autocommit=True) as admin:
+    with psycopg.connect(postgres.address, autocommit=True) as admin:
         admin.execute(f"SET search_path TO maquette_{name}")
         last = "(SELECT max(seq) FROM event WHERE kind = 'charge')"
         admin.execute("DELETE FROM request")
@@ -183,12 +164,12 @@ def test_an_anchor_reveals_an_older_copy(server: Server, name: str, tmp_path: Pa
         admin.execute("UPDATE budget SET spent = 0 WHERE scope = 'table'")
         admin.execute("DELETE FROM budget WHERE scope <> 'table'")
     with pytest.raises(LedgerCorrupted, match="anchor"):
-        PostgresLedger(server.address, TERMS, name=name, key=KEY, anchor=anchor)
+        PostgresLedger(postgres.address, TERMS, name=name, key=KEY, anchor=anchor)
 
 
-def test_threads_share_commits_and_never_overspend(server: Server, name: str) -> None:
+def test_threads_share_commits_and_never_overspend(postgres: Server, name: str) -> None:
     refused: list[str] = []
-    with opened(server, name) as ledger:
+    with opened(postgres, name) as ledger:
 
         def spend(thread: int) -> None:
             for number in range(20):
@@ -209,26 +190,26 @@ def test_threads_share_commits_and_never_overspend(server: Server, name: str) ->
         ledger.verify()
 
 
-def test_a_session_on_it_goes_on_after_a_restart(server: Server, name: str, tmp_path: Path) -> None:
+def test_a_session_on_it_goes_on_after_a_restart(postgres: Server, name: str, tmp_path: Path) -> None:
     schema = mq.Schema([mq.Integer("age", 0, 9), mq.Boolean("smoker")])
     rows = {"age": [3, 7] * 500, "smoker": [True, False] * 500}
     answers = []
     for _ in range(2):
         table = mq.open_table(rows, schema)
-        kept = lambda terms: PostgresLedger(server.address, terms, name=name, key_path=tmp_path / "key")  # noqa: E731
+        kept = lambda terms: PostgresLedger(postgres.address, terms, name=name, key_path=tmp_path / "key")  # noqa: E731
         with mq.Curator(table, mq.Budget(epsilon=3.0), ledger=kept) as curator:
             session = mq.online(curator, alpha=0.1)
             answers.append((session.ask("smoker", request="once").value, curator.spent.units))
     assert answers[0] == answers[1]
 
 
-def test_the_password_is_not_shown(server: Server, name: str) -> None:
-    address = server.address.replace("maquette@", "maquette:geheim@")
+def test_the_password_is_not_shown(postgres: Server, name: str) -> None:
+    address = postgres.address.replace("maquette@", "maquette:geheim@")
     with closing(PostgresLedger(address, TERMS, name=name, key=KEY)) as ledger:
         assert "geheim" not in repr(ledger) + ledger._repr_html_()
 
 
-def test_a_ledger_file_moves_to_postgresql(server: Server, name: str, tmp_path: Path) -> None:
+def test_a_ledger_file_moves_to_postgresql(postgres: Server, name: str, tmp_path: Path) -> None:
     from typer.testing import CliRunner
 
     from maquette.cli import app
@@ -251,10 +232,10 @@ def test_a_ledger_file_moves_to_postgresql(server: Server, name: str, tmp_path: 
         out.write_text("".join(wrong))
         with pytest.raises(LedgerCorrupted):
             read_export(out, Chain(key.read_bytes()))
-    result = CliRunner().invoke(app, ["ledger", "migrate", str(path), server.address, "--name", name])
+    result = CliRunner().invoke(app, ["ledger", "migrate", str(path), postgres.address, "--name", name])
     assert result.exit_code == 0, result.output
     assert not path.exists()
-    with opened(server, name, key=None, key_path=key) as moved:
+    with opened(postgres, name, key=None, key_path=key) as moved:
         recorded = moved.reserve(asked("one"))
         assert isinstance(recorded, Recorded)
         assert recorded.answer == b"kept"

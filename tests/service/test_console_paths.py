@@ -23,6 +23,7 @@ INLINE = """() => {
   made.textContent = "window.stolen = 1";
   document.head.append(made);
 }"""
+pytestmark = pytest.mark.thorough  # the fast tier opens the pages of test_console.py only
 
 
 def sql_of(page: Any) -> str:
@@ -214,7 +215,6 @@ def test_a_holdout_is_registered_asked_and_ranked(tab: Tab, tmp_path: Path) -> N
     page.get_by_text("a share of", exact=False).wait_for()
 
 
-@pytest.mark.thorough
 def test_a_file_becomes_a_release(tab: Tab, tmp_path: Path) -> None:
     people = (f"{i // 2},{len(tab.name) + 12 + i % 60},{'north' if i % 4 else 'south'}" for i in range(1600))
     lines = ["patient,age,ward", *people]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
@@ -14,7 +13,7 @@ import maquette as mq
 from maquette.errors import LedgerError, RequestConflict, RequestLost
 from maquette.privacy.ledger import PostgresLedger, SharedPostgresLedger
 from maquette.session.shared import overlap
-from postgres_server import Server, running
+from postgres_server import Server
 
 psycopg = pytest.importorskip("psycopg")
 
@@ -33,25 +32,13 @@ QUESTIONS = [
     "smoker",
     "owner AND smoker",
 ]
-_names = (f"shared_{number}" for number in itertools.count())
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with running() as found:
-        yield found
-
-
-@pytest.fixture
-def name() -> str:
-    return next(_names)
 
 
 class Members:
     """Sessions of one name, each with a curator and a membership of its own, as separate processes have."""
 
-    def __init__(self, server: Server, name: str, *, epsilon: float = 3.0) -> None:
-        self._server, self._name, self._epsilon = server, name, epsilon
+    def __init__(self, postgres: Server, name: str, *, epsilon: float = 3.0) -> None:
+        self._server, self._name, self._epsilon = postgres, name, epsilon
         self._stack = ExitStack()
 
     def __enter__(self) -> Members:
@@ -82,8 +69,8 @@ def state(session: mq.Session) -> str:
     return session._record.transcript.digest
 
 
-def test_what_one_process_bought_is_free_in_another(server: Server, name: str) -> None:
-    with Members(server, name) as members:
+def test_what_one_process_bought_is_free_in_another(postgres: Server, name: str) -> None:
+    with Members(postgres, name) as members:
         one, two = members.join(), members.join()
         first = one.ask("age >= 5")
         spent = one.spent.units
@@ -99,8 +86,8 @@ def test_what_one_process_bought_is_free_in_another(server: Server, name: str) -
         assert {text: after.ask(text).value for text in answers} == answers
 
 
-def test_a_private_number_of_rows_is_counted_once(server: Server, name: str) -> None:
-    with Members(server, name) as members:
+def test_a_private_number_of_rows_is_counted_once(postgres: Server, name: str) -> None:
+    with Members(postgres, name) as members:
         one = members.join(rows=None)
         spent = one.spent.units
         two = members.join(rows=None)
@@ -108,8 +95,8 @@ def test_a_private_number_of_rows_is_counted_once(server: Server, name: str) -> 
         assert (one.rows, one.tolerance) == (two.rows, two.tolerance)
 
 
-def test_a_request_pays_once_whichever_process_hears_it(server: Server, name: str) -> None:
-    with Members(server, name) as members:
+def test_a_request_pays_once_whichever_process_hears_it(postgres: Server, name: str) -> None:
+    with Members(postgres, name) as members:
         one, two = members.join(), members.join()
         first = one.ask("age >= 5", request="r", analyst="ada")
         spent = one.spent.units
@@ -131,9 +118,9 @@ def test_a_request_pays_once_whichever_process_hears_it(server: Server, name: st
         assert sum(charge.described.note.get("request", {}).get("name") == "same" for charge in charges) == 1
 
 
-def test_processes_that_ask_the_same_at_once_buy_it_once(server: Server, name: str) -> None:
+def test_processes_that_ask_the_same_at_once_buy_it_once(postgres: Server, name: str) -> None:
     """Every question is asked through every member at the same time; no part is bought twice for one precision."""
-    with Members(server, name) as members:
+    with Members(postgres, name) as members:
         sessions = [members.join() for _ in range(3)]
         found: dict[str, set[float]] = {text: set() for text in QUESTIONS}
         errors: list[BaseException] = []
@@ -163,8 +150,8 @@ def test_processes_that_ask_the_same_at_once_buy_it_once(server: Server, name: s
         assert alone.spent.units == spent
 
 
-def test_the_budget_is_one(server: Server, name: str) -> None:
-    with Members(server, name, epsilon=0.35) as members:
+def test_the_budget_is_one(postgres: Server, name: str) -> None:
+    with Members(postgres, name, epsilon=0.35) as members:
         sessions = [members.join() for _ in range(3)]
         for number, text in enumerate(QUESTIONS):
             sessions[number % 3].ask(text)
@@ -175,8 +162,8 @@ def test_the_budget_is_one(server: Server, name: str) -> None:
 
 
 @pytest.mark.thorough
-def test_a_deadline_and_several_processes(server: Server, name: str) -> None:
-    with Members(server, name) as members:
+def test_a_deadline_and_several_processes(postgres: Server, name: str) -> None:
+    with Members(postgres, name) as members:
         one, two = members.join(deadline=2.0), members.join(deadline=2.0)
         first = one.ask("age >= 5")
         assert two.ask("age >= 5").value == first.value
@@ -185,10 +172,10 @@ def test_a_deadline_and_several_processes(server: Server, name: str) -> None:
 
 
 def test_a_process_that_dies_between_charge_and_answer(
-    server: Server, name: str, monkeypatch: pytest.MonkeyPatch
+    postgres: Server, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its charge is lost, nobody is told its answer, and the others go on; it can neither charge nor answer again."""
-    with Members(server, name) as members:
+    with Members(postgres, name) as members:
         one, two = members.join(), members.join()
         two.ask("rooms < 3")
         ledger = one.curator.ledger
@@ -197,7 +184,7 @@ def test_a_process_that_dies_between_charge_and_answer(
 
         def dying(*given: Any, **named: Any) -> Any:
             pids = [c._connection.info.backend_pid for c in (ledger._connection, ledger._reader) if c is not None]
-            with psycopg.connect(server.address, autocommit=True) as admin:
+            with psycopg.connect(postgres.address, autocommit=True) as admin:
                 admin.execute("SELECT pg_terminate_backend(pid, 5000) FROM unnest(%s::int[]) AS pid", (pids,))
             return commit(*given, **named)
 

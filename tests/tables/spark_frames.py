@@ -6,6 +6,7 @@ partition a row goes when rows are sent to places by a column.
 
 from __future__ import annotations
 
+import importlib.util
 import pickle
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
@@ -14,8 +15,9 @@ from unittest import mock
 
 import cloudpickle
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from maquette.curator import executors
+from maquette.curator import executors, spark
 
 _KINDS = {
     "tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64(),
@@ -76,7 +78,7 @@ class DataFrame:
         def sent() -> list[pa.Table]:
             whole = pa.concat_tables(self.parts())
             homes = pa.array([self._send(value or 0, places) for value in whole[name].to_pylist()], pa.int64())
-            return [whole.filter(pa.compute.equal(homes, place)) for place in range(places)]
+            return [whole.filter(pc.equal(homes, place)) for place in range(places)]
 
         return DataFrame(sent, self.schema, self._send)
 
@@ -92,6 +94,8 @@ class DataFrame:
 
 
 DataFrame.__module__ = "pyspark.sql.imitated"
+if importlib.util.find_spec("pyspark") is None:  # what says where Spark keeps rows is Spark's own
+    setattr(spark, "_kept", lambda chunks: chunks.persist(None))  # noqa: B010
 
 
 def frame(table: pa.Table, parts: int = 3, send: Send = lambda v, n: v % n) -> DataFrame:

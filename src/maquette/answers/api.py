@@ -85,6 +85,12 @@ class Answered(Protocol):
     def each(self, change: Callable[[Answer], Answer]) -> Self:
         """The same answer with `change` applied to every number."""
 
+    def noted(self, **facts: Any) -> Self:
+        """The same answer, every number with these fields."""
+
+    def settled(self, remaining: Loss) -> Self:
+        """As a session gives it: every number rounded, and with the budget left after it."""
+
     def recalled(self, cost: Loss) -> Self:
         """The same answer, marked as coming from the cache, at this cost."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,7 +78,7 @@ def answer(
     told = rows_counted(curator.ledger.terms.unit, curator.relation.max_contributions)
 
     def finished(found: Answered) -> Answered:
-        return found.each(lambda one: replace(one, counted=told))
+        return found.noted(counted=told)
 
     own = _settings(asked).over(Settings(cuts=cuts))
     confidence = confidence if own.confidence is None else own.confidence

@@ -100,6 +100,27 @@ class Answer:
         """The answer with `change` applied."""
         return change(self)
 
+    def noted(self, **facts: Any) -> Answer:
+        """The answer with these fields."""
+        return replace(self, **facts)
+
+    def settled(self, remaining: Loss) -> Answer:
+        """As a session gives it: rounded, and with the budget left after it.
+
+        A number of the public model without a promise has the interval that logic allows. Numbers have twelve digits:
+        beyond them, machines may differ in how they add.
+        """
+        alone = self.guarantee is None and self.source == "hypothesis"
+        return replace(
+            self,
+            value=_short(self.value),
+            low=_short(self.low),
+            high=_short(self.high),
+            count=None if self.count is None else _short(self.count),
+            bound="logical" if alone else self.bound,
+            remaining=remaining,
+        )
+
     def recalled(self, cost: Loss) -> Answer:
         """The same answer, marked as coming from the cache, at this cost."""
         return replace(self, source="cache", cost=cost)
@@ -271,6 +292,14 @@ class AnswerTable:
         rows = (replace(row, answers={title: change(one) for title, one in row.answers.items()}) for row in self.rows)
         return replace(self, rows=tuple(rows))
 
+    def noted(self, **facts: Any) -> AnswerTable:
+        """The same table, every number with these fields."""
+        return self.each(lambda one: one.noted(**facts))
+
+    def settled(self, remaining: Loss) -> AnswerTable:
+        """As a session gives it: every number rounded, and with the budget left after it."""
+        return self.each(lambda one: one.settled(remaining))
+
     def recalled(self, cost: Loss) -> AnswerTable:
         """The same table, marked as coming from the cache, at this cost."""
         return replace(self.each(lambda one: one.recalled(cost)), cost=cost)
@@ -385,6 +414,10 @@ def _arrow(rows: Sequence[Row], group_titles: Sequence[str], titles: Sequence[st
         columns[f"{title}_bound"] = [answer.bound for answer in answers]
         columns[f"{title}_standing"] = [answer.standing for answer in answers]
     return pa.table(columns)
+
+
+def _short(number: float) -> float:
+    return float(f"{number:.12g}")
 
 
 def percent(share: float) -> str:

@@ -256,18 +256,24 @@ def _chunk(recipe: Recipe, seen: Seen, planes: Planes, values: Values, buckets: 
 def _visit(job: Visit, batches: Batches) -> Batches:
     total = np.zeros(job.size, dtype=np.int64)
     rows, sums = 0, (0, 0)
+    for columns, i in _rows(batches):
+        failure = columns["failure"][i].as_py()
+        if failure is not None:
+            yield _result(-1, 0, (0, 0), failure, None)
+            return
+        count = columns["rows"][i].as_py()
+        np.add(total, job.evaluate(_part(job, columns, i, count)).reshape(-1), out=total)
+        rows, sums = rows + count, _summed(sums, columns, i)
+    if rows:
+        yield _result(_partition(), rows, sums, None, total)
+
+
+def _rows(batches: Batches) -> Iterator[tuple[dict[str, pa.Array], int]]:
+    """The columns of each batch with the number of each of its rows."""
     for batch in batches:
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         for i in range(batch.num_rows):
-            failure = columns["failure"][i].as_py()
-            if failure is not None:
-                yield _result(-1, 0, (0, 0), failure, None)
-                return
-            count = columns["rows"][i].as_py()
-            np.add(total, job.evaluate(_part(job, columns, i, count)).reshape(-1), out=total)
-            rows, sums = rows + count, _summed(sums, columns, i)
-    if rows:
-        yield _result(_partition(), rows, sums, None, total)
+            yield columns, i
 
 
 def _part(job: Visit, columns: dict[str, pa.Array], i: int, rows: int) -> MemoryEngine:
@@ -282,16 +288,14 @@ def _part(job: Visit, columns: dict[str, pa.Array], i: int, rows: int) -> Memory
 def _add(batches: Batches) -> Batches:
     total: NDArray[np.int64] | None = None
     part, rows, sums = -1, 0, (0, 0)
-    for batch in batches:
-        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-        for i in range(batch.num_rows):
-            failure = columns["failure"][i].as_py()
-            if failure is not None:
-                yield _result(-1, 0, (0, 0), failure, None)
-                return
-            counted = np.frombuffer(columns["total"][i].as_buffer(), dtype=np.int64)
-            total = counted.copy() if total is None else np.add(total, counted, out=total)
-            part, rows, sums = columns["part"][i].as_py(), rows + columns["rows"][i].as_py(), _summed(sums, columns, i)
+    for columns, i in _rows(batches):
+        failure = columns["failure"][i].as_py()
+        if failure is not None:
+            yield _result(-1, 0, (0, 0), failure, None)
+            return
+        counted = np.frombuffer(columns["total"][i].as_buffer(), dtype=np.int64)
+        total = counted.copy() if total is None else np.add(total, counted, out=total)
+        part, rows, sums = columns["part"][i].as_py(), rows + columns["rows"][i].as_py(), _summed(sums, columns, i)
     if total is not None:
         yield _result(part, rows, sums, None, total)
 

@@ -74,14 +74,19 @@ def open_spark(table: SparkTable, declared: Declared, needed: Sequence[str], mis
 
 def _planes(rows: Any, recipe: executors.Recipe, places: int) -> Any:
     """The cached frame of chunks."""
-    from pyspark import StorageLevel
-
     if recipe.declared.privacy_unit is None:
         chunks = rows.mapInArrow(partial(executors.encode, recipe), recipe.chunk_ddl)
     else:
         encoded = rows.mapInArrow(partial(executors.encode_rows, recipe), recipe.row_ddl)
         together = encoded.repartition(places, "bucket")
         chunks = together.mapInArrow(partial(executors.bound, recipe), recipe.chunk_ddl)
+    return _kept(chunks)
+
+
+def _kept(chunks: Any) -> Any:
+    """Kept in memory, and on disk where memory is full."""
+    from pyspark import StorageLevel
+
     return chunks.persist(StorageLevel.MEMORY_AND_DISK)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -251,7 +251,7 @@ class Release:
                 f"a release does not know which rows belong to one {self.certificate.unit}",
                 advice="count rows with count(*), or ask the table itself",
             )
-        return self._answered(parsed, confidence).each(lambda one: replace(one, counted=self.certificate.counted))
+        return self._answered(parsed, confidence).noted(counted=self.certificate.counted)
 
     def _answered(self, parsed: LinearQuery | Statement | Program, confidence: float) -> Answered:
         free = Loss(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from maquette.answers import Answer, Answered, OutputColumn, Source, report, tabulate
+from maquette.answers import Answered, OutputColumn, Source, report, tabulate
 from maquette.estimates import Columns, spread
 from maquette.privacy import DiscreteGaussian, Loss, sum_half_width
 from maquette.query import LinearQuery, Output, Program, Statement, ValueSums
@@ -193,15 +193,15 @@ def answered(
     if isinstance(asked.parsed, LinearQuery):
         top, rows, bounds = numbers.ratio(*asked.goals)
         column = ratio(top, rows, bounds, scale=1.0, centre=0.0, lowest=0.0, highest=1.0, guarantee=guarantee)
-        one = _kind(column.answer((), "fraction", confidence, cost, source))
-        return _finished(replace(one, count=max(0.0, float(top.values))), remaining)
+        one = column.answer((), "fraction", confidence, cost, source)
+        return replace(one, count=max(0.0, float(top.values))).settled(remaining)
     if isinstance(asked.parsed, Program):
         share = 1 if numbers.widths.simultaneous else asked.parsed.joint
         held = numbers.at(numbers.widths.beta / share)
         table = report(asked.parsed, lambda one: _columns(one, held, guarantee), confidence, cost, source)
     else:
         table = tabulate(asked.parsed, _columns(asked.parsed, numbers, guarantee), confidence, cost, source)
-    return table.each(lambda one: _finished(_kind(one), remaining))
+    return table.settled(remaining)
 
 
 def _columns(statement: Statement, numbers: Numbers, guarantee: str | None) -> dict[str, OutputColumn]:
@@ -227,25 +227,3 @@ def _column(output: Output, numbers: Numbers, guarantee: str | None) -> OutputCo
         highest=highest,
         guarantee=guarantee,
     )
-
-
-def _kind(answer: Answer) -> Answer:
-    """What the model alone answers, without a promise, has the interval that logic allows."""
-    alone = answer.guarantee is None and answer.source == "hypothesis"
-    return replace(answer, bound="logical") if alone else answer
-
-
-def _finished(answer: Answer, remaining: Loss) -> Answer:
-    return replace(
-        answer,
-        value=_short(answer.value),
-        low=_short(answer.low),
-        high=_short(answer.high),
-        count=None if answer.count is None else _short(answer.count),
-        remaining=remaining,
-    )
-
-
-def _short(number: float) -> float:
-    """Round to twelve digits: beyond them, machines may differ in how they add."""
-    return float(f"{number:.12g}")

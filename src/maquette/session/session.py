@@ -465,7 +465,7 @@ class Session(Streams):
         )
         counted = rows_counted(self.curator.ledger.terms.unit, self.curator.relation.max_contributions)
         wider = not within and source != "hypothesis"
-        answer = answer.each(lambda one: replace(one, counted=counted, wider=wider))
+        answer = answer.noted(counted=counted, wider=wider)
         if within:
             self._answers[asked.key] = answer
         return answer

@@ -65,6 +65,21 @@ class Form(ABC):
         return True
 
 
+class Unchecked(Form):
+    """One number that is not compared with anything: the question only has to stay within its price."""
+
+    trusted: bool = False
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """One number; of a hostile question it is unknown until it is built."""
+        return ()
+
+    def contribution(self, record: Record, grid: int) -> Contribution:
+        """Unknown, or not a sum over records."""
+        return []
+
+
 @dataclass(frozen=True, eq=False)
 class Columns(Form):
     """A table over columns by their names."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from maquette.audit.reference.forms import Contribution, Form
+from maquette.audit.reference.forms import Unchecked
 from maquette.audit.reference.leaves import keys_of
 from maquette.audit.reference.universes import Record
 from maquette.audit.reference.weighing import Levels
@@ -22,13 +22,12 @@ _MANY = 40  # keys, cells or columns that one row is made to change
 
 
 @dataclass(frozen=True, eq=False)
-class Hostile(Form):
+class Hostile(Unchecked):
     """A question that tries to change more than it pays for when the record `target` is added or removed."""
 
     schema: Schema = field(repr=False)
     target: Record
     trick: str
-    trusted: bool = False
 
     def build(self) -> Any:
         """See `Form`."""
@@ -38,15 +37,6 @@ class Hostile(Form):
     def kind(self) -> str:
         """The trick."""
         return f"hostile: {self.trick}"
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Unknown until it is built."""
-        return ()
-
-    def contribution(self, record: Record, grid: int) -> Contribution:
-        """Unknown."""
-        return []
 
     def levels(self) -> Levels:
         """Those of its target."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from maquette.audit.reference.conditions import Condition, quoted
-from maquette.audit.reference.forms import Contribution, Form
+from maquette.audit.reference.forms import Contribution, Form, Unchecked
 from maquette.audit.reference.universes import Record
 from maquette.audit.reference.weighing import Levels, merged
 from maquette.query import LowSensitivityQuery, Statement, Statistic, parse
@@ -73,12 +73,11 @@ class SumInSql(Form):
 
 
 @dataclass(frozen=True, eq=False)
-class Function(Form):
+class Function(Unchecked):
     """A function of the histogram with a correct declared sensitivity; its value is not checked."""
 
     schema: Schema = field(repr=False)
     name: str
-    trusted: bool = False
 
     @property
     def kind(self) -> str:
@@ -89,15 +88,6 @@ class Function(Form):
         """See `Form`."""
         query = LowSensitivityQuery(self.name, FUNCTIONS[self.name], sensitivity=1 / ROWS)
         return Statistic(self.schema, query, rows=ROWS)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """See `Form`."""
-        return ()
-
-    def contribution(self, record: Record, grid: int) -> Contribution:
-        """None: it is not a sum over records."""
-        return []
 
     def levels(self) -> Levels:
         """See `Form`."""

@@ -38,6 +38,7 @@ class CountingEngine(ABC):
         self.rows = rows
         self.fingerprint = fingerprint
         self._sizes = tuple(column.size for column in schema)
+        self._places = {name: place for place, name in enumerate(schema.names)}
         self._memory = memory
         self._used = 0
         self._tables: dict[int, NDArray[np.int64]] = {}  # by column set, as a bit mask; least recently used first
@@ -54,7 +55,7 @@ class CountingEngine(ABC):
 
     def counts(self, columns: Sequence[str]) -> NDArray[np.int64]:
         """The number of records in every cell of `columns`: axes in the order asked, read-only."""
-        asked = [self.schema.position(name) for name in columns]
+        asked = [self._place(name) for name in columns]
         positions = tuple(sorted(set(asked)))
         if len(positions) < len(asked):
             raise QueryError(f"a column is named twice in {', '.join(columns)}", advice="name each once")
@@ -73,7 +74,7 @@ class CountingEngine(ABC):
 
         Sets that are too large to count, or that no longer fit in the cache, are left out.
         """
-        wanted = {tuple(sorted({self.schema.position(name) for name in names})) for names in column_sets}
+        wanted = {tuple(sorted({self._place(name) for name in names})) for names in column_sets}
         with self._lock:
             new = [s for s in sorted(wanted) if _mask(s) not in self._tables and self._cells(s) <= MAX_CELLS]
         together = tuple(sorted({position for positions in new for position in positions}))
@@ -98,6 +99,10 @@ class CountingEngine(ABC):
             room, cells = room - size, cells + size
         if batch:
             self._counted_now(batch)
+
+    def _place(self, name: str) -> int:
+        place = self._places.get(name) if isinstance(name, str) else None
+        return self.schema.position(name) if place is None else place  # it says what is wrong with the name
 
     def _counted_now(self, batch: Sequence[Positions]) -> list[NDArray[np.int64]]:
         return [self._remember(*counted, new=True) for counted in zip(batch, self._count(batch), strict=True)]
