@@ -121,9 +121,10 @@ class Planner:
                 self._add(order, then, goal, ahead=ahead)
             if not short:
                 break
-        while short := [goal for goal in missing if not self._will_do(goal, order, then)]:
-            for goal in short:
-                self._measure_as_asked(order, then, goal)
+        else:
+            while short := [goal for goal in missing if not self._will_do(goal, order, then)]:
+                for goal in short:
+                    self._measure_as_asked(order, then, goal)
         for i, (key, (goal, _)) in enumerate(order.directs.items(), 1):  # parts taken later change their doubt
             order.directs[key] = goal, self._pricing.direct(goal, self._tolerance, self._doubt(goal, order, i))
         return order
