@@ -221,11 +221,12 @@ class Planner:
         then.give_up(goal)
         order.rents.pop(goal.key, None)
         known = {} if view is None else then.known(view, goal)
-        offer = None if view is None else self._offer(view, known, order, goal, ahead=ahead)
         units = self._pricing.direct(goal, self._tolerance, self._doubt(goal, order))
         if view is not None and ahead:
             units += self._paid_whole.get(view.columns, 0) + self._whole_in(order, view.columns)
-        if view is None or offer is None or offer.burden > units * LEVEL:
+        most = units * LEVEL
+        offer = None if view is None else self._offer(view, known, order, goal, most, ahead=ahead)
+        if view is None or offer is None or offer.burden > most:
             self._measure_as_asked(order, then, goal)
             return
         then.take(goal, offer)
@@ -260,15 +261,18 @@ class Planner:
         return widths.fresh(goal.as_asked.cells, number)
 
     def _offer(
-        self, view: View, known: Mapping[Columns, Known], order: Order, goal: Goal, *, ahead: bool
+        self, view: View, known: Mapping[Columns, Known], order: Order, goal: Goal, most: float, *, ahead: bool
     ) -> Offer | None:
-        """The cheapest way to know a question; the histogram of a small universe is bought once, for all questions."""
+        """The cheapest way to know a question, or None if it surely costs more than `most`.
+
+        The histogram of a small universe is bought once, for all questions.
+        """
         if isinstance(view, CellView) and CELLS in view.gains and CELLS not in known and () in known:
             widths = self._widths(order, buying=True)
             purchase = self._pricing.histogram(view, known, self._tolerance, widths, self._expected(view))
             return None if purchase is None else self._pricing.split(view, purchase, {})
         once = any(isinstance(own, Rented) for own in self._knowledge.record.own.get(goal.key, ()))
-        return self._shop(view, known, order, ahead=ahead, rent=not once)  # a name has one number of its own
+        return self._shop(view, known, order, most, ahead=ahead, rent=not once)  # a name has one number of its own
 
     def _expected(self, view: View) -> int:
         """Expected number of column sets of the same size that will be asked about."""
@@ -279,12 +283,14 @@ class Planner:
         return expected
 
     def _shop(
-        self, view: View, known: Mapping[Columns, Known], order: Order, *, ahead: bool, rent: bool
+        self, view: View, known: Mapping[Columns, Known], order: Order, most: float, *, ahead: bool, rent: bool
     ) -> Offer | None:
         """The cheapest mixture of parts to buy and to rent; what was paid in rents counts towards buying."""
         expected = self._expected(view) if ahead else 0
         rents = self._pricing.rentable(view, known, expected) if rent else {}
         widths = self._widths(order, buying=True)
+        if self._pricing.least_burden(view, known, self._tolerance, widths, expected, rents=rents) > most:
+            return None
         while True:
             purchase = self._pricing.shop(view, known, self._tolerance, widths, expected, rents=rents)
             if purchase is None:
