@@ -182,8 +182,8 @@ class Account:
     ) -> Iterator[tuple[float, float, Expectation, float]]:
         """For each scale the least width: with its nats, the expectation, and the unit of that expectation."""
         menu, noisy = self.menu(columns), {key: noise for key, noise in noises.items() if noise.variance}
-        screen = screen_of(self._screens.setdefault(columns, {}), menu, noisy)
-        for scale, near in zip(self.scales, screen.near(list(noisy.values()), nats, self.scales, FINER), strict=True):
+        screen = screen_of(self._screens.setdefault(columns, {}), menu, self.scales, FINER, noisy)
+        for scale, near in zip(self.scales, screen.near(list(noisy.values()), nats), strict=True):
             found = []
             for place, step in near:
                 expected, (finer, share) = menu[place], FINER[step]

@@ -23,63 +23,67 @@ Values = NDArray[np.float64]
 
 
 class Screen:
-    """A menu of expectations as arrays over the keys of a question; `own` are keys whose weight is known."""
+    """A menu of expectations, at some scales and finer ones, as arrays over the keys of a question.
 
-    def __init__(self, menu: Sequence[Expectation], keys: Sequence[Columns], own: Sequence[float]) -> None:
-        expected = [[one.keys.get(key, one.other) for key in keys] for one in menu]
-        known = np.array(own) > 0
-        facts = np.array(expected).reshape(len(menu), len(keys), 2)
-        self._known = known if known.any() else None
+    `own` are the spreads of keys whose weight in the answer is known, and 0 for all others; `finer` has pairs of a
+    factor and its share of the doubt.
+    """
+
+    def __init__(
+        self,
+        menu: Sequence[Expectation],
+        scales: Sequence[float],
+        finer: Sequence[tuple[float, float]],
+        own: Mapping[Columns, float],
+    ) -> None:
+        known = np.array(list(own.values())) > 0
+        facts = np.array([[one.keys.get(key, one.other) for key in own] for one in menu])
         self._inverse = np.where(known, 1.0, 1.0 / facts[:, :, 0])
-        self._tight = np.where(known, np.array(own, dtype=float), facts[:, :, 1]) ** -2
-        self._levels = np.array([one.level for one in menu])
-        self._start = self._tight.sum(axis=1) / 2 - np.log([one.share for one in menu])
-
-    def widths(self, noises: Sequence[Noise], nats: float, units: Values, shares: Values) -> tuple[Values, Values]:
-        """Widths by unit and expectation, and how large the terms are of which each is a difference."""
-        variance, weight, sure, _ = np.array(noises).T
-        level, square = self._levels, units[:, None] ** 2
-        ratio = sure * self._inverse
-        size, times = (level[:, None] * ratio) ** 2 / variance, weight * variance / ratio
-        pull, both = times * self._tight, times**2 * size
-        # Shared keys are known for a variance in units: their l^2 V grows with it, that of a known weight falls.
-        power = square if self._known is None else np.where(self._known, 1.0 / square, square)
-        nats_of = nats - np.log(shares)[:, None] + self._start
-        nats_of = nats_of + np.log1p(power[:, None, :] * (size / self._tight)).sum(axis=2) / 2
-        if self._known is None:
-            slope = pull.sum(axis=1) / square
-            fixed = (times * pull).sum(axis=1) / square**2
-        else:
-            there = self._known
-            slope = pull[:, ~there].sum(axis=1) / square + pull[:, there].sum(axis=1)
-            held = times * pull
-            fixed = held[:, ~there].sum(axis=1) / square**2 + held[:, there].sum(axis=1)
-        scale = units[:, None] / level
-        root = 2 * np.sqrt(nats_of * (both.sum(axis=1) / square + fixed) / 2)
-        return np.maximum(0.0, root - slope) * scale, slope * scale
-
-    def near(
-        self, noises: Sequence[Noise], nats: float, scales: Sequence[float], finer: Sequence[tuple[float, float]]
-    ) -> Iterator[list[list[int]]]:
-        """For each scale, the places in the menu and among the finer scales that may have the least width, in order."""
+        self._tight = np.where(known, np.array(list(own.values()), dtype=float), facts[:, :, 1]) ** -2
+        self._levels = np.array([one.level for one in menu])[:, None]
+        self._shape = len(scales), len(finer), len(menu)
         steps, shares = np.array(finer).T
-        units = np.multiply.outer(np.array(scales), steps).reshape(-1)
+        units = np.multiply.outer(np.array(scales), steps).reshape(-1, 1)
+        start = self._tight.sum(axis=1) / 2 - np.log([one.share for one in menu])
+        self._start = start - np.tile(np.log(shares), len(scales))[:, None]
+        self._scale = units / self._levels.T
+        # Shared keys are known for a variance in units: their l^2 V grows with it, that of a known weight falls.
+        self._power = np.where(known, units**-2, units**2)[:, None, :]
+        self._once, self._twice = np.where(known, 1.0, units**-2).T, np.where(known, 1.0, units**-4).T
+        self._squares = units**-2
+
+    def near(self, noises: Sequence[Noise], nats: float) -> Iterator[list[tuple[int, int]]]:
+        """For each scale, the places in the menu and among the finer scales that may have the least width, in order."""
         with np.errstate(all="ignore"):
-            widths, terms = self.widths(noises, nats, units, np.tile(shares, len(scales)))
+            variance, weight, sure, _ = np.array(noises).T
+            ratio = sure * self._inverse
+            size, times = (self._levels * ratio) ** 2 / variance, weight * variance / ratio
+            pull = times * self._tight
+            level = np.log1p(self._power * (size / self._tight)).sum(axis=2) / 2 + self._start + nats
+            slope = (pull @ self._once).T
+            square = (times**2 * size).sum(axis=1) * self._squares + ((times * pull) @ self._twice).T
+            terms = slope * self._scale
+            widths = np.maximum(0.0, np.sqrt(2 * level * square) * self._scale - terms)
             doubt = CLOSE * (widths + terms)
-            least = (widths + doubt).reshape(len(scales), -1).min(axis=1)
-            there = (widths - doubt).reshape(len(scales), len(steps), -1) <= least[:, None, None]
+            scales, steps, menu = self._shape
+            least = (widths + doubt).reshape(scales, -1).min(axis=1)
+            there = (widths - doubt).reshape(scales, -1) <= least[:, None]
         for one in there:
-            places = np.argwhere(one.T if one.any() else np.ones(one.T.shape))  # all, where a number is not finite
-            yield places.tolist()
+            places = np.flatnonzero(one).tolist() or range(steps * menu)  # all, where a number is not finite
+            yield sorted((place % menu, place // menu) for place in places)
 
 
 def screen_of(
-    kept: dict[tuple[Columns, ...], Screen], menu: Sequence[Expectation], noises: Mapping[Columns, Noise]
+    kept: dict[tuple[Columns, ...], Screen],
+    menu: Sequence[Expectation],
+    scales: Sequence[float],
+    finer: Sequence[tuple[float, float]],
+    noises: Mapping[Columns, Noise],
 ) -> Screen:
     """The screen of a question's keys, kept by them."""
     key = tuple(noises)
     found = kept.get(key)
     if found is None:
-        found = kept[key] = Screen(menu, key, [noise.spread for noise in noises.values()])
+        own = {each: noise.spread for each, noise in noises.items()}
+        found = kept[key] = Screen(menu, scales, finer, own)
     return found
