@@ -91,6 +91,11 @@ class Offer:
     burden: float
     bases: dict[Columns, Basis]
 
+    @property
+    def units(self) -> int:
+        """The whole price."""
+        return sum(self.prices.values()) + sum(self.rents.values())
+
 
 class _Quote(NamedTuple):
     """Of a part: units per unit of precision, its least row norm, and movement of contrasts per unit of gain."""
@@ -237,7 +242,7 @@ class Pricing:
                 break
         return found
 
-    def least_burden(
+    def at_best(
         self,
         view: View,
         known: Mapping[Columns, Known],
@@ -246,20 +251,20 @@ class Pricing:
         sets: float,
         *,
         rents: Mapping[Columns, float] = MappingProxyType({}),
-    ) -> float:
-        """No purchase of `shop` has a smaller burden, also if fewer parts are rented; 0 where that is not known.
+    ) -> Offer | None:
+        """An offer that is no dearer than that of `shop`, in burden and in units; None where none is known.
 
-        A part of which nothing is known adds gain / precision to the variance, and the half-width is at least a number
-        of deviations. So the least price of these parts follows from Cauchy's inequality.
+        The half-width is at least a number of standard deviations, which bounds the variance that is enough. What
+        reaches this bound is cheaper: precisions fall as the variance grows, and where more parts are rented, since
+        a rented part is more precise at the same scale; a part costs least if it is rented.
         """
         fewest = widths.fewest(view)
-        new = [part for part in view.gains if part not in known]
-        if not fewest or not new:
-            return 0.0
+        if not fewest or len(known) == len(view.gains):
+            return None
         reuse, bases = self._reuses(view, sets), self._bases(view)
-        prices = {part: bases[part].ratio * self.rate(bases[part].key) for part in new}
-        roots = (math.sqrt(view.gains[p] * prices[p] / max(reuse[p], rents.get(p, 0.0))) for p in new)
-        return (sum(roots) * fewest / tolerance) ** 2 * (1 - SLACK)
+        reuse |= {part: max(reuse[part], times) for part, times in rents.items()}
+        bought = self._fill(view, known, (tolerance / fewest) ** 2 * (1 + 10 * SLACK), reuse, bases)
+        return self.split(view, self._purchase(bought, reuse, bases), rents)
 
     def histogram(
         self, view: CellView, known: Mapping[Columns, Known], tolerance: float, widths: Widths, sets: float
