@@ -316,9 +316,10 @@ class Pricing:
         reuse, found = self._reuses(view, sets), dict[Columns, float]()
         if math.isinf(view.description.bits):
             return found  # only a question with a code gets a share of the failure probability for its own noise
+        bases = self._bases(view)
         for part, gain in view.gains.items():
             if part not in known and (outline := view.outline(part)) is not None:
-                key, ratio = self._bases(view)[part]
+                key, ratio = bases[part]
                 times = self._times(part, gain, outline) * ratio * self.rate(key) / self.rate(part)
                 if times > reuse[part]:
                     found[part] = times

@@ -43,7 +43,8 @@ async def principal_of(request: Request) -> Principal:
         if header is not None:
             scheme, _, given = header.partition(" ")
             token = given.strip() if scheme.lower() == "bearer" else None
-            found = service.people.remembered(token) or await run_in_threadpool(service.authenticate, token)
+            known = service.people.remembered(token)
+            found = await run_in_threadpool(service.authenticate, token) if known is None else known
         elif (cookie := request.cookies.get(COOKIE)) is not None:
             found = await run_in_threadpool(_of_cookie, service, cookie, request)
         else:
