@@ -27,6 +27,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.bounded import Bounded
 from maquette.estimates import Columns
 from maquette.schema import Schema
 from maquette.session.precision import shares
@@ -34,7 +35,7 @@ from maquette.session.precision.bases import is_plain, numbers_of, plain, summed
 from maquette.session.precision.cell_view import CellView
 from maquette.session.precision.naming import PRODUCT, set_bits
 from maquette.session.precision.product_view import ProductView
-from maquette.session.precision.screening import Screen, screen_of
+from maquette.session.precision.screening import Screen
 from maquette.session.precision.view import View
 
 Values = NDArray[np.float64]
@@ -43,6 +44,7 @@ SETS = (1.0, 256.0)  # column sets that share what is bought
 FINER = tuple((4.0**-i, 0.9 * 0.1**i) for i in range(12))  # scales of precision, and their shares of the doubt
 CELL, HALF, SUM = 0.45, 0.45, 0.1  # shares of the questions after which precisions are expected
 RANGES = 8.0  # ranges expected of the same columns, as in prices
+SCREENS = 256  # kept at a time, one for each set of keys
 USUAL = 1  # numbers measured as asked before the first part
 OFF = 0.25  # mean square by which the l_k differ from what is expected, as a share of it
 OWN = 0.25  # the same for numbers of a question's own, whose weight in the answer is known
@@ -148,7 +150,7 @@ class Account:
     scales: tuple[float, ...] = ()
     before: int | None = None
     _menus: dict[Columns, tuple[Expectation, ...]] = field(default_factory=dict)
-    _screens: dict[Columns, dict[tuple[Columns, ...], Screen]] = field(default_factory=dict)
+    _screens: Bounded[tuple[Columns, ...], Screen] = field(default_factory=lambda: Bounded(SCREENS))
 
     def nats(self, bits: float, *, beta: float | None = None) -> float:
         """Minus the log of the doubt, one side, of a question whose name has so many bits."""
@@ -182,7 +184,10 @@ class Account:
     ) -> Iterator[tuple[float, float, Expectation, float]]:
         """For each scale the least width: with its nats, the expectation, and the unit of that expectation."""
         menu, noisy = self.menu(columns), {key: noise for key, noise in noises.items() if noise.variance}
-        screen = screen_of(self._screens.setdefault(columns, {}), menu, self.scales, FINER, noisy)
+        key = columns, *noisy
+        if (screen := self._screens.get(key)) is None:
+            own = {each: noise.spread for each, noise in noisy.items()}
+            screen = self._screens[key] = Screen(menu, self.scales, FINER, own)
         for scale, near in zip(self.scales, screen.near(list(noisy.values()), nats), strict=True):
             found = []
             for place, step in near:

@@ -71,19 +71,3 @@ class Screen:
         for one in there:
             places = np.flatnonzero(one).tolist() or range(steps * menu)  # all, where a number is not finite
             yield sorted((place % menu, place // menu) for place in places)
-
-
-def screen_of(
-    kept: dict[tuple[Columns, ...], Screen],
-    menu: Sequence[Expectation],
-    scales: Sequence[float],
-    finer: Sequence[tuple[float, float]],
-    noises: Mapping[Columns, Noise],
-) -> Screen:
-    """The screen of a question's keys, kept by them."""
-    key = tuple(noises)
-    found = kept.get(key)
-    if found is None:
-        own = {each: noise.spread for each, noise in noises.items()}
-        found = kept[key] = Screen(menu, scales, finer, own)
-    return found
