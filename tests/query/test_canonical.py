@@ -12,6 +12,7 @@ from query_checks import conditions, kleene
 
 from maquette.errors import QueryError
 from maquette.query import LinearQuery, where
+from maquette.query.diagram import Diagram
 from maquette.query.expression import Expression
 from maquette.query.linear import Term
 from maquette.schema import Boolean, Category, Integer, Schema
@@ -129,3 +130,15 @@ def test_a_weight_outside_the_unit_interval_is_refused() -> None:
         LinearQuery.product(schema, {"p": [0.0, 1.5]})
     with pytest.raises(QueryError, match=r"got weights of shape .*; expected one for each of its 2 levels"):
         LinearQuery.product(schema, {"p": [0.0, 1.0, 1.0]})
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_conditions_are_drawn_in_short_as_they_are_in_full(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(seed)
+    schema = Schema([Integer("a", 0, 4), Boolean("b"), Category("c", ["x", "y", "z"])])
+    chosen = [p for p in range(3) if rng.random() < 0.7]
+    share = rng.choice([0.0, 0.3, 0.6, 1.0], 3)
+    factors = {p: (rng.random(schema.columns[p].size) < share[p]).astype(np.float64) for p in chosen}
+    short = Diagram(schema, [Term(1.0, factors)]).drawn
+    monkeypatch.setattr(Diagram, "_conditions", lambda self, term: None)
+    assert Diagram(schema, [Term(1.0, factors)]).drawn == short

@@ -14,7 +14,7 @@ from maquette.estimates.residuals import subsets
 from maquette.query import Marginal, Statement
 from maquette.schema import Schema
 from maquette.schema.columns import Column
-from maquette.session.precision.description import KIND, Description, _condition, described, weighed
+from maquette.session.precision.description import KIND, Description, Named, _condition, described, weighed
 from maquette.session.precision.view_of import view_of
 from maquette.session.question import goals_of
 from plain_statements import parse
@@ -46,7 +46,7 @@ def rows(column: Column) -> list[Values]:
 
 def products(schema: Schema, columns: tuple[str, ...]) -> Iterator[Description]:
     for chosen in itertools.product(*(rows(schema[name]) for name in columns)):
-        yield described(schema, {name: row[None, :] for name, row in zip(columns, chosen, strict=True)})
+        yield described(schema, {n: Named(schema[n], row[None, :]) for n, row in zip(columns, chosen, strict=True)})
 
 
 def tables(schema: Schema, columns: tuple[str, ...]) -> Iterator[Description]:
@@ -133,7 +133,7 @@ def test_what_sql_asks_of_products_has_a_name() -> None:
 def test_weights_that_no_code_names_have_directions_only() -> None:
     schema = TINY["numbers"]
     assert weighed(schema, ("a",), np.array([0.3, 1.0, 0.0])).bits == math.inf
-    assert described(schema, {"a": np.array([[0.3, 1.0, 0.0]])}).bits == math.inf
+    assert described(schema, {"a": Named(schema["a"], np.array([[0.3, 1.0, 0.0]]))}).bits == math.inf
     assert weighed(schema, ("a",), np.array([-1.0, 1.0, 0.0])).bits == math.inf
 
 

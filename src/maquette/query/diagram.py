@@ -46,19 +46,40 @@ class Diagram:
     def __init__(self, schema: Schema, terms: Sequence[Term]) -> None:
         self._schema = schema
         self._positions = sorted({position for term in terms for position in term.factors})
-        self._tails = _Tails(self._positions, terms)
         self._names: dict[tuple[int, ...], int] = {}
         self._digests: list[bytes] = []
         self._used: set[int] = set()
         self.values: set[float] = set()
+        if len(terms) == 1 and (root := self._conditions(terms[0])) is not None:
+            self.drawn = self._summary(root)
+            return
+        self._tails = _Tails(self._positions, terms)
         start: dict[int, float] = {}
         for index, term in enumerate(terms):
             tail = self._tails.first[index]
             start[tail] = start.get(tail, 0.0) + term.coefficient
-        root = self._root(_state(start))
+        self.drawn = self._summary(self._root(_state(start)))
+
+    def _summary(self, root: int) -> Drawn:
         # Diagrams are cached across equal schemas, whose names may be a subclass of str: keep plain text only.
-        columns = tuple(str.__str__(schema.columns[position].name) for position in sorted(self._used))
-        self.drawn = Drawn(self._digests[root].hex(), columns, frozenset(self.values))
+        columns = tuple(str.__str__(self._schema.columns[position].name) for position in sorted(self._used))
+        return Drawn(self._digests[root].hex(), columns, frozenset(self.values))
+
+    def _conditions(self, term: Term) -> int | None:
+        """The root for one condition on each column, as almost all questions are: a chain of nodes; None otherwise."""
+        if term.coefficient != 1.0:
+            return None
+        factors = {position: factor.tolist() for position, factor in term.factors.items()}
+        if not all(weight in (0.0, 1.0) for factor in factors.values() for weight in factor):
+            return None
+        holds = [any(factor) for factor in factors.values()]
+        node = nowhere = self._terminal(()) if not all(map(all, factors.values())) else -1
+        if all(holds):
+            node = self._terminal(((-1, 1.0),))
+            for position in reversed(self._positions):
+                if not all(factors[position]):
+                    node = self._branch(position, [node, nowhere], [0 if weight else 1 for weight in factors[position]])
+        return node
 
     def _root(self, start: State) -> int:
         layers: list[dict[State, Split]] = []

@@ -69,11 +69,13 @@ class Planner:
         missing = self._missing(goals)
         if not missing:
             return Order({}, {}, {})
+        if len(missing) == 1 and (alone := self._surely_alone(missing[0], goals)) is not None:
+            return alone
         order = self._planned(missing, ahead=True)
         if len(missing) > 1:  # what the hardest needs may serve the others
             hardest = sorted(missing, key=self._hardness, reverse=True)
             order = min(order, self._planned(hardest, ahead=True), key=lambda order: order.units)
-        if self._worth(order, goals, missing):
+        if self._worth(order.units, goals, missing):
             return order
         return min(order, self._planned(missing, ahead=False), key=lambda order: order.units)
 
@@ -121,12 +123,29 @@ class Planner:
                 self._add(order, then, goal, ahead=ahead)
             if not short:
                 break
-        while short := [goal for goal in missing if not self._will_do(goal, order, then)]:
-            for goal in short:
-                self._measure_as_asked(order, then, goal)
+        else:
+            while short := [goal for goal in missing if not self._will_do(goal, order, then)]:
+                for goal in short:
+                    self._measure_as_asked(order, then, goal)
         for i, (key, (goal, _)) in enumerate(order.directs.items(), 1):  # parts taken later change their doubt
             order.directs[key] = goal, self._pricing.direct(goal, self._tolerance, self._doubt(goal, order, i))
         return order
+
+    def _surely_alone(self, goal: Goal, goals: Sequence[Goal]) -> Order | None:
+        """A goal measured as asked, if bounds on the prices of parts show that nothing else would be planned.
+
+        That is so for most questions that are measured at all, and pricing parts is most of the work of a plan.
+        """
+        view, nothing = self._knowledge.view(goal), Order({}, {}, {})
+        if view is None or isinstance(view, CellView):
+            return None
+        known = _Ahead(self._knowledge.transcript).known(view, goal)
+        alone = self._alone_at([goal], self._tolerance)
+        later = self._best(view, known, nothing, goal, ahead=True)
+        if later is None or (later.units <= alone.units or self._worth(later.units, goals, [goal])):
+            return None
+        now = self._best(view, known, nothing, goal, ahead=False)
+        return alone if now is not None and now.burden > alone.units * LEVEL else None
 
     def _hardness(self, goal: Goal) -> float:
         """What a goal would cost in parts of which nothing is known, roughly."""
@@ -145,7 +164,7 @@ class Planner:
         before = record.directs + (0 if buying or order.parts or order.rents else len(order.directs))
         return widths.spent(before)
 
-    def _worth(self, order: Order, goals: Sequence[Goal], missing: Sequence[Goal]) -> bool:
+    def _worth(self, units: int, goals: Sequence[Goal], missing: Sequence[Goal]) -> bool:
         """Whether to pay with a view to later questions.
 
         Always within what all questions until now would have cost by themselves. Beyond that, for ranges, once enough
@@ -155,12 +174,12 @@ class Planner:
         views = [self._knowledge.view(goal) for goal in missing]
         several = any(view is not None and view.ranged and len(view.columns) > 1 for view in views)
         if several and self._knowledge.widths.simultaneous:
-            return SEVERAL * order.units <= self._paid_alone(missing)
-        if order.units <= AHEAD * (self._alone + alone) - self._spent:
+            return SEVERAL * units <= self._paid_alone(missing)
+        if units <= AHEAD * (self._alone + alone) - self._spent:
             return True
         if any(view is not None and view.ranged for view in views):
-            return RANGES * order.units <= self._paid_alone(missing)
-        return self._asked >= CAREFUL and order.units <= MULTIPLE * max(alone, 1)
+            return RANGES * units <= self._paid_alone(missing)
+        return self._asked >= CAREFUL and units <= MULTIPLE * max(alone, 1)
 
     def _paid_alone(self, goals: Iterable[Goal]) -> int:
         """Units paid for single questions about the columns of these goals."""
@@ -220,10 +239,10 @@ class Planner:
         then.give_up(goal)
         order.rents.pop(goal.key, None)
         known = {} if view is None else then.known(view, goal)
-        offer = None if view is None else self._offer(view, known, order, goal, ahead=ahead)
         units = self._pricing.direct(goal, self._tolerance, self._doubt(goal, order))
         if view is not None and ahead:
             units += self._paid_whole.get(view.columns, 0) + self._whole_in(order, view.columns)
+        offer = None if view is None else self._offer(view, known, order, goal, ahead=ahead)
         if view is None or offer is None or offer.burden > units * LEVEL:
             self._measure_as_asked(order, then, goal)
             return
@@ -266,8 +285,21 @@ class Planner:
             widths = self._widths(order, buying=True)
             purchase = self._pricing.histogram(view, known, self._tolerance, widths, self._expected(view))
             return None if purchase is None else self._pricing.split(view, purchase, {})
-        once = any(isinstance(own, Rented) for own in self._knowledge.record.own.get(goal.key, ()))
-        return self._shop(view, known, order, ahead=ahead, rent=not once)  # a name has one number of its own
+        return self._shop(view, known, order, ahead=ahead, rents=self._rentable(view, known, goal, ahead=ahead))
+
+    def _rentable(self, view: View, known: Mapping[Columns, Known], goal: Goal, *, ahead: bool) -> dict[Columns, float]:
+        """Parts that may be rented for a goal, each with the factor by which that is cheaper."""
+        if any(isinstance(own, Rented) for own in self._knowledge.record.own.get(goal.key, ())):
+            return {}  # a name has one number of its own
+        return self._pricing.rentable(view, known, self._expected(view) if ahead else 0)
+
+    def _best(
+        self, view: View, known: Mapping[Columns, Known], order: Order, goal: Goal, *, ahead: bool
+    ) -> Offer | None:
+        """A bound on what `_offer` finds."""
+        expected, widths = self._expected(view) if ahead else 0, self._widths(order, buying=True)
+        rents = self._rentable(view, known, goal, ahead=ahead)
+        return self._pricing.at_best(view, known, self._tolerance, widths, expected, rents=rents)
 
     def _expected(self, view: View) -> int:
         """Expected number of column sets of the same size that will be asked about."""
@@ -278,11 +310,10 @@ class Planner:
         return expected
 
     def _shop(
-        self, view: View, known: Mapping[Columns, Known], order: Order, *, ahead: bool, rent: bool
+        self, view: View, known: Mapping[Columns, Known], order: Order, *, ahead: bool, rents: dict[Columns, float]
     ) -> Offer | None:
         """The cheapest mixture of parts to buy and to rent; what was paid in rents counts towards buying."""
         expected = self._expected(view) if ahead else 0
-        rents = self._pricing.rentable(view, known, expected) if rent else {}
         widths = self._widths(order, buying=True)
         while True:
             purchase = self._pricing.shop(view, known, self._tolerance, widths, expected, rents=rents)

@@ -12,7 +12,7 @@ Reference: the allocation of Xiao, He, Zhang and Kifer, ResidualPlanner (2023), 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.bounded import Bounded
 from maquette.curator import Curator
 from maquette.estimates import Columns
 from maquette.privacy import MAX_UNITS, UNITS_PER_ONE, sum_half_width
@@ -38,6 +39,7 @@ LEAST_VARIANCE = 1 / 3  # smallest variance of discrete Gaussian noise whose cos
 ROUNDING = 2  # units that splitting a charge may lose
 MORE_ROWS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4)  # relative precisions to add to the row count
 FURTHEST = 60  # doublings
+KEPT = 1_000  # questions of different structure whose bases are kept
 _ROOT = math.sqrt(2)
 FIRST_RANGES = 8  # ranges expected of the same columns, once there is one
 RANGES_MORE = 1.6  # a range is measured in the basis of ranges up to this price, relative to the other
@@ -89,6 +91,11 @@ class Offer:
     burden: float
     bases: dict[Columns, Basis]
 
+    @property
+    def units(self) -> int:
+        """The whole price."""
+        return sum(self.prices.values()) + sum(self.rents.values())
+
 
 class _Quote(NamedTuple):
     """Of a part: units per unit of precision, its least row norm, and movement of contrasts per unit of gain."""
@@ -106,6 +113,7 @@ class Pricing:
         self._schema = curator.schema
         self._quotes: dict[Columns, _Quote] = {}
         self._by_sizes: dict[tuple[str | int, ...], _Quote] = {}
+        self._cheapest: Bounded[Hashable, dict[Columns, Basis]] = Bounded(KEPT)
         self.pure = curator.budget.accountant.currency == "pure"
         self._half = 1 if curator.budget.accountant.currency == "gdp" else 2
         self._wide = sum(1 for column in self._schema.columns if column.size > 1)
@@ -139,7 +147,9 @@ class Pricing:
         return found
 
     def _bases(self, view: View) -> dict[Columns, Basis]:
-        return {part: self._basis(view, part) for part in view.gains}
+        if (found := self._cheapest.get(view.structure)) is None:
+            found = self._cheapest[view.structure] = {part: self._basis(view, part) for part in view.gains}
+        return found
 
     def _reckon(self, question: Marginal | Contrasts, unit: float | None = None) -> _Quote:
         relation = self._curator.relation
@@ -232,6 +242,30 @@ class Pricing:
                 break
         return found
 
+    def at_best(
+        self,
+        view: View,
+        known: Mapping[Columns, Known],
+        tolerance: float,
+        widths: Widths,
+        sets: float,
+        *,
+        rents: Mapping[Columns, float] = MappingProxyType({}),
+    ) -> Offer | None:
+        """An offer that is no dearer than that of `shop`, in burden and in units; None where none is known.
+
+        The half-width is at least a number of standard deviations, which bounds the variance that is enough. What
+        reaches this bound is cheaper: precisions fall as the variance grows, and where more parts are rented, since
+        a rented part is more precise at the same scale; a part costs least if it is rented.
+        """
+        fewest = widths.fewest(view)
+        if not fewest or len(known) == len(view.gains):
+            return None
+        reuse, bases = self._reuses(view, sets), self._bases(view)
+        reuse |= {part: max(reuse[part], times) for part, times in rents.items()}
+        bought = self._fill(view, known, (tolerance / fewest) ** 2 * (1 + 10 * SLACK), reuse, bases)
+        return self.split(view, self._purchase(bought, reuse, bases), rents)
+
     def histogram(
         self, view: CellView, known: Mapping[Columns, Known], tolerance: float, widths: Widths, sets: float
     ) -> Purchase | None:
@@ -264,16 +298,14 @@ class Pricing:
             return dict.fromkeys(view.gains, 1.0)
         possible = math.comb(max(self._wide, 1), min(self._wide, len(view.columns)))
         found = {part: self.reuse(part, len(view.columns), min(sets, possible)) for part in view.gains}
-        keys = {part: self._basis(view, part).key for part in found}
+        keys = {part: basis.key for part, basis in self._bases(view).items()}
         ranges = [part for part, key in keys.items() if not is_plain(key) and summed(key) is None]
         return found | {part: max(found[part], FIRST_RANGES) for part in ranges}
 
     def hardness(self, view: View) -> float:
         """The price of a question in parts of which nothing is known, for a variance of one."""
-        rates = {
-            part: gain * (basis := self._basis(view, part)).ratio * self.rate(basis.key)
-            for part, gain in view.gains.items()
-        }
+        bases = self._bases(view)
+        rates = {part: gain * (basis := bases[part]).ratio * self.rate(basis.key) for part, gain in view.gains.items()}
         return sum(map(math.sqrt, rates.values())) ** 2
 
     def rentable(self, view: View, known: Mapping[Columns, Known], sets: float) -> dict[Columns, float]:
@@ -284,9 +316,10 @@ class Pricing:
         reuse, found = self._reuses(view, sets), dict[Columns, float]()
         if math.isinf(view.description.bits):
             return found  # only a question with a code gets a share of the failure probability for its own noise
+        bases = self._bases(view)
         for part, gain in view.gains.items():
             if part not in known and (outline := view.outline(part)) is not None:
-                key, ratio = self._basis(view, part)
+                key, ratio = bases[part]
                 times = self._times(part, gain, outline) * ratio * self.rate(key) / self.rate(part)
                 if times > reuse[part]:
                     found[part] = times

@@ -236,11 +236,12 @@ class Transcript:
 
     def complete(self, view: View) -> int | None:
         """The first moment at which all parts of a question were known; None if they are not."""
-        now = self.moment
-        needed = [self._measured(view, part) for part in view.gains]
-        if not all(needed):
-            return None
-        first = max((min(states[0].moment for states in found) for found in needed), default=0)
+        now, first = self.moment, 0
+        for part in view.gains:
+            found = self._measured(view, part)
+            if not found:
+                return None
+            first = max(first, min(states[0].moment for states in found))
         return first if first <= now else None
 
     def changes(self, view: View, after: int) -> list[int]:

@@ -18,14 +18,16 @@ References: Robbins (1970), de la Peña, Klass and Lai (2004) for the method of 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.bounded import Bounded
 from maquette.estimates import Columns
 from maquette.schema import Schema
 from maquette.session.precision import shares
@@ -33,6 +35,7 @@ from maquette.session.precision.bases import is_plain, numbers_of, plain, summed
 from maquette.session.precision.cell_view import CellView
 from maquette.session.precision.naming import PRODUCT, set_bits
 from maquette.session.precision.product_view import ProductView
+from maquette.session.precision.screening import Screen
 from maquette.session.precision.view import View
 
 Values = NDArray[np.float64]
@@ -41,6 +44,7 @@ SETS = (1.0, 256.0)  # column sets that share what is bought
 FINER = tuple((4.0**-i, 0.9 * 0.1**i) for i in range(12))  # scales of precision, and their shares of the doubt
 CELL, HALF, SUM = 0.45, 0.45, 0.1  # shares of the questions after which precisions are expected
 RANGES = 8.0  # ranges expected of the same columns, as in prices
+SCREENS = 256  # kept at a time, one for each set of keys
 USUAL = 1  # numbers measured as asked before the first part
 OFF = 0.25  # mean square by which the l_k differ from what is expected, as a share of it
 OWN = 0.25  # the same for numbers of a question's own, whose weight in the answer is known
@@ -146,6 +150,7 @@ class Account:
     scales: tuple[float, ...] = ()
     before: int | None = None
     _menus: dict[Columns, tuple[Expectation, ...]] = field(default_factory=dict)
+    _screens: Bounded[tuple[Columns, ...], Screen] = field(default_factory=lambda: Bounded(SCREENS))
 
     def nats(self, bits: float, *, beta: float | None = None) -> float:
         """Minus the log of the doubt, one side, of a question whose name has so many bits."""
@@ -154,8 +159,10 @@ class Account:
 
     def width(self, columns: Columns, noises: Mapping[Columns, Noise], bits: float, beta: float) -> float:
         """The half-width of a question; `noises` by key, with expectations for a precision of one."""
+        if any(math.isinf(noise.variance) for noise in noises.values()):
+            return math.inf  # a part of which nothing is known
         nats = self.nats(bits, beta=beta)
-        return max(reach(*self._best(columns, noises, nats, scale)) for scale in self.scales)
+        return max(width for width, _, _, _ in self._best(columns, noises, nats))
 
     def widths(
         self,
@@ -167,29 +174,28 @@ class Account:
     ) -> Values:
         """The half-width of every cell of a table; `sizes` is, for each key, its variance relative to the largest."""
         nats, found = self.nats(bits, beta=beta), []
-        for scale in self.scales:
-            told, keys, unit = self._best(columns, noises, nats, scale)
-            found.append(reaches(told, zip(keys, sizes.values(), strict=True), unit))
+        for _, told, expected, unit in self._best(columns, noises, nats):
+            keys = [noise.seen(*expected.of(key, unit**2)) for key, noise in noises.items()]
+            found.append(reaches(told, zip(keys, sizes.values(), strict=True), expected.level / unit))
         return np.asarray(np.max(found, axis=0))
 
     def _best(
-        self, columns: Columns, noises: Mapping[Columns, Noise], nats: float, scale: float
-    ) -> tuple[float, list[Noise], float]:
-        """What to tell `reach`, for the expectation with which it is least."""
-        least, best = math.inf, (math.inf, list(noises.values()), 1.0)
-        variance = sum(noise.variance * noise.weight**2 for noise in noises.values())
-        for expected in self.menu(columns):
-            parts: list[Part] = []
-            for finer, share in FINER:
+        self, columns: Columns, noises: Mapping[Columns, Noise], nats: float
+    ) -> Iterator[tuple[float, float, Expectation, float]]:
+        """For each scale the least width: with its nats, the expectation, and the unit of that expectation."""
+        menu, noisy = self.menu(columns), {key: noise for key, noise in noises.items() if noise.variance}
+        key = columns, *noisy
+        if (screen := self._screens.get(key)) is None:
+            own = {each: noise.spread for each, noise in noisy.items()}
+            screen = self._screens[key] = Screen(menu, self.scales, FINER, own)
+        for scale, near in zip(self.scales, screen.near(list(noisy.values()), nats), strict=True):
+            found = []
+            for place, step in near:
+                expected, (finer, share) = menu[place], FINER[step]
                 unit, told = finer * scale, nats - math.log(share * expected.share)
-                if told * unit >= least * expected.level or 2 * told * variance >= least**2:
-                    break  # the width is at least this
-                parts = parts or expected.parts(noises)
-                width = _reach(told, parts, expected.level / unit, unit**2)
-                if width < least:
-                    keys = [noise.seen(*expected.of(key, unit**2)) for key, noise in noises.items()]
-                    least, best = width, (told, keys, expected.level / unit)
-        return best
+                width = _reach(told, expected.parts(noisy), expected.level / unit, unit**2)
+                found.append((width, told, expected, unit))
+            yield min(found, key=itemgetter(0))  # the first of equals
 
     def menu(self, columns: Columns) -> tuple[Expectation, ...]:
         """What to expect where a question is about these columns."""

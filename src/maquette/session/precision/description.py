@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,20 +61,43 @@ class Description:
         return self._within(KIND + which, OTHER + which, self.cells + above.cells)
 
 
-def described(schema: Schema, matrices: Mapping[str, Values]) -> Description:
+class Named:
+    """The bits of the condition of one column, each computed once it is needed; with several rows, the most."""
+
+    def __init__(self, column: Column, rows: Values) -> None:
+        self._column = column
+        self._held = rows[rows.any(axis=1)] if rows.any() else rows  # a row of zeros needs no name beside others
+
+    @cached_property
+    def is_levels(self) -> bool:
+        """Whether every row holds one level."""
+        return all(_is_level(row) for row in self._held)
+
+    @cached_property
+    def bits(self) -> float:
+        """In the longer code."""
+        return max(_condition(self._column, row) for row in self._held)
+
+    @cached_property
+    def name(self) -> float:
+        """In the shorter code."""
+        functions = _functions(self._column)
+        return max(condition_bits(row, functions) for row in self._held)
+
+
+def described(schema: Schema, columns: Mapping[str, Named]) -> Description:
     """A product of one condition for each column; with several rows, the row with the longest name.
 
     A row of zeros needs no name unless there is no other: its number is zero, whatever the noise.
     """
-    names = tuple(matrices)
+    names = tuple(columns)
     of_set = _set_bits(schema, len(names))
-    held = {name: rows[rows.any(axis=1)] if rows.any() else rows for name, rows in matrices.items()}
-    if all(_is_level(row) for rows in held.values() for row in rows):
+    if all(one.is_levels for one in columns.values()):
         bits = math.log2(schema.cells(names))
         name = CELL + bits
     else:
-        bits = sum(max(_condition(schema[name], row) for row in rows) for name, rows in held.items())
-        name = PRODUCT + sum(max(_named(schema[name], row) for row in rows) for name, rows in held.items())
+        bits = sum(one.bits for one in columns.values())
+        name = PRODUCT + sum(one.name for one in columns.values())
     shorter = set_bits(len(schema), len(names))
     return Description(of_set + KIND + bits, of_set, schema.cells(names), shorter + name, shorter + DIRECTION)
 
@@ -106,11 +130,6 @@ def _condition(column: Column, row: Values) -> float:
     if len(held) and held[-1] - held[0] + 1 == len(held):
         return _CONDITION + min(as_set, 2 * math.log2(levels))
     return _CONDITION + as_set
-
-
-def _named(column: Column, row: Values) -> float:
-    """The bits of one condition in the shorter code."""
-    return condition_bits(row, _functions(column))
 
 
 def _is_declared(column: Column, row: Values) -> bool:

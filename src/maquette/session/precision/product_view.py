@@ -7,44 +7,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import cache, cached_property
-from typing import NamedTuple
+from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from maquette.estimates import Columns
-from maquette.query import LARGEST, Contrasts, Marginal, is_ordered, orthonormal
+from maquette.query import LARGEST, Contrasts, Marginal
 from maquette.schema import Schema
-from maquette.session.precision.bases import inverse, is_plain, numbers_of, plain, sums_key, waves_key
+from maquette.session.precision.bases import is_plain, plain, sums_key, waves_key
 from maquette.session.precision.description import described
+from maquette.session.precision.facet import Whole, facet_of
 from maquette.session.precision.view import Outline, Values, View
-
-EXACTLY = 1e-12  # relative error of floating-point weights
-
-
-class _Whole(NamedTuple):
-    """size * condition - (number of levels held) for one column, divided by the common divisor."""
-
-    row: NDArray[np.int64]
-    largest: int
-    factor: float
-
-
-class _Size(NamedTuple):
-    """Largest squared weights of a column: outside a part, inside it in total, and of one coefficient."""
-
-    outside: float
-    inside: float
-    peak: float
-
-    @classmethod
-    def of(cls, means: Values, contrasts: Values) -> _Size:
-        squares = contrasts**2
-        return cls(*(float(numbers.max(initial=0.0)) for numbers in (means**2, squares.sum(axis=1), squares)))
-
-
-_basis = cache(orthonormal)
 
 
 class ProductView(View):
@@ -55,19 +28,15 @@ class ProductView(View):
         self._order = sorted(range(len(columns)), key=lambda i: axes.get(columns[i], -1))
         kept = [name for name in columns if name in axes]
         shape = tuple(matrices[name].shape[0] for name in sorted(kept, key=lambda name: axes[name]))
-        super().__init__(schema, columns, shape, described(schema, matrices))
+        self._facets = {name: facet_of(schema, name, matrices[name]) for name in columns}
+        named = {name: self._facets[name].named for name in matrices}
+        super().__init__(schema, columns, shape, described(schema, named))
         self._scale = scale
-        self._matrices = matrices
-        basis = {name: matrices[name] @ _basis(schema[name].size).T for name in columns}
-        self._means = {name: rows[:, 0] / math.sqrt(schema[name].size) for name, rows in basis.items()}
-        self._contrasts = {name: rows[:, 1:] for name, rows in basis.items()}
-        self._sizes = {name: _Size.of(self._means[name], self._contrasts[name]) for name in columns}
+        self._means = {name: facet.means for name, facet in self._facets.items()}
         self._components: dict[Columns, tuple[Contrasts, float]] = {}
-        self._insides: dict[tuple[str, int], tuple[Values, Values]] = {}
-        self._relatives: dict[tuple[str, int], float] = {}
 
     def _gain(self, part: Columns) -> float:
-        sizes = [size.inside if name in part else size.outside for name, size in self._sizes.items()]
+        sizes = [facet.inside if name in part else facet.outside for name, facet in self._facets.items()]
         return self._scale**2 * math.prod(sizes)
 
     @cached_property
@@ -75,52 +44,24 @@ class ProductView(View):
         """For parts that can be measured in other bases: the gain by key, relative to `gains`."""
         found: dict[Columns, dict[Columns, float]] = {}
         for part in self.gains:
-            keys = [waves_key(part)] if any(is_ordered(self.schema, name) for name in part) else []
-            keys += [sums_key(part, name) for name in part if name in self._sums]
+            keys = [waves_key(part)] if any(self._facets[name].ordered for name in part) else []
+            keys += [sums_key(part, name) for name in part if self._facets[name].summed]
             if keys:
-                found[part] = {key: math.prod(self._relative(key, name) for name in part) for key in keys}
+                found[part] = {key: math.prod(self._facets[name].relative(key) for name in part) for key in keys}
         return found
-
-    def _relative(self, key: Columns, name: str) -> float:
-        inside = self._inside(key, name)
-        if (name, id(inside)) not in self._relatives:  # `_insides` keeps the array, so its id is its own
-            self._relatives[name, id(inside)] = (
-                float((inside**2).sum(axis=1).max(initial=0.0)) / self._sizes[name].inside
-            )
-        return self._relatives[name, id(inside)]
-
-    @cached_property
-    def _sums(self) -> frozenset[str]:
-        """The columns that enter by their numbers alone: weights that are these times a factor, plus a constant."""
-        found = set()
-        for name, rows in self._matrices.items():
-            numbers = numbers_of(self.schema, name) if len(rows) == 1 and self.schema[name].size > 2 else None
-            if numbers is not None:
-                centred = rows[0] - rows[0].mean()
-                factor = float(centred @ numbers) / float(numbers @ numbers)
-                if factor and np.abs(centred - factor * numbers).max() <= EXACTLY * np.abs(centred).max():
-                    found.add(name)
-        return frozenset(found)
 
     @cached_property
     def ranged(self) -> bool:
         """Whether it holds a range of several levels of an ordered column."""
-        ordered = [rows for name, rows in self._matrices.items() if is_ordered(self.schema, name)]
-        return any(_is_range(row) for rows in ordered for row in rows)
+        return any(facet.ranged for facet in self._facets.values())
 
     def _inside(self, key: Columns, name: str) -> Values:
-        """The weights of one column over the rows of its matrix in a basis; few matrices serve many keys."""
-        if is_plain(key):
-            return self._contrasts[name]
-        matrix = inverse(self.schema, key, name)
-        known = self._insides.get((name, id(matrix)))
-        if known is None or known[0] is not matrix:
-            self._insides[name, id(matrix)] = known = matrix, np.asarray(self._matrices[name] @ matrix)
-        return known[1]
+        """The weights of one column over the rows of its matrix in a basis."""
+        return self._facets[name].weights(key)
 
     def peak(self, part: Columns) -> float:
         """The largest square of a share."""
-        sizes = [size.peak if name in part else size.outside for name, size in self._sizes.items()]
+        sizes = [facet.peak if name in part else facet.outside for name, facet in self._facets.items()]
         return self._scale**2 * math.prod(sizes)
 
     def component(self, part: Columns) -> tuple[Contrasts, float] | None:
@@ -150,16 +91,9 @@ class ProductView(View):
         return Outline(largest, factor) if largest <= LARGEST else None
 
     @cached_property
-    def _whole(self) -> dict[str, _Whole]:
+    def _whole(self) -> dict[str, Whole]:
         """The whole numbers of every column whose condition has weights 0 and 1 only."""
-        found = {}
-        for name, weights in self._matrices.items():
-            if len(weights) == 1 and ((weights == 0.0) | (weights == 1.0)).all():
-                condition = weights.astype(np.int64)
-                row = condition.size * condition - condition.sum()
-                common = math.gcd(*row[0].tolist()) or 1
-                found[name] = _Whole(row // common, int(np.abs(row).max()) // common, common / condition.size)
-        return found
+        return {name: facet.whole for name, facet in self._facets.items() if facet.whole is not None}
 
     def _project(self, part: Columns, block: Values, power: int) -> Values:
         cells = block
@@ -190,7 +124,8 @@ class ProductView(View):
         """The shares of a single number in all parts, column by column: each is computed from an earlier one."""
         flats: dict[Columns, Values] = {(): np.array([self._scale])}
         for name in self.columns:
-            inside = {(*part, name): np.multiply.outer(flat, self._contrasts[name][0]) for part, flat in flats.items()}
+            row = self._facets[name].contrasts[0]
+            inside = {(*part, name): np.multiply.outer(flat, row) for part, flat in flats.items()}
             outside = {part: flat * self._means[name] for part, flat in flats.items()}
             flats = outside | {part: shares.reshape(-1) for part, shares in inside.items()}
         return flats
@@ -202,8 +137,3 @@ class ProductView(View):
             shares = np.kron(shares, self._inside(part, name) if inside else self._means[name][:, None])
         rows = [len(self._means[name]) for name in self.columns]
         return np.asarray(np.transpose(shares.reshape(*rows, -1), [*self._order, len(rows)]))
-
-
-def _is_range(row: Values) -> bool:
-    held = np.flatnonzero(row)
-    return 1 < len(held) < len(row) and int(held[-1] - held[0]) + 1 == len(held)

@@ -184,8 +184,14 @@ class Widths:
         if not self.mixed(view) or self.account is None:
             return 0.0
         variance = sum(gain * known[part].variance for part, gain in view.gains.items())
-        direction = self._in_any_direction(view.description, 1)
-        return math.sqrt(variance) * min(math.sqrt(2 * self.account.nats(view.description.name)), direction)
+        return math.sqrt(variance) * self.fewest(view)
+
+    def fewest(self, view: View) -> float:
+        """No half-width of Gaussian noise is fewer standard deviations than this; 0 where that is not known."""
+        if self.mixed(view) and self.account is not None:
+            direction = self._in_any_direction(view.description, 1)
+            return min(math.sqrt(2 * self.account.nats(view.description.name, beta=self.beta)), direction)
+        return _normal(self.beta) if self.gaussian and not self.simultaneous else 0.0
 
     def deviations(self, view: View) -> float | None:
         """About how many standard deviations the width of an account is; None where there is none."""
