@@ -15,8 +15,10 @@ from maquette.estimates import Columns, subsets
 from maquette.session.knowledge import Knowledge
 from maquette.session.order import Order
 from maquette.session.own import Rented
+from maquette.session.precision.bases import is_whole
 from maquette.session.precision.cell_view import CellView
 from maquette.session.precision.view import CELLS, View
+from maquette.session.precision.whole_view import WholeView, whole_for
 from maquette.session.precision.width import Known, Widths, known_of
 from maquette.session.pricing import FIRST_SETS, Offer, Pricing, Purchase, after
 from maquette.session.question import Goal
@@ -67,6 +69,10 @@ class Planner:
         """
         goals = list({goal.key: goal for goal in goals}.values())
         missing = self._missing(goals)
+        return self._with_wholes(self._by_parts(goals, missing), missing)
+
+    def _by_parts(self, goals: Sequence[Goal], missing: Sequence[Goal]) -> Order:
+        """What to charge for goals, some of them missing, in parts or as asked."""
         if not missing:
             return Order({}, {}, {})
         order = self._planned(missing, ahead=True)
@@ -76,6 +82,43 @@ class Planner:
         if self._worth(order, goals, missing):
             return order
         return min(order, self._planned(missing, ahead=False), key=lambda order: order.units)
+
+    def _with_wholes(self, order: Order, missing: Sequence[Goal]) -> Order:
+        """The order with whole tables for ranges where that is cheaper now, or enough was paid for single ones."""
+        for view, served in self._families(missing):
+            known = self._knowledge.transcript.latest(view.key)
+            number = self._knowledge.record.directs + len(order.directs) + sum(map(is_whole, order.parts)) + 1
+            units = self._whole_price(view, order, number, known)
+            if units is None:
+                continue
+            rest = self._by_parts(missing, [goal for goal in missing if goal.key not in served])
+            paid, small = self._single.get(view.columns, 0), RANGES * units
+            topped_up = order.units < small and not any(goal.key in (order.directs | order.rents) for goal in missing)
+            if rest.units + units < order.units or (small <= paid and not topped_up):
+                tables = {key: price for key, price in order.parts.items() if is_whole(key)}
+                order = Order({**rest.parts, **tables, view.key: units}, rest.directs, rest.rents)
+                missing = [goal for goal in missing if goal.key not in served]
+        return order
+
+    def _families(self, missing: Sequence[Goal]) -> list[tuple[WholeView, set[str]]]:
+        """Whole tables that would serve some of these goals, and which."""
+        if self._pricing.pure or self._knowledge.record.cells:
+            return []
+        found: dict[Columns, tuple[WholeView, set[str]]] = {}
+        for goal in missing:
+            whole = whole_for(self._knowledge.view(goal))
+            if whole is not None and (self._knowledge.widths.simultaneous or whole.crossed):
+                found.setdefault(whole.key, (whole, set()))[1].add(goal.key)
+        return list(found.values())
+
+    def _whole_price(self, view: WholeView, order: Order, number: int, known: Known | None) -> int | None:
+        """Units for a whole table; None if it cannot be bought. It serves all answers together as it was first drawn."""
+        widths = self._widths(order) if _has_parts(order) else self._knowledge.widths
+        assert view.family is not None, "a table is bought for its family"
+        if widths.simultaneous and known is not None:
+            return None
+        doubt = widths.fresh(view.family, number)
+        return self._pricing.whole(view.key, self._tolerance, doubt, have=0.0 if known is None else 1 / known.variance)
 
     def frugal(self, goals: Iterable[Goal]) -> Order:
         """The cheapest charge for these goals at their tolerance, with no view to later questions."""
@@ -299,6 +342,11 @@ class Planner:
         enough = RANGES if purchase.bases[part].key != part else 1.0
         now = sum(parts.get(part, 0) for _, parts in order.rents.values())  # in the same charge
         return self._rented.get(part, 0) + now + units > enough * purchase.prices[part]
+
+
+def _has_parts(order: Order) -> bool:
+    """Whether an order brings parts, by themselves or in tables measured as asked."""
+    return bool(order.rents) or not all(map(is_whole, order.parts)) or any(g.tells_parts for g, _ in order.directs.values())
 
 
 class _Ahead:

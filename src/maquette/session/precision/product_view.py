@@ -16,7 +16,16 @@ from numpy.typing import NDArray
 from maquette.estimates import Columns
 from maquette.query import LARGEST, Contrasts, Marginal, is_ordered, orthonormal
 from maquette.schema import Schema
-from maquette.session.precision.bases import inverse, is_plain, numbers_of, plain, sums_key, waves_key
+from maquette.session.precision.bases import (
+    inverse,
+    is_plain,
+    numbers_of,
+    plain,
+    sums_key,
+    waves_key,
+    whole_keys,
+    whole_kind,
+)
 from maquette.session.precision.description import described
 from maquette.session.precision.view import Outline, Values, View
 
@@ -56,7 +65,8 @@ class ProductView(View):
         kept = [name for name in columns if name in axes]
         shape = tuple(matrices[name].shape[0] for name in sorted(kept, key=lambda name: axes[name]))
         super().__init__(schema, columns, shape, described(schema, matrices))
-        self._scale = scale
+        self.factor = self._scale = scale
+        self.axes = axes
         self._matrices = matrices
         basis = {name: matrices[name] @ _basis(schema[name].size).T for name in columns}
         self._means = {name: rows[:, 0] / math.sqrt(schema[name].size) for name, rows in basis.items()}
@@ -77,6 +87,8 @@ class ProductView(View):
         for part in self.gains:
             keys = [waves_key(part)] if any(is_ordered(self.schema, name) for name in part) else []
             keys += [sums_key(part, name) for name in part if name in self._sums]
+            if part == self.columns:
+                keys += whole_keys(self.schema, part)
             if keys:
                 found[part] = {key: math.prod(self._relative(key, name) for name in part) for key in keys}
         return found
@@ -88,6 +100,10 @@ class ProductView(View):
                 float((inside**2).sum(axis=1).max(initial=0.0)) / self._sizes[name].inside
             )
         return self._relatives[name, id(inside)]
+
+    def rows(self, name: str) -> Values:
+        """The conditions on a column; on one that it does not concern, all of its levels."""
+        return self._matrices[name] if name in self._matrices else np.ones((1, self.schema[name].size))
 
     @cached_property
     def _sums(self) -> frozenset[str]:
@@ -115,7 +131,10 @@ class ProductView(View):
         matrix = inverse(self.schema, key, name)
         known = self._insides.get((name, id(matrix)))
         if known is None or known[0] is not matrix:
-            self._insides[name, id(matrix)] = known = matrix, np.asarray(self._matrices[name] @ matrix)
+            rows = self._matrices[name]
+            if whole_kind(key) is not None:  # its rows do not sum to zero, so what smaller parts say is taken away
+                rows = rows - rows.mean(axis=1, keepdims=True)
+            self._insides[name, id(matrix)] = known = matrix, np.asarray(rows @ matrix)
         return known[1]
 
     def peak(self, part: Columns) -> float:
