@@ -24,6 +24,8 @@ from maquette.session.pricing import FIRST_SETS, Offer, Pricing, Purchase, after
 from maquette.session.question import Goal
 from maquette.session.transcript import Transcript
 
+Families = list[tuple[WholeView, set[str]]]  # whole tables, and the keys of the goals that each would serve
+
 PASSES = 4  # over the goals of one order
 AHEAD = 1.02  # of what all questions would cost measured as asked: never more is spent with a view to later ones
 RANGES = 0.1  # share of a price, paid for single questions, after which it is paid for ranges of the same columns
@@ -69,12 +71,16 @@ class Planner:
         """
         goals = list({goal.key: goal for goal in goals}.values())
         missing = self._missing(goals)
-        return self._with_wholes(self._by_parts(goals, missing), missing)
+        families = self._families(missing)
+        return self._with_wholes(self._by_parts(goals, missing, families), missing, families)
 
-    def _by_parts(self, goals: Sequence[Goal], missing: Sequence[Goal]) -> Order:
-        """What to charge for goals, some of them missing, in parts or as asked."""
+    def _by_parts(self, goals: Sequence[Goal], missing: Sequence[Goal], families: Families) -> Order:
+        """What to charge for goals, some of them missing, in parts or as asked; for ranges that have a table of their
+        own, nothing is bought ahead in parts."""
         if not missing:
             return Order({}, {}, {})
+        if {goal.key for goal in missing} <= {key for _, served in families for key in served}:
+            return self._planned(missing, ahead=False)
         order = self._planned(missing, ahead=True)
         if len(missing) > 1:  # what the hardest needs may serve the others
             hardest = sorted(missing, key=self._hardness, reverse=True)
@@ -83,15 +89,15 @@ class Planner:
             return order
         return min(order, self._planned(missing, ahead=False), key=lambda order: order.units)
 
-    def _with_wholes(self, order: Order, missing: Sequence[Goal]) -> Order:
+    def _with_wholes(self, order: Order, missing: Sequence[Goal], families: Families) -> Order:
         """The order with whole tables for ranges where that is cheaper now, or enough was paid for single ones."""
-        for view, served in self._families(missing):
+        for view, served in families:
             known = self._knowledge.transcript.latest(view.key)
             number = self._knowledge.record.directs + len(order.directs) + sum(map(is_whole, order.parts)) + 1
             units = self._whole_price(view, order, number, known)
             if units is None:
                 continue
-            rest = self._by_parts(missing, [goal for goal in missing if goal.key not in served])
+            rest = self._by_parts(missing, [goal for goal in missing if goal.key not in served], families)
             paid, small = self._single.get(view.columns, 0), RANGES * units
             topped_up = order.units < small and not any(goal.key in (order.directs | order.rents) for goal in missing)
             if rest.units + units < order.units or (small <= paid and not topped_up):
@@ -100,7 +106,7 @@ class Planner:
                 missing = [goal for goal in missing if goal.key not in served]
         return order
 
-    def _families(self, missing: Sequence[Goal]) -> list[tuple[WholeView, set[str]]]:
+    def _families(self, missing: Sequence[Goal]) -> Families:
         """Whole tables that would serve some of these goals, and which."""
         if self._pricing.pure or self._knowledge.record.cells:
             return []
