@@ -92,7 +92,7 @@ def facts_of(record: Record) -> dict[str, Any]:
         for part, kept in record.transcript.every_state()
     }
     own = {key: [checkpoint._told(one) for one in record.own[key]] for key in record.own}
-    names = ("requests", "directs", "guards", "cells", "begun", "before", "following")
+    names = ("requests", "wholes", "directs", "guards", "cells", "begun", "before", "following")
     digest = record.transcript.moment, record.transcript.digest
     return {"states": states, "own": own, "digest": digest} | {name: getattr(record, name) for name in names}
 
@@ -207,7 +207,7 @@ def test_a_checkpoint_of_another_version_name_or_key_is_ignored(table: Any, copi
     ledger, settings, _, _ = copied
     with mock.patch.object(checkpoint, "__version__", "0.0"):
         agrees(table, copied, used=False)
-    with mock.patch.object(checkpoint, "FORMAT", 2):
+    with mock.patch.object(checkpoint, "FORMAT", checkpoint.FORMAT + 1):
         agrees(table, copied, used=False)
     (file,) = ledger.parent.glob("*.checkpoint")
     with opened(table, ledger, name="another", **settings) as session:

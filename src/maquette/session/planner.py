@@ -15,20 +15,17 @@ from maquette.estimates import Columns, subsets
 from maquette.session.knowledge import Knowledge
 from maquette.session.order import Order
 from maquette.session.own import Rented
-from maquette.session.precision.bases import is_whole
 from maquette.session.precision.cell_view import CellView
 from maquette.session.precision.view import CELLS, View
-from maquette.session.precision.whole_view import WholeView, whole_for
+from maquette.session.precision.whole_view import WholeView
 from maquette.session.precision.width import Known, Widths, known_of
 from maquette.session.pricing import FIRST_SETS, Offer, Pricing, Purchase, after
 from maquette.session.question import Goal
 from maquette.session.transcript import Transcript
-
-Families = list[tuple[WholeView, set[str]]]  # whole tables, and the keys of the goals that each would serve
+from maquette.session.wholes import RANGES, Family, Wholes, tables_in
 
 PASSES = 4  # over the goals of one order
 AHEAD = 1.02  # of what all questions would cost measured as asked: never more is spent with a view to later ones
-RANGES = 0.1  # share of a price, paid for single questions, after which it is paid for ranges of the same columns
 SEVERAL = 4.0  # the same for ranges of several columns where all answers hold together: parts need long names
 CAREFUL = 12  # goals after which parts are bought ahead for questions other than ranges
 MULTIPLE = 8.0  # of the price of the question alone: no more is paid at once with a view to others
@@ -49,6 +46,7 @@ class Planner:
         self._sets: dict[int, set[Columns]] = {}  # column sets asked about, by size
         self._alone = self._spent = 0  # units that all goals would cost measured as asked, and units spent
         self._asked = 0  # goals
+        self._wholes = Wholes()
         self._single: dict[Columns, int] = {}  # units paid for single questions about these columns, in any way
         self._paid_whole: dict[Columns, int] = {}  # units paid for questions on these columns, measured as asked
         self._rented: dict[Columns, int] = {}  # units paid for the contributions of these parts to single questions
@@ -74,12 +72,12 @@ class Planner:
         families = self._families(missing)
         return self._with_wholes(self._by_parts(goals, missing, families), missing, families)
 
-    def _by_parts(self, goals: Sequence[Goal], missing: Sequence[Goal], families: Families) -> Order:
+    def _by_parts(self, goals: Sequence[Goal], missing: Sequence[Goal], families: Sequence[Family]) -> Order:
         """What to charge for goals, some of them missing, in parts or as asked; for ranges that have a table of their
         own, nothing is bought ahead in parts."""
         if not missing:
             return Order({}, {}, {})
-        if {goal.key for goal in missing} <= {key for _, served in families for key in served}:
+        if {goal.key for goal in missing} <= {key for family in families for key in family.serves}:
             return self._planned(missing, ahead=False)
         order = self._planned(missing, ahead=True)
         if len(missing) > 1:  # what the hardest needs may serve the others
@@ -89,40 +87,39 @@ class Planner:
             return order
         return min(order, self._planned(missing, ahead=False), key=lambda order: order.units)
 
-    def _with_wholes(self, order: Order, missing: Sequence[Goal], families: Families) -> Order:
+    def _with_wholes(self, order: Order, missing: Sequence[Goal], families: Sequence[Family]) -> Order:
         """The order with whole tables for ranges where that is cheaper now, or enough was paid for single ones."""
-        for view, served in families:
-            known = self._knowledge.transcript.latest(view.key)
-            number = self._knowledge.record.directs + len(order.directs) + sum(map(is_whole, order.parts)) + 1
-            units = self._whole_price(view, order, number, known)
-            if units is None:
+        for family in families:
+            others = [goal for goal in missing if goal.key not in family.serves]
+            rest = self._by_parts(others, others, families)
+            rest = Order({**rest.parts, **tables_in(order.parts)}, rest.directs, rest.rents)
+            units = self._whole_price(family.whole, rest)
+            if units is None or len(others) == len(missing):
                 continue
-            rest = self._by_parts(missing, [goal for goal in missing if goal.key not in served], families)
-            paid, small = self._single.get(view.columns, 0), RANGES * units
-            topped_up = order.units < small and not any(goal.key in (order.directs | order.rents) for goal in missing)
-            if rest.units + units < order.units or (small <= paid and not topped_up):
-                tables = {key: price for key, price in order.parts.items() if is_whole(key)}
-                order = Order({**rest.parts, **tables, view.key: units}, rest.directs, rest.rents)
-                missing = [goal for goal in missing if goal.key not in served]
+            paid, enough = self._single.get(family.whole.columns, 0), family.enough(units)
+            topped_up = order.units < enough and not order.directs and not order.rents
+            if rest.units + units < order.units or (enough <= paid and not topped_up):
+                order, missing = Order({**rest.parts, family.whole.key: units}, rest.directs, rest.rents), others
         return order
 
-    def _families(self, missing: Sequence[Goal]) -> Families:
-        """Whole tables that would serve some of these goals, and which."""
+    def _families(self, missing: Sequence[Goal]) -> list[Family]:
+        """Whole tables that would serve some of these goals."""
         if self._pricing.pure or self._knowledge.record.cells:
             return []
-        found: dict[Columns, tuple[WholeView, set[str]]] = {}
-        for goal in missing:
-            whole = whole_for(self._knowledge.view(goal))
-            if whole is not None and (self._knowledge.widths.simultaneous or whole.crossed):
-                found.setdefault(whole.key, (whole, set()))[1].add(goal.key)
-        return list(found.values())
+        views = {goal.key: self._knowledge.view(goal) for goal in missing}
+        return self._wholes.families(views, simultaneous=self._knowledge.widths.simultaneous)
 
-    def _whole_price(self, view: WholeView, order: Order, number: int, known: Known | None) -> int | None:
-        """Units for a whole table; None if it cannot be bought. It serves all answers together as it was first drawn."""
+    def _whole_price(self, view: WholeView, order: Order) -> int | None:
+        """Units for a whole table beside an order; None if it cannot be bought.
+
+        All answers together are served by a table as it was first drawn.
+        """
+        known = self._knowledge.transcript.latest(view.key)
         widths = self._widths(order) if _has_parts(order) else self._knowledge.widths
-        assert view.family is not None, "a table is bought for its family"
         if widths.simultaneous and known is not None:
             return None
+        assert view.family is not None, "a table is bought for its family"
+        number = self._knowledge.record.directs + len(order.directs) + len(tables_in(order.parts)) + 1
         doubt = widths.fresh(view.family, number)
         return self._pricing.whole(view.key, self._tolerance, doubt, have=0.0 if known is None else 1 / known.variance)
 
@@ -243,6 +240,8 @@ class Planner:
             self._single[view.columns] = self._single.get(view.columns, 0) + sum(parts.values())
             for part, units in parts.items():
                 self._rented[part] = self._rented.get(part, 0) + units
+        goals = list(goals)
+        self._wholes.asked(map(self._knowledge.view, goals))
         for goal in goals:
             view = self._knowledge.view(goal)
             if view is not None:
@@ -352,7 +351,8 @@ class Planner:
 
 def _has_parts(order: Order) -> bool:
     """Whether an order brings parts, by themselves or in tables measured as asked."""
-    return bool(order.rents) or not all(map(is_whole, order.parts)) or any(g.tells_parts for g, _ in order.directs.values())
+    told = any(goal.tells_parts for goal, _ in order.directs.values())
+    return told or bool(order.rents) or len(tables_in(order.parts)) < len(order.parts)
 
 
 class _Ahead:

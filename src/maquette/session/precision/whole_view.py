@@ -15,7 +15,7 @@ import numpy as np
 
 from maquette.estimates import Columns
 from maquette.query import Kind, family_of, is_ordered
-from maquette.session.precision.bases import inverse, plain, whole_keys, whole_kind
+from maquette.session.precision.bases import inverse, plain, whole_kind
 from maquette.session.precision.product_view import ProductView
 from maquette.session.precision.view import Values, View
 
@@ -28,6 +28,14 @@ class WholeView(View):
         self.key = key
         self._of = of
         self._order = sorted(range(len(self.columns)), key=lambda i: of.axes.get(self.columns[i], -1))
+
+    @classmethod
+    def of(cls, view: ProductView, key: Columns) -> WholeView | None:
+        """The question read from a table that was bought for it among others; None if it was not."""
+        if not view.columns or not set(view.columns) <= set(plain(key)):
+            return None
+        whole = cls(view, key)
+        return whole if whole.family is not None else None
 
     @property
     def parts(self) -> tuple[Columns, ...]:  # type: ignore[override]
@@ -46,8 +54,16 @@ class WholeView(View):
     @property
     def crossed(self) -> bool:
         """Whether it is for ranges that begin or end with their column, of several columns."""
-        several = sum(is_ordered(self.schema, name) for name in self.columns) > 1
-        return several and whole_kind(self.key) == "steps"
+        return self._several and whole_kind(self.key) == "steps"
+
+    @property
+    def simple(self) -> bool:
+        """Whether it is for ranges of one column, or for those that begin or end with theirs."""
+        return not self._several or whole_kind(self.key) == "steps"
+
+    @property
+    def _several(self) -> bool:
+        return sum(is_ordered(self.schema, name) for name in self.columns) > 1
 
     def condition(self, name: str) -> Values:
         """The weights of the levels of a column, one row for each of its conditions."""
@@ -83,14 +99,6 @@ def wholes_of(view: View | None, measured: Iterable[Columns]) -> list[WholeView]
     if not isinstance(view, ProductView) or not view.columns:
         return []
     return [WholeView(view, key) for key in measured if set(view.columns) <= set(plain(key))]
-
-
-def whole_for(view: View | None) -> WholeView | None:
-    """A ranged question read from the whole table that serves its family; None if it is in none."""
-    if not isinstance(view, ProductView) or not view.ranged:
-        return None
-    found = [WholeView(view, key) for key in whole_keys(view.schema, view.columns)]
-    return next((whole for whole in found if whole.family is not None), None)
 
 
 def _holds(view: WholeView, name: str, kind: Kind) -> bool:
