@@ -109,7 +109,8 @@ class Knowledge:
             return self.width(view, moment) <= self.tolerance
 
         def possible(moment: int) -> bool:
-            return isinstance(view, WholeView) or self.widths.least(view, self.transcript.known_of(view, moment)) <= self.tolerance
+            whole = isinstance(view, WholeView)
+            return whole or self.widths.least(view, self.transcript.known_of(view, moment)) <= self.tolerance
 
         complete = self.transcript.complete(view)
         if complete is None or fits(complete):

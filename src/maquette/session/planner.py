@@ -73,11 +73,14 @@ class Planner:
         return self._with_wholes(self._by_parts(goals, missing, families), missing, families)
 
     def _by_parts(self, goals: Sequence[Goal], missing: Sequence[Goal], families: Sequence[Family]) -> Order:
-        """What to charge for goals, some of them missing, in parts or as asked; for ranges that have a table of their
-        own, nothing is bought ahead in parts."""
+        """What to charge for goals, some of them missing, in parts or as asked.
+
+        For ranges that will soon have a table of their own, nothing is bought ahead in parts.
+        """
         if not missing:
             return Order({}, {}, {})
-        if {goal.key for goal in missing} <= {key for family in families for key in family.serves}:
+        soon = {key for family in families if family.whole.simple for key in family.serves}
+        if all(goal.key in soon for goal in missing):
             return self._planned(missing, ahead=False)
         order = self._planned(missing, ahead=True)
         if len(missing) > 1:  # what the hardest needs may serve the others

@@ -173,7 +173,7 @@ class Pricing:
         `have` is the precision that is there. None if no precision is enough.
         """
         kind = whole_kind(key)
-        assert kind is not None and not self.pure, "only Gaussian noise is measured in a whole table"
+        assert kind is not None, "only a whole table is priced as one"
         deviation = max(0.0, tolerance - STEP) / sum_half_width(1.0, 1.0, 1 - doubt, gaussian=True)
         if deviation <= 0.0:
             return None

@@ -216,9 +216,7 @@ class Account:
             for key, ratio in bases[part].items():
                 times = reuse if is_plain(key) or summed(key) is not None else max(reuse, RANGES)
                 found[key] = ratio * math.sqrt(gain * times / (ratio * self.rate(key)))
-        best = {
-            part: min(bases[part].items(), key=lambda one: one[1] * self.rate(one[0])) for part in view.gains
-        }
+        best = {part: min(bases[part].items(), key=lambda one: one[1] * self.rate(one[0])) for part in view.gains}
         total = sum(view.gains[part] * ratio / found[key] for part, (key, ratio) in best.items())
         keys = {key: precision * total * level for key, precision in found.items()}
         ratios = {key: ratio for part in view.gains for key, ratio in bases[part].items()}

@@ -3,9 +3,10 @@
 A part is measured in Helmert contrasts, which treat all levels alike, under its own name. With ordered columns it can
 also be measured as *waves*, in which every range has little noise (`maquette.query.waves`); and for SUM and AVG of a
 column as *sums*, in which the column enters by its numbers alone: one contrast of its levels instead of all of them.
-Such a basis is a whole-number matrix for each column, whose rows sum to zero, so no smaller part enters. A *whole* table
-with ordered columns can be measured at once (`maquette.query.steps`); it answers by itself, and tells of the part of all
-its columns too. A question whose weights lie in the span of the rows is estimated by the inverse. Public computation.
+Such a basis is a whole-number matrix for each column, whose rows sum to zero, so no smaller part enters. A *whole*
+table with ordered columns can be measured at once (`maquette.query.steps`); it answers by itself, and tells of the part
+of all its columns too. A question whose weights lie in the span of the rows is estimated by the inverse. Public
+computation.
 """
 
 from __future__ import annotations

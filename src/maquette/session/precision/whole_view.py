@@ -54,16 +54,13 @@ class WholeView(View):
     @property
     def crossed(self) -> bool:
         """Whether it is for ranges that begin or end with their column, of several columns."""
-        return self._several and whole_kind(self.key) == "steps"
+        several = sum(is_ordered(self.schema, name) for name in self.columns) > 1
+        return several and whole_kind(self.key) == "steps"
 
     @property
     def simple(self) -> bool:
         """Whether it is for ranges of one column, or for those that begin or end with theirs."""
-        return not self._several or whole_kind(self.key) == "steps"
-
-    @property
-    def _several(self) -> bool:
-        return sum(is_ordered(self.schema, name) for name in self.columns) > 1
+        return len(self.columns) == 1 or whole_kind(self.key) == "steps"
 
     def condition(self, name: str) -> Values:
         """The weights of the levels of a column, one row for each of its conditions."""
@@ -102,7 +99,7 @@ def wholes_of(view: View | None, measured: Iterable[Columns]) -> list[WholeView]
 
 
 def _holds(view: WholeView, name: str, kind: Kind) -> bool:
-    """Whether every condition on a column is one of the family's: a range, one that begins or ends there, or a level."""
+    """Whether every condition on a column is one of the family's: a range, one at an end, or a level."""
     ordered = is_ordered(view.schema, name)
     return all(_fits(row, kind if ordered else None) for row in view.condition(name))
 
