@@ -103,7 +103,13 @@ class Planner:
             topped_up = order.units < enough and not order.directs and not order.rents
             if rest.units + units < order.units or (enough <= paid and not topped_up):
                 order, missing = Order({**rest.parts, family.whole.key: units}, rest.directs, rest.rents), others
-        return order
+        tables = tables_in(order.parts)
+        parts = {key: units for key, units in order.parts.items() if key not in tables}
+        for whole in (family.whole for family in families):  # what one replaced changes the number of another
+            if whole.key in tables:
+                known = Order(parts, order.directs, order.rents)
+                parts = {**parts, whole.key: self._whole_price(whole, known) or tables[whole.key]}
+        return Order(parts, order.directs, order.rents)
 
     def _families(self, missing: Sequence[Goal]) -> list[Family]:
         """Whole tables that would serve some of these goals."""
