@@ -2,13 +2,13 @@
 
 python benchmarks/session_coverage.py [--sessions 600] [--out benchmarks/results/session_coverage.json]
 
-Each session is new, with noise as in use, and asked by one of four analysts in turn. Two do not look at errors: one asks
-at random, one asks for whole distribution functions. Two know the table and see the error of every answer: one adds up
+Each session is new, with noise as in use, and asked by one of four analysts in turn. Two do not look at errors: one
+asks at random, one for whole distribution functions. Two know the table and see the error of every answer: one adds up
 the cells that err one way, one asks for the ranges between the cuts whose errors are furthest apart, and has more
 measured where errors disappoint. *Together*: a session fails if any of its intervals misses (beta 0.1). *Each*: an
 answer fails if its interval misses (beta 0.1), for the first two analysts, to whom that is promised; one answer of each
-session is judged, drawn beforehand, so that failures are independent. A rate is refuted by an exact binomial test at one
-in a million; power is the least rate that would be refuted with probability 0.999.
+session is judged, drawn beforehand, so that failures are independent. A rate is refuted by an exact binomial test at
+one in a million; power is the least rate that would be refuted with probability 0.999.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ for variable in ("OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
 import numpy as np  # noqa: E402
-from theorem_runs.judge import judged, power  # noqa: E402
 
 import maquette as mq  # noqa: E402
+from theorem_runs.judge import judged, power  # noqa: E402
 
 ROWS, BETA, ALPHA = 4_000, 0.1, 0.05
 AGES, HOURS, TOWNS = 16, 12, ("a", "b", "c")

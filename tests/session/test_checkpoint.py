@@ -38,7 +38,11 @@ TEXTS = [
     "SELECT avg(age) FROM t",
     *(f"SELECT count(*) FROM t WHERE age >= {age} AND income < {10 * age}" for age in range(10, 100, 10)),
 ]
-LATER = [*(f"age < {age} AND region = 'c'" for age in range(10, 100, 10)), "SELECT count(*) FROM t GROUP BY income"]
+LATER = [
+    *(f"age < {age} AND region = 'c'" for age in range(10, 100, 10)),
+    "SELECT count(*) FROM t GROUP BY income",
+    *(f"age >= {age} OR income < {5 * age}" for age in range(20, 100, 10)),
+]
 
 
 @pytest.fixture(scope="module")
