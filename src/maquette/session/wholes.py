@@ -48,8 +48,8 @@ class Wholes:
     def families(self, views: Views, *, simultaneous: bool) -> list[Family]:
         """The tables that would serve some of these goals.
 
-        Where each answer holds by itself, ranges are as cheap in parts, which other questions share; only those of
-        several columns that begin or end there are not.
+        Where each answer holds by itself, ranges are as cheap in parts, which other questions share; only those that
+        begin or end with their column are not.
         """
         ranged = {view.columns: view for view in views.values() if isinstance(view, ProductView) and _kind(view)}
         anywhere = self._anywhere | {view.columns for view in views.values() if view and _kind(view) == "waves"}
@@ -58,7 +58,7 @@ class Wholes:
             kind: Kind = "waves" if columns in anywhere else "steps"
             key = next(key for key in whole_keys(view.schema, columns) if whole_kind(key) == kind)
             whole = WholeView(view, key)
-            if simultaneous or whole.crossed:
+            if simultaneous or whole.distribution:
                 served = frozenset(name for name, other in views.items() if _serves(key, other))
                 found.append(Family(whole, served))
         return found

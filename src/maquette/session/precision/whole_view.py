@@ -52,10 +52,9 @@ class WholeView(View):
         return family_of(self.schema, kind, self.columns)
 
     @property
-    def crossed(self) -> bool:
-        """Whether it is for ranges that begin or end with their column, of several columns."""
-        several = sum(is_ordered(self.schema, name) for name in self.columns) > 1
-        return several and whole_kind(self.key) == "steps"
+    def distribution(self) -> bool:
+        """Whether it is for ranges that begin or end with their column, of ordered columns alone."""
+        return whole_kind(self.key) == "steps" and all(is_ordered(self.schema, name) for name in self.columns)
 
     @property
     def simple(self) -> bool:
