@@ -41,7 +41,7 @@ TEXTS = [
 LATER = [
     *(f"age < {age} AND region = 'c'" for age in range(10, 100, 10)),
     "SELECT count(*) FROM t GROUP BY income",
-    *(f"age >= {age} OR income < {5 * age}" for age in range(20, 100, 10)),
+    *(f"age >= {age} OR income < {10 * age}" for age in range(20, 100, 10)),
 ]
 
 
