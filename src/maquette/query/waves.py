@@ -98,7 +98,7 @@ def sines(size: int, first: float, scale: float) -> NDArray[np.float64]:
         strength += [1.0 / math.sqrt(math.sin(math.pi * f / size))] * len(both)
     weighed = np.array(rows) * np.array(strength)[:, None]
     weighed *= scale / math.sqrt(float((weighed**2).sum(axis=0).max()))
-    return weighed
+    return np.asarray(weighed)
 
 
 def _whole(row: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -38,7 +38,7 @@ class WholeView(View):
         return whole if whole.family is not None else None
 
     @property
-    def parts(self) -> tuple[Columns, ...]:  # type: ignore[override]
+    def parts(self) -> tuple[Columns, ...]:
         """The whole table alone."""
         return (self.key,)
 
