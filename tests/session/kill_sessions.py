@@ -61,13 +61,14 @@ def budget(kills: int, variant: str) -> mq.Budget:
 
 
 def question(rng: random.Random) -> str:
-    """One of very many questions, of every kind: products, others, groups and averages."""
+    """One of very many questions, of every kind: products, others, distribution functions, groups and averages."""
     start = 10 * rng.randrange(8)
     age = f"age BETWEEN {start} AND {start + 10 * rng.randrange(1, 3) + 9}"
     region = f"region = '{rng.choice(REGIONS)}'"
     one, two, three = rng.sample(YES_NO, 3)
     kinds = [
         f"{age} AND {region}",
+        f"SELECT count(*) FROM people WHERE age <= {start + 9}",
         f"{one} AND {two} AND NOT {three}",
         f"{one} AND {two} OR {region} AND {three}",
         f"SELECT region, count(*) FROM people WHERE {age} AND {one} GROUP BY region",

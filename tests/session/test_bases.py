@@ -13,7 +13,17 @@ import maquette as mq
 from maquette.query import Marginal, helmert
 from maquette.query.waves import waves
 from maquette.schema import Schema
-from maquette.session.precision.bases import inverse, is_plain, plain, question_of, scale, summed, sums_key, waves_key
+from maquette.session.precision.bases import (
+    inverse,
+    is_plain,
+    plain,
+    question_of,
+    scale,
+    summed,
+    sums_key,
+    waves_key,
+    whole_kind,
+)
 from maquette.session.precision.view import View
 from maquette.session.precision.view_of import view_of
 
@@ -118,6 +128,8 @@ TEXTS = [
     *(f"SELECT count(*) FROM t WHERE age <= {i} AND hours >= {j}" for i in (3, 7, 11) for j in (2, 6)),
     *(f"SELECT avg(age), sum(age) FROM t WHERE town = '{town}'" for town in "abc"),
     "SELECT town, avg(hours), count(*) FROM t GROUP BY town",
+    *(f"SELECT avg(age), sum(age), avg(hours) FROM t WHERE {group}" for group in ("smoker", "NOT smoker")),
+    *(f"SELECT avg(age), avg(hours) FROM t WHERE smoker AND town = '{town}'" for town in "abc"),
 ]
 
 
@@ -129,8 +141,9 @@ def test_without_noise_every_answer_is_exact(simultaneous: bool) -> None:
         found = [one.value for one in numbers(session.ask(text))]
         np.testing.assert_allclose(found, TRUTH.of(text), rtol=1e-6, atol=1e-3)
     keys = session._record.transcript._states
-    assert any(summed(key) is None and not is_plain(key) for key in keys)
+    assert any(whole_kind(key) is not None for key in keys)
     assert any(summed(key) is not None for key in keys)
+    assert simultaneous or waves_key(("age",)) in keys
 
 
 def test_a_restart_gives_the_same_digits_and_charges_nothing(tmp_path: Any) -> None:

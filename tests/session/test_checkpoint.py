@@ -38,7 +38,11 @@ TEXTS = [
     "SELECT avg(age) FROM t",
     *(f"SELECT count(*) FROM t WHERE age >= {age} AND income < {10 * age}" for age in range(10, 100, 10)),
 ]
-LATER = [*(f"age < {age} AND region = 'c'" for age in range(10, 100, 10)), "SELECT count(*) FROM t GROUP BY income"]
+LATER = [
+    *(f"age < {age} AND region = 'c'" for age in range(10, 100, 10)),
+    "SELECT count(*) FROM t GROUP BY income",
+    *(f"age >= {age} OR income < {10 * age}" for age in range(20, 100, 10)),
+]
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +96,7 @@ def facts_of(record: Record) -> dict[str, Any]:
         for part, kept in record.transcript.every_state()
     }
     own = {key: [checkpoint._told(one) for one in record.own[key]] for key in record.own}
-    names = ("requests", "directs", "guards", "cells", "begun", "before", "following")
+    names = ("requests", "wholes", "directs", "guards", "cells", "begun", "before", "following")
     digest = record.transcript.moment, record.transcript.digest
     return {"states": states, "own": own, "digest": digest} | {name: getattr(record, name) for name in names}
 
@@ -207,7 +211,7 @@ def test_a_checkpoint_of_another_version_name_or_key_is_ignored(table: Any, copi
     ledger, settings, _, _ = copied
     with mock.patch.object(checkpoint, "__version__", "0.0"):
         agrees(table, copied, used=False)
-    with mock.patch.object(checkpoint, "FORMAT", 2):
+    with mock.patch.object(checkpoint, "FORMAT", checkpoint.FORMAT + 1):
         agrees(table, copied, used=False)
     (file,) = ledger.parent.glob("*.checkpoint")
     with opened(table, ledger, name="another", **settings) as session:

@@ -95,6 +95,15 @@ from .sql.statement import (
     parse as parse,
     question as question,
 )
+from .steps import (
+    KINDS as KINDS,
+    Kind as Kind,
+    family_of as family_of,
+    hardest_of as hardest_of,
+    whole_inverse as whole_inverse,
+    whole_scale as whole_scale,
+    whole_table as whole_table,
+)
 from .sums import Sum as Sum
 from .unit_counts import UnitCounts as UnitCounts
 from .value_sums import ValueSums as ValueSums

@@ -81,16 +81,24 @@ def _inverse(size: int, scale: int, waved: bool) -> NDArray[np.float64]:
 
 def waves(size: int, scale: int) -> Matrix:
     """size - 1 independent whole-number rows that sum to zero; a row of the table moves them by about `scale`."""
+    return np.stack([_whole(row) for row in sines(size, 1.0, scale)])
+
+
+def sines(size: int, first: float, scale: float) -> NDArray[np.float64]:
+    """Sines and cosines of every frequency from the first, 1 or 1/2, in steps of one; a row moves them by `scale`.
+
+    Frequency f has precision in proportion to 1 / sin(pi f / size).
+    """
     places = (np.arange(size) + 0.5) * (2 * math.pi / size)
     rows: list[NDArray[np.float64]] = []
     strength: list[float] = []
-    for k in range(1, size // 2 + 1):
-        both = (np.cos(k * places), np.sin(k * places)) if 2 * k < size else (np.sin(k * places),)
+    for f in np.arange(first, size / 2 + 0.25):
+        both = (np.cos(f * places), np.sin(f * places)) if 2 * f < size else (np.sin(f * places),)
         rows += [row / float(np.linalg.norm(row)) for row in both]
-        strength += [1.0 / math.sqrt(math.sin(math.pi * k / size))] * len(both)
+        strength += [1.0 / math.sqrt(math.sin(math.pi * f / size))] * len(both)
     weighed = np.array(rows) * np.array(strength)[:, None]
     weighed *= scale / math.sqrt(float((weighed**2).sum(axis=0).max()))
-    return np.stack([_whole(row) for row in weighed])
+    return np.asarray(weighed)
 
 
 def _whole(row: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -59,6 +59,7 @@ class Ahead:
         self.curator = record.curator
         self.transcript = record.transcript.fork()
         self.own: Layered[str, Own] = Layered(record.own)
+        self.wholes = dict(record.wholes)
         self.directs = record.directs
         self.cells = record.cells
         self.begun = record.begun

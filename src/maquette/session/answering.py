@@ -18,6 +18,7 @@ from maquette.session.model import Model
 from maquette.session.own import Direct, Guarded, Own, Rented
 from maquette.session.precision.reading import Bounds, Reading, corners, fieller, narrower, ratio, total
 from maquette.session.precision.view import NOTHING, Component, View
+from maquette.session.precision.whole_view import WholeView, wholes_of
 from maquette.session.precision.width import STEP, Known, Widths
 from maquette.session.question import Goal, Question, goals_of, unit_of
 from maquette.session.record import Record
@@ -25,10 +26,11 @@ from maquette.session.record import Record
 
 @dataclass(frozen=True)
 class Settled:
-    """Since which moment a goal is known, and by which measurements of its own if not by the bought parts alone."""
+    """Since which moment a goal is known, and by what if not by the bought parts alone."""
 
     moment: int
     own: Own | None = None
+    whole: WholeView | None = None  # the whole table that it is read from, if it is
 
 
 class Numbers:
@@ -45,7 +47,7 @@ class Numbers:
         rows: Callable[[], float],
     ) -> None:
         self._transcript = record.transcript
-        self._own = record.own
+        self._own, self._wholes = record.own, record.wholes
         self.widths = widths
         self._view = view
         self._settled = settled
@@ -65,14 +67,18 @@ class Numbers:
         settled = self._settled[goal.key]
         if settled is not None:
             return isinstance(settled.own, Guarded)
-        return self._complete(goal) is None and self._wider(goal) is None
+        return self._complete(goal) is None and self._wider(goal) is None and self._loose(goal) is None
 
     def _derivable(self, goal: Goal) -> View | None:
         """The view of a goal that can be derived from the parts, including parts rented for it."""
         view, settled = self._view(goal), self._settled[goal.key]
+        if settled is not None and settled.whole is not None:
+            return None if self.widths.simultaneous else settled.whole
         if settled is not None:
             return view if settled.own is None or isinstance(settled.own, Rented) else None
-        return None if self._wider(goal) is not None else self._complete(goal)
+        if self._wider(goal) is not None or self._loose(goal) is not None:
+            return None
+        return self._complete(goal)
 
     def _complete(self, goal: Goal) -> View | None:
         """The view of a goal, if all its parts are known."""
@@ -94,6 +100,28 @@ class Numbers:
         view = self._complete(goal)
         return best if view is None or width < self.widths.of(view, self._transcript.known_of(view)) else None
 
+    def _loose(self, goal: Goal) -> WholeView | None:
+        """The whole table from which a goal that is not known within the tolerance is read, if that tells most."""
+        if self._settled[goal.key] is not None or not self._wholes:
+            return None
+        found = [(self._whole_width(whole), whole.key, whole) for whole in wholes_of(self._view(goal), self._wholes)]
+        width, _, best = min(found, default=(math.inf, (), None))
+        wider, view = self._wider(goal), self._complete(goal)
+        if wider is not None and _width(wider, self.widths) <= width:
+            return None
+        if view is not None and self.widths.of(view, self._transcript.known_of(view)) <= width:
+            return None
+        return best if math.isfinite(width) else None
+
+    def _whole_width(self, whole: WholeView) -> float:
+        return whole_width(whole, self._transcript.known_of(whole), self.widths, self._wholes[whole.key])
+
+    def _read_whole(self, whole: WholeView, moment: int | None) -> Reading:
+        values, variances = whole.look(self._transcript.reader(moment))
+        known = self._transcript.known_of(whole, moment)[whole.key]
+        widths = self.widths.whole(whole, known, self._wholes[whole.key]) * np.sqrt(variances)
+        return Reading(values, variances, widths + np.minimum(STEP, widths))
+
     def _rented(self, goal: Goal) -> Mapping[Columns, Component]:
         settled = self._settled[goal.key]
         return settled.own.components if settled and isinstance(settled.own, Rented) else NOTHING
@@ -101,6 +129,10 @@ class Numbers:
     def reading(self, goal: Goal) -> Reading:
         """The numbers of a goal as of the moment it became known, or the best known now."""
         settled, view = self._settled[goal.key], self._derivable(goal)
+        if settled is not None and settled.whole is not None:
+            return self._read_whole(settled.whole, settled.moment)
+        if (loose := self._loose(goal)) is not None:
+            return self._read_whole(loose, None)
         if settled is not None and isinstance(settled.own, Direct):
             return measured(settled.own, self.widths)
         if (wider := self._wider(goal)) is not None:
@@ -177,6 +209,15 @@ def measured(direct: Direct, widths: Widths) -> Reading:
 
 def _width(direct: Direct, widths: Widths) -> float:
     return float(measured(direct, widths).widths.max(initial=0.0))
+
+
+def whole_width(whole: WholeView, known: Mapping[Columns, Known], widths: Widths, number: int) -> float:
+    """The half-width of the noisiest cell of a question read from a whole table; infinite if that is not there."""
+    if whole.key not in known:
+        return math.inf
+    one = known[whole.key]
+    width = widths.whole(whole, one, number) * math.sqrt(whole.gains[whole.key] * one.variance)
+    return width + min(STEP, width)
 
 
 def known_with(view: View, known: Mapping[Columns, Known], rented: Mapping[Columns, Component]) -> dict[Columns, Known]:

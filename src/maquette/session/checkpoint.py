@@ -41,7 +41,7 @@ from maquette.version import __version__
 if TYPE_CHECKING:
     from maquette.session.record import Record
 
-FORMAT = 1
+FORMAT = 2
 MAGIC = b"maquette checkpoint\n"
 MOST = 2**31  # bytes of an index
 _END = Struct(">Q32s")  # length of the index, and its MAC
@@ -96,6 +96,7 @@ class _Writer:
         header = {
             **_facts(record),
             **{name: getattr(record, name) for name in _COUNTERS},
+            "wholes": [[list(key), number] for key, number in record.wholes.items()],
             "covers": covers,
             "moment": record.transcript.moment,
             "next": record.following,
@@ -221,6 +222,7 @@ def _taken(record: Record, shelf: Shelf, reader: _Reader, ledger: BookLedger) ->
     record.own = Layered(ShelvedOwn(shelf, kept, reader.places(header["own"]), parse))
     for name in _COUNTERS:
         setattr(record, name, header[name])
+    record.wholes = {tuple(key): number for key, number in header["wholes"]}
     record.requests = {name: tuple(told) for name, told in header["requests"].items()}
     record.following = header["next"]
     return int(seq)

@@ -13,11 +13,12 @@ from maquette.bounded import Bounded
 from maquette.estimates import Columns
 from maquette.releases import Start
 from maquette.session.ahead import Ahead
-from maquette.session.answering import Numbers, Settled, known_with, measured
+from maquette.session.answering import Numbers, Settled, known_with, measured, whole_width
 from maquette.session.model import Model, model_of
 from maquette.session.own import Direct, Guarded, Own, Rented
 from maquette.session.precision.account import Account
 from maquette.session.precision.view import NOTHING, Component, View
+from maquette.session.precision.whole_view import WholeView, wholes_of
 from maquette.session.precision.width import Widths
 from maquette.session.pricing import Pricing
 from maquette.session.question import Goal, everyone
@@ -91,6 +92,8 @@ class Knowledge:
         if view is not None:
             moment = self._first_fit(view)
             found += [] if moment is None else [Settled(moment)]
+            wholes = [(self._first_fit(whole), whole) for whole in wholes_of(view, self.record.wholes)]
+            found += [Settled(moment, whole=whole) for moment, whole in wholes if moment is not None]
         kept = [own for own in self.record.own.get(goal.key, []) if own.moment <= now]
         found += [Settled(own.moment, own) for own in kept if self._fits(view, own)]
         return min(found, key=lambda settled: settled.moment, default=None)
@@ -106,7 +109,8 @@ class Knowledge:
             return self.width(view, moment) <= self.tolerance
 
         def possible(moment: int) -> bool:
-            return self.widths.least(view, self.transcript.known_of(view, moment)) <= self.tolerance
+            whole = isinstance(view, WholeView)
+            return whole or self.widths.least(view, self.transcript.known_of(view, moment)) <= self.tolerance
 
         complete = self.transcript.complete(view)
         if complete is None or fits(complete):
@@ -133,6 +137,9 @@ class Knowledge:
 
     def width(self, view: View, moment: int, rented: Mapping[Columns, Component] = NOTHING) -> float:
         """The half-width of the noisiest cell as of a moment, in counts; infinite where a part is not known."""
+        if isinstance(view, WholeView):
+            known = self.transcript.known_of(view, moment)
+            return whole_width(view, known, self.widths, self.record.wholes[view.key])
         known = known_with(view, self.transcript.known_of(view, moment), rented)
         return self.widths.of(view, known) if len(known) == len(view.gains) else math.inf
 

@@ -17,14 +17,15 @@ from maquette.session.order import Order
 from maquette.session.own import Rented
 from maquette.session.precision.cell_view import CellView
 from maquette.session.precision.view import CELLS, View
+from maquette.session.precision.whole_view import WholeView
 from maquette.session.precision.width import Known, Widths, known_of
 from maquette.session.pricing import FIRST_SETS, Offer, Pricing, Purchase, after
 from maquette.session.question import Goal
 from maquette.session.transcript import Transcript
+from maquette.session.wholes import RANGES, Family, Wholes, tables_in
 
 PASSES = 4  # over the goals of one order
 AHEAD = 1.02  # of what all questions would cost measured as asked: never more is spent with a view to later ones
-RANGES = 0.1  # share of a price, paid for single questions, after which it is paid for ranges of the same columns
 SEVERAL = 4.0  # the same for ranges of several columns where all answers hold together: parts need long names
 CAREFUL = 12  # goals after which parts are bought ahead for questions other than ranges
 MULTIPLE = 8.0  # of the price of the question alone: no more is paid at once with a view to others
@@ -45,6 +46,7 @@ class Planner:
         self._sets: dict[int, set[Columns]] = {}  # column sets asked about, by size
         self._alone = self._spent = 0  # units that all goals would cost measured as asked, and units spent
         self._asked = 0  # goals
+        self._wholes = Wholes()
         self._single: dict[Columns, int] = {}  # units paid for single questions about these columns, in any way
         self._paid_whole: dict[Columns, int] = {}  # units paid for questions on these columns, measured as asked
         self._rented: dict[Columns, int] = {}  # units paid for the contributions of these parts to single questions
@@ -67,8 +69,19 @@ class Planner:
         """
         goals = list({goal.key: goal for goal in goals}.values())
         missing = self._missing(goals)
+        families = self._families(missing)
+        return self._with_wholes(self._by_parts(goals, missing, families), missing, families)
+
+    def _by_parts(self, goals: Sequence[Goal], missing: Sequence[Goal], families: Sequence[Family]) -> Order:
+        """What to charge for goals, some of them missing, in parts or as asked.
+
+        For ranges that will soon have a table of their own, nothing is bought ahead in parts.
+        """
         if not missing:
             return Order({}, {}, {})
+        soon = {key for family in families if family.whole.simple for key in family.serves}
+        if all(goal.key in soon for goal in missing):
+            return self._planned(missing, ahead=False)
         if len(missing) == 1 and (alone := self._surely_alone(missing[0], goals)) is not None:
             return alone
         order = self._planned(missing, ahead=True)
@@ -78,6 +91,48 @@ class Planner:
         if self._worth(order.units, goals, missing):
             return order
         return min(order, self._planned(missing, ahead=False), key=lambda order: order.units)
+
+    def _with_wholes(self, order: Order, missing: Sequence[Goal], families: Sequence[Family]) -> Order:
+        """The order with whole tables for ranges where that is cheaper now, or enough was paid for single ones."""
+        for family in families:
+            others = [goal for goal in missing if goal.key not in family.serves]
+            rest = self._by_parts(others, others, families)
+            rest = Order({**rest.parts, **tables_in(order.parts)}, rest.directs, rest.rents)
+            units = self._whole_price(family.whole, rest)
+            if units is None or len(others) == len(missing):
+                continue
+            paid, enough = self._single.get(family.whole.columns, 0), family.enough(units)
+            topped_up = order.units < enough and not order.directs and not order.rents
+            if rest.units + units < order.units or (enough <= paid and not topped_up):
+                order, missing = Order({**rest.parts, family.whole.key: units}, rest.directs, rest.rents), others
+        tables = tables_in(order.parts)
+        parts = {key: units for key, units in order.parts.items() if key not in tables}
+        for whole in (family.whole for family in families):  # what one replaced changes the number of another
+            if whole.key in tables:
+                known = Order(parts, order.directs, order.rents)
+                parts = {**parts, whole.key: self._whole_price(whole, known) or tables[whole.key]}
+        return Order(parts, order.directs, order.rents)
+
+    def _families(self, missing: Sequence[Goal]) -> list[Family]:
+        """Whole tables that would serve some of these goals."""
+        if self._pricing.pure or self._knowledge.record.cells:
+            return []
+        views = {goal.key: self._knowledge.view(goal) for goal in missing}
+        return self._wholes.families(views, simultaneous=self._knowledge.widths.simultaneous)
+
+    def _whole_price(self, view: WholeView, order: Order) -> int | None:
+        """Units for a whole table beside an order; None if it cannot be bought.
+
+        All answers together are served by a table as it was first drawn.
+        """
+        known = self._knowledge.transcript.latest(view.key)
+        widths = self._widths(order) if _has_parts(order) else self._knowledge.widths
+        if widths.simultaneous and known is not None:
+            return None
+        assert view.family is not None, "a table is bought for its family"
+        number = self._knowledge.record.directs + len(order.directs) + len(tables_in(order.parts)) + 1
+        doubt = widths.fresh(view.family, number)
+        return self._pricing.whole(view.key, self._tolerance, doubt, have=0.0 if known is None else 1 / known.variance)
 
     def frugal(self, goals: Iterable[Goal]) -> Order:
         """The cheapest charge for these goals at their tolerance, with no view to later questions."""
@@ -213,6 +268,8 @@ class Planner:
             self._single[view.columns] = self._single.get(view.columns, 0) + sum(parts.values())
             for part, units in parts.items():
                 self._rented[part] = self._rented.get(part, 0) + units
+        goals = list(goals)
+        self._wholes.asked(map(self._knowledge.view, goals))
         for goal in goals:
             view = self._knowledge.view(goal)
             if view is not None:
@@ -330,6 +387,12 @@ class Planner:
         enough = RANGES if purchase.bases[part].key != part else 1.0
         now = sum(parts.get(part, 0) for _, parts in order.rents.values())  # in the same charge
         return self._rented.get(part, 0) + now + units > enough * purchase.prices[part]
+
+
+def _has_parts(order: Order) -> bool:
+    """Whether an order brings parts, by themselves or in tables measured as asked."""
+    told = any(goal.tells_parts for goal, _ in order.directs.values())
+    return told or bool(order.rents) or len(tables_in(order.parts)) < len(order.parts)
 
 
 class _Ahead:

@@ -24,8 +24,8 @@ from maquette.bounded import Bounded
 from maquette.curator import Curator
 from maquette.estimates import Columns
 from maquette.privacy import MAX_UNITS, UNITS_PER_ONE, sum_half_width
-from maquette.query import Contrasts, Marginal
-from maquette.session.precision.bases import is_plain, scale, summed
+from maquette.query import Contrasts, Marginal, hardest_of
+from maquette.session.precision.bases import is_plain, plain, scale, summed, whole_kind
 from maquette.session.precision.cell_view import CellView
 from maquette.session.precision.view import CELLS, Outline, View
 from maquette.session.precision.width import STEP, Known, Widths
@@ -139,7 +139,7 @@ class Pricing:
         found, least = Basis(part, 1.0), self.rate(part)
         others: Mapping[Columns, float] = MappingProxyType({}) if self.pure else view.others.get(part, {})
         for key, ratio in others.items():
-            if summed(key) is None and not view.ranged:
+            if whole_kind(key) is not None or (summed(key) is None and not view.ranged):
                 continue  # a few levels here and there: what is bought for them serves ranges badly
             more = RANGES_MORE if summed(key) is None else 1.0
             if ratio * self.rate(key) < more * least:
@@ -176,6 +176,19 @@ class Pricing:
                 return MAX_UNITS
             precision *= 2 / (1 + math.sqrt(1 - 1 / (3 * variance)))
         return math.ceil(rate * precision) + ROUNDING
+
+    def whole(self, key: Columns, tolerance: float, doubt: float, *, have: float = 0.0) -> int | None:
+        """Units for a whole table whose hardest question misses the tolerance with probability `doubt`.
+
+        `have` is the precision that is there. None if no precision is enough.
+        """
+        kind = whole_kind(key)
+        assert kind is not None, "only a whole table is priced as one"
+        deviation = max(0.0, tolerance - STEP) / sum_half_width(1.0, 1.0, 1 - doubt, gaussian=True)
+        if deviation <= 0.0:
+            return None
+        wanted = hardest_of(self._schema, kind, plain(key)) / deviation**2 * (1 + SLACK) - have
+        return self.price(key, wanted) if wanted > 0.0 else None
 
     def reuse(self, part: Columns, size: int, sets: float) -> float:
         """How many of `sets` column sets of this size share a part, if they are spread evenly over the columns."""

@@ -21,6 +21,7 @@ import numpy as np
 from maquette.bounded import Bounded
 from maquette.curator import Curator, Deadline, Measurement
 from maquette.errors import BudgetExceeded, DeadlineMissed, LedgerCorrupted, RequestConflict
+from maquette.estimates import Columns
 from maquette.privacy import MAX_UNITS, Loss, recorded_price
 from maquette.privacy.ledger import BookLedger, Charge, Overtaken, SharedLedger
 from maquette.query import Contrasts, Marginal
@@ -35,8 +36,8 @@ from maquette.session.transcript import Transcript, part_question
 IN_FLIGHT = 64  # charges at the same time
 DOORS = ("measure", "guard.test", "guard")  # through which a session charges
 REBUILT = (
-    "begun", "before", "transcript", "own", "requests", "directs", "guards", "cells", "following", "_digests", "_meant",
-    "_covered",
+    "begun", "before", "transcript", "own", "wholes", "requests", "directs", "guards", "cells", "following", "_digests",
+    "_meant", "_covered",
 )  # fmt: skip
 CHECKPOINT = 512  # charges after the last checkpoint, or a quarter of all, after which another is written
 PATIENCE = 0.2  # seconds after which a waiting thread looks again: an interrupted one may not have said goodbye
@@ -53,6 +54,7 @@ class Record:
 
     shared = False  # whether other processes charge for the same session
     own: dict[str, list[Own]] | Layered[str, Own]
+    wholes: dict[Columns, int]  # whole tables: which number measured as asked each was
     directs: int
     guards: int
     following: int  # the number of the next charge
@@ -146,7 +148,7 @@ class Record:
         self.transcript = Transcript(self.curator.schema)
         if self.curator.relation.rows_are_public:
             self.transcript.fix_rows(self.curator.count_rows())
-        self.own = {}
+        self.own, self.wholes = {}, dict[Columns, int]()
         self.requests: dict[str, tuple[str, str, str]] = {}  # by the caller's name: charge, analyst, asked
         self.directs = self.guards = self.following = self._covered = 0
         self.begun: dict[str, float | None] | None = None  # the settings with which it began; None before any charge

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from maquette.curator import Measurement
-from maquette.estimates import spread
+from maquette.estimates import Columns, spread
 from maquette.privacy import DiscreteGaussian
 from maquette.session.ahead import Layered
 from maquette.session.order import Owned
 from maquette.session.own import Direct, Own, Rented
+from maquette.session.precision.bases import whole_kind
 from maquette.session.precision.view import Component
 from maquette.session.question import Goal
 from maquette.session.transcript import Transcript
@@ -21,6 +22,7 @@ class Held(Protocol):
 
     transcript: Transcript
     own: Any  # lists of `Own` by the key of their goal
+    wholes: dict[Columns, int]
     directs: int
     cells: bool | None
     begun: dict[str, float | None] | None
@@ -28,7 +30,12 @@ class Held(Protocol):
 
 
 def take(held: Held, measured: Sequence[Measurement], note: Any, owned: Owned) -> None:
-    """Add one charge. What belongs to single goals is kept first: nobody reads it before its moment has come."""
+    """Add one charge. What belongs to single goals is kept first: nobody reads it before its moment has come.
+
+    A whole table has a number after those measured as asked. It takes no share of the doubt for what is derived from
+    parts; where nothing else is needed to derive from it, because the number of rows is public, that share is taken
+    after it.
+    """
     directs, rented = owned
     transcript, moment = held.transcript, held.transcript.moment + 1
     bought, asked = len(note["parts"]), len(note["parts"]) + len(note["direct"])
@@ -37,11 +44,19 @@ def take(held: Held, measured: Sequence[Measurement], note: Any, owned: Owned) -
     keys = [tuple(key) for key in note["parts"]]
     if held.begun is None:
         held.begun = note.get("account", {})  # none in notes of versions that had one account only
-    if held.before is None and (note["parts"] or note["rent"] or (whole and not held.cells)):
-        held.before = held.directs + (0 if note["parts"] or note["rent"] else len(directs))
+    tables = [key for key in keys if whole_kind(key) is not None]
+    in_parts = len(tables) < bought or note["rent"]
+    if held.before is None and (in_parts or (whole and not held.cells)):
+        held.before = held.directs + (0 if in_parts else len(directs))
     for measurement, (goal, _), facts in zip(measured[bought:asked], directs, note["direct"], strict=True):
         held.directs += 1
         keep(held.own, goal, Direct(moment, measurement, goal.signed, held.directs, facts))
+    for key in tables:
+        if key not in held.wholes:
+            held.directs += 1
+            held.wholes = {**held.wholes, key: held.directs}
+    if tables and held.before is None and transcript.rows_are_public:
+        held.before = held.directs
     single = iter(measured[asked:])
     for goal, contrasts in rented:
         components = {}

@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.curator import Measurement
-from maquette.estimates import Columns, Residuals, spread
+from maquette.estimates import Columns, Residuals, spread, subsets
 from maquette.query import Contrasts, Marginal, orthonormal, residual
 from maquette.schema import Schema
 from maquette.session.ahead import Layered
-from maquette.session.precision.bases import inverse, is_plain, plain, question_of, scale, summed
+from maquette.session.precision.bases import inverse, is_plain, plain, question_of, scale, summed, whole_kind
 from maquette.session.precision.view import CELLS, Mixture, Part, Read, View
 from maquette.session.precision.width import Known, known_of, mixture_of
 
@@ -54,13 +54,15 @@ def _norms(schema: Schema, part: Columns) -> Values:
     return norms
 
 
-def _as_parts(schema: Schema, key: Columns, values: Values, variances: Values) -> Part:
-    """Numbers of another basis as Helmert coefficients, with the variance of each; their dependence is left out."""
-    for name in plain(key):  # the first axis is replaced by a new last one
-        turn = orthonormal(schema[name].size)[1:] @ inverse(schema, key, name)
+def _as_parts(schema: Schema, key: Columns, values: Values, variances: Values, part: Columns) -> Part:
+    """Numbers of another basis as Helmert coefficients of a part, with their variances; dependence is left out."""
+    for name in plain(key):  # the first axis is replaced by a new last one, or added up
+        rows = orthonormal(schema[name].size)[1:] if name in part else np.ones(schema[name].size)
+        turn = np.atleast_2d(rows) @ inverse(schema, key, name)
         values = np.tensordot(values, turn, axes=(0, 1))
         variances = np.tensordot(variances, turn**2, axes=(0, 1))
-    return np.asarray(values), np.asarray(variances)
+    shape = tuple(schema[name].size - 1 for name in part)
+    return np.asarray(values).reshape(shape), np.asarray(variances).reshape(shape)
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,11 @@ class Transcript:
     def digest(self) -> str:
         """A hash of all numbers released until now: replaying the ledger must give the same one."""
         return self._digest.hexdigest() if self._resumed is None else self._resumed
+
+    @property
+    def rows_are_public(self) -> bool:
+        """Whether the number of rows is public, so that it has no noise."""
+        return self._exact_rows
 
     def states(self, part: Columns) -> list[State]:
         """What was known of a part, oldest first."""
@@ -287,8 +294,12 @@ class Transcript:
             if state is None or summed(key) is not None:
                 continue  # one direction of a column; a fit knows levels only
             values, variances = state.part
+            if whole_kind(key) is not None:
+                for part in filter(None, subsets(plain(key))):
+                    gathered.combine(part, *_as_parts(self.schema, key, values, variances, part))
+                continue
             if not is_plain(key):
-                values, variances = _as_parts(self.schema, key, values, variances)
+                values, variances = _as_parts(self.schema, key, values, variances, plain(key))
             gathered.combine(plain(key), values, variances)
         return gathered
 

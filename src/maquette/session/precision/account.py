@@ -31,7 +31,7 @@ from maquette.bounded import Bounded
 from maquette.estimates import Columns
 from maquette.schema import Schema
 from maquette.session.precision import shares
-from maquette.session.precision.bases import is_plain, numbers_of, plain, summed
+from maquette.session.precision.bases import is_plain, numbers_of, plain, summed, whole_kind
 from maquette.session.precision.cell_view import CellView
 from maquette.session.precision.naming import PRODUCT, set_bits
 from maquette.session.precision.product_view import ProductView
@@ -216,18 +216,16 @@ class Account:
         cell = set_bits(len(self.schema), len(view.columns)) + PRODUCT + math.log2(self.schema.cells(view.columns))
         level = 2 * replace(self, before=USUAL).nats(min(view.description.name, cell))
         found: dict[Columns, float] = {}
+        bases = {part: {part: 1.0, **_parts_alone(view.others.get(part, {}))} for part in view.gains}
         for part, gain in view.gains.items():
             reuse = self.reuse(part, len(view.columns), sets)
-            for key, ratio in {part: 1.0, **view.others.get(part, {})}.items():
+            for key, ratio in bases[part].items():
                 times = reuse if is_plain(key) or summed(key) is not None else max(reuse, RANGES)
                 found[key] = ratio * math.sqrt(gain * times / (ratio * self.rate(key)))
-        best = {
-            part: min({part: 1.0, **view.others.get(part, {})}.items(), key=lambda one: one[1] * self.rate(one[0]))
-            for part in view.gains
-        }
+        best = {part: min(bases[part].items(), key=lambda one: one[1] * self.rate(one[0])) for part in view.gains}
         total = sum(view.gains[part] * ratio / found[key] for part, (key, ratio) in best.items())
         keys = {key: precision * total * level for key, precision in found.items()}
-        ratios = {key: ratio for part in view.gains for key, ratio in view.others.get(part, {}).items()}
+        ratios = {key: ratio for part in view.gains for key, ratio in bases[part].items()}
         spreads = {
             key: _spread(level * view.gains[plain(key)] * ratios.get(key, 1.0) / found[key] / total) for key in found
         }
@@ -253,6 +251,11 @@ class Account:
             return view
         weights = reduce(np.multiply.outer, [rows[name] for name in self.schema.names])
         return CellView(self.schema, weights, (), view.description)
+
+
+def _parts_alone(keys: Mapping[Columns, float]) -> dict[Columns, float]:
+    """Without the keys of whole tables, which are not bought for one part of a question."""
+    return {key: ratio for key, ratio in keys.items() if whole_kind(key) is None}
 
 
 def _spread(level: float) -> float:

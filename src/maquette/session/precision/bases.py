@@ -3,8 +3,10 @@
 A part is measured in Helmert contrasts, which treat all levels alike, under its own name. With ordered columns it can
 also be measured as *waves*, in which every range has little noise (`maquette.query.waves`); and for SUM and AVG of a
 column as *sums*, in which the column enters by its numbers alone: one contrast of its levels instead of all of them.
-Every basis is a whole-number matrix for each column, whose rows sum to zero, so no smaller part enters. A question
-whose weights lie in the span of the rows is estimated by the inverse. Public computation.
+Such a basis is a whole-number matrix for each column, whose rows sum to zero, so no smaller part enters. A *whole*
+table with ordered columns can be measured at once (`maquette.query.steps`); it answers by itself, and tells of the part
+of all its columns too. A question whose weights lie in the span of the rows is estimated by the inverse. Public
+computation.
 """
 
 from __future__ import annotations
@@ -17,13 +19,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.estimates import Columns
-from maquette.query import LARGEST, Contrasts, Marginal, gains_of, helmert, inverse_waves, scale_of, waves_of
+from maquette.query import (
+    KINDS,
+    LARGEST,
+    Contrasts,
+    Kind,
+    Marginal,
+    gains_of,
+    helmert,
+    inverse_waves,
+    is_ordered,
+    scale_of,
+    waves_of,
+    whole_inverse,
+    whole_scale,
+    whole_table,
+)
 from maquette.schema import Schema
 
 Values = NDArray[np.float64]
 
 MARK = ""  # begins every key that is not a part's own name: no column has this name
 KEPT = 2**12
+WIDEST, MOST = 3, 2**13  # columns and numbers of a whole table, at most
 _SCALE = 2**8  # of Helmert rows beside a sum, at most
 
 
@@ -37,8 +55,36 @@ def sums_key(part: Columns, name: str) -> Columns:
     return (MARK, MARK, name, *part)
 
 
+def whole_key(kind: Kind, columns: Columns) -> Columns:
+    """The key of a whole table measured at once."""
+    return (MARK, MARK, MARK, kind, *columns)
+
+
+def whole_kind(key: Columns) -> Kind | None:
+    """How a key measures a whole table, if it does."""
+    if key[:3] != (MARK, MARK, MARK):
+        return None
+    return "steps" if key[3] == "steps" else "waves"
+
+
+@lru_cache(KEPT)
+def whole_keys(schema: Schema, columns: Columns) -> tuple[Columns, ...]:
+    """The ways to measure the whole table of some columns: none without an ordered one, or where it is too large."""
+    ordered = any(is_ordered(schema, name) for name in columns)
+    if not ordered or len(columns) > WIDEST or math.prod(schema[name].size + 1 for name in columns) > MOST:
+        return ()
+    return tuple(whole_key(kind, columns) for kind in KINDS)
+
+
+def is_whole(key: Columns) -> bool:
+    """Whether a key measures a whole table."""
+    return key[:3] == (MARK, MARK, MARK)
+
+
 def plain(key: Columns) -> Columns:
     """The part that a key is about."""
+    if key[:3] == (MARK, MARK, MARK):
+        return key[4:]
     if key[:2] == (MARK, MARK):
         return key[3:]
     return key[1:] if key[:1] == (MARK,) else key
@@ -51,13 +97,15 @@ def is_plain(key: Columns) -> bool:
 
 def summed(key: Columns) -> str | None:
     """The column whose sums a key measures, if it does."""
-    return key[2] if key[:2] == (MARK, MARK) else None
+    return key[2] or None if key[:2] == (MARK, MARK) else None
 
 
 @lru_cache(KEPT)
 def question_of(schema: Schema, key: Columns) -> Contrasts:
     """What is measured under a key that is not a part's own name."""
     part, name = plain(key), summed(key)
+    if (kind := whole_kind(key)) is not None:
+        return whole_table(schema, kind, part)
     if name is None:
         return waves_of(schema, part)
     matrices = [_matrix(schema, each, name, _beside(schema, part, name)) for each in part]
@@ -68,6 +116,8 @@ def question_of(schema: Schema, key: Columns) -> Contrasts:
 def scale(schema: Schema, key: Columns) -> float:
     """By how much the whole numbers exceed contrasts of unit scale."""
     part, name = plain(key), summed(key)
+    if whole_kind(key) is not None:
+        return float(whole_scale(schema, part) ** sum(is_ordered(schema, each) for each in part))
     if name is None:
         return float(scale_of(schema, part) ** len(part))
     numbers = numbers_of(schema, name)
@@ -79,6 +129,8 @@ def scale(schema: Schema, key: Columns) -> float:
 def inverse(schema: Schema, key: Columns, name: str) -> Values:
     """Weights of a column over its levels, times this, are its weights over the rows of its matrix at unit scale."""
     which = summed(key)
+    if (kind := whole_kind(key)) is not None:
+        return whole_inverse(schema, kind, plain(key), name)
     if which is None:
         return inverse_waves(schema, plain(key), name)
     return _inverse_sums(schema, name, which, _beside(schema, plain(key), which))

@@ -13,7 +13,7 @@ from maquette.bounded import Bounded
 from maquette.estimates import Columns
 from maquette.query import is_ordered, orthonormal
 from maquette.schema import Schema
-from maquette.session.precision.bases import inverse, is_plain, numbers_of
+from maquette.session.precision.bases import inverse, is_plain, is_whole, numbers_of
 from maquette.session.precision.description import Named
 
 EXACTLY = 1e-12  # relative error of floating-point weights
@@ -91,7 +91,10 @@ class Facet:
         matrix = inverse(self._schema, key, self._name)
         known = self._weights.get(id(matrix))
         if known is None or known[0] is not matrix:
-            self._weights[id(matrix)] = known = matrix, np.asarray(self.matrix @ matrix)
+            rows = self.matrix
+            if is_whole(key):  # its rows do not sum to zero, so what smaller parts say is taken away
+                rows = rows - rows.mean(axis=1, keepdims=True)
+            self._weights[id(matrix)] = known = matrix, np.asarray(rows @ matrix)
         return known[1]
 
     def relative(self, key: Columns) -> float:

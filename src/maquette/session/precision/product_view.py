@@ -14,7 +14,7 @@ import numpy as np
 from maquette.estimates import Columns
 from maquette.query import LARGEST, Contrasts, Marginal
 from maquette.schema import Schema
-from maquette.session.precision.bases import is_plain, plain, sums_key, waves_key
+from maquette.session.precision.bases import is_plain, plain, sums_key, waves_key, whole_keys
 from maquette.session.precision.description import described
 from maquette.session.precision.facet import Whole, facet_of
 from maquette.session.precision.view import Outline, Values, View
@@ -31,7 +31,8 @@ class ProductView(View):
         self._facets = {name: facet_of(schema, name, matrices[name]) for name in columns}
         named = {name: self._facets[name].named for name in matrices}
         super().__init__(schema, columns, shape, described(schema, named))
-        self._scale = scale
+        self.factor = self._scale = scale
+        self.axes = axes
         self._means = {name: facet.means for name, facet in self._facets.items()}
         self._components: dict[Columns, tuple[Contrasts, float]] = {}
 
@@ -46,9 +47,15 @@ class ProductView(View):
         for part in self.gains:
             keys = [waves_key(part)] if any(self._facets[name].ordered for name in part) else []
             keys += [sums_key(part, name) for name in part if self._facets[name].summed]
+            if part == self.columns:
+                keys += whole_keys(self.schema, part)
             if keys:
                 found[part] = {key: math.prod(self._facets[name].relative(key) for name in part) for key in keys}
         return found
+
+    def rows(self, name: str) -> Values:
+        """The conditions on a column; on one that it does not concern, all of its levels."""
+        return self._facets[name].matrix if name in self._facets else np.ones((1, self.schema[name].size))
 
     @cached_property
     def ranged(self) -> bool:

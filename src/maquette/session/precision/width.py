@@ -29,12 +29,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.estimates import Columns
+from maquette.privacy import sum_half_width
 from maquette.session.precision import shares
 from maquette.session.precision.account import OWN, Account, Noise
 from maquette.session.precision.bases import plain
 from maquette.session.precision.description import KIND, Description
 from maquette.session.precision.naming import OTHER
 from maquette.session.precision.view import View
+from maquette.session.precision.whole_view import WholeView
 
 RENTED = "rented"  # begins the key of what was rented
 NOISELESS = 1e-20  # variance of a public number of rows
@@ -178,6 +180,19 @@ class Widths:
             and bool(view.columns)
             and math.isfinite(view.description.name)
         )
+
+    def whole(self, view: WholeView, known: Known, number: int) -> float:
+        """Deviations of a question read from a whole table, which was the given number measured as asked.
+
+        The table is bought for a family of questions that is fixed before its noise is drawn, so as many directions
+        share the doubt of that number. Infinite for any other question, or where more of the table was measured later,
+        if all answers hold together.
+        """
+        if not self.simultaneous:
+            return _normal(self.beta)
+        if view.family is None or known.pieces > 1:
+            return math.inf
+        return sum_half_width(1.0, 1.0, 1 - self.fresh(view.family, number), gaussian=True)
 
     def least(self, view: View, known: Mapping[Columns, Known]) -> float:
         """No interval is narrower than this; unlike the width, it only falls as more is measured."""
