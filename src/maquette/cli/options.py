@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 Accounting = Literal["auto", "pure", "zcdp", "gdp"]
 Relation = Literal["add-remove", "replace"]
 
-Source = Annotated[str, typer.Argument(help="Private table: a CSV or Parquet file, or duckdb://file.db?table=name.")]
+SOURCE = (
+    "Private table: a CSV, Excel or Parquet file, several files as a pattern in quotes, or duckdb://file.db?table=name."
+)
+Source = Annotated[str, typer.Argument(help=SOURCE)]
 SchemaFile = Annotated[Path, typer.Option("--schema", "-s", help="Schema file (TOML) of the table.")]
 Epsilon = Annotated[float, typer.Option(help="Total privacy budget of this table; fixed when its ledger is created.")]
 Delta = Annotated[float, typer.Option(help="Delta of the budget: 0, or well below 1 / rows.")]
@@ -37,11 +40,12 @@ LedgerFile = Annotated[
     Path | None, typer.Option("--ledger", help="Ledger file (default: the source's name with .ledger).")
 ]
 Missing = Annotated[
-    list[str] | None, typer.Option("--missing", help='Text that stands for a missing value, such as "?".')
+    list[str] | None,
+    typer.Option("--missing", help='Text that stands for a missing value, such as "?"; may be repeated.'),
 ]
 Delimiter = Annotated[
     str | None,
-    typer.Option("--delimiter", help="Field delimiter of a CSV file (default: what the schema says, else a comma)."),
+    typer.Option("--delimiter", help="Field delimiter of a CSV file (default: the one in the schema, else a comma)."),
 ]
 BinsEpsilon = Annotated[
     float | None,
@@ -53,7 +57,7 @@ Trust = Annotated[
     bool,
     typer.Option(
         "--trust-draft",
-        help="Use a drafted schema that nobody reviewed; the certificate and the report say so.",
+        help="Use a drafted schema that nobody has reviewed; the certificate and the report say so.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
@@ -65,16 +69,19 @@ Lookups = Annotated[
     list[str] | None,
     typer.Option(
         "--public",
-        help="A public lookup table for LEFT JOIN: NAME=FILE:KEY, then ,COLUMN:LOW..HIGH for bounds of its numbers.",
+        help="Public table for LEFT JOIN, with bounds of its numbers as NAME=FILE:KEY,COLUMN:LOW..HIGH; may be repeated.",
     ),
 ]
 CutsRule = Annotated[
     Literal["refuse", "between"],
-    typer.Option("--cuts", help="A comparison that cuts through a bin: refuse it, or answer between the two cuts."),
+    typer.Option(
+        "--cuts",
+        help="What to do with a comparison inside a bin: refuse it, or give the range between the bin's two ends.",
+    ),
 ]
 StartFile = Annotated[
     Path | None,
-    typer.Option("--start", help="What is public to start from: a .maq release, or a .csv or .parquet table."),
+    typer.Option("--start", help="Public file to start from: a release (.maq) or a table (.csv, .parquet)."),
 ]
 Confidence = Annotated[float, typer.Option(help="Confidence level of the intervals.")]
 

@@ -17,17 +17,17 @@ def plan(
     epsilon: Annotated[float, typer.Option(help="Privacy budget.")] = 1.0,
     schema: Annotated[Path | None, typer.Option("--schema", "-s", help="Schema file of the table.")] = None,
     universe: Annotated[int | None, typer.Option(help="Number of possible distinct rows, instead of a schema.")] = None,
-    queries: Annotated[int, typer.Option(min=1, help="Number of questions.")] = 1_000,
+    queries: Annotated[int, typer.Option(min=1, help="With --theory: number of questions.")] = 1_000,
     delta: Delta = 0.0,
     alpha: Annotated[
         float | None,
-        typer.Option(help="Say which epsilon and how many rows this error (a fraction of rows) needs."),
+        typer.Option(help="Say which epsilon and how many rows this error needs, as a fraction of rows."),
     ] = None,
     tables: Annotated[
-        int, typer.Option(min=1, help="With --alpha: number of different tables that a session answers.")
+        int, typer.Option(min=1, help="With --alpha: number of different tables that a session is to answer.")
     ] = 100,
     relation: Neighbours = "add-remove",
-    chart: Annotated[Path | None, typer.Option(help="Also write the map of running time against rows (SVG).")] = None,
+    chart: Annotated[Path | None, typer.Option(help="Also write a chart of running time against rows (SVG).")] = None,
     theory: Annotated[
         bool, typer.Option("--theory", help="Show what each mechanism guarantees for this many questions, by theorem.")
     ] = False,
@@ -35,7 +35,7 @@ def plan(
 ) -> None:
     """Say what a release and a session will give, before anything is read or spent.
 
-    With a schema, it runs the default release on rows of nobody, drawn from the schema, and says how far its counts
+    With a schema, it runs the default release on invented rows, drawn from the schema, and says how far its counts
     were off. With --theory it shows instead the error that each mechanism guarantees for this many questions.
 
     With --alpha it answers the other way round: the epsilon and the rows that this error needs.
@@ -75,7 +75,7 @@ def _in_words(path: Path, *, rows: int, epsilon: float, delta: float, alpha: flo
     from maquette.schema import Schema
 
     schema = Schema.load(path)
-    with busy("trying it on rows of nobody"):
+    with busy("trying it on invented rows"):
         if alpha is None:
             return str(foresee(schema, rows=rows, epsilon=epsilon, delta=delta))
         return str(needs(schema, rows=rows, epsilon=epsilon, delta=delta, alpha=alpha, tables=tables))

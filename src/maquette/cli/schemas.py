@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from maquette.cli.helping import Commands
 from maquette.cli.options import (
     Books,
     Delimiter,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from maquette.curator import UnitReport
     from maquette.schema import Column, Schema
 
-app = typer.Typer(no_args_is_help=True, help="Draft, check and show schemas.")
+app = Commands(no_args_is_help=True, help="Draft, review, check and show schemas.")
 
 
 @app.command()
@@ -95,13 +96,13 @@ def bins(
 
 @app.command()
 def guess(
-    source: Annotated[str, typer.Argument(help="CSV, Excel or Parquet file, or several by a glob in quotes.")],
+    source: Annotated[str, typer.Argument(help="CSV, Excel or Parquet file, or several files as a pattern in quotes.")],
     delimiter: Delimiter = None,
     encoding: Annotated[str | None, typer.Option(help="Encoding of a CSV file (default: detected).")] = None,
     sheet: Annotated[str | None, typer.Option(help="Sheet of an Excel file (default: the first).")] = None,
     json: Json = False,
 ) -> None:
-    """Draft a schema by reading the data; review every line before it is used.
+    """Draft a schema by reading the data. Review every line before you use it.
 
     The draft says of each column what was seen and why it was chosen.
 
@@ -182,7 +183,7 @@ def edit(path: Annotated[Path, typer.Argument(help="Schema file, usually a draft
         file=schema.file,
         unit=schema.unit,
     ).save(path)
-    typer.echo(f"{path}: {len(kept)} columns, {'reviewed' if sure else 'still a draft'}")
+    typer.echo(f"{path}: {len(kept)} columns, {'reviewed' if sure else 'still a draft, which `release` refuses'}")
 
 
 _WORDS = {
@@ -297,7 +298,9 @@ def check(
             declared.save(schema)
             typer.echo(f"{schema}: [unit] now says {unit}, at most {counted.recommended}, chosen from the rows")
     elif adopt:
-        raise typer.BadParameter("name the column that says whose a row is: --unit COLUMN", param_hint="--adopt")
+        raise typer.BadParameter(
+            "name the column that identifies the person (or other unit) of a row: --unit COLUMN", param_hint="--adopt"
+        )
 
 
 def _tell_units(counted: UnitReport, unit: str, chosen: int) -> None:
