@@ -97,9 +97,16 @@ def bins(
 @app.command()
 def guess(
     source: Annotated[str, typer.Argument(help="CSV, Excel or Parquet file, or several files as a pattern in quotes.")],
+    *,
     delimiter: Delimiter = None,
     encoding: Annotated[str | None, typer.Option(help="Encoding of a CSV file (default: detected).")] = None,
     sheet: Annotated[str | None, typer.Option(help="Sheet of an Excel file (default: the first).")] = None,
+    skip: Annotated[
+        int | None, typer.Option(min=0, help="Lines above the header, such as a title (default: detected).")
+    ] = None,
+    names: Annotated[
+        str | None, typer.Option(help="Column names in order, separated by commas, for a file without a header.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Draft a schema by reading the data. Review every line before you use it.
@@ -110,7 +117,8 @@ def guess(
     """
     from maquette.schema import FileFormat, Schema
 
-    form = FileFormat(delimiter=delimiter, encoding=encoding, sheet=sheet)
+    listed = None if names is None else [name.strip() for name in names.split(",")]
+    form = FileFormat(delimiter=delimiter, encoding=encoding, sheet=sheet, skip=skip, names=listed)
     with warnings.catch_warnings(record=True) as caught, busy(f"reading {source}"):
         warnings.simplefilter("always", PrivacyWarning)
         draft = Schema.guess(source, form)
@@ -130,7 +138,10 @@ def _tell_draft(draft: Schema, source: str) -> None:
     """What is in a draft that was written to a file, and the next step."""
     left = f", {len(draft.skipped)} left out (the file says why)" if draft.skipped else ""
     name = f"{re.sub(r'[^A-Za-z0-9_-]+', '_', Path(source).name.partition('.')[0]).strip('_') or 'table'}.schema.toml"
-    typer.echo(f"drafted {len(draft)} columns{left}.", err=True)
+    typer.echo(f"drafted {len(draft)} column{'s' * (len(draft) != 1)}{left}.", err=True)
+    if draft.file.skip:
+        many = "the first line is" if draft.file.skip == 1 else f"the first {draft.file.skip} lines are"
+        typer.echo(f"{many} no header: skipped, as skip under [file] says.", err=True)
     if draft.file.encoding is not None:
         from maquette.schema import spoken
 

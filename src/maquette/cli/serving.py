@@ -40,7 +40,7 @@ def serve(
     max_rows: Annotated[
         int | None,
         typer.Option(
-            help="Number of rows that the table will never exceed; answers then leave after a fixed time, to hide timing."
+            help="Number of rows the table will never exceed; answers then leave after a fixed time, to hide timing."
         ),
     ] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on (default: 127.0.0.1).")] = None,
