@@ -163,7 +163,12 @@ CANARY = "31415926"
 FILES: dict[str, tuple[Any, ...]] = {
     "empty.csv": (b"", "the file is empty; expected a header line"),
     "blank.csv": (b"\n\n", "the file is empty; expected a header line"),
-    "data.csv": (b"34,Paris,true\n35,Rome,false\n", "the first line of '", "looks like data, not a header; add one"),
+    "data.csv": (
+        b"34,Paris,true\n35,Rome,false\n",
+        "the first line of '",
+        "looks like data, not a header; expected a header",
+        "--names age,sex",
+    ),
     "fewer.csv": (b"age,city,smoker\n3,a\n", "at line 2: it has fewer fields than the 3 of the header"),
     "long.csv": (
         b"age,city\n" + b"3,a\n" * 50_000 + CANARY.encode() + b",b,c\n",

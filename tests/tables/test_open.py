@@ -230,9 +230,7 @@ def test_missing_columns_are_named_with_the_nearest(tmp_path: Path) -> None:
 )
 def test_a_first_line_without_any_column_is_not_quoted(name: str, text: str, hint: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(text)
-    with pytest.raises(
-        UnreadableSource, match=rf"none of the schema's columns is in the header of .*; {hint}"
-    ) as e:
+    with pytest.raises(UnreadableSource, match=rf"none of the schema's columns is in the header of .*; {hint}") as e:
         open_table(tmp_path / name, SIMPLE)
     assert not re.search(r"SECRET|39", str(e.value).replace(str(tmp_path), ""))
 

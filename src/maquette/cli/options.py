@@ -121,20 +121,11 @@ def opened(
 
 def draw_bins(curator: Curator, epsilon: float | None) -> None:
     """Draw the bins of columns declared with bins = "auto", if this ledger has not; the price must be given."""
-    from maquette.errors import SchemaError
+    from maquette.curator import settle_bins
 
-    if not (names := curator.undrawn):
-        return
-    if epsilon is None:
-        tenth = curator.budget.epsilon / 10
-        raise SchemaError(
-            f'{", ".join(names)}: declared with bins = "auto", and this ledger has not drawn them',
-            advice=f"give their price, which is charged once: --bins-epsilon {tenth:.2g}, for example, places each cut "
-            f"within about {round(curator.bins_error(epsilon=tenth)):,} rows. Nothing was charged",
-        )
-    drawn = curator.draw_bins(epsilon=epsilon)
-    for name in names:
-        typer.echo(f"{name}: {drawn[name].known} bins drawn, from now on fixed for this ledger", err=True)
+    for name in settle_bins(curator, epsilon, "--bins-epsilon {}"):
+        bins = curator.schema[name].known
+        typer.echo(f"{name}: {bins} bins drawn, from now on fixed for this ledger", err=True)
 
 
 def books_of(accounting: Accounting, delta: float, ledger: Path, *, gaussian: bool) -> str | None:

@@ -48,6 +48,7 @@ def serve(
     pg_port: Annotated[int | None, typer.Option(help="Port for PostgreSQL clients (default: 5433).")] = None,
     directory: Annotated[Path | None, typer.Option(help="Folder for ledgers, state and releases.")] = None,
     token_file: Annotated[Path | None, typer.Option(help="File for the custodian's token, mode 0600.")] = None,
+    bins_epsilon: options.BinsEpsilon = None,
     trust_draft: options.Trust = False,
     check: Annotated[
         bool, typer.Option("--check", help="Check the settings and exit, without opening a table.")
@@ -98,15 +99,15 @@ def serve(
                 beta=beta,
                 deadline=deadline,
                 max_rows=max_rows,
+                bins_epsilon=bins_epsilon,
                 trust_draft=trust_draft,
             )
             settings = _one_table(table, directory or Path(f"{table.name}.maquette"))
         settings = _changed(settings, host=host, port=port, pg_port=pg_port, directory=directory, token_file=token_file)
         settings.check()
         if check:
-            typer.echo(
-                f"the settings are valid; {len(settings.tables)} table{'s' * (len(settings.tables) != 1)}, not opened"
-            )
+            many = f"{len(settings.tables)} table{'s' * (len(settings.tables) != 1)}"
+            typer.echo(f"the settings are valid: {many}; nothing was opened")
             return
         run(settings, lambda running: _tell(running, as_json=json))
 
