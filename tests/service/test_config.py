@@ -12,7 +12,7 @@ from rooms import settings, write_table
 from typer.testing import CliRunner
 
 from maquette.cli import app
-from maquette.cli.serving import table_name
+from maquette.cli.options import table_name
 from maquette.errors import PrivacyWarning, SchemaError
 from maquette.service import ConfigError, Limits, Service, ServiceConfig, TableConfig, demonstration, load_config
 from maquette.service.config import AnalystConfig, GroupConfig, HoldoutConfig, OidcConfig

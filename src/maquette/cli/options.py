@@ -217,3 +217,10 @@ def ledger_of(source: str) -> Path:
     """The default ledger file of a source."""
     name = source.removeprefix("duckdb://").partition("?")[0]
     return Path(name).with_suffix(".ledger")
+
+
+def table_name(source: str) -> str:
+    """A table's name, from the name of its file."""
+    stem = Path(source.partition("?")[0]).stem.lower()
+    kept = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in stem)[:63]
+    return kept if kept and not kept[0].isdigit() else f"t_{kept}"[:63]

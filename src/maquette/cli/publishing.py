@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 GAUSSIAN = ("auto", "combined", "everything", "graphical")  # methods that select nothing, under a budget with a delta
+NOTHING = 1e-9  # share of a budget below which nothing can be bought with the rest
 Published = Annotated[Path, typer.Argument(help="Release file written by `maquette release`.")]
 
 
@@ -101,6 +103,7 @@ def release(
         made = mq.release(curator, workload, method=method, epsilon=spend, check=check, start=start, **settings)
         digest = made.save(out)
         remaining = curator.remaining
+        little = remaining.units < curator.budget.limit * NOTHING
     if json:
         facts: dict[str, Any] = {"file": str(out), "digest": digest, "method": made.certificate.method}
         facts["checked"] = made.certificate.checked
@@ -121,9 +124,11 @@ def release(
         typer.echo(made.certificate.checked)
     if made.certificate.start is not None:
         typer.echo(made.certificate.start)
-    typer.echo(f"remaining {remaining}")
+    typer.echo("remaining nothing: the budget is spent" if little else f"remaining {remaining}")
     typer.echo(f"digest {digest}   (publish it beside the file; `maquette verify` checks it)")
-    typer.echo(f'next: maquette ask {out} "SELECT count(*) FROM {Path(source).stem}"')
+    shown = shlex.quote(str(out))
+    typer.echo(f'next: maquette ask {shown} "SELECT count(*) FROM {options.table_name(source)}"')
+    typer.echo(f"or:   maquette report {shown} --out {shlex.quote(str(out.with_suffix('.html')))}")
     raise typer.Exit(INTERRUPTED if interrupt.happened else 0)
 
 

@@ -30,6 +30,7 @@ from maquette.cli.options import (
     Unit,
     busy,
     opened,
+    table_name,
     table_of,
 )
 from maquette.cli.showing import loss_facts, print_json
@@ -301,7 +302,8 @@ def check(
             facts["unit"] = {**asdict(counted), "recommended": counted.recommended}
         print_json(facts)
         return
-    typer.echo(f"{source} fits {schema}: {len(declared)} columns, {declared.size:,} cells")
+    cells = f"{declared.size:,}" if declared.size < 10**12 else "too many to list"
+    typer.echo(f"{source} fits {schema}: {len(declared)} columns, {cells} possible rows")
     if counted is not None and unit is not None:
         _tell_units(counted, unit, max_contributions)
         if adopt:
@@ -312,6 +314,21 @@ def check(
         raise typer.BadParameter(
             "name the column that identifies the person (or other unit) of a row: --unit COLUMN", param_hint="--adopt"
         )
+    kept = "" if unit is None or adopt else f" --unit {shlex.quote(unit)} --max-contributions {max_contributions}"
+    _tell_next(source, schema, kept, draft=declared.guessed)
+
+
+def _tell_next(source: str, schema: Path, unit: str, *, draft: bool) -> None:
+    """What to type when a table fits its schema."""
+    file = shlex.quote(str(schema))
+    if draft:
+        typer.echo(f"next: maquette schema edit {file}   (it is still a draft)")
+        return
+    out = shlex.quote(f"{table_name(source)}.maq")
+    typer.echo(f"next: maquette plan --schema {file} --epsilon 1 --delta 1e-9   (what to expect; free)")
+    typer.echo(
+        f"then: maquette release {shlex.quote(source)} --schema {file}{unit} --epsilon 1 --delta 1e-9 --out {out}"
+    )
 
 
 def _tell_units(counted: UnitReport, unit: str, chosen: int) -> None:

@@ -83,7 +83,7 @@ def serve(
                 )
             options.refuse_draft(Schema.load(schema), schema, trust_draft)
             table = TableConfig(
-                name=name or table_name(source),
+                name=name or options.table_name(source),
                 source=source,
                 schema=str(schema),
                 epsilon=epsilon,
@@ -110,13 +110,6 @@ def serve(
             typer.echo(f"the settings are valid: {many}; nothing was opened")
             return
         run(settings, lambda running: _tell(running, as_json=json))
-
-
-def table_name(source: str) -> str:
-    """A table's name, from the name of its file."""
-    stem = Path(source.partition("?")[0]).stem.lower()
-    kept = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in stem)[:63]
-    return kept if kept and not kept[0].isdigit() else f"t_{kept}"[:63]
 
 
 def _ledger(source: str, given: Path | None, directory: Path | None) -> str | None:

@@ -30,7 +30,7 @@ SURE = 0.95
 
 
 def stand_in(schema: Schema, rows: int, rng: np.random.Generator) -> pa.Table:
-    """Rows of nobody: independent columns, with shares that fall off from level to level."""
+    """Invented rows: independent columns, with shares that fall off from level to level."""
     codes = np.empty((rows, len(schema)), dtype=np.int32)
     for i, column in enumerate(schema):
         shares = 1.0 / np.arange(1, column.size + 1)
@@ -57,7 +57,7 @@ class Foreseen:
             f"  a release    counts of {within} (95 of 100 cells)\n"
             f"  its rows     synthetic rows reproduce pairs within {self.sampled:.1%} of the table\n"
             f"  a session    answers about {self.session:,} different tables to within 2% of the rows\n"
-            f"Measured on {min(self.rows, MOST):,} rows of nobody, drawn from the schema with independent columns.\n"
+            f"Measured on {min(self.rows, MOST):,} invented rows, drawn from the schema with independent columns.\n"
             "Your table will differ. Nothing was read or charged."
         )
 
@@ -90,7 +90,7 @@ def _rho(budget: Budget) -> float:
 
 
 class Trial:
-    """One run of the default release on `many` rows of nobody.
+    """One run of the default release on `many` invented rows.
 
     Errors as shares of the rows depend on strength times rows alone, up to small terms: noise has the same size in rows
     whatever their number. So a large table is tried on fewer rows with a larger budget.

@@ -112,7 +112,7 @@ def draft_text(relation: duckdb.DuckDBPyRelation, name: str, value: str) -> tupl
             f'check: {apart} lies apart from the other values; if it means "no answer", write nullable = true and '
             f'missing = ["{apart}"]'
         )
-    if isinstance(column, Integer) and _dense(facts):
+    if isinstance(column, Integer) and not column.thousands and _dense(facts):
         remarks.append(
             f"check: many numbers close together. If they name people, use --unit {shlex.quote(name)} and drop the "
             "column"
@@ -353,6 +353,8 @@ def _short_dates(texts: duckdb.DuckDBPyRelation, name: str, facts: _Facts) -> Da
     )
     (fits,) = _known(texts).aggregate(read).fetchall()
     fitting = [order for order, fit in zip(tried, fits, strict=True) if fit == facts.known]
+    if len(fitting) == 2 and "ymd" in fitting and not _known(texts).filter("contains(known, '-')").limit(1).fetchall():
+        fitting.remove("ymd")  # with points or slashes the year comes last; with hyphens it may come first
     if len(fitting) != 1:
         raise Skipped(
             f'dates with years of two digits; declare it by hand, with order = "dmy", "mdy" or "ymd" and '
