@@ -318,6 +318,7 @@ def test_levels_shown_together_are_named_by_their_outer_ends() -> None:
         mq.Date("seen", "2024-01-01", "2024-12-31", unit="month"): "2024-01 to 2024-06",
         mq.Integer("age", 0, 119, width=10): "0 to 59",
         mq.Number("cost", 0, 120, bins=12): "[0, 60)",
+        mq.Category("town", [f"town {i}" for i in range(12)]): "town 0",
     }
     for column, label in columns.items():
         both = groups_of(column, np.full(column.size, 1 / 12), 2)

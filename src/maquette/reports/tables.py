@@ -57,7 +57,6 @@ def groups_of(column: Column, shares: Values, most: int, parts: Sequence[Levels]
 
     `parts` are levels that were measured together and so stay together; by default every level is separate.
     """
-    labels = column.labels
     parts = [np.array([level]) for level in range(column.size)] if parts is None else parts
     if len(parts) <= most:
         return [_named(column, part) for part in parts]
@@ -72,7 +71,7 @@ def groups_of(column: Column, shares: Values, most: int, parts: Sequence[Levels]
 
 def _named(column: Column, part: Levels) -> Group:
     run = isinstance(column, Ordered) and int(part[-1]) - int(part[0]) == len(part) - 1
-    return _run(column, part) if run else Group(f"{len(part):,} other levels", part)
+    return _run(column, part) if run or len(part) == 1 else Group(f"{len(part):,} other levels", part)
 
 
 def _run(column: Column, part: Levels) -> Group:
