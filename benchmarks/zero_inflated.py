@@ -1,8 +1,8 @@
 """A census table without a header, with spaces and question marks, from its draft to numbers, against the truth.
 
-`python benchmarks/zero_inflated.py adult.csv` drafts the table, releases it at epsilon 1 and delta 1e-9 with the sums of
-its binned numbers bought, and prints, for every numeric column, how far averages, sums, and the mean, quantiles and share
-of zeros of synthetic rows are off. The drafted schema is used as it is: nothing here is a private release.
+`python benchmarks/zero_inflated.py adult.csv` drafts the table, releases it at epsilon 1 and delta 1e-9 with the sums
+of its binned numbers bought, and prints, for every numeric column, how far averages, sums, and the mean, quantiles and
+share of zeros of synthetic rows are off. The drafted schema is used as it is: nothing here is a private release.
 """
 
 from __future__ import annotations

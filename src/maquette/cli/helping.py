@@ -19,7 +19,7 @@ _BY_NAME = {
     "host": "ADDRESS",
     "public": "NAME=FILE:KEY",
 }
-_BY_TYPE = {int: "NUMBER", float: "NUMBER", Path: "FILE", str: "TEXT", list[str]: "TEXT"}
+_BY_TYPE: dict[Any, str] = {int: "NUMBER", float: "NUMBER", Path: "FILE", str: "TEXT", list[str]: "TEXT"}
 
 
 class _Plain:
@@ -74,4 +74,4 @@ def _word(name: str, wanted: object) -> str:
     plain = held[0] if NoneType in get_args(wanted) and len(held) == 1 else wanted
     if get_origin(plain) is Literal:
         return "|".join(str(choice) for choice in get_args(plain))
-    return _BY_NAME.get(name) or _BY_TYPE.get(plain, "VALUE")  # type: ignore[call-overload,no-any-return]
+    return _BY_NAME.get(name) or _BY_TYPE.get(plain, "VALUE")

@@ -26,6 +26,10 @@ def plan(
     tables: Annotated[
         int, typer.Option(min=1, help="With --alpha: number of different tables that a session is to answer.")
     ] = 100,
+    max_contributions: Annotated[
+        int | None,
+        typer.Option(min=1, help="Maximum rows kept per privacy unit (default: the one in the schema, else 1)."),
+    ] = None,
     relation: Neighbours = "add-remove",
     chart: Annotated[Path | None, typer.Option(help="Also write a chart of running time against rows (SVG).")] = None,
     theory: Annotated[
@@ -47,7 +51,11 @@ def plan(
     if schema is None and universe is None:
         raise typer.BadParameter("name the table's schema: --schema people.schema.toml", param_hint="--schema")
     if schema is not None and not (theory or json or chart or universe):
-        typer.echo(_in_words(schema, rows=rows, epsilon=epsilon, delta=delta, alpha=alpha, tables=tables))
+        if alpha is not None and max_contributions is not None:
+            raise typer.BadParameter("leave it out with --alpha, and multiply the epsilon that is told by it")
+        typer.echo(
+            _in_words(schema, max_contributions, rows=rows, epsilon=epsilon, delta=delta, alpha=alpha, tables=tables)
+        )
         return
     if chart is not None:
         check_out(chart)
@@ -69,7 +77,9 @@ def plan(
         typer.echo(str(found))
 
 
-def _in_words(path: Path, *, rows: int, epsilon: float, delta: float, alpha: float | None, tables: int) -> str:
+def _in_words(
+    path: Path, most: int | None, *, rows: int, epsilon: float, delta: float, alpha: float | None, tables: int
+) -> str:
     """What a release and a session will give, or with alpha what they need."""
     from maquette.demo import foresee, needs
     from maquette.schema import Schema
@@ -77,5 +87,6 @@ def _in_words(path: Path, *, rows: int, epsilon: float, delta: float, alpha: flo
     schema = Schema.load(path)
     with busy("trying it on invented rows"):
         if alpha is None:
-            return str(foresee(schema, rows=rows, epsilon=epsilon, delta=delta))
+            kept = most or (1 if schema.unit is None else schema.unit.max_contributions)
+            return str(foresee(schema, rows=rows, epsilon=epsilon, delta=delta, max_contributions=kept))
         return str(needs(schema, rows=rows, epsilon=epsilon, delta=delta, alpha=alpha, tables=tables))

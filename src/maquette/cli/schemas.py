@@ -325,7 +325,8 @@ def _tell_next(source: str, schema: Path, unit: str, *, draft: bool) -> None:
         typer.echo(f"next: maquette schema edit {file}   (it is still a draft)")
         return
     out = shlex.quote(f"{table_name(source)}.maq")
-    typer.echo(f"next: maquette plan --schema {file} --epsilon 1 --delta 1e-9   (what to expect; free)")
+    most = unit[unit.index(" --max") :] if unit else ""
+    typer.echo(f"next: maquette plan --schema {file}{most} --epsilon 1 --delta 1e-9   (what to expect; free)")
     typer.echo(
         f"then: maquette release {shlex.quote(source)} --schema {file}{unit} --epsilon 1 --delta 1e-9 --out {out}"
     )
