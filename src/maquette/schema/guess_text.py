@@ -27,7 +27,23 @@ SEEN = 3  # a level seen less often may identify one person
 BINS = 32
 OTHER = "other"
 OWNER = "if it identifies the privacy unit, pass it as privacy_unit (--unit)"
-SIGNS = ("n/a", "n.a.", "n/d", "n.d.", "k.a.", "s/d", "#n/a", "#n/v", "#nv", "#n/d", "(null)", "-", "--", ".", "?")
+SIGNS: tuple[str, ...] = (
+    "n/a",
+    "n.a.",
+    "n/d",
+    "n.d.",
+    "k.a.",
+    "s/d",
+    "#n/a",
+    "#n/v",
+    "#nv",
+    "#n/d",
+    "(null)",
+    "-",
+    "--",
+    ".",
+    "?",
+)
 SIGNS += ("#value!", "#wert!", "#ref!", "#bezug!", "#div/0!")  # all these mean "missing" in a column of names too
 ABSENT = (*SIGNS, "na", "nd", "nc", "nan", "null", "none", "nil", "missing", "unknown", "unbekannt", "inconnu")
 WORDS: tuple[tuple[str, str], ...] = (
@@ -312,7 +328,9 @@ def _kept(texts: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
     """The same rows, kept by the engine, so that each of many questions about them does not read the column again."""
     name = f"texts_{secrets.token_hex(8)}"
     texts.create(name)
-    return texts.query(f"{name}_of", f"SELECT * FROM {name}")
+    kept = texts.query(f"{name}_of", f"SELECT * FROM {name}")
+    assert kept is not None
+    return kept
 
 
 def tally(relation: duckdb.DuckDBPyRelation, value: str) -> duckdb.DuckDBPyRelation:
