@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from types import NoneType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -20,6 +20,9 @@ _BY_NAME = {
     "public": "NAME=FILE:KEY",
 }
 _BY_TYPE: dict[Any, str] = {int: "NUMBER", float: "NUMBER", Path: "FILE", str: "TEXT", list[str]: "TEXT"}
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class _Plain:
@@ -50,7 +53,7 @@ class Commands(typer.Typer):
     def __init__(self, **settings: Any) -> None:
         super().__init__(cls=_PlainGroup, **settings)
 
-    def command(self, name: str | None = None, **settings: Any) -> Any:
+    def command(self, name: str | None = None, **settings: Any) -> Callable[[Function], Function]:
         """Add a command."""
         return super().command(name, cls=_PlainCommand, **settings)
 
