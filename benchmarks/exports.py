@@ -257,7 +257,9 @@ def main() -> None:
         f"known. {rows:,} rows each;\nthe visits have 300,000. One run, written by `python benchmarks/exports.py`.\n\n"
         f"{table}\n\nA bound on rows per person drops some visits, and bins clamp: intervals do not include that. An "
         "interval at\n95% misses one time in twenty. *Before* is the library before drafts read encodings, codes for "
-        "missing values, money and\nyears of two digits, and before sums added up values (`--plain`, the same rows).\n",
+        "missing values, money and\nyears of two digits, and before sums added up values (`--plain`, the same rows).\n"
+        "\nA census table as it is exported, without a header, is in [decision 19](decisions/019-values-and-drafts.md)"
+        ": averages, sums and synthetic rows of\ncolumns that are zero for nine in ten people.\n",
         encoding="utf-8",
     )
     print(f"{PAGE}: {time.process_time() - start:.0f} CPU seconds", file=sys.stderr)

@@ -200,7 +200,7 @@ def cells(scenario: Scenario, results: list[tuple[Run, float]]) -> list[str]:
     return [
         f"{covered / len(runs):.3f}",
         "BROKEN" if broken else "holds",
-        f"{width:.3f}" if width < 0.5 else "vacuous",
+        f"{width:.3f}" if width < 0.5 else "no promise",
         f"{reported:.3f}",
         f"{fresh:.3f}",
         f"{reported - fresh:+.3f}",
@@ -265,7 +265,7 @@ def show_widths(console: Console, sizes: tuple[int, ...], most: int, charts: Pat
             table.add_column(f"{queries:,}", justify="right")
         for method in dict.fromkeys(point["method"] for point in mine):
             found = {point["questions"]: point["half-width"] for point in mine if point["method"] == method}
-            table.add_row(method, *(f"{found[q]:.3f}" if q in found else "vacuous" for q in asked))
+            table.add_row(method, *(f"{found[q]:.3f}" if q in found else "no promise" for q in asked))
         console.print(table)
     if charts is not None:
         import altair as alt

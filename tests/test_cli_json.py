@@ -55,7 +55,7 @@ TROUBLE: dict[str, tuple[tuple[str, ...], int, str, dict[str, str]]] = {
         ("release", "nothing.csv", "--schema", "people.toml", *BUDGET, "--out", "people.maq"),
         1,
         "data.unreadable",
-        {"happened": "no file matches 'nothing.csv'", "expected": "a CSV"},
+        {"happened": "there is no file 'nothing.csv'", "expected": "a CSV"},
     ),
     "no such release": (("ask", "nothing.maq", "smoker"), 1, "data.unreadable", {"happened": "there is no file"}),
     "no such schema": (("schema", "show", "nothing.toml"), 1, "schema", {"happened": "cannot read the schema file"}),
@@ -93,7 +93,7 @@ TROUBLE: dict[str, tuple[tuple[str, ...], int, str, dict[str, str]]] = {
         "usage",
         {"message": "expected .parquet or .csv"},
     ),
-    "a draft of nothing": (("schema", "guess", "nothing.csv"), 1, "data.unreadable", {"happened": "matches no file"}),
+    "a draft of nothing": (("schema", "guess", "nothing.csv"), 1, "data.unreadable", {"happened": "there is no file"}),
     "a holdout of nothing": (
         ("holdout", "ask", "nothing.csv", "smoker", "--schema", "people.toml"),
         1,

@@ -163,7 +163,12 @@ CANARY = "31415926"
 FILES: dict[str, tuple[Any, ...]] = {
     "empty.csv": (b"", "the file is empty; expected a header line"),
     "blank.csv": (b"\n\n", "the file is empty; expected a header line"),
-    "data.csv": (b"34,Paris,true\n35,Rome,false\n", "the first line of '", "looks like data, not a header; add one"),
+    "data.csv": (
+        b"34,Paris,true\n35,Rome,false\n",
+        "the first line of '",
+        "looks like data, not a header; expected a header",
+        "--names age,sex",
+    ),
     "fewer.csv": (b"age,city,smoker\n3,a\n", "at line 2: it has fewer fields than the 3 of the header"),
     "long.csv": (
         b"age,city\n" + b"3,a\n" * 50_000 + CANARY.encode() + b",b,c\n",
@@ -283,7 +288,7 @@ def test_a_file_that_cannot_be_drafted_says_why_and_quotes_no_row(name: str, tmp
 
 
 def test_paths_that_are_no_file_are_named(tmp_path: Path) -> None:
-    for path, helpful in ((tmp_path, "is a directory without files"), (tmp_path / "nothing.csv", "matches no file")):
+    for path, helpful in ((tmp_path, "is a folder without files"), (tmp_path / "nothing.csv", "there is no file")):
         with pytest.warns(PrivacyWarning), pytest.raises(UnreadableSource, match=helpful):
             Schema.guess(path)
 
@@ -358,7 +363,7 @@ NEWCOMER: dict[str, tuple[Callable[[], object], type[MaquetteError], str]] = {
     "a missing table": (
         lambda: mq.open_table("nothing.csv", LITTLE),
         UnreadableSource,
-        "no file matches 'nothing.csv'; expected a CSV (.csv, .tsv, .txt, also .gz), Excel (.xlsx) or Parquet path",
+        "there is no file 'nothing.csv'; expected a CSV (.csv, .tsv, .txt, also .gz), Excel (.xlsx) or Parquet path",
     ),
     "a missing schema": (
         lambda: Schema.load("nothing.toml"),

@@ -59,3 +59,14 @@ def test_impossible_errors_are_refused() -> None:
         needs(SCHEMA, rows=100, epsilon=1.0, delta=0.0, alpha=2.0)
     with pytest.raises(QueryError, match="rows is 0"):
         needs(SCHEMA, rows=0, epsilon=1.0, delta=0.0, alpha=0.1)
+
+
+def test_several_rows_of_one_person_cost_what_a_smaller_budget_does() -> None:
+    small = mq.Schema([mq.Boolean("a"), mq.Boolean("b")])
+    one = foresee(small, rows=2_000, epsilon=0.2, delta=0.0)
+    five = foresee(small, rows=2_000, epsilon=1.0, delta=0.0, max_contributions=5)
+    assert five.session == one.session
+    assert "at most 5 of one person (noise is 5 times as large" in str(five)
+    assert "of one person" not in str(one)
+    with pytest.raises(QueryError, match="max_contributions is 0"):
+        foresee(small, rows=2_000, epsilon=1.0, delta=0.0, max_contributions=0)

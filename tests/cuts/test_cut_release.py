@@ -99,12 +99,12 @@ def test_a_round_is_one_selection_and_one_measurement() -> None:
         ),
         (lambda c: cut_construction(c, FAMILY, epsilon=5.0), "only .* remains"),
         (lambda c: cut_construction(c, cuts(c.schema, [(["9"], None)])), "S holds '9'"),
-        (lambda c: cut_construction(c, FAMILY, rows=20, calibration="theory"), "which is vacuous"),
+        (lambda c: cut_construction(c, FAMILY, rows=20, calibration="theory"), "which says nothing"),
         (lambda c: OnlineIC(c, cut_rule(GRAPH, "median"), queries=10), "expected one of multiplicative-weights"),
         (lambda c: OnlineIC(c, cut_rule(GRAPH, norm=2.0), queries=10), "norm is .*; expected a bound"),
         (lambda c: OnlineIC(c, cut_rule(GRAPH, area=-1.0), queries=10), "area is .*; expected a positive number"),
         (lambda c: OnlineIC(c, cut_rule(GRAPH, "perceptron", area=3.0), queries=10), "does not use area"),
-        (lambda c: OnlineIC(c, cut_rule(GRAPH, norm=0.5), queries=10, rows=20), "which is vacuous"),
+        (lambda c: OnlineIC(c, cut_rule(GRAPH, norm=0.5), queries=10, rows=20), "which says nothing"),
     ],
 )
 def test_refusals_charge_nothing(work: Callable[[mq.Curator], object], says: str) -> None:

@@ -220,7 +220,7 @@ def test_interrupting_releases_the_records_there_are() -> None:
         ({"rows": 0}, "rows=0"),
         ({"rho": 9.0}, "remains"),
         ({"workload": mq.marginals(mq.Schema([mq.Boolean("q")]), k=1)}, "another schema"),
-        ({"calibration": "theory", "rows": 50}, "which is vacuous"),
+        ({"calibration": "theory", "rows": 50}, "which says nothing"),
     ],
 )
 def test_bad_input_is_refused_before_any_charge(settings: dict[str, Any], words: str) -> None:

@@ -178,9 +178,9 @@ REFUSED = {
     ),
     "promise of nothing": (
         lambda c: construct_functions(c, [LowSensitivityQuery("f", np.max, sensitivity=0.9)], NET),
-        "which is vacuous",
+        "which says nothing",
     ),
-    "online promise of nothing": (lambda c: OnlineFunctions(c, NET, sensitivity=0.9, queries=5), "which is vacuous"),
+    "online promise of nothing": (lambda c: OnlineFunctions(c, NET, sensitivity=0.9, queries=5), "which says nothing"),
     "online queries": (lambda c: OnlineFunctions(c, NET, sensitivity=0.1, queries=0), "at least 1 query"),
     "online sensitivity": (
         lambda c: OnlineFunctions(c, NET, sensitivity=-1.0, queries=5),

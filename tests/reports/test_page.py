@@ -309,3 +309,19 @@ def test_the_command_writes_page_and_entry(
     assert not Path("other.html").exists()
     code, told = run("--out", "report.html", "--json")
     assert (code, '"registry": null' in told) == (0, True)
+
+
+def test_levels_shown_together_are_named_by_their_outer_ends() -> None:
+    from maquette.reports.tables import groups_of
+
+    columns = {
+        mq.Date("seen", "2024-01-01", "2024-12-31", unit="month"): "2024-01 to 2024-06",
+        mq.Integer("age", 0, 119, width=10): "0 to 59",
+        mq.Number("cost", 0, 120, bins=12): "[0, 60)",
+        mq.Category("town", [f"town {i}" for i in range(12)]): "town 0",
+    }
+    for column, label in columns.items():
+        both = groups_of(column, np.full(column.size, 1 / 12), 2)
+        assert both[0].label == label
+        single = groups_of(column, np.full(column.size, 1 / 12), 12)
+        assert [group.label for group in single] == list(column.labels)

@@ -12,8 +12,8 @@ from rooms import settings, write_table
 from typer.testing import CliRunner
 
 from maquette.cli import app
-from maquette.cli.serving import table_name
-from maquette.errors import PrivacyWarning
+from maquette.cli.options import table_name
+from maquette.errors import PrivacyWarning, SchemaError
 from maquette.service import ConfigError, Limits, Service, ServiceConfig, TableConfig, demonstration, load_config
 from maquette.service.config import AnalystConfig, GroupConfig, HoldoutConfig, OidcConfig
 
@@ -165,3 +165,81 @@ def test_declared_bounds_make_a_deadline(tmp_path: Path, deadline: Any, max_rows
 def test_a_shared_table_needs_a_ledger_in_postgresql(tmp_path: Path) -> None:
     (problem,) = replace(settings(tmp_path).tables[0], shared=True).problems()
     assert "not in PostgreSQL" in problem
+
+
+AUTO = """
+directory = "kept"
+[[table]]
+name = "pay"
+source = "pay.csv"
+schema = "pay.schema.toml"
+epsilon = 1
+delta = 1e-9
+alpha = 0.2
+"""
+
+
+def write_pay(folder: Path) -> Path:
+    """A table with a column whose bins are to be drawn, and settings without their price."""
+    lines = "".join(f"{(i * 7919) % 90_000},{i % 2}\n" for i in range(2_000))
+    (folder / "pay.csv").write_text(f"income,smoker\n{lines}")
+    (folder / "pay.schema.toml").write_text(
+        '[[column]]\nname = "income"\nkind = "number"\nlow = 0\nhigh = 1000000\nprecision = 0\nbins = "auto"\n'
+        '[[column]]\nname = "smoker"\nkind = "boolean"\n'
+    )
+    (folder / "maquette.toml").write_text(AUTO)
+    return folder / "maquette.toml"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("", r'income declared with bins = "auto" and no price: write bins_epsilon = 0.1'),
+        ("bins_epsilon = 1.5", "bins_epsilon is 1.5; it lies between 0 and epsilon, 1"),
+        ("bins_epsilon = 0", "bins_epsilon is 0; it lies between 0 and epsilon, 1"),
+    ],
+)
+def test_bins_to_be_drawn_need_a_price_before_anything_opens(line: str, said: str, tmp_path: Path) -> None:
+    file = write_pay(tmp_path)
+    file.write_text(AUTO + line)
+    with pytest.raises(ConfigError, match=said):
+        load_config(file).check()
+    assert not (tmp_path / "kept").exists()
+
+
+def test_bins_are_drawn_once_for_the_named_price(tmp_path: Path) -> None:
+    file = write_pay(tmp_path)
+    file.write_text(AUTO + "bins_epsilon = 0.25\n")
+    config = load_config(file)
+    config.check()
+    spent = []
+    for bins_epsilon in (0.25, None):  # opened again, the ledger has the bins, and no price is needed
+        again = replace(config, tables=(replace(config.tables[0], bins_epsilon=bins_epsilon),))
+        again.check()
+        service = Service(again)
+        service.start()
+        with contextlib.closing(service):
+            table = service.tables["pay"]
+            assert not table.curator.undrawn
+            assert 2 <= table.schema["income"].known <= 40
+            charge = table.curator.bins_charge
+            assert charge is not None
+            spent.append(table.curator.budget.accountant.loss(charge.units, 1e-9).epsilon)
+    assert spent == [pytest.approx(0.25, rel=0.01)] * 2
+
+
+def test_a_ledger_that_has_not_drawn_bins_charges_nothing_without_a_price(tmp_path: Path) -> None:
+    from maquette import Budget, Curator, Schema, open_table
+
+    config = load_config(write_pay(tmp_path))
+    kept = tmp_path / "kept" / "pay.ledger"
+    kept.parent.mkdir()
+    table = open_table(tmp_path / "pay.csv", Schema.load(tmp_path / "pay.schema.toml"))
+    with Curator(table, Budget(epsilon=1, delta=1e-9), ledger=kept):
+        pass
+    config.check()
+    service = Service(config)
+    with contextlib.closing(service), pytest.raises(SchemaError, match=r"bins_epsilon = 0.1 in the settings of the t"):
+        service.start()
+    with Curator(table, Budget(epsilon=1, delta=1e-9), ledger=kept) as curator:
+        assert curator.spent.units == 0

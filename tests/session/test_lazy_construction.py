@@ -222,7 +222,7 @@ def test_refusals(table: mq.PrivateTable) -> None:
     with Curator(table, BUDGET, relation="replace") as curator:
         with pytest.raises(QueryError, match="at least 1 query"):
             lazily(curator, queries=0)
-        with pytest.raises(QueryError, match="which is vacuous"):
+        with pytest.raises(QueryError, match="which says nothing"):
             lazily(curator, epsilon=0.01)
         assert curator.ledger.spent() == 0
         session = lazily(curator, epsilon=15.0)

@@ -155,7 +155,7 @@ def test_few_updates_take_more_noise_than_the_lectures() -> None:
 
 def test_refusals(table: mq.PrivateTable) -> None:
     with Curator(table, BUDGET, relation="replace") as curator:
-        with pytest.raises(mq.QueryError, match="which is vacuous"):
+        with pytest.raises(mq.QueryError, match="which says nothing"):
             opened(curator, epsilon=1e-4)
         assert curator.ledger.spent() == 0
         assert isinstance(opened(curator), LazyConstruction)

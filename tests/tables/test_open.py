@@ -230,9 +230,7 @@ def test_missing_columns_are_named_with_the_nearest(tmp_path: Path) -> None:
 )
 def test_a_first_line_without_any_column_is_not_quoted(name: str, text: str, hint: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(text)
-    with pytest.raises(
-        UnreadableSource, match=rf"none of the schema's columns is in the first line of .*; {hint}"
-    ) as e:
+    with pytest.raises(UnreadableSource, match=rf"none of the schema's columns is in the header of .*; {hint}") as e:
         open_table(tmp_path / name, SIMPLE)
     assert not re.search(r"SECRET|39", str(e.value).replace(str(tmp_path), ""))
 
@@ -323,7 +321,7 @@ def test_rows_that_cannot_be_read_again_are_not_quoted_either(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("source", "options", "complaint"),
     [
-        ("nowhere.csv", {}, "no file matches 'nowhere.csv'"),
+        ("nowhere.csv", {}, "there is no file 'nowhere.csv'"),
         ("nowhere/*.parquet", {}, "no file matches"),
         (42, {}, "cannot read rows from int"),
         (pl.LazyFrame({"sex": ["f"], "age": [1]}), {}, "LazyFrame"),

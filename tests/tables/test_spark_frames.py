@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from test_planes import SCHEMA, rows
 
 import maquette as mq
 from gate_tools import patched
+from maquette.audit.reference import ScriptedNoise
 from maquette.curator import Amount, ValueEngine, executors, spark
 from maquette.curator.engines import spark as spark_engine
 from maquette.curator.engines.spark import SparkEngine
@@ -197,3 +199,56 @@ def test_the_judgement_passes_what_is_right() -> None:
 def test_engine_mutant_is_killed(name: str) -> None:
     with MUTANTS[name](), pytest.raises((AssertionError, MaquetteError)):
         judged()
+
+
+AUTO = mq.Schema(
+    [mq.Number("income", 0, 100_000, precision=0, bins="auto", nullable=True), mq.Boolean("a"), mq.Integer("b", 0, 9)]
+)
+
+
+def incomes() -> pa.Table:
+    rng = np.random.default_rng(4)
+    income = np.exp(rng.normal(9, 1, 3_000)).round().clip(0, 99_999)
+    shown = [None if i % 40 == 0 else value for i, value in enumerate(income.tolist())]
+    return pa.table({"income": shown, "a": rng.random(3_000) < 0.3, "b": rng.integers(0, 10, 3_000)})
+
+
+def drawn_alike(parts: int = 3) -> None:
+    """Spark and memory cut the same bins from the same noise, and count and add up the same records in them."""
+    found = []
+    for source in (incomes(), frame(incomes(), parts)):
+        noise = ScriptedNoise([0] * 9_999)
+        with mq.Curator(mq.open_table(source, AUTO), mq.Budget(epsilon=100.0), noise=noise) as curator:
+            assert curator.undrawn == ("income",)
+            schema = curator.draw_bins(epsilon=1.0)
+            counted = [curator.measure(names, epsilon=1.0).values for names in (["income"], ["b", "income"], ["a"])]
+            added = mq.answer(curator, "SELECT sum(income) FROM t WHERE a", epsilon=1.0).value
+            found.append((schema, counted, added, curator.spent))
+    (schema, counted, added, spent), (same, again, summed, charged) = found
+    assert schema == same
+    assert all(np.array_equal(one, other) for one, other in zip(counted, again, strict=True))
+    assert (added, spent) == (summed, charged)
+
+
+@pytest.mark.parametrize("parts", [1, 18], ids=["one part", "a tree"])
+def test_bins_are_drawn_over_rows_in_spark(parts: int) -> None:
+    drawn_alike(parts)
+
+
+def test_bins_of_spark_are_found_in_the_ledger_and_planes_live_on(tmp_path: Path) -> None:
+    ledger, budget = tmp_path / "ledger", mq.Budget(epsilon=100.0)
+    with mq.Curator(mq.open_table(frame(incomes()), AUTO), budget, ledger=ledger) as curator:
+        schema = curator.draw_bins(epsilon=20.0)
+        gc.collect()  # the engine in which the table was opened is still held
+        assert curator.measure(["income"], epsilon=1.0).values.shape == (schema["income"].size,)
+    with mq.Curator(mq.open_table(incomes(), AUTO), budget, ledger=ledger) as again:
+        assert again.schema == schema
+
+
+def test_executors_that_forget_the_bins_are_killed() -> None:
+    def forgetting(job: executors.Visit, *others: Any) -> Any:
+        return real(replace(job, schema=job.stored) if job.codes else job, *others)
+
+    real = executors._part
+    with patched(executors, "_part", forgetting), pytest.raises((AssertionError, MaquetteError, ValueError)):
+        drawn_alike()

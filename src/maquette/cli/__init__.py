@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import warnings
 from importlib.metadata import version
-from typing import Annotated, Any, cast
+from typing import Annotated, cast
 
 import typer
 
@@ -28,59 +28,32 @@ from maquette.cli import (
     schemas,
     serving,
 )
+from maquette.cli.helping import Commands
 from maquette.cli.telling import exit_code, tell_error, tell_usage, wants_json, warn
 from maquette.errors import DataError, MaquetteError
 
 _Usage = cast(type[typer.BadParameter], typer.BadParameter.__mro__[2])  # ClickException, which typer does not export
 
 
-class _Commands(typer.Typer):
-    """The commands; help texts name no type for switches, which take no value."""
-
-    def __call__(self, *args: Any, **named: Any) -> Any:
-        """Run the command line."""
-        command = typer.main.get_command(self)
-        plain_switches(command)
-        return command(*args, **named)
-
-
-def plain_switches(command: Any) -> None:
-    """Leave out `<bool>` after every switch of a command and its subcommands."""
-    own = command.get_help_option(command.context_class(command))
-    for option in (*command.params, *([] if own is None else [own])):
-        if getattr(option, "is_flag", False) and option.metavar is None:
-            option.metavar = ""
-    for inner in getattr(command, "commands", {}).values():
-        plain_switches(inner)
-
-
-app = _Commands(
+app = Commands(
     no_args_is_help=True,
     add_completion=True,
     rich_markup_mode="rich",
     pretty_exceptions_show_locals=False,  # they may hold rows
-    help="Very many questions about a private table, under one differential-privacy budget.",
     epilog="Exit codes: 0 done, 1 refused, 2 wrong usage, 3 the budget is too small, 130 interrupted.",
 )
-app.add_typer(schemas.app, name="schema")
-app.add_typer(reuse.app, name="holdout")
-app.add_typer(ledgers.app, name="ledger")
-for command in (
-    demonstration.demo,
-    publishing.release,
-    publishing.ask,
-    publishing.sample,
-    online.online,
-    account.budget,
-    account.verify,
-    planning.plan,
-    previewing.preview,
-    reporting.report,
-    auditing.audit,
-    serving.serve,
-    demonstration.bench,
-):
-    app.command()(command)
+PREPARE, PUBLISH, QUESTIONS, KEEP = "Prepare a table", "Publish it", "Answer questions live", "Account and checks"
+app.add_typer(schemas.app, name="schema", rich_help_panel=PREPARE)
+app.add_typer(reuse.app, name="holdout", rich_help_panel=QUESTIONS)
+app.add_typer(ledgers.app, name="ledger", rich_help_panel=KEEP)
+for panel, commands in {
+    PREPARE: (demonstration.demo, planning.plan, previewing.preview),
+    PUBLISH: (publishing.release, publishing.ask, publishing.sample, reporting.report),
+    QUESTIONS: (online.online, serving.serve),
+    KEEP: (account.budget, account.verify, auditing.audit, demonstration.bench),
+}.items():
+    for command in commands:
+        app.command(rich_help_panel=panel)(command)
 
 
 def _tell_version(asked: bool) -> None:
@@ -96,9 +69,10 @@ Version = Annotated[
 
 @app.callback()
 def _root(asked: Version = False) -> None:
-    """Very many questions about a private table, under one differential-privacy budget.
+    """Answer many questions about a private table under one differential-privacy budget.
 
-    New here? maquette demo shows the whole workflow on a generated table.
+    New here? `maquette demo` shows every step on a generated table. For a table of yours, start with
+    `maquette schema guess FILE`.
     """
 
 

@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     from maquette.privacy.ledger import Description
 
 AT = 1e-9
-RECOVER = (
-    "Accept a ledger that lost its log or newest copy, after charging what may have been spent. Changes the ledger."
-)
+RECOVER = "Repair a ledger that lost its log or newest copy, and charge what may have been spent. Changes the ledger."
 
 
 def budget(
@@ -71,7 +69,7 @@ def verify(
     Example: maquette verify people.maq --ledger people.ledger --digest 3f2a...
     """
     if _is_release(path):
-        _refuse_for_a_release(anchor=anchor, recover=recover)
+        _refuse_for_a_release(path, anchor=anchor, recover=recover)
         facts = _release_facts(path, ledger, digest)
     else:
         facts = {**(_recover(path, anchor) if recover else {}), **_ledger_facts(path, anchor)}
@@ -94,9 +92,9 @@ def _is_release(path: Path) -> bool:
         ) from None
 
 
-def _refuse_for_a_release(*, anchor: Path | None, recover: bool) -> None:
+def _refuse_for_a_release(path: Path, *, anchor: Path | None, recover: bool) -> None:
     if anchor is not None or recover:
-        raise typer.BadParameter("--anchor and --recover are for a ledger, and this is a release")
+        raise typer.BadParameter(f"--anchor and --recover are for ledgers; {path} is a release")
 
 
 def _recover(path: Path, anchor: Path | None) -> dict[str, Any]:

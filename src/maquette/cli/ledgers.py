@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from maquette.cli.helping import Commands
 from maquette.cli.options import Json
 from maquette.cli.showing import print_json
 
 if TYPE_CHECKING:
     from maquette.privacy.ledger import Place
 
-app = typer.Typer(
-    no_args_is_help=True, help="Verify, export, back up, restore and move a ledger, and give it a new key."
-)
+app = Commands(no_args_is_help=True, help="Verify, export, back up, restore or move a ledger, or give it a new key.")
 
 Where = Annotated[str, typer.Argument(help="Ledger file, or its database as postgresql://user@host/database.")]
 Name = Annotated[str | None, typer.Option(help="Name of the table, for a ledger in PostgreSQL.")]
@@ -67,7 +66,7 @@ def backup(
     anchor: AnchorFile = None,
     json: Json = False,
 ) -> None:
-    """Export a ledger, which may be open, to a folder of backups; an unchanged one is not written again.
+    """Export a ledger to a folder of backups, also while it is in use. If nothing changed, nothing is written.
 
     The key is not in it: keep it elsewhere. `maquette ledger restore` brings a backup back.
 
@@ -94,9 +93,9 @@ def import_(
     key: Key = None,
     json: Json = False,
 ) -> None:
-    """Make a ledger of an export of a ledger that will not be used again. After a loss use `restore` instead.
+    """Create a ledger from an export. After a loss, use `restore` instead.
 
-    If the first ledger went on, the same budget would be spent twice.
+    The exported ledger must not be used again: the same budget would be spent twice.
 
     Example: maquette ledger import people.export people.ledger --key old/people.ledger.key
     """
@@ -119,10 +118,10 @@ def restore(
     anchor: AnchorFile = None,
     json: Json = False,
 ) -> None:
-    """Bring a backup back after a loss; what may have been spent since it was made is charged as lost.
+    """Restore a backup after a loss; what may have been spent since it was made is charged.
 
-    Leave the head file of the lost ledger in place, or name its anchor: then only what they remember is charged. Else
-    the rest of the budget is: recorded answers are found, and no new question can be asked.
+    Leave the head file of the lost ledger in place, or name its anchor: then only what they record is charged.
+    Otherwise all that remains is charged: recorded answers can be read, and no new question can be asked.
 
     Example: maquette ledger restore people.ledger-000000000840-9c1d22ab.export people.ledger
     """
@@ -168,7 +167,7 @@ def rotate(ledger: Where, *, name: Name = None, key: Key = None, anchor: AnchorF
     """Give a ledger a new key, in place. Stop every process that uses it first.
 
     The old key is kept beside the new one as .old, for backups made under it. Receipts of earlier charges name heads of
-    the old chain. After an interruption run it again: it goes on where it stopped.
+    the old chain. If it was interrupted, run it again: it continues where it stopped.
 
     Example: maquette ledger rotate-key people.ledger
     """

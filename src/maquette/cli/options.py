@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 Accounting = Literal["auto", "pure", "zcdp", "gdp"]
 Relation = Literal["add-remove", "replace"]
 
-Source = Annotated[str, typer.Argument(help="Private table: a CSV or Parquet file, or duckdb://file.db?table=name.")]
+SOURCE = (
+    "Private table: a CSV, Excel or Parquet file, several files as a pattern in quotes, or duckdb://file.db?table=name."
+)
+Source = Annotated[str, typer.Argument(help=SOURCE)]
 SchemaFile = Annotated[Path, typer.Option("--schema", "-s", help="Schema file (TOML) of the table.")]
 Epsilon = Annotated[float, typer.Option(help="Total privacy budget of this table; fixed when its ledger is created.")]
 Delta = Annotated[float, typer.Option(help="Delta of the budget: 0, or well below 1 / rows.")]
@@ -37,11 +40,12 @@ LedgerFile = Annotated[
     Path | None, typer.Option("--ledger", help="Ledger file (default: the source's name with .ledger).")
 ]
 Missing = Annotated[
-    list[str] | None, typer.Option("--missing", help='Text that stands for a missing value, such as "?".')
+    list[str] | None,
+    typer.Option("--missing", help='Text that stands for a missing value, such as "?"; may be repeated.'),
 ]
 Delimiter = Annotated[
     str | None,
-    typer.Option("--delimiter", help="Field delimiter of a CSV file (default: what the schema says, else a comma)."),
+    typer.Option("--delimiter", help="Field delimiter of a CSV file (default: the one in the schema, else a comma)."),
 ]
 BinsEpsilon = Annotated[
     float | None,
@@ -53,7 +57,7 @@ Trust = Annotated[
     bool,
     typer.Option(
         "--trust-draft",
-        help="Use a drafted schema that nobody reviewed; the certificate and the report say so.",
+        help="Use a drafted schema that nobody has reviewed; the certificate and the report say so.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
@@ -65,16 +69,19 @@ Lookups = Annotated[
     list[str] | None,
     typer.Option(
         "--public",
-        help="A public lookup table for LEFT JOIN: NAME=FILE:KEY, then ,COLUMN:LOW..HIGH for bounds of its numbers.",
+        help="Public table for LEFT JOIN; NAME=FILE:KEY,COLUMN:LOW..HIGH adds bounds of a number; may be repeated.",
     ),
 ]
 CutsRule = Annotated[
     Literal["refuse", "between"],
-    typer.Option("--cuts", help="A comparison that cuts through a bin: refuse it, or answer between the two cuts."),
+    typer.Option(
+        "--cuts",
+        help="What to do with a comparison inside a bin: refuse it, or give the range between the bin's two ends.",
+    ),
 ]
 StartFile = Annotated[
     Path | None,
-    typer.Option("--start", help="What is public to start from: a .maq release, or a .csv or .parquet table."),
+    typer.Option("--start", help="Public file to start from: a release (.maq) or a table (.csv, .parquet)."),
 ]
 Confidence = Annotated[float, typer.Option(help="Confidence level of the intervals.")]
 
@@ -114,20 +121,11 @@ def opened(
 
 def draw_bins(curator: Curator, epsilon: float | None) -> None:
     """Draw the bins of columns declared with bins = "auto", if this ledger has not; the price must be given."""
-    from maquette.errors import SchemaError
+    from maquette.curator import settle_bins
 
-    if not (names := curator.undrawn):
-        return
-    if epsilon is None:
-        tenth = curator.budget.epsilon / 10
-        raise SchemaError(
-            f'{", ".join(names)}: declared with bins = "auto", and this ledger has not drawn them',
-            advice=f"give their price, which is charged once: --bins-epsilon {tenth:.2g}, for example, places each cut "
-            f"within about {round(curator.bins_error(epsilon=tenth)):,} rows. Nothing was charged",
-        )
-    drawn = curator.draw_bins(epsilon=epsilon)
-    for name in names:
-        typer.echo(f"{name}: {drawn[name].known} bins drawn, from now on fixed for this ledger", err=True)
+    for name in settle_bins(curator, epsilon, "--bins-epsilon {}"):
+        bins = curator.schema[name].known
+        typer.echo(f"{name}: {bins} bins drawn, from now on fixed for this ledger", err=True)
 
 
 def books_of(accounting: Accounting, delta: float, ledger: Path, *, gaussian: bool) -> str | None:
@@ -219,3 +217,10 @@ def ledger_of(source: str) -> Path:
     """The default ledger file of a source."""
     name = source.removeprefix("duckdb://").partition("?")[0]
     return Path(name).with_suffix(".ledger")
+
+
+def table_name(source: str) -> str:
+    """A table's name, from the name of its file."""
+    stem = Path(source.partition("?")[0]).stem.lower()
+    kept = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in stem)[:63]
+    return kept if kept and not kept[0].isdigit() else f"t_{kept}"[:63]

@@ -17,17 +17,21 @@ def plan(
     epsilon: Annotated[float, typer.Option(help="Privacy budget.")] = 1.0,
     schema: Annotated[Path | None, typer.Option("--schema", "-s", help="Schema file of the table.")] = None,
     universe: Annotated[int | None, typer.Option(help="Number of possible distinct rows, instead of a schema.")] = None,
-    queries: Annotated[int, typer.Option(min=1, help="Number of questions.")] = 1_000,
+    queries: Annotated[int, typer.Option(min=1, help="With --theory: number of questions.")] = 1_000,
     delta: Delta = 0.0,
     alpha: Annotated[
         float | None,
-        typer.Option(help="Say which epsilon and how many rows this error (a fraction of rows) needs."),
+        typer.Option(help="Say which epsilon and how many rows this error needs, as a fraction of rows."),
     ] = None,
     tables: Annotated[
-        int, typer.Option(min=1, help="With --alpha: number of different tables that a session answers.")
+        int, typer.Option(min=1, help="With --alpha: number of different tables that a session is to answer.")
     ] = 100,
+    max_contributions: Annotated[
+        int | None,
+        typer.Option(min=1, help="Maximum rows kept per privacy unit (default: the one in the schema, else 1)."),
+    ] = None,
     relation: Neighbours = "add-remove",
-    chart: Annotated[Path | None, typer.Option(help="Also write the map of running time against rows (SVG).")] = None,
+    chart: Annotated[Path | None, typer.Option(help="Also write a chart of running time against rows (SVG).")] = None,
     theory: Annotated[
         bool, typer.Option("--theory", help="Show what each mechanism guarantees for this many questions, by theorem.")
     ] = False,
@@ -35,7 +39,7 @@ def plan(
 ) -> None:
     """Say what a release and a session will give, before anything is read or spent.
 
-    With a schema, it runs the default release on rows of nobody, drawn from the schema, and says how far its counts
+    With a schema, it runs the default release on invented rows, drawn from the schema, and says how far its counts
     were off. With --theory it shows instead the error that each mechanism guarantees for this many questions.
 
     With --alpha it answers the other way round: the epsilon and the rows that this error needs.
@@ -47,7 +51,11 @@ def plan(
     if schema is None and universe is None:
         raise typer.BadParameter("name the table's schema: --schema people.schema.toml", param_hint="--schema")
     if schema is not None and not (theory or json or chart or universe):
-        typer.echo(_in_words(schema, rows=rows, epsilon=epsilon, delta=delta, alpha=alpha, tables=tables))
+        if alpha is not None and max_contributions is not None:
+            raise typer.BadParameter("leave it out with --alpha, and multiply the epsilon that is told by it")
+        typer.echo(
+            _in_words(schema, max_contributions, rows=rows, epsilon=epsilon, delta=delta, alpha=alpha, tables=tables)
+        )
         return
     if chart is not None:
         check_out(chart)
@@ -69,13 +77,16 @@ def plan(
         typer.echo(str(found))
 
 
-def _in_words(path: Path, *, rows: int, epsilon: float, delta: float, alpha: float | None, tables: int) -> str:
+def _in_words(
+    path: Path, most: int | None, *, rows: int, epsilon: float, delta: float, alpha: float | None, tables: int
+) -> str:
     """What a release and a session will give, or with alpha what they need."""
     from maquette.demo import foresee, needs
     from maquette.schema import Schema
 
     schema = Schema.load(path)
-    with busy("trying it on rows of nobody"):
+    with busy("trying it on invented rows"):
         if alpha is None:
-            return str(foresee(schema, rows=rows, epsilon=epsilon, delta=delta))
+            kept = most or (1 if schema.unit is None else schema.unit.max_contributions)
+            return str(foresee(schema, rows=rows, epsilon=epsilon, delta=delta, max_contributions=kept))
         return str(needs(schema, rows=rows, epsilon=epsilon, delta=delta, alpha=alpha, tables=tables))

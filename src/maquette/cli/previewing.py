@@ -1,4 +1,4 @@
-"""`maquette preview`: the whole journey on rows of nobody, before anything is spent."""
+"""`maquette preview`: every step on invented rows, before anything is spent."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def preview(
     out.mkdir(parents=True, exist_ok=True)
     invented = stand_in(declared, rows, np.random.default_rng())
     with (
-        busy("trying it on rows of nobody"),
+        busy("trying it on invented rows"),
         mq.Curator(mq.open_table(invented, declared), mq.Budget(epsilon=epsilon, delta=delta)) as curator,
     ):
         made = mq.release(curator, mq.marginals(declared, k=min(2, len(declared))))
     made.save(out / "preview.maq")
-    page = report(made, out / "preview.html", truth=test_data(invented), title="Preview on rows of nobody")
+    page = report(made, out / "preview.html", truth=test_data(invented), title="Preview on invented rows")
     first = declared.columns[0]
     name = first.name if first.name.isidentifier() else '"' + first.name.replace('"', '""') + '"'
     asked = f"SELECT {name}, count(*) FROM t GROUP BY {name}"
@@ -48,6 +48,6 @@ def preview(
         facts = {"release": str(out / "preview.maq"), "report": str(page), "rows": rows}
         print_json({**facts, "cost": loss_facts(made.cost), "asked": asked, "answer": answer_facts(answer)})
         return
-    typer.echo(f"{rows:,} rows of nobody were drawn from {schema}, and released at epsilon {epsilon:g}.")
+    typer.echo(f"{rows:,} rows were invented from {schema} and released at epsilon {epsilon:g}.")
     typer.echo(f"{asked}\n{answer}")
-    typer.echo(f"{page}: open it in a browser. It compares with the invented rows; a real report cannot.")
+    typer.echo(f"{page}: open it in a browser. It compares with the invented rows; a report on real rows cannot.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 GAUSSIAN = ("auto", "combined", "everything", "graphical")  # methods that select nothing, under a budget with a delta
+NOTHING = 1e-9  # share of a budget below which nothing can be bought with the rest
 Published = Annotated[Path, typer.Argument(help="Release file written by `maquette release`.")]
 
 
@@ -29,16 +31,19 @@ def release(
     out: Annotated[Path, typer.Option("--out", "-o", help="Output file.")],
     delta: options.Delta = 0.0,
     ways: Annotated[int, typer.Option("--ways", "-k", min=1, help="Publish all tables of this many columns.")] = 3,
-    method: Annotated[str, typer.Option(help="Release method: auto, combined, everything, graphical, ...")] = "auto",
+    method: Annotated[
+        str, typer.Option(help="Release method; auto suits most tables. A wrong name lists all.")
+    ] = "auto",
     spend: Annotated[
         float | None, typer.Option(help="Epsilon to spend on this release (default: all that remains).")
     ] = None,
     target: Annotated[
-        str | None, typer.Option(help="Column whose tables count more, for rows that train a model of it.")
+        str | None,
+        typer.Option(help="Column that synthetic rows will be used to predict: its tables get more of the budget."),
     ] = None,
     start: options.StartFile = None,
     check: Annotated[
-        bool, typer.Option(help="Keep 4% of the price to certify how far the finished model is from the rows.")
+        bool, typer.Option(help="Use 4% of the price to certify how far the finished model is from the rows.")
     ] = True,
     accounting: options.Books = "auto",
     relation: options.Neighbours = "add-remove",
@@ -48,14 +53,19 @@ def release(
     missing: options.Missing = None,
     delimiter: options.Delimiter = None,
     sums: Annotated[
-        list[str] | None, typer.Option("--sums", help="Numeric column whose sums and averages are bought as well.")
+        list[str] | None,
+        typer.Option("--sums", help="Numeric column whose sums and averages are measured as well; may be repeated."),
     ] = None,
     bins_epsilon: options.BinsEpsilon = None,
     cut_epsilon: Annotated[
         float | None,
-        typer.Option(help="Epsilon to spend once on saying how many people and rows --max-contributions left out."),
+        typer.Option(
+            help="Epsilon to spend once on estimating how many people and rows --max-contributions leaves out."
+        ),
     ] = None,
-    cut_cap: Annotated[int, typer.Option(min=1, help="Maximum rows of one person counted as left out.")] = 10,
+    cut_cap: Annotated[
+        int, typer.Option(min=1, help="With --cut-epsilon: maximum rows counted as left out per person.")
+    ] = 10,
     trust_draft: options.Trust = False,
     json: options.Json = False,
 ) -> None:
@@ -93,6 +103,7 @@ def release(
         made = mq.release(curator, workload, method=method, epsilon=spend, check=check, start=start, **settings)
         digest = made.save(out)
         remaining = curator.remaining
+        little = remaining.units < curator.budget.limit * NOTHING
     if json:
         facts: dict[str, Any] = {"file": str(out), "digest": digest, "method": made.certificate.method}
         facts["checked"] = made.certificate.checked
@@ -103,7 +114,7 @@ def release(
         print_json({**facts, "cost": loss_facts(made.cost), "remaining": loss_facts(remaining)})
         raise typer.Exit(INTERRUPTED if interrupt.happened else 0)
     if interrupt.happened:
-        typer.echo(f"interrupted: {out} holds a model of what had been measured by then; it is valid, and paid for")
+        typer.echo(f"interrupted: {out} holds a model of what had been measured; it is valid and paid for")
     typer.echo(f"{out}: {made.certificate.method}, {made.certificate.relation}, cost {made.cost}")
     if made.certificate.counted is not None:
         typer.echo(made.certificate.counted)
@@ -113,9 +124,11 @@ def release(
         typer.echo(made.certificate.checked)
     if made.certificate.start is not None:
         typer.echo(made.certificate.start)
-    typer.echo(f"remaining {remaining}")
+    typer.echo("remaining nothing: the budget is spent" if little else f"remaining {remaining}")
     typer.echo(f"digest {digest}   (publish it beside the file; `maquette verify` checks it)")
-    typer.echo(f'next: maquette ask {out} "SELECT count(*) FROM {Path(source).stem}"')
+    shown = shlex.quote(str(out))
+    typer.echo(f'next: maquette ask {shown} "SELECT count(*) FROM {options.table_name(source)}"')
+    typer.echo(f"or:   maquette report {shown} --out {shlex.quote(str(out.with_suffix('.html')))}")
     raise typer.Exit(INTERRUPTED if interrupt.happened else 0)
 
 

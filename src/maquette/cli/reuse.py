@@ -7,12 +7,13 @@ from typing import Annotated
 
 import typer
 
+from maquette.cli.helping import Commands
 from maquette.cli.options import Json, SchemaFile, check_out
 from maquette.cli.showing import print_json
 
-app = typer.Typer(no_args_is_help=True, help="Reuse a holdout: adaptive questions, intervals that hold together.")
+app = Commands(no_args_is_help=True, help="Ask a holdout set adaptive questions; all intervals stay valid together.")
 
-Sure = Annotated[float, typer.Option(help="Probability that all intervals hold together.")]
+Sure = Annotated[float, typer.Option(help="Probability that all intervals are right at once.")]
 
 
 @app.command()
@@ -58,12 +59,14 @@ def plan(
 
 @app.command()
 def ask(
-    rows: Annotated[Path, typer.Argument(help="Holdout file, CSV or Parquet; use it for nothing else.")],
+    rows: Annotated[Path, typer.Argument(help="Holdout file, CSV or Parquet, that is used for nothing else.")],
     condition: Annotated[str, typer.Argument(help="Condition such as 'age >= 65 AND smoker'.")],
     *,
     schema: SchemaFile,
-    guess: Annotated[float | None, typer.Option(help="Your guess, a fraction; a good guess costs nothing.")] = None,
-    train: Annotated[Path | None, typer.Option(help="Training rows, which make the guess for you.")] = None,
+    guess: Annotated[
+        float | None, typer.Option(help="Your guess, as a fraction of rows; a good guess costs nothing.")
+    ] = None,
+    train: Annotated[Path | None, typer.Option(help="Training file, to make the guess from.")] = None,
     state: Annotated[Path | None, typer.Option(help="State file (default: the holdout's name with .holdout).")] = None,
     confidence: Sure = 0.95,
     json: Json = False,
@@ -86,7 +89,7 @@ def ask(
     typer.echo(f"{answer.value:.4g} [{answer.low:.4g}, {answer.high:.4g}]  from the {answer.source}")
     typer.echo(
         f"question {answer.queries:,}, {answer.failures:,} answered by the holdout; "
-        f"all intervals hold together with probability {answer.level:g}"
+        f"all intervals are right at once with probability {answer.level:g}"
     )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from maquette.cli.helping import Commands
 from maquette.cli.options import (
     Books,
     Delimiter,
@@ -29,6 +30,7 @@ from maquette.cli.options import (
     Unit,
     busy,
     opened,
+    table_name,
     table_of,
 )
 from maquette.cli.showing import loss_facts, print_json
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     from maquette.curator import UnitReport
     from maquette.schema import Column, Schema
 
-app = typer.Typer(no_args_is_help=True, help="Draft, check and show schemas.")
+app = Commands(no_args_is_help=True, help="Draft, review, check and show schemas.")
 
 
 @app.command()
@@ -95,13 +97,20 @@ def bins(
 
 @app.command()
 def guess(
-    source: Annotated[str, typer.Argument(help="CSV, Excel or Parquet file, or several by a glob in quotes.")],
+    source: Annotated[str, typer.Argument(help="CSV, Excel or Parquet file, or several files as a pattern in quotes.")],
+    *,
     delimiter: Delimiter = None,
     encoding: Annotated[str | None, typer.Option(help="Encoding of a CSV file (default: detected).")] = None,
     sheet: Annotated[str | None, typer.Option(help="Sheet of an Excel file (default: the first).")] = None,
+    skip: Annotated[
+        int | None, typer.Option(min=0, help="Lines above the header, such as a title (default: detected).")
+    ] = None,
+    names: Annotated[
+        str | None, typer.Option(help="Column names in order, separated by commas, for a file without a header.")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Draft a schema by reading the data; review every line before it is used.
+    """Draft a schema by reading the data. Review every line before you use it.
 
     The draft says of each column what was seen and why it was chosen.
 
@@ -109,7 +118,8 @@ def guess(
     """
     from maquette.schema import FileFormat, Schema
 
-    form = FileFormat(delimiter=delimiter, encoding=encoding, sheet=sheet)
+    listed = None if names is None else [name.strip() for name in names.split(",")]
+    form = FileFormat(delimiter=delimiter, encoding=encoding, sheet=sheet, skip=skip, names=listed)
     with warnings.catch_warnings(record=True) as caught, busy(f"reading {source}"):
         warnings.simplefilter("always", PrivacyWarning)
         draft = Schema.guess(source, form)
@@ -129,7 +139,10 @@ def _tell_draft(draft: Schema, source: str) -> None:
     """What is in a draft that was written to a file, and the next step."""
     left = f", {len(draft.skipped)} left out (the file says why)" if draft.skipped else ""
     name = f"{re.sub(r'[^A-Za-z0-9_-]+', '_', Path(source).name.partition('.')[0]).strip('_') or 'table'}.schema.toml"
-    typer.echo(f"drafted {len(draft)} columns{left}.", err=True)
+    typer.echo(f"drafted {len(draft)} column{'s' * (len(draft) != 1)}{left}.", err=True)
+    if draft.file.skip:
+        many = "the first line is" if draft.file.skip == 1 else f"the first {draft.file.skip} lines are"
+        typer.echo(f"{many} no header: skipped, as skip under [file] says.", err=True)
     if draft.file.encoding is not None:
         from maquette.schema import spoken
 
@@ -182,7 +195,7 @@ def edit(path: Annotated[Path, typer.Argument(help="Schema file, usually a draft
         file=schema.file,
         unit=schema.unit,
     ).save(path)
-    typer.echo(f"{path}: {len(kept)} columns, {'reviewed' if sure else 'still a draft'}")
+    typer.echo(f"{path}: {len(kept)} columns, {'reviewed' if sure else 'still a draft, which `release` refuses'}")
 
 
 _WORDS = {
@@ -289,7 +302,8 @@ def check(
             facts["unit"] = {**asdict(counted), "recommended": counted.recommended}
         print_json(facts)
         return
-    typer.echo(f"{source} fits {schema}: {len(declared)} columns, {declared.size:,} cells")
+    cells = f"{declared.size:,}" if declared.size < 10**12 else "too many to list"
+    typer.echo(f"{source} fits {schema}: {len(declared)} columns, {cells} possible rows")
     if counted is not None and unit is not None:
         _tell_units(counted, unit, max_contributions)
         if adopt:
@@ -297,7 +311,25 @@ def check(
             declared.save(schema)
             typer.echo(f"{schema}: [unit] now says {unit}, at most {counted.recommended}, chosen from the rows")
     elif adopt:
-        raise typer.BadParameter("name the column that says whose a row is: --unit COLUMN", param_hint="--adopt")
+        raise typer.BadParameter(
+            "name the column that identifies the person (or other unit) of a row: --unit COLUMN", param_hint="--adopt"
+        )
+    kept = "" if unit is None or adopt else f" --unit {shlex.quote(unit)} --max-contributions {max_contributions}"
+    _tell_next(source, schema, kept, draft=declared.guessed)
+
+
+def _tell_next(source: str, schema: Path, unit: str, *, draft: bool) -> None:
+    """What to type when a table fits its schema."""
+    file = shlex.quote(str(schema))
+    if draft:
+        typer.echo(f"next: maquette schema edit {file}   (it is still a draft)")
+        return
+    out = shlex.quote(f"{table_name(source)}.maq")
+    most = unit[unit.index(" --max") :] if unit else ""
+    typer.echo(f"next: maquette plan --schema {file}{most} --epsilon 1 --delta 1e-9   (what to expect; free)")
+    typer.echo(
+        f"then: maquette release {shlex.quote(source)} --schema {file}{unit} --epsilon 1 --delta 1e-9 --out {out}"
+    )
 
 
 def _tell_units(counted: UnitReport, unit: str, chosen: int) -> None:

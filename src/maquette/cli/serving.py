@@ -19,16 +19,14 @@ if TYPE_CHECKING:
 
 
 def serve(
-    source: Annotated[
-        str | None, typer.Argument(help="Private table: a CSV or Parquet file, or duckdb://file.db?table=name.")
-    ] = None,
+    source: Annotated[str | None, typer.Argument(help=options.SOURCE)] = None,
     *,
     schema: Annotated[Path | None, typer.Option("--schema", "-s", help="Schema file (TOML) of the table.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Total privacy budget of the table.")] = None,
     delta: options.Delta = 0.0,
-    config: Annotated[Path | None, typer.Option(help="Settings of several tables (maquette.toml).")] = None,
-    demo: Annotated[bool, typer.Option("--demo", help="Serve the generated survey, table `survey`.")] = False,
-    name: Annotated[str | None, typer.Option(help="Name of the table (default: that of the file).")] = None,
+    config: Annotated[Path | None, typer.Option(help="Settings file, for one or more tables (maquette.toml).")] = None,
+    demo: Annotated[bool, typer.Option("--demo", help="Serve a generated table, `survey`, to try it.")] = False,
+    name: Annotated[str | None, typer.Option(help="Name of the table (default: the name of the file).")] = None,
     alpha: Annotated[float, typer.Option(help="Maximum error of an answer, as a fraction of rows.")] = 0.02,
     beta: Annotated[float, typer.Option(help="Probability that some answer exceeds that error.")] = 0.05,
     accounting: options.Books = "auto",
@@ -40,15 +38,21 @@ def serve(
     delimiter: options.Delimiter = None,
     deadline: options.Seconds = None,
     max_rows: Annotated[
-        int | None, typer.Option(help="Rows the table will never exceed; fresh answers then leave at a fixed moment.")
+        int | None,
+        typer.Option(
+            help="Number of rows the table will never exceed; answers then leave after a fixed time, to hide timing."
+        ),
     ] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on (default: 127.0.0.1).")] = None,
     port: Annotated[int | None, typer.Option(help="Port of HTTP and the console (default: 8765).")] = None,
     pg_port: Annotated[int | None, typer.Option(help="Port for PostgreSQL clients (default: 5433).")] = None,
     directory: Annotated[Path | None, typer.Option(help="Folder for ledgers, state and releases.")] = None,
     token_file: Annotated[Path | None, typer.Option(help="File for the custodian's token, mode 0600.")] = None,
+    bins_epsilon: options.BinsEpsilon = None,
     trust_draft: options.Trust = False,
-    check: Annotated[bool, typer.Option("--check", help="Check the settings and exit; opens nothing.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Check the settings and exit, without opening a table.")
+    ] = False,
     json: options.Json = False,
 ) -> None:
     """Serve tables to people: HTTP, a console in the browser, and PostgreSQL clients.
@@ -61,7 +65,10 @@ def serve(
     with ExitStack() as stack:
         settings: ServiceConfig
         if sum((source is not None, config is not None, demo)) != 1:
-            raise QueryError("what to serve is not said, or said twice", expected="a source, --config or --demo")
+            raise QueryError(
+                "the command does not say what to serve, or says it twice",
+                expected="exactly one of a source, --config FILE or --demo",
+            )
         if config is not None:
             settings = load_config(config)
         elif demo:
@@ -69,10 +76,14 @@ def serve(
         else:
             assert source is not None
             if schema is None or epsilon is None:
-                raise QueryError("the table's schema or budget is not given", expected="--schema FILE and --epsilon N")
+                raise QueryError(
+                    "the schema or the budget of the table is missing",
+                    expected="--schema FILE and --epsilon NUMBER",
+                    advice=f"draft a schema with `maquette schema guess {source}`",
+                )
             options.refuse_draft(Schema.load(schema), schema, trust_draft)
             table = TableConfig(
-                name=name or table_name(source),
+                name=name or options.table_name(source),
                 source=source,
                 schema=str(schema),
                 epsilon=epsilon,
@@ -88,22 +99,17 @@ def serve(
                 beta=beta,
                 deadline=deadline,
                 max_rows=max_rows,
+                bins_epsilon=bins_epsilon,
                 trust_draft=trust_draft,
             )
             settings = _one_table(table, directory or Path(f"{table.name}.maquette"))
         settings = _changed(settings, host=host, port=port, pg_port=pg_port, directory=directory, token_file=token_file)
         settings.check()
         if check:
-            typer.echo(f"the settings are fine: {len(settings.tables)} table(s); nothing was opened")
+            many = f"{len(settings.tables)} table{'s' * (len(settings.tables) != 1)}"
+            typer.echo(f"the settings are valid: {many}; nothing was opened")
             return
         run(settings, lambda running: _tell(running, as_json=json))
-
-
-def table_name(source: str) -> str:
-    """A table's name, from the name of its file."""
-    stem = Path(source.partition("?")[0]).stem.lower()
-    kept = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in stem)[:63]
-    return kept if kept and not kept[0].isdigit() else f"t_{kept}"[:63]
 
 
 def _ledger(source: str, given: Path | None, directory: Path | None) -> str | None:

@@ -1,4 +1,5 @@
 from .account import AccountEntry as AccountEntry, ScopedAccount as ScopedAccount
+from .bins import settle_bins as settle_bins
 from .compile import Question as Question
 from .curator import Curator as Curator
 from .cut import Cut as Cut

@@ -27,8 +27,7 @@ from numpy.typing import NDArray
 
 from maquette.curator import plain
 from maquette.curator.compile import Compiler
-from maquette.curator.engines.encoded import EncodedEngine
-from maquette.curator.engines.recoded import recoded
+from maquette.curator.engines.api import LevelledEngine
 from maquette.curator.intake import Intake
 from maquette.curator.transaction import unpack
 from maquette.errors import DataError, LedgerCorrupted, QueryError, SchemaError
@@ -55,11 +54,12 @@ class DrawnBins(Intake):
         self._settled = not self._schema.undrawn
         if self._settled:
             return
-        if not isinstance(self._engine, EncodedEngine):
+        if not isinstance(self._engine, LevelledEngine):
             raise DataError(
-                f'columns {", ".join(self._schema.undrawn)} are declared with bins = "auto", which needs the records '
-                "encoded by this process",
-                advice="declare edges for them, or open the rows outside Spark",
+                f'columns {", ".join(self._schema.undrawn)} are declared with bins = "auto", which this engine, '
+                f"{type(self._engine).__name__}, cannot draw",
+                expected="an engine with `in_levels_of`, as tables in memory, on disk (planes=...) and in Spark have",
+                advice="declare edges for them, or open the table with planes='folder'. Nothing was charged",
             )
         self._wide, self._compile = self._compile, Undrawn(self._schema)
         recorded = next(self._recorded(), None)
@@ -163,10 +163,28 @@ class DrawnBins(Intake):
             levels = [next(left)[: len(groups)] for groups in tree_groups(cells)]  # without the missing values
             cuts[name] = drawn_cuts(levels, bins)
         schema = self._schema.with_cuts(cuts)
-        self._engine = recoded(cast(EncodedEngine, self._engine), schema)
+        self._engine = cast(LevelledEngine, self._engine).in_levels_of(schema)
         self._schema, self._drawn_as = schema, request
         self._compile = self._compiler()
         self._settled = True
+
+
+def settle_bins(curator: Curator, epsilon: float | None, setting: str) -> tuple[str, ...]:
+    """Draw the bins that a curator lacks, for the price that `setting` names; returns the columns that were drawn.
+
+    Without a price nothing is charged, and the error says what to write.
+    """
+    if not (names := curator.undrawn):
+        return ()
+    if epsilon is None:
+        tenth = curator.budget.epsilon / 10
+        raise SchemaError(
+            f'{", ".join(names)}: declared with bins = "auto", and this ledger has not drawn them',
+            advice=f"give their price, which is charged once: {setting.format(f'{tenth:.2g}')}, for example, places "
+            f"each cut within about {round(curator.bins_error(epsilon=tenth)):,} rows. Nothing was charged",
+        )
+    curator.draw_bins(epsilon=epsilon)
+    return names
 
 
 class Undrawn(Compiler):

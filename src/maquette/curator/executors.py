@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,9 +104,13 @@ def bound(recipe: Recipe, batches: Batches) -> Batches:
 
 @dataclass(frozen=True)
 class Visit:
-    """Numbers to compute from every chunk and to add up: `evaluate` sees a chunk as a table of `schema`."""
+    """Numbers to compute from every chunk and to add up: `evaluate` sees a chunk as a table of `schema`.
+
+    The codes of the chunk are those of `stored`, which has the same columns, some perhaps with narrower levels.
+    """
 
     schema: Schema
+    stored: Schema
     codes: tuple[str, ...]
     values: tuple[str, ...]
     size: int
@@ -282,7 +286,9 @@ def _part(job: Visit, columns: dict[str, pa.Array], i: int, rows: int) -> Memory
     planes = np.concatenate(read) if read else np.zeros((0, rows), dtype=np.uint8)
     values = [np.frombuffer(columns[name][i].as_buffer(), dtype=np.int32) for name in job.values]
     held = np.array(values, dtype=np.int32).reshape(len(values), rows)
-    return MemoryEngine(job.schema, rows, "", [planes], [held])
+    stored = job.stored if read else job.schema
+    part = MemoryEngine(stored, rows, "", [planes], [held])
+    return part if stored == job.schema else cast(MemoryEngine, part.in_levels_of(job.schema))
 
 
 def _add(batches: Batches) -> Batches:

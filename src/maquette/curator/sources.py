@@ -33,6 +33,7 @@ from maquette.schema import (
     files_of,
     grouped,
     kind_of,
+    nothing_at,
     quoted,
     read_group,
 )
@@ -210,7 +211,7 @@ def _files(engine: duckdb.DuckDBPyConnection, pattern: str, needed: Sequence[str
         return lake
     paths = files_of(pattern)
     if not paths:
-        raise UnreadableSource(f"no file matches {pattern!r}", expected=_KINDS)
+        raise UnreadableSource(nothing_at(pattern), expected=_KINDS)
     suffixes = set(map(kind_of, paths))
     if suffixes <= set(PARQUET):
         return _parquet(engine, paths, needed)
@@ -278,10 +279,13 @@ def _texts(engine: duckdb.DuckDBPyConnection, paths: list[str], needed: Sequence
 def _check_header(needed: Sequence[str], header: Sequence[str], path: str) -> None:
     """Refuse a header that lacks needed columns. A line with none of them may be a row, so it is not quoted."""
     if set(needed).isdisjoint(header):
-        hint = "does it have a header? Names must agree, in upper and lower case too"
+        hint = (
+            "does it have a header? Names must agree, in upper and lower case too. For lines above the header, write "
+            "skip = 2 under [file] of the schema; for a file without a header, names = [...]"
+        )
         if len(header) == 1 and (likely := [mark for mark in DELIMITERS if mark in header[0]]):
             hint = f"is the delimiter {likely[0]!r}? pass delimiter={likely[0]!r}"
-        raise UnreadableSource(f"none of the schema's columns is in the first line of {path!r}", advice=hint)
+        raise UnreadableSource(f"none of the schema's columns is in the header of {path!r}", advice=hint)
     check_columns(needed, header)
 
 

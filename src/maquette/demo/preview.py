@@ -30,7 +30,7 @@ SURE = 0.95
 
 
 def stand_in(schema: Schema, rows: int, rng: np.random.Generator) -> pa.Table:
-    """Rows of nobody: independent columns, with shares that fall off from level to level."""
+    """Invented rows: independent columns, with shares that fall off from level to level."""
     codes = np.empty((rows, len(schema)), dtype=np.int32)
     for i, column in enumerate(schema):
         shares = 1.0 / np.arange(1, column.size + 1)
@@ -48,31 +48,44 @@ class Foreseen:
     errors: dict[int, float]
     sampled: float
     session: int
+    max_contributions: int = 1
 
     def __str__(self) -> str:
         words = {1: "single columns", 2: "pairs", 3: "triples"}
         within = ", ".join(f"{words[k]} within ±{_round(error):,}" for k, error in self.errors.items())
         return (
-            f"With epsilon {self.epsilon:g} and a table of {self.rows:,} rows and these columns:\n"
+            f"With epsilon {self.epsilon:g} and a table of {self.rows:,} rows{self._each} and these columns:\n"
             f"  a release    counts of {within} (95 of 100 cells)\n"
             f"  its rows     synthetic rows reproduce pairs within {self.sampled:.1%} of the table\n"
             f"  a session    answers about {self.session:,} different tables to within 2% of the rows\n"
-            f"Measured on {min(self.rows, MOST):,} rows of nobody, drawn from the schema with independent columns.\n"
+            f"Measured on {min(self.rows, MOST):,} invented rows, drawn from the schema with independent columns.\n"
             "Your table will differ. Nothing was read or charged."
         )
 
+    @property
+    def _each(self) -> str:
+        most = self.max_contributions
+        return "" if most == 1 else f", at most {most:,} of one person (noise is {most:,} times as large as for one),"
 
-def foresee(schema: Schema, *, rows: int, epsilon: float, delta: float, seed: int = 0) -> Foreseen:
+
+def foresee(
+    schema: Schema, *, rows: int, epsilon: float, delta: float, max_contributions: int = 1, seed: int = 0
+) -> Foreseen:
     """Run the default release on a stand-in and compare its counts with the known ones.
+
+    Noise is proportional to `max_contributions`, the rows that are kept of one unit.
 
     Privacy: no row of anybody is read. The numbers are those of one run, not a promise.
     """
     if rows < 1:
         raise QueryError(f"rows is {rows}", expected="a whole number from 1 on")
-    budget = Budget(epsilon=epsilon, delta=delta)
-    tried = Trial(schema.evenly_cut(), min(rows, MOST), strength_of(budget) * rows, delta, seed)
+    if max_contributions < 1:
+        raise QueryError(f"max_contributions is {max_contributions}", expected="a whole number from 1 on")
+    strength_rows = strength_of(Budget(epsilon=epsilon, delta=delta)) * rows / max_contributions
+    tried = Trial(schema.evenly_cut(), min(rows, MOST), strength_rows, delta, seed)
     errors = {k: tried.error(k) * rows for k in range(1, tried.most + 1)}
-    return Foreseen(rows, epsilon, delta, errors, tried.distance(), _session(rows, epsilon, delta))
+    session = int(_session_tables(strength_rows, 0.02, delta))
+    return Foreseen(rows, epsilon, delta, errors, tried.distance(), session, max_contributions)
 
 
 def strength_of(budget: Budget) -> float:
@@ -90,7 +103,7 @@ def _rho(budget: Budget) -> float:
 
 
 class Trial:
-    """One run of the default release on `many` rows of nobody.
+    """One run of the default release on `many` invented rows.
 
     Errors as shares of the rows depend on strength times rows alone, up to small terms: noise has the same size in rows
     whatever their number. So a large table is tried on fewer rows with a larger budget.
@@ -139,13 +152,11 @@ def _counts(schema: Schema, names: tuple[str, ...], records: np.ndarray) -> np.n
     return np.bincount(places, minlength=schema.cells(names)).reshape(schema.shape(names))
 
 
-def _session(rows: int, epsilon: float, delta: float) -> int:
-    """How many tables can be bought, each with noise within 2% of the rows in nearly every cell."""
-    return int(_session_tables(strength_of(Budget(epsilon=epsilon, delta=delta)) * rows, 0.02, delta))
-
-
 def _session_tables(strength_rows: float, alpha: float, delta: float) -> float:
-    """Laplace noise stays within 7 scales but once in 1,100, Gaussian noise within 3.3 deviations."""
+    """How many tables can be bought, each with noise within alpha of the rows in nearly every cell.
+
+    Laplace noise stays within 7 scales but once in 1,100, Gaussian noise within 3.3 deviations.
+    """
     if delta == 0:
         return strength_rows * alpha / 7
     return 2 * (strength_rows * alpha / 3.3) ** 2

@@ -1,6 +1,6 @@
 """What an error needs: the epsilon for a table, and the rows for an epsilon, in plain sentences.
 
-The default release has no theorem that predicts its errors, so it is tried on rows of nobody, with more or less budget,
+The default release has no theorem that predicts its errors, so it is tried on invented rows, with more or less budget,
 until its pairs are as exact as asked. A session has a simple rule: the noise of one table, times the number of tables.
 """
 
@@ -58,7 +58,7 @@ class Needs:
             f"  a release    {self.release}, for counts of {what} (95 of 100 cells)\n"
             f"  a session    {self.session}, for {self.tables:,} different tables\n"
             f"The epsilon is for {self.rows:,} rows{private}; the rows are for epsilon {self.epsilon:g}.\n"
-            f"The release was tried on up to {MOST:,} rows of nobody, drawn from the schema with independent columns.\n"
+            f"The release was tried on up to {MOST:,} invented rows, drawn from the schema with independent columns.\n"
             "Your table will differ. Nothing was read or charged."
         )
 

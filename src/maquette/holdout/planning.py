@@ -276,4 +276,4 @@ def _rows_needed(method: _Method, reuse: Reuse, target: float) -> int | None:
 def _width(interval: Interval) -> str:
     if math.isinf(interval.half_width):
         return "-"
-    return f"vacuous ({interval.half_width:.3g})" if interval.vacuous else f"{interval.half_width:.3g}"
+    return "no promise" if interval.vacuous else f"{interval.half_width:.3g}"

@@ -77,9 +77,9 @@ class Budget:
             )
         if not 0 < limit <= MAX_UNITS:
             raise BudgetError(
-                f"This budget is {limit} units of 1e-15",
-                expected=f"1 to {MAX_UNITS} (at most "
-                f"{MAX_UNITS // UNITS_PER_ONE:,} of epsilon, rho or mu squared): choose a value people use.",
+                f"the budget is {limit / UNITS_PER_ONE:.3g} of {'epsilon' if name == 'pure' else 'rho or mu squared'}",
+                expected=f"more than 1e-15 and at most {MAX_UNITS // UNITS_PER_ONE:,}",
+                advice="an epsilon from 0.1 to 10 is usual",
             )
         reported = accountant.loss(limit, delta).epsilon if epsilon is None else float(epsilon)
         values = {"epsilon": reported, "delta": float(delta), "rho": None if rho is None else float(rho)}

@@ -20,7 +20,11 @@ def drawn_column(column: Column, cells: Sequence[Cell]) -> tuple[Spec, str]:
         rest = [cell for cell in cells if cell.ends is None]
         missing = [f"Missing: {cell.seen.value:.1%}." for cell in rest]
         return histogram(on_line), " ".join([*unsure, *missing])
-    uneven = ["Bins of different widths, drawn side by side."] if len(on_line) >= FEWEST else []
+    uneven = (
+        ["Bins of different widths, drawn side by side."]
+        if len(on_line) >= FEWEST and not isinstance(column, Date)
+        else []
+    )
     return bars(cells, ordered=isinstance(column, Ordered)), " ".join([*unsure, *uneven])
 
 

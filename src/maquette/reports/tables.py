@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from maquette.errors import QueryError
 from maquette.reports.subject import Seen, Subject
-from maquette.schema import Column, Ordered
+from maquette.schema import Column, Date, Ordered
 
 MAX_COLUMNS = 48
 MAX_BARS = 40
@@ -22,6 +22,7 @@ MAX_AXIS = 14  # groups along one side of a heat map
 TRIED_PAIRS = 300
 MAX_TABLE = 2**20  # cells of a pair that fit in memory
 _RANGE = re.compile(r"(\d[\d.]*)-(\d[\d.]*)")  # the label of a bin
+_BIN = re.compile(r"\[(.+), (.+[)\]])")
 
 Values = NDArray[np.float64]
 Levels = NDArray[np.int64]
@@ -56,13 +57,12 @@ def groups_of(column: Column, shares: Values, most: int, parts: Sequence[Levels]
 
     `parts` are levels that were measured together and so stay together; by default every level is separate.
     """
-    labels = column.labels
     parts = [np.array([level]) for level in range(column.size)] if parts is None else parts
     if len(parts) <= most:
         return [_named(column, part) for part in parts]
     if isinstance(column, Ordered):
         runs = np.array_split(np.arange(len(parts)), most)
-        return [_run(labels, np.concatenate([parts[i] for i in run])) for run in runs]
+        return [_run(column, np.concatenate([parts[i] for i in run])) for run in runs]
     weights = np.array([shares[part].sum() for part in parts])
     frequent = np.sort(np.argsort(-weights, kind="stable")[: most - 1])
     rest = np.concatenate([parts[i] for i in np.setdiff1d(np.arange(len(parts)), frequent)])
@@ -70,19 +70,21 @@ def groups_of(column: Column, shares: Values, most: int, parts: Sequence[Levels]
 
 
 def _named(column: Column, part: Levels) -> Group:
-    if len(part) == 1:
-        return Group(column.labels[int(part[0])], part)
     run = isinstance(column, Ordered) and int(part[-1]) - int(part[0]) == len(part) - 1
-    return _run(column.labels, part) if run else Group(f"{len(part):,} other levels", part)
+    return _run(column, part) if run or len(part) == 1 else Group(f"{len(part):,} other levels", part)
 
 
-def _run(labels: Sequence[str], part: Levels) -> Group:
-    first, last = labels[int(part[0])], labels[int(part[-1])]
-    if len(part) > 1:
-        ends = [_RANGE.fullmatch(label) for label in (first, last)]
-        first, last = ends[0][1] if ends[0] else first, ends[1][2] if ends[1] else last
+def _run(column: Column, part: Levels) -> Group:
+    """Neighbouring levels by their two ends: of bins the outer bounds; a date has hyphens of its own."""
+    first, last = column.labels[int(part[0])], column.labels[int(part[-1])]
+    if len(part) == 1:
+        return Group(first, part)
+    if isinstance(column, Date):
         return Group(f"{first} to {last}", part)
-    return Group(first, part)
+    if (low := _BIN.fullmatch(first)) and (high := _BIN.fullmatch(last)):
+        return Group(f"[{low[1]}, {high[2]}", part)
+    ends = [_RANGE.fullmatch(label) for label in (first, last)]
+    return Group(f"{ends[0][1] if ends[0] else first} to {ends[1][2] if ends[1] else last}", part)
 
 
 def columns_shown(subject: Subject) -> list[str]:

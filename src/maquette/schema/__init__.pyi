@@ -30,6 +30,7 @@ from .csv_files import (
     files_of as files_of,
     grouped as grouped,
     kind_of as kind_of,
+    nothing_at as nothing_at,
     read_group as read_group,
 )
 from .dates import Date as Date

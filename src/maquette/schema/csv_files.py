@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import glob
+import io
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -56,6 +58,13 @@ def files_of(pattern: str) -> list[str]:
     return sorted(map(str, data))
 
 
+def nothing_at(pattern: str) -> str:
+    """What to say of a path at which there is no file."""
+    if Path(pattern).is_dir():
+        return f"{pattern!r} is a folder without files"
+    return f"no file matches {pattern!r}" if glob.has_magic(pattern) else f"there is no file {pattern!r}"
+
+
 def grouped(paths: Sequence[str], file: FileFormat, *, detect: bool = False) -> list[Group]:
     """Files by header, so that the order of columns may differ; `detect` finds the delimiter in each header."""
     groups: dict[tuple[tuple[str, ...], str], list[str]] = {}
@@ -66,25 +75,26 @@ def grouped(paths: Sequence[str], file: FileFormat, *, detect: bool = False) -> 
 
 def _header(path: str, file: FileFormat, *, detect: bool) -> tuple[tuple[str, ...], str]:
     if kind_of(path) in SHEETS:
-        return Sheet(path, file.sheet).header, ""
+        return Sheet(path, file).header, ""
     delimiter = file.delimiter or ("\t" if kind_of(path) == ".tsv" else ",")
     if detect and file.delimiter is None:
-        delimiter = delimiter_of(header_line(path, file.encoding))
-    header = next(csv.reader(_lines(path, file.encoding), delimiter=delimiter), None)
+        delimiter = delimiter_of(header_line(path, file))
+    if file.names is not None:
+        return tuple(file.names), delimiter
+    header = next(csv.reader(lines_of(path, file), delimiter=delimiter), None)
     if not header:
         raise UnreadableSource(f"{path!r} is empty", expected="a header line with the column names")
     return tuple(name.strip() for name in header), delimiter
 
 
-def _lines(path: str, encoding: str | None) -> Iterator[str]:
-    """The lines of a file, decoded one by one: a fault further down is not in the header."""
+def lines_of(path: str, form: FileFormat) -> Iterator[str]:
+    """The lines of a file from its header on, decoded one by one: a fault further down is not in the header."""
     with opened(path) as file:
-        if encoding in (None, UTF8):
-            yield from (line.decode("utf-8-sig") for line in file)
+        if form.encoding in (None, UTF8):
+            yield from (line.decode("utf-8-sig") for line in itertools.islice(file, form.skip, None))
         else:
-            import io
-
-            yield from io.TextIOWrapper(file, encoding=encoding, newline="")
+            decoded = io.TextIOWrapper(file, encoding=form.encoding, newline="")
+            yield from itertools.islice(decoded, form.skip, None)
 
 
 def read_group(
@@ -92,14 +102,15 @@ def read_group(
 ) -> tuple[duckdb.DuckDBPyRelation, RowStream | None]:
     """The rows of files with one header as text columns c0, c1, ...; the stream that they come from, if they do."""
     if not group.sheets and file.encoding in (None, UTF8):
-        return texts(engine, group.paths, len(group.header), group.delimiter), None
+        return texts(engine, group, file), None
 
     def rows() -> Iterator[Row]:
         for path in group.paths:
             if group.sheets:
-                yield from Sheet(path, file.sheet).rows()
+                yield from Sheet(path, file).rows()
             else:
-                yield from csv_rows(path, file.encoding or UTF8, group.delimiter)
+                width = len(file.names or ())
+                yield from csv_rows(path, file.encoding or UTF8, group.delimiter, skip=file.skip or 0, width=width)
 
     stream = RowStream(len(group.header), rows)
     return engine.from_arrow(stream.reader()), stream
@@ -133,16 +144,15 @@ def read_draft(
     return engine.table("rows"), first.header, first.delimiter
 
 
-def texts(
-    engine: duckdb.DuckDBPyConnection, paths: Sequence[str], columns: int, delimiter: str
-) -> duckdb.DuckDBPyRelation:
+def texts(engine: duckdb.DuckDBPyConnection, group: Group, file: FileFormat) -> duckdb.DuckDBPyRelation:
     """The rows of files with the same header as text columns c0, c1, ...; no types are inferred."""
     return engine.read_csv(
-        list(paths),  # type: ignore[arg-type]  # several files at once, which the stub does not allow
-        header=True,
+        list(group.paths),  # type: ignore[arg-type]  # several files at once, which the stub does not allow
+        header=file.names is None,
+        skiprows=file.skip or 0,
         auto_detect=False,
-        columns={f"c{i}": "VARCHAR" for i in range(columns)},
-        delimiter=delimiter,
+        columns={f"c{i}": "VARCHAR" for i in range(len(group.header))},
+        delimiter=group.delimiter,
         quotechar='"',
         escapechar='"',
     )
@@ -153,20 +163,15 @@ def delimiter_of(header: str) -> str:
     return max(DELIMITERS, key=header.count)
 
 
-def header_line(path: str | Path, encoding: str | None = None) -> str:
-    """The first line of a CSV file."""
+def header_line(path: str, form: FileFormat) -> str:
+    """The line of a CSV file that names its columns, or the first row where the columns are declared."""
     try:
-        with opened(str(path)) as file:
-            line = file.readline()
-            if encoding == "utf-16":  # a line ends in two bytes
-                line += file.read(1)
+        header = next(lines_of(path, form), "").strip("\r\n")
     except (OSError, EOFError):
-        raise UnreadableSource(
-            f"cannot read {str(path)!r}: it cannot be opened, or is not what its name says"
-        ) from None
-    header = line.decode("utf-8-sig" if encoding in (None, UTF8) else encoding, errors="replace").strip("\r\n")
+        raise UnreadableSource(f"cannot read {path!r}: it cannot be opened, or is not what its name says") from None
     if not header.strip():
-        raise UnreadableSource(f"{str(path)!r}: the file is empty", expected="a header line with the column names")
+        what = f"{path!r}: line {form.skip + 1} is empty" if form.skip else f"{path!r}: the file is empty"
+        raise UnreadableSource(what, expected="a header line with the column names")
     return header
 
 

@@ -1,14 +1,16 @@
-"""How a file of rows is written: delimiter, encoding, sheet. Declared beside the columns, and part of no digest."""
+"""How a file of rows is written: delimiter, encoding, sheet, header. Declared beside the columns; part of no digest."""
 
 from __future__ import annotations
 
 import codecs
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from maquette.errors import SchemaError
 
 UTF8 = "utf-8"
+MOST_SKIPPED = 1_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,8 +19,9 @@ class FileFormat:
 
     `delimiter` stands between the fields of a CSV file (usual: a comma, or a tab in .tsv). `encoding` says which bytes
     mean which letters (usual: utf-8); Windows and Excel in Western Europe write cp1252. `sheet` names a sheet of a
-    spreadsheet (usual: the first). Privacy: all three are declared, never inferred when a table is opened. Otherwise
-    one row with an unusual letter could change how every other row is read.
+    spreadsheet (usual: the first). `skip` is the number of lines above the header, such as a title. `names` are the
+    columns, in order, of a file without a header. Privacy: all are declared, never inferred when a table is opened.
+    Otherwise one row with an unusual letter could change how every other row is read.
 
     >>> FileFormat(encoding="Windows-1252").encoding
     'cp1252'
@@ -27,12 +30,21 @@ class FileFormat:
     delimiter: str | None = None
     encoding: str | None = None
     sheet: str | None = None
+    skip: int | None = None
+    names: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
+        for name in ("delimiter", "encoding", "sheet"):
+            value = getattr(self, name)
             if value is not None and (not isinstance(value, str) or not value):
-                raise SchemaError(f"the file's {field.name} is {value!r}", expected="text")
+                raise SchemaError(f"the file's {name} is {value!r}", expected="text")
+        if self.skip is not None and (type(self.skip) is not int or not 0 <= self.skip <= MOST_SKIPPED):
+            raise SchemaError(
+                f"the file's skip is {self.skip!r}",
+                expected=f"the number of lines above the header, from 0 to {MOST_SKIPPED:,}",
+            )
+        if self.names is not None:
+            object.__setattr__(self, "names", _names(self.names))
         if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '"\r\n'):
             raise SchemaError(
                 f"the file's delimiter is {self.delimiter!r}", expected='one letter, such as ";" or "\\t" for a tab'
@@ -40,7 +52,7 @@ class FileFormat:
         if self.encoding is not None:
             object.__setattr__(self, "encoding", _encoding(self.encoding))
 
-    def changed(self, **given: str | None) -> FileFormat:
+    def changed(self, **given: Any) -> FileFormat:
         """The format with other settings where some are given."""
         return replace(self, **{name: value for name, value in given.items() if value is not None})
 
@@ -75,6 +87,19 @@ class UnitDeclaration:
         """The settings that differ from what is usual."""
         facts: dict[str, Any] = {"column": self.column, "max_contributions": self.max_contributions}
         return {**facts, "from_rows": True} if self.from_rows else facts
+
+
+def _names(names: object) -> tuple[str, ...]:
+    """The columns of a file without a header."""
+    listed = tuple(names) if isinstance(names, list | tuple) else ()
+    if not listed or not all(isinstance(name, str) and name.strip() == name != "" for name in listed):
+        raise SchemaError(
+            "the file's names are not a list of texts", expected='the name of every column in order: names = ["a", "b"]'
+        )
+    if len(set(listed)) < len(listed):
+        twice = next(name for name in listed if listed.count(name) > 1)
+        raise SchemaError(f"the file's names list {twice!r} twice", expected="a name of its own for every column")
+    return listed
 
 
 def _encoding(name: str) -> str:

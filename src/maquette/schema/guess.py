@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from maquette.errors import PrivacyWarning, SchemaError, UnreadableSource
 from maquette.schema.columns import INVALID, Boolean, Category, Column, identifier
-from maquette.schema.csv_files import CSV, NAMED, PARQUET, files_of, kind_of, read_draft, unreadable
+from maquette.schema.csv_files import CSV, NAMED, PARQUET, files_of, kind_of, nothing_at, read_draft, unreadable
 from maquette.schema.encodings import detect
 from maquette.schema.file_format import FileFormat
 from maquette.schema.guess_notes import notes_of
 from maquette.schema.guess_text import Skipped, draft_date, draft_text, tally
 from maquette.schema.schema import Schema, as_arrow
 from maquette.schema.spreadsheets import SHEETS
+from maquette.schema.titles import with_titles
 
 if TYPE_CHECKING:
     import duckdb
@@ -56,20 +57,27 @@ def guess(source: object, file: FileFormat | None = None) -> Schema:
         engine.execute("SET TimeZone = 'UTC'")  # dates must not depend on the machine
         try:
             relation, names, form = _relation(engine, source, form)
+            empty = not relation.limit(1).fetchall()
             for place, name in enumerate(names):
                 try:
                     column, remarks = _draft(relation, place, names)
                 except Skipped as reason:
-                    skipped.append(f"{name if name.isprintable() else repr(name)} ({reason})")
+                    shown = f"column {place + 1}" if not name else name if name.isprintable() else repr(name)
+                    skipped.append(f"{shown} ({reason})")
                 else:
                     drafted.append(column)
                     notes[name] = notes_of(column, *remarks)
         except (duckdb.Error, UnicodeDecodeError, csv.Error, OSError, EOFError) as error:
             raise unreadable(source, error) from None
-    if _is_text(source) and _is_data(names, drafted):
+    if _is_text(source) and form.names is None and _is_data(names, drafted):
         raise UnreadableSource(
-            f"the first line of {str(source)!r} looks like data, not a header", advice="add one with the column names"
+            f"the first line of {str(source)!r} looks like data, not a header",
+            expected=f"a header that names its {len(names)} columns",
+            advice="name the columns in order, as --names age,sex,... (in Python FileFormat(names=[...])), or add a "
+            "header to the file",
         )
+    if empty:
+        raise UnreadableSource(f"{str(source)!r} has a header and no rows", advice="is it the right file?")
     if not drafted:
         raise SchemaError(f"no column could be drafted: {'; '.join(skipped)}", advice="Write the schema by hand")
     return Schema(drafted, guessed=True, skipped=skipped, notes=notes, file=form)
@@ -84,8 +92,7 @@ def _relation(
         return relation, relation.columns, form
     files = files_of(str(source))
     if not files:
-        what = "is a directory without files" if Path(source).is_dir() else "matches no file"
-        raise UnreadableSource(f"{str(source)!r} {what}", expected="a CSV, Excel (.xlsx) or Parquet file")
+        raise UnreadableSource(nothing_at(str(source)), expected="a CSV, Excel (.xlsx) or Parquet file")
     kinds = set(map(kind_of, files))
     if kinds <= set(PARQUET):
         relation = engine.read_parquet(files)
@@ -97,6 +104,7 @@ def _relation(
         )
     if kinds <= set(CSV) and form.encoding is None and not (found := detect(files)).usual:
         form = form.changed(encoding=found.encoding)
+    form = with_titles(files[0], form)
     relation, names, delimiter = read_draft(engine, files, form)
     usual = "\t" if kinds == {".tsv"} else ","
     return relation, names, form if delimiter in ("", usual) else form.changed(delimiter=delimiter)
@@ -111,7 +119,7 @@ def _draft(relation: duckdb.DuckDBPyRelation, place: int, names: Sequence[str]) 
     """The column and remarks about it."""
     name, value, kind = names[place], identifier(relation.columns[place]), str(relation.types[place])
     if not name:
-        raise Skipped(f"column {place + 1} has no name; give it one in the header")
+        raise Skipped("it has no name; give it one in the header")
     if list(names).count(name) > 1:
         raise Skipped("several columns have this name; rename all but one")
     remarks: list[str] = []

@@ -37,7 +37,7 @@ def _words(column: Column) -> tuple[str, str, str]:
         case Category():
             number = len(column.levels)
             return (
-                f"{number} texts that occur often",
+                f"{number} text{'s' * (number != 1)} that occur{'s' * (number == 1)} often",
                 f"a level for each; all other texts become {column.other!r}",
                 "add levels that can occur and are not listed; remove what only the rows could tell you",
             )
@@ -62,7 +62,7 @@ def _numbers(column: Numeric) -> tuple[str, str, str]:
     if isinstance(column, Number) and column.precision:
         digits, mark = column.precision, "comma" if column.decimal == "," else "point"
         seen += f" with up to {digits} digit{'s' * (digits > 1)} after the decimal {mark}"
-    elif column.decimal == ",":
+    elif column.decimal == "," and not whole:
         seen += " with a decimal comma"
     if column.thousands:
         seen += f", {_BETWEEN[column.thousands]} between thousands"

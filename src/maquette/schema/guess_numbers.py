@@ -20,6 +20,7 @@ MARKS = ("%", "€", "$", "£", "¥", "EUR", "USD", "GBP", "CHF", "kr", "zł", "
 OFTEN = 0.1  # share of the values from which a single value is drafted as an atom
 TOP = 0.003  # the same for the largest value, if it is far above the others: a code, or a limit of the form
 FEW = 5  # maximum atoms drafted
+CODED, APART = 3, 5  # rows that share a code such as 999.9, and how many times as large as all numbers it must be
 PROOF, PLAIN = 20, 3  # different numbers with a mark, and below a thousand without one, that prove thousands
 CODES = ((97, 98, 99), (997, 998, 999), (9997, 9998, 9999), (-999, -998, -997, -99, -98, -97, -9, -8, -7, -1))
 _THREE = r"^[+-]?\d{1,3}[.,]\d{3}$"
@@ -131,3 +132,18 @@ def atoms_of(texts: duckdb.DuckDBPyRelation, known: int, number: str, *, whole: 
     if len(two) == 2 and two[0][1] >= TOP * known and two[0][0] >= 2 * max(two[1][0], 0) > 0:
         found.add(two[0][0])
     return sorted(int(value) if whole else float(value) for value in found)
+
+
+def top_code(texts: duckdb.DuckDBPyRelation, number: str) -> tuple[list[str], float | None]:
+    """How a code such as 999 is written that lies far above all other numbers, and the largest of these.
+
+    A code is made of nines and at least five times as large as the next number; it stands for "no value".
+    """
+    values = texts.filter("known IS NOT NULL").project(f"{number} AS n, known, seen")
+    two = values.aggregate("n, CAST(sum(seen) AS BIGINT) AS seen", "n").order("n DESC").limit(2).fetchall()
+    if len(two) < 2:
+        return [], None
+    (code, often), (rest, _) = two
+    if often < CODED or not set(f"{code:.12g}") <= set("9.") or code < APART * max(rest, 1):
+        return [], None
+    return sorted(str(row[0]) for row in values.filter(f"n = {code!r}").project("known").fetchall()), float(rest)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
+import secrets
+import shlex
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from maquette.schema.columns import NULL_LABEL, Boolean, Category, Column, quoted, text_sql
 from maquette.schema.dates import SHORT, YEAR_LAST, Date
-from maquette.schema.guess_numbers import Style, atoms_of, style_of, thousands_of, without_codes
+from maquette.schema.guess_numbers import Style, atoms_of, style_of, thousands_of, top_code, without_codes
 from maquette.schema.integers import Integer
 from maquette.schema.numbers import Number
 from maquette.schema.ordered import EXACT
@@ -20,12 +22,30 @@ if TYPE_CHECKING:
     import duckdb
 
 LEVELS = 50  # maximum distinct texts that are drafted as levels
+STRAYS = 3  # maximum different words among numbers that are read as missing
 SEEN = 3  # a level seen less often may identify one person
 BINS = 32
 OTHER = "other"
 OWNER = "if it identifies the privacy unit, pass it as privacy_unit (--unit)"
-ABSENT = ("na", "n/a", "#n/a", "#n/v", "#nv", "nan", "null", "none", "nil", "missing", "-", "--", ".", "?")
-SIGNS = ("n/a", "#n/a", "#n/v", "#nv", "-", "--", ".", "?")  # these mean "missing" in a column of names too
+SIGNS: tuple[str, ...] = (
+    "n/a",
+    "n.a.",
+    "n/d",
+    "n.d.",
+    "k.a.",
+    "s/d",
+    "#n/a",
+    "#n/v",
+    "#nv",
+    "#n/d",
+    "(null)",
+    "-",
+    "--",
+    ".",
+    "?",
+)
+SIGNS += ("#value!", "#wert!", "#ref!", "#bezug!", "#div/0!")  # all these mean "missing" in a column of names too
+ABSENT = (*SIGNS, "na", "nd", "nc", "nan", "null", "none", "nil", "missing", "unknown", "unbekannt", "inconnu")
 WORDS: tuple[tuple[str, str], ...] = (
     ("ja", "nein"),
     ("wahr", "falsch"),
@@ -48,6 +68,10 @@ PRECISE = 6  # maximum digits after the decimal mark that are drafted as the pre
 
 class Skipped(Exception):
     """Why a column is left out of a draft."""
+
+
+class _Mixed(Exception):
+    """What a column holds beside other text."""
 
 
 @dataclass(frozen=True)
@@ -82,17 +106,64 @@ class _Facts:
 
 def draft_text(relation: duckdb.DuckDBPyRelation, name: str, value: str) -> tuple[Column, list[str]]:
     """Draft a column of texts, and remarks. Texts such as NA count as missing, except in a column of names."""
-    facts = _facts(relation, value)
-    column = _drafted(relation, name, value, facts)
+    texts = _kept(tally(relation, value))
+    facts = _facts(texts)
+    if strays := _strays(texts, facts):
+        return _without(strays, relation, name, value)
+    try:
+        column = _drafted(texts, name, facts)
+    except _Mixed as found:
+        raise Skipped(
+            f"{found} mixed with other text{_first(relation, value)}; correct the text, or declare it by hand, with "
+            'missing = [...] for texts that mean "no value"'
+        ) from None
     remarks = []
     codes = [text for text in column.missing if text not in facts.missing]
-    if isinstance(column, Integer) and codes:
-        remarks.append(f'check: {", ".join(codes)} look like codes for "no answer"; if not, remove them from missing')
-    if isinstance(column, Integer) and _dense(facts):
+    if codes:
+        look = "looks like a code" if len(codes) == 1 else "look like codes"
+        it = "it" if len(codes) == 1 else "them"
+        remarks.append(f'check: {", ".join(codes)} {look} for "no answer"; if not, remove {it} from missing')
+    if isinstance(column, Integer) and column.width == 1 and (apart := _apart(texts, facts)) is not None:
         remarks.append(
-            f"check: many numbers close together. If they name people, use --unit {name} and drop the column"
+            f'check: {apart} lies apart from the other values; if it means "no answer", write nullable = true and '
+            f'missing = ["{apart}"]'
+        )
+    if isinstance(column, Integer) and not column.thousands and _dense(facts):
+        remarks.append(
+            f"check: many numbers close together. If they name people, use --unit {shlex.quote(name)} and drop the "
+            "column"
         )
     return column, remarks
+
+
+def _strays(texts: duckdb.DuckDBPyRelation, facts: _Facts) -> list[str]:
+    """A few words that recur in a column of many different texts with digits, numbers or dates: they mean no value."""
+    if facts.distinct <= LEVELS:
+        return []
+    words = _known(texts).filter(r"NOT regexp_matches(known, '\d')").limit(STRAYS + 1).fetchall()
+    recur = len(words) <= STRAYS and all(seen >= SEEN for _, seen in words)
+    return sorted(str(word) for word, _ in words) if recur and 2 * sum(n for _, n in words) < facts.known else []
+
+
+def _without(strays: list[str], relation: duckdb.DuckDBPyRelation, name: str, value: str) -> tuple[Column, list[str]]:
+    """The column that is drafted where these texts count as missing, and remarks."""
+    text = text_sql(value)
+    left = relation.project(f"CASE WHEN {text} NOT IN ({', '.join(map(quoted, strays))}) THEN {text} END AS rest")
+    column, remarks = draft_text(left, name, "rest")
+    listed = ", ".join(map(repr, strays))
+    meant = replace(column, nullable=True, missing=(*column.missing, *strays))
+    return meant, [*remarks, f"check: {listed} stands among numbers or dates and is read as no value"]
+
+
+def _apart(texts: duckdb.DuckDBPyRelation, facts: _Facts) -> int | None:
+    """A single largest number made of one digit from 7 on, such as 9 or 99, at least twice as large as all others."""
+    if facts.distinct > LEVELS:
+        return None
+    listed = sorted({int(row[0]) for row in _known(texts).project("CAST(known AS BIGINT)").fetchall()})
+    digits = set(str(listed[-1]))
+    if len(listed) < 3 or len(digits) > 1 or not digits <= set("789") or 2 * listed[-2] > listed[-1]:
+        return None
+    return listed[-1] if str(listed[-1]) not in facts.missing else None
 
 
 def _dense(facts: _Facts) -> bool:
@@ -102,7 +173,7 @@ def _dense(facts: _Facts) -> bool:
     return facts.distinct >= NUMBERED and facts.high - facts.low < 2 * facts.distinct
 
 
-def _drafted(relation: duckdb.DuckDBPyRelation, name: str, value: str, facts: _Facts) -> Column:
+def _drafted(texts: duckdb.DuckDBPyRelation, name: str, facts: _Facts) -> Column:
     if not facts.known:
         raise Skipped("no values")
     if facts.known < min(SEEN, facts.rows):
@@ -110,37 +181,39 @@ def _drafted(relation: duckdb.DuckDBPyRelation, name: str, value: str, facts: _F
     missing: dict[str, Any] = {"nullable": facts.nullable, "missing": facts.missing}
     if facts.truths == facts.known:
         return Boolean(name, **missing)
-    if (words := _truths(relation, value)) is not None:
+    if (words := _truths(texts)) is not None:
         return Boolean(name, yes=words[0], no=words[1], **missing)
     if facts.whole == facts.known == facts.distinct >= KEYS and _running(facts):
         raise Skipped(_key(name))
-    if facts.numbers == facts.known and not (facts.digits == 3 and thousands_of(_known(relation, value))):
+    if facts.numbers == facts.known and not (facts.digits == 3 and thousands_of(_known(texts))):
         assert facts.low is not None
         assert facts.high is not None
         number = number_sql("known")
         if facts.whole == facts.known:
-            whole = _whole(relation, name, value, facts)
-            return _with_atoms(whole, relation, value, facts, number)
+            whole = _whole(texts, name, facts)
+            return _with_atoms(whole, texts, facts, number)
         digits = facts.digits if facts.digits and facts.digits <= PRECISE else None
-        drafted = draft_number(name, facts.low, facts.high, precision=digits, **missing)
-        return _with_atoms(drafted, relation, value, facts, number)
-    if (style := style_of(_known(relation, value), facts.known)) is not None:
-        return _styled(relation, name, value, facts, style)
+        codes, high = top_code(_known(texts), number)
+        missing = {"nullable": facts.nullable or bool(codes), "missing": (*facts.missing, *codes)}
+        drafted = draft_number(name, facts.low, facts.high if high is None else high, precision=digits, **missing)
+        return drafted if codes else _with_atoms(drafted, texts, facts, number)
+    if (style := style_of(_known(texts), facts.known)) is not None:
+        return _styled(texts, name, facts, style)
     if facts.iso + facts.year_last == facts.known:
-        return _dates(relation, name, value, facts)
-    if (short := _short_dates(relation, name, value, facts)) is not None:
+        return _dates(texts, name, facts)
+    if (short := _short_dates(texts, name, facts)) is not None:
         return short
-    return _names(relation, name, value, facts)
+    return _names(texts, name, facts)
 
 
-def _whole(relation: duckdb.DuckDBPyRelation, name: str, value: str, facts: _Facts) -> Integer:
+def _whole(texts: duckdb.DuckDBPyRelation, name: str, facts: _Facts) -> Integer:
     """Whole numbers; the codes of a survey, such as 97 to 99 beside answers from 1 to 5, are read as missing."""
     assert facts.low is not None
     assert facts.high is not None
     codes: tuple[int, ...] = ()
     low, high = int(facts.low), int(facts.high)
     if facts.distinct <= LEVELS:
-        listed = sorted({int(row[0]) for row in _known(relation, value).project("CAST(known AS BIGINT)").fetchall()})
+        listed = sorted({int(row[0]) for row in _known(texts).project("CAST(known AS BIGINT)").fetchall()})
         low, high, codes = without_codes(listed)
     missing = (*facts.missing, *map(str, codes))
     return draft_integer(name, low, high, nullable=facts.nullable or bool(codes), missing=missing)
@@ -152,34 +225,35 @@ def _running(facts: _Facts) -> bool:
 
 
 def _key(name: str) -> str:
-    return f"every value occurs once: it looks like a key. Make it the privacy unit (--unit {name}) or drop it"
+    unit = f"--unit {shlex.quote(name)}"
+    return f"every value occurs once: it looks like a key. Make it the privacy unit ({unit}) or drop it"
 
 
-def _truths(relation: duckdb.DuckDBPyRelation, value: str) -> tuple[list[str], list[str]] | None:
+def _truths(texts: duckdb.DuckDBPyRelation) -> tuple[list[str], list[str]] | None:
     """The words for yes and no, if a column holds one pair of them and nothing else."""
-    found = {str(row[0]) for row in _known(relation, value).project("lower(known)").distinct().limit(4).fetchall()}
+    found = {str(row[0]) for row in _known(texts).project("lower(known)").distinct().limit(4).fetchall()}
     found -= {"None"}
     pair = next((pair for pair in WORDS if found == set(pair)), None)
     return None if pair is None else ([pair[0]], [pair[1]])
 
 
-def _known(relation: duckdb.DuckDBPyRelation, value: str) -> duckdb.DuckDBPyRelation:
+def _known(texts: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
     """The distinct texts that are values, as `known`, and how often each occurs."""
     said = f"lower(text) IN ({', '.join(map(quoted, ABSENT))})"
-    return tally(relation, value).filter(f"text IS NOT NULL AND NOT {said}").project("text AS known, seen")
+    return texts.filter(f"text IS NOT NULL AND NOT {said}").project("text AS known, seen")
 
 
 def _with_atoms(
-    column: Integer | Number, relation: duckdb.DuckDBPyRelation, value: str, facts: _Facts, number: str
+    column: Integer | Number, texts: duckdb.DuckDBPyRelation, facts: _Facts, number: str
 ) -> Integer | Number:
     """The column with a level of its own for every value that many rows share, unless it has one already."""
     if isinstance(column, Integer) and column.width == 1:
         return column
-    atoms = atoms_of(_known(relation, value), facts.known, number, whole=isinstance(column, Integer))
+    atoms = atoms_of(_known(texts), facts.known, number, whole=isinstance(column, Integer))
     return replace(column, atoms=atoms)
 
 
-def _styled(relation: duckdb.DuckDBPyRelation, name: str, value: str, facts: _Facts, style: Style) -> Integer | Number:
+def _styled(texts: duckdb.DuckDBPyRelation, name: str, facts: _Facts, style: Style) -> Integer | Number:
     if style.ambiguous:
         raise Skipped(
             "numbers such as 1.234 or 1,234, which may be thousands or fractions; declare it by hand, with thousands = "
@@ -189,9 +263,9 @@ def _styled(relation: duckdb.DuckDBPyRelation, name: str, value: str, facts: _Fa
     number = number_sql("known", style.decimal, style.thousands, style.marks)
     if style.whole:
         whole = draft_integer(name, int(style.low), int(style.high), **settings)
-        return _with_atoms(whole, relation, value, facts, number)
+        return _with_atoms(whole, texts, facts, number)
     drafted = draft_number(name, style.low, style.high, precision=min(style.digits, PRECISE), **settings)
-    return _with_atoms(drafted, relation, value, facts, number)
+    return _with_atoms(drafted, texts, facts, number)
 
 
 def draft_integer(name: str, low: int, high: int, **settings: Any) -> Integer:
@@ -220,7 +294,7 @@ def draft_date(name: str, low: dt.date, high: dt.date, **settings: Any) -> Date:
     return Date(name, first.replace(month=1, day=1), last.replace(month=12, day=31), unit="month", **settings)
 
 
-def _facts(relation: duckdb.DuckDBPyRelation, value: str) -> _Facts:
+def _facts(texts: duckdb.DuckDBPyRelation) -> _Facts:
     """Counts over the distinct texts, weighted by frequency: most columns have far fewer distinct texts than rows."""
     said = f"lower(text) IN ({', '.join(map(quoted, ABSENT))})"
     known = f"CASE WHEN NOT {said} THEN text END"
@@ -229,7 +303,7 @@ def _facts(relation: duckdb.DuckDBPyRelation, value: str) -> _Facts:
     read = f"coalesce(CASE WHEN isfinite({number}) THEN {number} END, TRY_CAST(replace({comma}, ',', '.') AS DOUBLE))"
     digits = r"length(regexp_extract(known, '^[+-]?\d*[.,](\d+)$', 1))"
     year_last = f"CASE WHEN regexp_matches(known, {quoted(YEAR_LAST)}) THEN known END"
-    texts = tally(relation, value).project(f"*, {known} AS known")
+    read_texts = texts.project(f"*, {known} AS known")
     conditions = (
         "true",
         "text IS NOT NULL",
@@ -244,8 +318,19 @@ def _facts(relation: duckdb.DuckDBPyRelation, value: str) -> _Facts:
     )
     counts = ", ".join(f"CAST(coalesce(sum(seen) FILTER ({condition}), 0) AS BIGINT)" for condition in conditions)
     absent = f"list(DISTINCT text ORDER BY text) FILTER ({said})"
-    (facts,) = texts.aggregate(f"{counts}, count(text), min({read}), max({read}), max({digits}), {absent}").fetchall()
+    (facts,) = read_texts.aggregate(
+        f"{counts}, count(text), min({read}), max({read}), max({digits}), {absent}"
+    ).fetchall()
     return _Facts(*facts)
+
+
+def _kept(texts: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
+    """The same rows, kept by the engine, so that each of many questions about them does not read the column again."""
+    name = f"texts_{secrets.token_hex(8)}"
+    texts.create(name)
+    kept = texts.query(f"{name}_of", f"SELECT * FROM {name}")
+    assert kept is not None
+    return kept
 
 
 def tally(relation: duckdb.DuckDBPyRelation, value: str) -> duckdb.DuckDBPyRelation:
@@ -257,7 +342,7 @@ def _order(order: Order) -> Date:
     return Date("date", "2000-01-01", "2000-12-31", order=order)
 
 
-def _dates(relation: duckdb.DuckDBPyRelation, name: str, value: str, facts: _Facts) -> Date:
+def _dates(texts: duckdb.DuckDBPyRelation, name: str, facts: _Facts) -> Date:
     """Draft dates if their order of day, month and year is unambiguous."""
     found: dict[Order, int] = {"dmy": facts.day_first, "mdy": facts.month_first}
     fitting: list[Order] = [order for order, dates in found.items() if dates == facts.year_last]
@@ -268,15 +353,15 @@ def _dates(relation: duckdb.DuckDBPyRelation, name: str, value: str, facts: _Fac
     if not fitting:
         raise Skipped("dates, some with the day and some with the month first, or impossible ones; correct them")
     order: Order = fitting[0]
-    day = f"TRY_CAST({_order(order).iso_sql(value)} AS TIMESTAMP)"
-    ((low, high),) = relation.aggregate(f"min({day}), max({day})").fetchall()
+    day = f"TRY_CAST({_order(order).iso_sql('known')} AS TIMESTAMP)"
+    ((low, high),) = _known(texts).aggregate(f"min({day}), max({day})").fetchall()
     return draft_date(name, low, high, order=order, nullable=facts.nullable, missing=facts.missing)
 
 
-def _short_dates(relation: duckdb.DuckDBPyRelation, name: str, value: str, facts: _Facts) -> Date | None:
+def _short_dates(texts: duckdb.DuckDBPyRelation, name: str, facts: _Facts) -> Date | None:
     """Draft dates whose years have two digits; None if some value is none. The pivot is the present year."""
     short = f"regexp_matches(known, {quoted(SHORT)})"
-    if not facts.known or _known(relation, value).filter(f"NOT {short}").limit(1).fetchall():
+    if not facts.known or _known(texts).filter(f"NOT {short}").limit(1).fetchall():
         return None
     pivot = dt.datetime.now(dt.UTC).year % 100
     tried = {order: Date("date", "2000-01-01", "2000-12-31", order=order, pivot=pivot) for order in ORDERS}
@@ -284,38 +369,46 @@ def _short_dates(relation: duckdb.DuckDBPyRelation, name: str, value: str, facts
         f"CAST(coalesce(sum(seen) FILTER (TRY_CAST({date.iso_sql('known')} AS TIMESTAMP) IS NOT NULL), 0) AS BIGINT)"
         for date in tried.values()
     )
-    (fits,) = _known(relation, value).aggregate(read).fetchall()
+    (fits,) = _known(texts).aggregate(read).fetchall()
     fitting = [order for order, fit in zip(tried, fits, strict=True) if fit == facts.known]
+    if len(fitting) == 2 and "ymd" in fitting and not _known(texts).filter("contains(known, '-')").limit(1).fetchall():
+        fitting.remove("ymd")  # with points or slashes the year comes last; with hyphens it may come first
     if len(fitting) != 1:
         raise Skipped(
             f'dates with years of two digits; declare it by hand, with order = "dmy", "mdy" or "ymd" and '
             f"pivot = {pivot}, the last year that begins with 20"
         )
     day = f"TRY_CAST({tried[fitting[0]].iso_sql('known')} AS TIMESTAMP)"
-    ((low, high),) = _known(relation, value).aggregate(f"min({day}), max({day})").fetchall()
+    ((low, high),) = _known(texts).aggregate(f"min({day}), max({day})").fetchall()
     missing: dict[str, Any] = {"nullable": facts.nullable, "missing": facts.missing}
     return draft_date(name, low, high, order=fitting[0], pivot=pivot, **missing)
 
 
-def _names(relation: duckdb.DuckDBPyRelation, name: str, value: str, facts: _Facts) -> Category:
+def _names(texts: duckdb.DuckDBPyRelation, name: str, facts: _Facts) -> Category:
     if facts.distinct > LEVELS and max(facts.numbers, facts.commas) > facts.known / 2:
-        raise Skipped(
-            "numbers mixed with other text; correct the text, or declare it by hand, with missing = [...] for texts "
-            'that mean "no value"'
-        )
+        raise _Mixed("numbers")
     if facts.distinct > LEVELS and facts.iso + facts.year_last > facts.known / 2:
-        raise Skipped("dates mixed with other text; correct the text, or declare it by hand")
+        raise _Mixed("dates")
     if facts.distinct == facts.known >= KEYS:
         raise Skipped(_key(name))
     if facts.distinct > LEVELS:
         raise Skipped(f"text with more than {LEVELS} different values; {OWNER}, else declare the levels by hand")
-    seen = tally(relation, value).filter(f"text IS NOT NULL AND seen >= {SEEN}").fetchall()
+    seen = texts.filter(f"text IS NOT NULL AND seen >= {SEEN}").fetchall()
     missing = tuple(sorted(text for text in facts.missing if text.lower() in SIGNS))
     levels = {str(level) for level, _ in seen} - {OTHER, NULL_LABEL, *missing}
     if not levels:
         raise Skipped(f"text with no value seen {SEEN} times or more")
     nullable = facts.present < facts.rows or bool(missing)
     return Category(name, sorted(levels), other=OTHER, nullable=nullable, missing=missing)
+
+
+def _first(relation: duckdb.DuckDBPyRelation, value: str) -> str:
+    """Where the first text without a digit stands; it is not quoted, as a text that occurs once may name somebody."""
+    rows = relation.project(f"row_number() OVER () AS place, nullif({text_sql(value)}, '') AS text")
+    said = ", ".join(map(quoted, ABSENT))
+    odd = rows.filter(rf"NOT regexp_matches(text, '\d') AND lower(text) NOT IN ({said})")
+    ((place,),) = odd.aggregate("min(place)").fetchall()
+    return "" if place is None else f", first in row {place:,} below the header"
 
 
 def _nice(step: float) -> float:

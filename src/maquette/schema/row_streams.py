@@ -57,21 +57,20 @@ class RowStream:
         """Nothing is left open: files close with their last row, or with the stream."""
 
 
-def csv_rows(path: str, encoding: str, delimiter: str) -> Iterator[list[str | None]]:
-    """The rows of a CSV file below its header; an empty field is None."""
+def csv_rows(path: str, encoding: str, delimiter: str, *, skip: int = 0, width: int = 0) -> Iterator[list[str | None]]:
+    """The rows of a CSV file below its header; an empty field is None. With a `width` the file has no header."""
     with opened(path) as raw, io.TextIOWrapper(raw, encoding=encoding, newline="") as file:
-        reader = csv.reader(file, delimiter=delimiter, strict=True)
-        width = 0
+        reader = csv.reader(itertools.islice(file, skip, None), delimiter=delimiter, strict=True)
         while True:
             try:
                 row = next(reader, None)
             except UnicodeDecodeError:
                 raise BadRow(
-                    f"{path!r}, about line {reader.line_num + 1}: bytes that {encoding} does not know. Declare the "
-                    "encoding that the file has, as encoding = ... under [file] of the schema"
+                    f"{path!r}, about line {skip + reader.line_num + 1}: bytes that {encoding} does not know. Declare "
+                    "the encoding that the file has, as encoding = ... under [file] of the schema"
                 ) from None
             except csv.Error:
-                raise BadRow(f"{path!r}, line {reader.line_num}: quotation marks that do not end") from None
+                raise BadRow(f"{path!r}, line {skip + reader.line_num}: quotation marks that do not end") from None
             if row is None:
                 return
             if not width:
@@ -79,7 +78,7 @@ def csv_rows(path: str, encoding: str, delimiter: str) -> Iterator[list[str | No
             elif len(row) == width:
                 yield [field or None for field in row]
             elif row:  # an empty line is no row
-                raise BadRow(wrong_width(path, reader.line_num, len(row), width))
+                raise BadRow(wrong_width(path, skip + reader.line_num, len(row), width))
 
 
 def wrong_width(path: str, line: int, found: int, expected: int) -> str:

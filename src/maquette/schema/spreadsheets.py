@@ -1,4 +1,6 @@
-"""Spreadsheets (.xlsx): the first row of a sheet names the columns, every cell becomes the text that a CSV would hold.
+"""Spreadsheets (.xlsx): the first row of a sheet, or the one below those to skip, names the columns.
+
+Every cell becomes the text that a CSV would hold.
 
 A cell has a value and a format; the value is read. So a cell that shows 12.5 % holds 0.125, one that shows 1.234,50 €
 holds 1234.5, and a date is year-month-day, whatever the sheet shows. An error of a formula, such as #N/A, is no value.
@@ -7,11 +9,13 @@ holds 1234.5, and a date is year-month-day, whatever the sheet shows. An error o
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from maquette.errors import UnreadableSource
+from maquette.schema.file_format import FileFormat
 from maquette.schema.row_streams import BadRow, wrong_width
 
 if TYPE_CHECKING:
@@ -23,10 +27,12 @@ SHEETS = (".xlsx",)
 class Sheet:
     """One sheet of a spreadsheet file: its columns and rows."""
 
-    def __init__(self, path: str, name: str | None = None) -> None:
+    def __init__(self, path: str, file: FileFormat | None = None) -> None:
+        file = FileFormat() if file is None else file
         self.path = path
-        self._sheet, self.name, self.others = _opened(path, name)
-        header = next(self._lines(), None)
+        self._sheet, self.name, self.others = _opened(path, file.sheet)
+        self._first = (file.skip or 0) + (file.names is None)  # lines above the first row
+        header = file.names or next(itertools.islice(self.lines(), file.skip or 0, None), None)
         if header is None:
             raise UnreadableSource(
                 f"sheet {self.name!r} of {path!r} is empty",
@@ -37,13 +43,14 @@ class Sheet:
 
     def rows(self) -> Iterator[list[str | None]]:
         """The rows below the header; rows without any value are left out."""
-        for line, row in enumerate(self._lines(), 1):
-            if len(row) != len(self.header):
+        for line, row in enumerate(self.lines(), 1):
+            if line > self._first and len(row) != len(self.header):
                 raise BadRow(wrong_width(self.path, line, len(row), len(self.header)))
-            if line > 1 and any(cell is not None for cell in row):
+            if line > self._first and any(cell is not None for cell in row):
                 yield row
 
-    def _lines(self) -> Iterator[list[str | None]]:
+    def lines(self) -> Iterator[list[str | None]]:
+        """All lines of the sheet, from its first that is not empty."""
         for row in self._sheet.iter_rows():
             yield [text_of(cell) for cell in row]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -51,6 +52,7 @@ class TableConfig:
     max_rows: int | None = None
     public: tuple[str, ...] = ()  # lookup tables for LEFT JOIN: NAME=FILE:KEY[,COLUMN:LOW..HIGH]
     cuts: Literal["refuse", "between"] = "refuse"
+    bins_epsilon: float | None = None  # charged once for columns declared with bins = "auto"
     trust_draft: bool = False  # a schema that was drafted by reading the rows is used as it is
 
     @property
@@ -117,6 +119,8 @@ class TableConfig:
     def _budget_problems(self, where: str) -> Iterator[str]:
         from maquette.privacy import Budget
 
+        if self.bins_epsilon is not None and not 0 < self.bins_epsilon < self.epsilon:
+            yield f"{where}: bins_epsilon is {self.bins_epsilon:g}; it lies between 0 and epsilon, {self.epsilon:g}"
         try:
             Budget(
                 epsilon=self.epsilon,
@@ -294,6 +298,7 @@ class ServiceConfig:
                 seen.add(one.name)
         for table in self.tables:
             yield from table.problems()
+            yield from self._bins_problems(table)
         yield from shared_rows(self.tables, self.holdouts)
         yield from shared_files(self.tables, self.directory)
         known = self.names
@@ -307,6 +312,21 @@ class ServiceConfig:
         if self.oidc is not None:
             yield from self.oidc.problems()
         yield from self._door_problems()
+
+    def _bins_problems(self, table: TableConfig) -> Iterator[str]:
+        """Bins to be drawn without a price, where no ledger can have drawn them before."""
+        from maquette.schema import Schema
+
+        kept = table.ledger or str(self.directory / f"{table.name}.ledger")
+        if table.bins_epsilon is not None or table.schema is None or "://" in kept or Path(kept).exists():
+            return
+        with suppress(MaquetteError):  # a schema that cannot be read is a problem of its own
+            if names := Schema.load(table.schema).undrawn:
+                yield (
+                    f'table {table.name!r}: {", ".join(names)} declared with bins = "auto" and no price: write '
+                    f"bins_epsilon = {table.epsilon / 10:.2g}, for example (--bins-epsilon on the command line); it is "
+                    "charged once, when the table is first opened"
+                )
 
     def _door_problems(self) -> Iterator[str]:
         if self.opentelemetry:

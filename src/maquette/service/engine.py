@@ -237,7 +237,7 @@ class Service:
         return not self.stopping and bool(self._tables) and all(table.ready for table in self._tables.values())
 
     def _open(self, config: TableConfig) -> ServedTable:
-        from maquette.curator import Curator
+        from maquette.curator import Curator, settle_bins
         from maquette.privacy import Budget
         from maquette.query import named_table
         from maquette.session import online
@@ -256,6 +256,7 @@ class Service:
             max_rows=config.max_rows,
         )
         try:
+            settle_bins(curator, config.bins_epsilon, "bins_epsilon = {} in the settings of the table")
             session = online(
                 curator,
                 alpha=config.alpha,

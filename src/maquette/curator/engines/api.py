@@ -90,6 +90,18 @@ class ValueEngine(Engine, Protocol):
 
 
 @runtime_checkable
+class LevelledEngine(Engine, Protocol):
+    """An engine whose records can be seen in wider levels, for bins that are drawn after the table was opened.
+
+    Privacy: a record's new level is a function of its old one, so a record stays a record, and the fingerprint is that
+    of the levels in which the table was opened.
+    """
+
+    def in_levels_of(self, schema: Schema) -> Engine:
+        """The same records in the levels of `schema`, in each of which the old levels lie whole."""
+
+
+@runtime_checkable
 class SpreadEngine(Engine, Protocol):
     """An engine whose records are on other machines and stay there: it has no `blocks`.
 

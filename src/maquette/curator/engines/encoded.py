@@ -31,6 +31,12 @@ class EncodedEngine(CountingEngine):
     def _chunks(self) -> Iterator[tuple[Planes, Values]]:
         """All records once: the planes of a chunk, and its values, one row per column of `valued`."""
 
+    def in_levels_of(self, schema: Schema) -> EncodedEngine:
+        """The same records in wider levels."""
+        from maquette.curator.engines.recoded import recoded
+
+        return recoded(self, schema)
+
     def _to_count(self) -> Sequence[Chunk]:
         """The chunks to count, which may read only the planes that are needed."""
         return [planes for planes, _ in self._chunks()]

@@ -40,6 +40,10 @@ class SparkEngine(CountingEngine):
         self._declared, self._planes, self._parts = declared, planes, parts
         weakref.finalize(self, _forget, planes)
 
+    def in_levels_of(self, schema: Schema) -> Engine:
+        """The same records in wider levels: executors look the codes of a chunk up whenever they visit it."""
+        return _WiderLevels(self, schema)
+
     def blocks(self) -> Iterator[NDArray[np.int32]]:
         """Refused: records stay with the executors; see `spread`."""
         _refuse()
@@ -77,10 +81,10 @@ class SparkEngine(CountingEngine):
         self, chosen: Sequence[int], evaluate: Callable[..., NDArray[np.int64]], size: int, *, values: bool
     ) -> NDArray[np.int64]:
         """Evaluated chunk by chunk on the columns at `chosen`, and added up by a tree of executors."""
-        own = Schema([self.schema.columns[i] for i in chosen]) if chosen else self.schema
+        own = _chosen(self.schema, chosen)
         codes = tuple(f"k{i}" for i in chosen) if chosen else ()
         kept = tuple(f"v{i}" for i in chosen if i in valued(self.schema)) if values else ()
-        job = executors.Visit(own, codes, kept, size, evaluate)
+        job = executors.Visit(own, _chosen(self._declared.schema, chosen), codes, kept, size, evaluate)
         chunks = self._planes.select("rows", "first", "second", "failure", *codes, *kept)
         results = chunks.mapInArrow(partial(executors.visit, job), executors.RESULT)
         parts = self._parts
@@ -102,6 +106,20 @@ class SparkEngine(CountingEngine):
                 advice="restore it and open it again; a part of its planes was lost and had to be encoded again",
             )
         return total
+
+
+class _WiderLevels(SparkEngine):
+    """Another engine's planes; that engine is held, since the planes are cached for as long as it lives."""
+
+    def __init__(self, engine: SparkEngine, schema: Schema) -> None:
+        CountingEngine.__init__(self, schema, engine.rows, engine.fingerprint)
+        self._engine = engine
+        self._declared, self._planes, self._parts = engine._declared, engine._planes, engine._parts
+
+
+def _chosen(schema: Schema, positions: Sequence[int]) -> Schema:
+    """The columns at `positions`; all of them where none is chosen."""
+    return Schema([schema.columns[i] for i in positions]) if positions else schema
 
 
 def asked(what: str, run: Callable[[], T]) -> T:

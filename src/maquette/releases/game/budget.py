@@ -69,7 +69,7 @@ def best_play(solve: Callable[..., theory.Play], index: CellIndex, funds: GameBu
     )
     if best.alpha >= 1:
         raise QueryError(
-            f"with about {funds.rows:.3g} rows the theorem promises an error of {best.alpha:.3g}, which is vacuous",
+            f"with about {funds.rows:.3g} rows the theorem promises an error of {best.alpha:.3g}, which says nothing",
             advice='give more rows or budget, or calibration="practical", which is as private and promises no error',
         )
     return best

@@ -282,7 +282,7 @@ def _check_promise(alpha: float, size: float, epsilon: float) -> None:
     if alpha >= 1:
         raise QueryError(
             f"with about {size:.3g} rows and epsilon {epsilon:.3g} the theorem promises an error of {alpha:.3g}, which "
-            "is vacuous",
+            "says nothing",
             advice="the smallest alpha it can promise shrinks with more rows or budget (see plan), and "
             'method="everything" answers well without it',
         )

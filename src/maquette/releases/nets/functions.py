@@ -127,7 +127,7 @@ def construct_functions(
             left = curator.budget.accountant.loss(int(setting.left), curator.budget.delta)
             raise QueryError(
                 f"with epsilon {left.epsilon:.3g} and sensitivity {setting.sensitivity:.3g} the theorem promises an "
-                f"error of {plan.alpha:.3g} on a range of {ranges:.3g}, which is vacuous",
+                f"error of {plan.alpha:.3g} on a range of {ranges:.3g}, which says nothing",
                 advice="it takes a smaller sensitivity (more rows), more budget or a smaller net",
             )
         model = median_of(curator, setting.histograms, plan.resolution, tolerance)

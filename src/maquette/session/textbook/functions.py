@@ -72,7 +72,7 @@ class OnlineFunctions:
             if found.alpha >= 1:
                 raise QueryError(
                     f"with sensitivity {sensitivity:.3g}, {len(net):,} candidates and epsilon {setting.epsilon:.3g} "
-                    f"the theorem promises an error of {found.alpha:.3g}, which is vacuous",
+                    f"the theorem promises an error of {found.alpha:.3g}, which says nothing",
                     advice="it takes a smaller sensitivity (more rows), more budget, a finer tolerance or a smaller "
                     "net",
                 )

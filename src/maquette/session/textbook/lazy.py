@@ -178,7 +178,7 @@ def _check_promise(chosen: Lazy, setting: Setting) -> None:
     if chosen.alpha >= 1:
         raise QueryError(
             f"with about {setting.rows:.3g} rows, epsilon {setting.epsilon:.3g} and delta {setting.delta:g} the "
-            f"theorem promises an error of {chosen.alpha:.3g}, which is vacuous",
+            f"theorem promises an error of {chosen.alpha:.3g}, which says nothing",
             advice="it takes more rows or a larger epsilon (see "
             "plan), and measured marginals answer far better at this size",
         )

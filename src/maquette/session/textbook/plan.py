@@ -114,7 +114,7 @@ def check_promise(rule: Rule, setting: Setting, calibration: Calibration, found:
     advice = f"it takes {' or '.join(ways)} to promise anything" if ways else "no rows are enough; take a coarser model"
     raise QueryError(
         f"with {setting.rows:,.0f} rows and epsilon {setting.epsilon:.3g} the theorem promises an error of "
-        f"{found.alpha:.3g}, which is vacuous: {advice}",
+        f"{found.alpha:.3g}, which says nothing: {advice}",
         advice="Measured marginals answer far better at this size",
     )
 

@@ -342,4 +342,4 @@ def _with_norms(question: Question, p: float | None, norm: float | None, query_n
 def _error(promise: Promise) -> str:
     if math.isinf(promise.error):
         return "-"
-    return f"no promise ({promise.error:.3g})" if promise.vacuous else f"{promise.error:.3g}"
+    return "no promise" if promise.vacuous else f"{promise.error:.3g}"
