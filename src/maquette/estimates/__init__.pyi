@@ -20,6 +20,7 @@ from .mixture_fit import (
     components as components,
     mixture_holds as mixture_holds,
 )
+from .population import usual_errors as usual_errors
 from .raking import raked as raked
 from .residuals import Columns as Columns, Residuals as Residuals, forward as forward, subsets as subsets
 from .shares import Allocation as Allocation, tables_of as tables_of, units_for as units_for

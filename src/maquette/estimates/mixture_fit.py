@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.estimates.block_sums import BlockSums
+from maquette.estimates.column_features import ColumnFeatures, narrowed, width_of
 from maquette.estimates.residuals import Columns, Residuals, backward
 from maquette.hypothesis import Block, blocks_of, laid_out
 from maquette.schema import Schema
@@ -107,11 +108,11 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Span:
-    """The features of one block, side by side."""
+    """The features of one block of several columns, side by side, and how they are made of its cells."""
 
     block: Block
     place: slice
-    sums: BlockSums | None  # from the cells of the block; None for a column that is a block of its own
+    sums: BlockSums
 
 
 @dataclass(frozen=True)
@@ -159,23 +160,32 @@ class _Problem:
         self.parts: dict[Columns, _Part] = {}
         start = 0
         for columns in sorted(wanted, key=lambda each: self._block_of[each[0]].place.start):
-            place = slice(start, start + self.schema.cells(columns))
-            self.parts[columns] = _Part(columns, self._block_of[columns[0]], place)
+            block, cells = self._block_of[columns[0]], self.schema.cells(columns)
+            place = slice(start, start + (width_of(cells) if len(block.columns) == 1 else cells))
+            self.parts[columns] = _Part(columns, block, place)
             start = place.stop
         self.width = start
-        self.spans = [self._span(block) for block in self.blocks]
+        self.spans = [self._span(block) for block in self.blocks if len(block.columns) > 1]
+        single = [(part.block.place, part.place) for part in self.parts.values() if len(part.block.columns) == 1]
+        self._single = ColumnFeatures(single, self.blocks[-1].place.stop, self.width)
 
     def _span(self, block: Block) -> _Span:
         """All features of a block, which are neighbours."""
         own = [part for part in self.parts.values() if part.block is block]
-        sums = BlockSums(block, [part.columns for part in own]) if len(block.columns) > 1 else None
+        sums = BlockSums(block, [part.columns for part in own])
         return _Span(block, slice(own[0].place.start, own[-1].place.stop), sums)
+
+    def _narrowed(self, table: Table, parts: Sequence[Columns]) -> Table:
+        """Centred cells over parts of blocks, one along each axis, as features."""
+        alone = [len(self._block_of[part[0]].columns) == 1 for part in parts]
+        return narrowed(table, [axis for axis, own in enumerate(alone) if own])
 
     def _add_column(self, name: str, column: KnownColumn) -> None:
         place = self.parts[(name,)].place
         fractions = column.counts / self.rows
-        self.first[place] = fractions - fractions.mean()
-        self.first_precision[place] = self.rows**2 / np.maximum(column.variances, 1e-12)
+        self.first[place] = self._narrowed((fractions - fractions.mean()).astype(np.float32), [(name,)])
+        precisions = self.rows**2 / np.maximum(column.variances, 1e-12)
+        self.first_precision[place] = precisions if place.stop - place.start > 1 else precisions.mean()
         self.column_numbers += len(fractions) - 1
 
     def _add(self, names: Columns, values: Values, variances: Values) -> None:
@@ -184,6 +194,7 @@ class _Problem:
         parts = self._parts_of(names)
         order = [names.index(name) for part in parts for name in part]
         shaped = np.transpose(cells, order).reshape([self.schema.cells(part) for part in parts]).astype(np.float32)
+        shaped = self._narrowed(shaped, parts)
         places = [self.parts[part].place for part in parts]
         if len(parts) == 1:
             self.first[places[0]], self.first_precision[places[0]], self.joint[places[0]] = shaped, precision, True
@@ -205,6 +216,7 @@ class _Problem:
         (one, first), (other, second) = ((self.parts[part].place, self.known[part[0]].probabilities) for part in parts)
         table = np.multiply.outer(first - first.mean(), second - second.mean()).astype(np.float32)
         precision = (HALF * table.size * self.rows / max(error, 1e-3)) ** 2
+        table = self._narrowed(table, parts)
         self.target[one, other], self.target[other, one] = table, table.T
         self.precision[one, other] = self.precision[other, one] = precision
 
@@ -238,21 +250,15 @@ class _Problem:
 
     def features(self, tables: Table, made: Table) -> None:
         """Write the centred cells of all parts, component by component."""
+        self._single.forward(tables, made)
         for span in self.spans:
-            own, out = tables[:, span.block.place], made[:, span.place]
-            if span.sums is None:
-                np.subtract(own, np.float32(1 / own.shape[1]), out=out)
-            else:
-                span.sums.forward(own, out)
+            span.sums.forward(tables[:, span.block.place], made[:, span.place])
 
     def pull_back(self, gradient: Table, pulled: Table) -> None:
         """Write the gradient with respect to tables, from that with respect to features: the transpose of it."""
+        self._single.backward(gradient, pulled)
         for span in self.spans:
-            own, out = gradient[:, span.place], pulled[:, span.block.place]
-            if span.sums is None:
-                out[...] = own
-            else:
-                span.sums.backward(own, out)
+            span.sums.backward(gradient[:, span.place], pulled[:, span.block.place])
 
     def summed(self, cells: Table) -> Table:
         """The sums of every block."""

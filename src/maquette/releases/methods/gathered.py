@@ -42,6 +42,8 @@ EXACT = 1e-12  # variance of a public number of rows
 PATIENCE = 60  # tables that do not fit in the junction tree, after which no other is tried
 WIDE = 64  # columns from which a tree begins with the spanning forest of the best pairs
 ADDED = 150  # maximum tables that are added to that forest
+PLACED = 15_000  # the same, times the number of columns: a larger tree takes longer to add to
+STEPPED = 300_000  # maximum number of gradients of a wide tree's fit, times its columns and tables
 
 Values = NDArray[np.float64]
 Told = Callable[[int, float], None]
@@ -213,7 +215,8 @@ def tree_of(
         for name in gathered.names
         if name in gathered.merging.changed
     ]
-    fitted = _finest(gathered, estimates(model, inside, counted=counted, progress=told))
+    steps = STEPPED // (len(gathered.names) + len(kept)) if len(gathered.names) >= WIDE else None
+    fitted = _finest(gathered, estimates(model, inside, counted=counted, gradients=steps, progress=told))
     said = f"junction tree: {len(kept)} of {len(gains)} tables, {tree.cells:,} cells, residuals {fitted.residual:.2f}"
     said += ", fit interrupted" if gathered.interrupted else ""
     whole = fitted.model.grown(fitted.model.tree.nodes)  # as in a saved file, so that loading computes the same
@@ -243,7 +246,7 @@ def _held(merged: Schema, gains: Mapping[Columns, float], max_cells: int) -> tup
     zeros = [columns for columns, _ in merged.zeros]
     ranked = sorted(gains, key=lambda each: (-gains[each], each))
     kept = _forest(ranked) if len(sizes) >= WIDE else []
-    tree, refused, most = JunctionTree(sizes, [*zeros, *kept]), 0, len(kept) + ADDED if kept else len(ranked)
+    tree, refused, most = JunctionTree(sizes, [*zeros, *kept]), 0, len(kept) + min(ADDED, PLACED // len(sizes)) if kept else len(ranked)
     if tree.cells > max_cells and kept:
         tree, kept = JunctionTree(sizes, zeros), []
     taken = set(kept)
