@@ -3,7 +3,9 @@
     python benchmarks/columns.py [--columns 100 200 500] [--kinds yes-no mixed] [--k 2] [--record]
 
 Tables are generated, 100,000 rows each: "yes-no" columns are driven by eight hidden numbers, "mixed" columns of 2 to 20
-levels depend on one of the columns before them or on a hidden class. Every release has epsilon 1 and delta 1e-9 and
+levels depend on one of the columns before them or on a hidden class. "scattered" is held back: no setting was chosen by
+it. Its columns have 2 to 15 levels and depend on others anywhere in the table, in chains or by one of three hidden
+classes. Every release has epsilon 1 and delta 1e-9 and
 runs in a process of its own. Times are CPU seconds of that process; "2-way" is the mean half L1 distance of at most 300
 tables from the rows, as a fraction of them, and "independent" the same of the true columns taken as independent.
 """
@@ -28,6 +30,7 @@ from releases.families import drawn, given, numbered
 
 ROWS = 100_000
 LEVELS = [2, 2, 3, 4, 2, 5, 8, 2, 6, 12, 3, 2, 20, 4, 2, 10]
+OTHER_LEVELS = [3, 2, 5, 7, 2, 4, 9, 2, 15, 6]
 CLASSES = 12
 RESULTS = Path(__file__).resolve().parent / "results" / "columns.json"
 Codes = NDArray[np.int32]
@@ -62,7 +65,26 @@ def mixed(columns: int) -> tuple[list[int], Codes]:
     return sizes, made
 
 
-TABLES = {"yes-no": yes_no, "mixed": mixed}
+def scattered(columns: int) -> tuple[list[int], Codes]:
+    """Held back: half of the columns are chains of eight, a quarter depend on one of three classes; in any order."""
+    rng = np.random.default_rng(columns + 2)
+    sizes = [OTHER_LEVELS[i % len(OTHER_LEVELS)] for i in range(columns)]
+    classes = [(n, drawn(np.tile(rng.dirichlet(np.full(n, 2.0)), (ROWS, 1)), rng)) for n in (5, 9, 17)]
+    made = np.zeros((ROWS, columns), dtype=np.int32)
+    order = [int(i) for i in rng.permutation(columns)]
+    for place, i in enumerate(order):
+        if place < columns // 2 and place % 8:
+            before = order[place - 1]
+            made[:, i] = given(made[:, before], sizes[before], sizes[i], rng, 1.5)
+        elif columns // 2 <= place < 3 * columns // 4:
+            number, hidden = classes[place % 3]
+            made[:, i] = given(hidden, number, sizes[i], rng, 1.0)
+        else:
+            made[:, i] = drawn(np.tile(rng.dirichlet(np.ones(sizes[i])), (ROWS, 1)), rng)
+    return sizes, made
+
+
+TABLES = {"yes-no": yes_no, "mixed": mixed, "scattered": scattered}
 
 
 def errors(model: Any, sizes: list[int], codes: Codes, k: int) -> dict[str, float]:

@@ -68,7 +68,8 @@ def estimates(
 
     Every measured set must be a clique of the model. `counted` are measurements of single columns beside the residuals.
     `start` is an earlier fit, of fewer measurements perhaps. Ends when the mean squared residual over its variance is
-    below `target`, or after STAGES penalties, or `gradients` of them together. The caller may stop after any of the fits: each is a complete model.
+    below `target`, after STAGES penalties, or after `gradients` gradients. The caller may stop after any of the fits:
+    each is a complete model.
     """
     problem = _Problem(model, residuals, counted, _independent(model, residuals, counted))
     penalty = START if start is None else min(START, 2 * start.penalty)

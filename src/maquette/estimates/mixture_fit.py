@@ -13,6 +13,7 @@ numbers only, and starts from a fixed seed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -73,6 +74,26 @@ def mixture_holds(schema: Schema) -> bool:
     return all(len(block) == 1 or schema.cells(block) <= LARGEST_BLOCK for block in blocks_of(schema))
 
 
+@dataclass(frozen=True)
+class Planned:
+    """The size of a fit: components, and how often the penalty falls at most."""
+
+    components: int
+    stages: int
+
+    @classmethod
+    def of(cls, width: int, columns: int) -> Planned:
+        """For so many features of so many columns; the work of a step is bounded."""
+        work, fall = (MANY_WORK, MANY_FALL) if columns >= MANY else (WORK, FALL)
+        number = int(min(COMPONENTS, max(FEWEST, work / max(width**2, 1))))
+        return cls(number, min(MIXING, 1 + int(math.log(LEAST) / math.log(fall))))
+
+    @property
+    def steps(self) -> int:
+        """Steps of all stages together."""
+        return self.stages * EACH + POLISH
+
+
 def components(
     residuals: Residuals,
     columns: Mapping[str, KnownColumn],
@@ -81,7 +102,7 @@ def components(
     joined: Iterable[Sequence[str]] = (),
     apart: Mapping[Columns, float] | None = None,
     stages: int = MIXING,
-    progress: Callable[[int, float], None] | None = None,
+    progress: Callable[[float, float], None] | None = None,
 ) -> Components:
     """Fit a mixture to everything measured; `columns` has the single columns, `joined` sets that share a block.
 
@@ -91,10 +112,8 @@ def components(
     problem = _Problem(residuals, columns, joined)
     for pair, error in (apart or {}).items():
         problem.expect(pair, error)
-    wide = problem.width**2
-    work = MANY_WORK if problem.many else WORK
-    number = count or int(min(COMPONENTS, max(FEWEST, work / max(wide, 1))))
-    return _Descent(problem, number).run(stages, progress)
+    planned = Planned.of(problem.width, len(columns))
+    return _Descent(problem, count or planned.components).run(min(stages, planned.stages), progress)
 
 
 @dataclass(frozen=True)
@@ -303,15 +322,18 @@ class _Descent:
         self._features: Table = np.empty((count, problem.width), np.float32)
         self._spare = [np.empty((min(size, count), len(problem.logs)), np.float32) for _ in range(2)]
 
-    def run(self, stages: int, progress: Callable[[int, float], None] | None) -> Components:
-        """Lower the penalty stage by stage until residuals are at noise level; then polish."""
+    def run(self, stages: int, progress: Callable[[float, float], None] | None) -> Components:
+        """Lower the penalty stage by stage until residuals are at noise level; then polish.
+
+        `progress` hears the part that is done, if every stage is needed, and the residual.
+        """
         penalty, rate, residual = START, RATE, 0.0
         fall = MANY_FALL if self._problem.many else FALL
         for stage in range(1, stages + 1):
             for _ in range(EACH):
                 residual = self._step(penalty, rate)
             if progress is not None:
-                progress(stage, residual)
+                progress(stage * EACH / (stages * EACH + POLISH), residual)
             if residual <= TARGET or penalty * fall < LEAST or not self._problem.numbers:
                 break
             penalty, rate = penalty * fall, max(SLOWEST, rate * SLOWER)

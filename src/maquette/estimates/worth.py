@@ -48,7 +48,7 @@ def _expected(size: int, median: float | None = None, spread: float = SPREAD) ->
 
 
 def believed(
-    errors: Values, doubt: float, rows: float, size: int, median: float | None = None, spread: float = SPREAD
+    errors: Values, doubt: float, rows: float, size: int, median: float | None = None, *, spread: float = SPREAD
 ) -> Values:
     """What to think of noisy errors, in rows: the mean of what could have given them, as tables usually err.
 

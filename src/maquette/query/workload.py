@@ -228,7 +228,8 @@ class _Cells(Workload):
 
     @property
     def sets(self) -> Iterator[tuple[str, ...]]:
-        if any(math.prod(sorted(self.schema.shape(choice.names))[-choice.k :]) > MAX_OUTPUT for choice in self._choices):
+        largest = (sorted(self.schema.shape(choice.names))[-choice.k :] for choice in self._choices)
+        if max(map(math.prod, largest)) > MAX_OUTPUT:
             return super().sets  # which refuses a table that is too large
         return itertools.chain.from_iterable(self._choices)
 

@@ -22,8 +22,8 @@ from maquette.estimates import (
     Step,
     Wanted,
     believed,
-    usual_errors,
     noise_of,
+    usual_errors,
     wanted,
     weights_of,
 )
@@ -136,8 +136,11 @@ class Weighing:
         usual = usual_errors(errors, self.doubt, rows) if len(self.names) >= WIDE else None
         if usual is None:
             return believed(errors, self.doubt, rows, 2)
-        self.said.append(f"pairs usually err by {usual[0]:.4f} of the rows (median; spread of logarithms {usual[1]:.2f})")
-        return believed(errors, self.doubt, rows, 2, *usual)
+        median, spread = usual
+        self.said.append(
+            f"half of the pairs err by less than {median:.2%} of the rows; spread of logs {spread:.2f}"
+        )
+        return believed(errors, self.doubt, rows, 2, median, spread=spread)
 
     def _usual(self, sets: Sequence[Columns]) -> list[float]:
         """What tables err by that nobody looked at."""
