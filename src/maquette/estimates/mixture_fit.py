@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.estimates.block_runs import BlockRuns
 from maquette.estimates.block_sums import BlockSums
 from maquette.estimates.column_features import ColumnFeatures, narrowed, width_of
 from maquette.estimates.residuals import Columns, Residuals, backward
@@ -43,7 +44,6 @@ HALF = 0.4  # half the mean of |x|, in standard deviations of a normal x
 LARGEST_BLOCK = 4096  # cells of a block of several columns
 LOWEST = -46.0  # logarithm of a probability below which it no longer counts in the penalty
 SHUT = -1e4  # logarithm of the probability of impossible cells: its exponential is zero
-WIDE = 256  # cells of a block from which it is better filled by itself than with all others
 CACHED = 2**16  # numbers of components that are worked on at a time, so that they stay in the cache
 
 Table = NDArray[np.float32]
@@ -148,7 +148,7 @@ class _Problem:
         self, residuals: Residuals, columns: Mapping[str, KnownColumn], joined: Iterable[Sequence[str]] = ()
     ) -> None:
         self.schema, self.rows = residuals.schema, residuals.rows
-        self.blocks = laid_out(self.schema, blocks_of(self.schema, joined))
+        self.blocks = laid_out(self.schema, sorted(blocks_of(self.schema, joined), key=self.schema.cells))
         self._block_of = {name: block for block in self.blocks for name in block.columns}
         self.known = columns
         self.many = len(columns) >= MANY
@@ -255,8 +255,7 @@ class _Problem:
             closed.append(shut)
         self.logs = np.concatenate(logs).astype(np.float32)
         self.closed = np.concatenate(closed)
-        self.starts = np.array([block.place.start for block in self.blocks])
-        self.lengths = np.array([block.cells for block in self.blocks])
+        self.runs = BlockRuns([block.cells for block in self.blocks])
 
     def _closed(self, block: Block) -> NDArray[np.bool_]:
         """Which cells of a block are impossible."""
@@ -278,18 +277,6 @@ class _Problem:
         self._single.backward(gradient, pulled)
         for span in self.spans:
             span.sums.backward(gradient[:, span.place], pulled[:, span.block.place])
-
-    def summed(self, cells: Table) -> Table:
-        """The sums of every block."""
-        return np.add.reduceat(cells, self.starts, axis=1)
-
-    def spread(self, sums: Table, made: Table) -> Table:
-        """One number for each block, repeated for its cells."""
-        if max(self.lengths) < WIDE:
-            return np.repeat(sums, self.lengths, axis=1)
-        for i, block in enumerate(self.blocks):
-            made[:, block.place] = sums[:, i : i + 1]
-        return made
 
 
 def _padded(values: Values) -> Values:
@@ -347,12 +334,11 @@ class _Descent:
 
     def _normalise(self, chunk: slice) -> None:
         """Compute the probabilities of these components; their logits become the logarithms of them."""
-        problem, logits, tables = self._problem, self._logits[chunk], self._tables[chunk]
-        spare = self._spare[0][: len(logits)]
+        runs, logits, tables = self._problem.runs, self._logits[chunk], self._tables[chunk]
         np.exp(logits, out=tables)
-        sums = problem.summed(tables)
-        tables *= problem.spread(np.reciprocal(sums), spare)
-        logits -= problem.spread(np.log(sums), spare)
+        sums = runs.summed(tables)
+        runs.multiply(tables, np.reciprocal(sums))
+        runs.subtract(logits, np.log(sums))
 
     def _step(self, penalty: float, rate: float) -> float:
         """One step of Adam; returns the mean squared residual over variance before it."""
@@ -379,8 +365,7 @@ class _Descent:
         logs *= pressed[:, None]
         problem.pull_back(pull, gradient)
         gradient += logs
-        inner = problem.summed(np.multiply(tables, gradient, out=logs))
-        gradient -= problem.spread(inner, logs)
+        problem.runs.subtract(gradient, problem.runs.summed(np.multiply(tables, gradient, out=logs)))
         gradient *= tables
         self._adapt(self._logits[chunk], gradient, self._means[chunk], self._powers[chunk], rate)
         return scores
