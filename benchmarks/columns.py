@@ -100,9 +100,10 @@ def product(ones: list[Values], columns: tuple[int, ...]) -> Values:
 def bought(table: Any) -> list[Values]:
     """Every column, measured for the price of a release, by shares that make the sum of errors least."""
     import maquette as mq
+    from maquette.query import Marginal
 
     with mq.Curator(table, mq.Budget(epsilon=1.0, delta=1e-9)) as curator:
-        asked = [mq.Marginal(curator.schema, [name]) for name in curator.schema.names]
+        asked = [Marginal(curator.schema, [name]) for name in curator.schema.names]
         shares = [question.cells ** (2 / 3) for question in asked]
         found = curator.measure_many(asked, units=curator.budget.limit, shares=shares)
     columns = [np.maximum(np.asarray(each.values, dtype=np.float64), 1e-9) for each in found]
