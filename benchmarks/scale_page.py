@@ -46,12 +46,12 @@ A line through the figures of 1e6 and 1e7 rows, continued to 1e8, beside what wa
 COLUMN_TEXT = """\
 ## Columns
 
-Releases of all pairs at epsilon 1 (delta 1e-9) of generated tables of 100,000 rows: yes/no columns driven by hidden
-numbers, and mixed columns of 2 to 20 levels; scattered columns, which depend on others anywhere in the table, are held
-back: no setting was chosen by them. The error is the mean half L1 distance of 300 tables from the rows, as a fraction
-of them, beside that of independent columns: measured for the whole price of the release, and the true ones. Of more
-than 20,000 pairs, those of neighbouring columns and others by a fixed seed are looked at; the rest is explained by the
-models.
+Releases of all pairs, or triples, at epsilon 1 (delta 1e-9) of generated tables of 100,000 rows: yes/no columns driven
+by hidden numbers, and mixed columns of 2 to 20 levels; scattered columns, which depend on others anywhere in the table,
+are held back: no setting was chosen by them. The error is the mean half L1 distance of 300 tables from the rows, as a
+fraction of them, beside that of independent columns: measured for the whole price of the release, and the true ones. Of
+more than 20,000 pairs, those of neighbouring columns and others by a fixed seed are looked at; the rest is explained by
+the models.
 """
 
 CELL_TEXT = """\

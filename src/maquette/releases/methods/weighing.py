@@ -137,9 +137,7 @@ class Weighing:
         if usual is None:
             return believed(errors, self.doubt, rows, 2)
         median, spread = usual
-        self.said.append(
-            f"half of the pairs err by less than {median:.2%} of the rows; spread of logs {spread:.2f}"
-        )
+        self.said.append(f"half of the pairs err by less than {median:.2%} of the rows; spread of logs {spread:.2f}")
         return believed(errors, self.doubt, rows, 2, median, spread=spread)
 
     def _usual(self, sets: Sequence[Columns]) -> list[float]:
