@@ -206,3 +206,28 @@ def test_bad_workloads_are_explained(name: str) -> None:
     with pytest.raises(QueryError) as caught:
         call()
     assert helpful in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "family",
+    [
+        marginals(SMALL, 2),
+        marginals(SMALL, 2, up_to=True),
+        marginals(SMALL, columns=[SMALL.names[2:0:-1], SMALL.names[:1], SMALL.names[1:3]]),
+        conjunctions(SMALL, 2),
+        prefixes(SMALL, SMALL.names[0]),
+    ],
+    ids=repr,
+)
+def test_the_tables_of_a_family_are_the_columns_of_its_marginals(family: Workload) -> None:
+    """The same sets, each in schema order and once, without building a question for each."""
+    assert set(family.tables) == {marginal.columns for marginal in family.marginals}
+    assert len(set(family.tables)) == len(family.tables)
+    places = [(len(table), [SMALL.position(name) for name in table]) for table in family.tables]
+    assert places == sorted(places)
+
+
+def test_a_table_that_is_too_large_is_refused_by_its_sets_too() -> None:
+    wide = Schema([Integer(f"c{i}", 0, 99_999) for i in range(3)])
+    with pytest.raises(QueryError, match="more than"):
+        list(marginals(wide, 2).sets)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import maquette as mq
+from maquette.estimates import graphical_fit
 from maquette.estimates.graphical_fit import Counted, Estimated, estimates
 from maquette.estimates.residuals import Columns, Residuals, backward, forward, subsets
 from maquette.hypothesis.graphical import GraphicalModel
@@ -82,6 +83,20 @@ def test_the_fit_stops_at_noise_level_and_not_before() -> None:
     fits = list(estimates(GraphicalModel(SCHEMA, [*PAIRS, ("a",), ("b",), ("c",)]), residuals, target=0.6))
     assert fits[-1].residual <= 0.6
     assert all(fit.residual > 0.6 for fit in fits[:-1])
+
+
+def test_a_fit_with_few_gradients_ends_early_and_is_a_model_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    residuals, _ = measured(0, 1.0)
+    cliques = [columns for columns, _, _ in residuals.stored() if columns]
+    taken: list[None] = []
+    means = graphical_fit._Problem._means
+    monkeypatch.setattr(graphical_fit._Problem, "_means", lambda *given: (taken.append(None), means(*given))[1])
+    found = list(estimates(GraphicalModel(SCHEMA, cliques), residuals, target=0.0, gradients=7))
+    few = len(taken)
+    assert few < 7 + 25  # a line search is not cut short, and each fit is looked at once
+    assert found[-1].model.marginal(SCHEMA.names).sum() == pytest.approx(1.0)
+    list(estimates(GraphicalModel(SCHEMA, cliques), residuals, target=0.0))
+    assert len(taken) - few > 2 * few
 
 
 def test_every_fit_on_the_way_is_a_model_and_the_last_is_the_closest() -> None:

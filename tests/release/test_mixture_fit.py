@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import maquette as mq
 from maquette.estimates import KnownColumn, Residuals, components, forward, mixture_holds
-from maquette.estimates.mixture_fit import _Descent, _Problem
+from maquette.estimates.mixture_fit import EACH, POLISH, _Descent, _Problem
 from maquette.hypothesis import Mixture, blocks_of
 from maquette.schema import Schema
 
@@ -230,11 +230,12 @@ def test_the_same_evidence_gives_the_same_numbers() -> None:
 
 
 def test_progress_is_told_stage_by_stage() -> None:
-    told: list[tuple[int, float]] = []
+    told: list[tuple[float, float]] = []
     truth = planted(PLAIN)
     found = evidence(truth, sets_of(PLAIN, 2), 1e-3)
     components(found, columns_of(truth, 4.0), count=16, stages=4, progress=lambda *step: told.append(step))
-    assert [stage for stage, _ in told] == [1, 2, 3, 4]
+    whole = 4 * EACH + POLISH
+    assert [part for part, _ in told] == [stage * EACH / whole for stage in (1, 2, 3, 4)]
     assert told[-1][1] < told[0][1]
 
 

@@ -7,6 +7,7 @@ from .check import (
     spread_of as spread_of,
     ties as ties,
 )
+from .column_features import width_of as width_of
 from .columns import projected as projected, smoothed as smoothed, towards as towards
 from .dense import MAX_CELLS as MAX_CELLS, DenseModel as DenseModel, check_dense as check_dense, rule_out as rule_out
 from .dense_fit import Fitted as Fitted, fit as fit
@@ -14,12 +15,13 @@ from .evidence import Estimate as Estimate, Evidence as Evidence, NoEvidence as 
 from .graphical_fit import STAGES as STAGES, Counted as Counted, Estimated as Estimated, estimates as estimates
 from .merged import MergedEvidence as MergedEvidence, MergedModel as MergedModel, Merging as Merging
 from .mixture_fit import (
-    MIXING as MIXING,
     Components as Components,
     KnownColumn as KnownColumn,
+    Planned as Planned,
     components as components,
     mixture_holds as mixture_holds,
 )
+from .population import usual_errors as usual_errors
 from .raking import raked as raked
 from .residuals import Columns as Columns, Residuals as Residuals, forward as forward, subsets as subsets
 from .shares import Allocation as Allocation, tables_of as tables_of, units_for as units_for

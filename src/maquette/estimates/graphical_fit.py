@@ -61,13 +61,15 @@ def estimates(
     start: Estimated | None = None,
     target: float = TARGET,
     steps: int = STEPS,
+    gradients: int | None = None,
     progress: Callable[[int, float], None] | None = None,
 ) -> Iterator[Estimated]:
     """Successively better fits of the cliques of `model` to everything measured; the first takes no step.
 
     Every measured set must be a clique of the model. `counted` are measurements of single columns beside the residuals.
     `start` is an earlier fit, of fewer measurements perhaps. Ends when the mean squared residual over its variance is
-    below `target`, or after STAGES penalties. The caller may stop after any of the fits: each is a complete model.
+    below `target`, after STAGES penalties, or after `gradients` gradients. The caller may stop after any of the fits:
+    each is a complete model.
     """
     problem = _Problem(model, residuals, counted, _independent(model, residuals, counted))
     penalty = START if start is None else min(START, 2 * start.penalty)
@@ -75,10 +77,11 @@ def estimates(
     best = fitted = problem.estimated(parameters, penalty)
     yield best
     for done in range(1, STAGES + 1):
-        if not problem.size or best.residual <= target:
+        left = None if gradients is None else gradients - problem.gradients
+        if not problem.size or best.residual <= target or (left is not None and left <= 0):
             return
         before = fitted.residual
-        parameters, converged = problem.minimise(parameters, penalty, steps)
+        parameters, converged = problem.minimise(parameters, penalty, steps, left)
         fitted = problem.estimated(parameters, penalty)
         if fitted.residual < best.residual:
             best = fitted
@@ -161,7 +164,7 @@ class _Problem:
         for each in counted:
             values, variances = each.values / self._rows, each.variances / self._rows**2
             self._blocks.append(_Block((each.column, "counted"), (each.column,), values, variances, cells=True))
-        self.size = 0
+        self.size = self.gradients = 0  # numbers that were measured, and gradients taken
         for block in self._blocks:
             block.numbers = slice(self.size, self.size + block.targets.size)
             self.size = block.numbers.stop
@@ -203,14 +206,17 @@ class _Problem:
         kept = {block.key: parameters[block.numbers].copy() for block in self._blocks}
         return Estimated(model, kept, residual, penalty)
 
-    def minimise(self, parameters: Values, penalty: float, steps: int) -> tuple[Values, bool]:
-        """The parameters that minimise the dual, starting from these, and whether `steps` steps were enough."""
+    def minimise(
+        self, parameters: Values, penalty: float, steps: int, gradients: int | None = None
+    ) -> tuple[Values, bool]:
+        """The parameters that minimise the dual, starting from these, and whether that many steps were enough."""
         from scipy.optimize import minimize
 
         ridge = penalty * self._rows * self._variances
         scale = 1.0 / np.sqrt(ridge + self._curvature)
 
         def objective(scaled: Values) -> tuple[float, Values]:
+            self.gradients += 1
             theta = scaled * scale
             model = self._at(theta)
             gradient = self._means(model) - self._targets + ridge * theta
@@ -218,5 +224,7 @@ class _Problem:
             return value, gradient * scale
 
         options = {"maxiter": steps, "maxcor": MEMORY, "ftol": 1e-13, "gtol": 1e-9}
+        if gradients is not None:
+            options["maxfun"] = gradients
         found = minimize(objective, parameters / scale, jac=True, method="L-BFGS-B", options=options)
         return np.asarray(found.x) * scale, bool(found.success)

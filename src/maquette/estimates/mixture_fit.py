@@ -13,13 +13,16 @@ numbers only, and starts from a fixed seed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.estimates.block_runs import BlockRuns
 from maquette.estimates.block_sums import BlockSums
+from maquette.estimates.column_features import ColumnFeatures, narrowed, width_of
 from maquette.estimates.residuals import Columns, Residuals, backward
 from maquette.hypothesis import Block, blocks_of, laid_out
 from maquette.schema import Schema
@@ -41,7 +44,6 @@ HALF = 0.4  # half the mean of |x|, in standard deviations of a normal x
 LARGEST_BLOCK = 4096  # cells of a block of several columns
 LOWEST = -46.0  # logarithm of a probability below which it no longer counts in the penalty
 SHUT = -1e4  # logarithm of the probability of impossible cells: its exponential is zero
-WIDE = 256  # cells of a block from which it is better filled by itself than with all others
 CACHED = 2**16  # numbers of components that are worked on at a time, so that they stay in the cache
 
 Table = NDArray[np.float32]
@@ -72,6 +74,26 @@ def mixture_holds(schema: Schema) -> bool:
     return all(len(block) == 1 or schema.cells(block) <= LARGEST_BLOCK for block in blocks_of(schema))
 
 
+@dataclass(frozen=True)
+class Planned:
+    """The size of a fit: components, and how often the penalty falls at most."""
+
+    components: int
+    stages: int
+
+    @classmethod
+    def of(cls, width: int, columns: int) -> Planned:
+        """For so many features of so many columns; the work of a step is bounded."""
+        work, fall = (MANY_WORK, MANY_FALL) if columns >= MANY else (WORK, FALL)
+        number = int(min(COMPONENTS, max(FEWEST, work / max(width**2, 1))))
+        return cls(number, min(MIXING, 1 + int(math.log(LEAST) / math.log(fall))))
+
+    @property
+    def steps(self) -> int:
+        """Steps of all stages together."""
+        return self.stages * EACH + POLISH
+
+
 def components(
     residuals: Residuals,
     columns: Mapping[str, KnownColumn],
@@ -80,7 +102,7 @@ def components(
     joined: Iterable[Sequence[str]] = (),
     apart: Mapping[Columns, float] | None = None,
     stages: int = MIXING,
-    progress: Callable[[int, float], None] | None = None,
+    progress: Callable[[float, float], None] | None = None,
 ) -> Components:
     """Fit a mixture to everything measured; `columns` has the single columns, `joined` sets that share a block.
 
@@ -90,10 +112,8 @@ def components(
     problem = _Problem(residuals, columns, joined)
     for pair, error in (apart or {}).items():
         problem.expect(pair, error)
-    wide = problem.width**2
-    work = MANY_WORK if problem.many else WORK
-    number = count or int(min(COMPONENTS, max(FEWEST, work / max(wide, 1))))
-    return _Descent(problem, number).run(stages, progress)
+    planned = Planned.of(problem.width, len(columns))
+    return _Descent(problem, count or planned.components).run(min(stages, planned.stages), progress)
 
 
 @dataclass(frozen=True)
@@ -107,11 +127,11 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Span:
-    """The features of one block, side by side."""
+    """The features of one block of several columns, side by side, and how they are made of its cells."""
 
     block: Block
     place: slice
-    sums: BlockSums | None  # from the cells of the block; None for a column that is a block of its own
+    sums: BlockSums
 
 
 @dataclass(frozen=True)
@@ -128,7 +148,7 @@ class _Problem:
         self, residuals: Residuals, columns: Mapping[str, KnownColumn], joined: Iterable[Sequence[str]] = ()
     ) -> None:
         self.schema, self.rows = residuals.schema, residuals.rows
-        self.blocks = laid_out(self.schema, blocks_of(self.schema, joined))
+        self.blocks = laid_out(self.schema, sorted(blocks_of(self.schema, joined), key=self.schema.cells))
         self._block_of = {name: block for block in self.blocks for name in block.columns}
         self.known = columns
         self.many = len(columns) >= MANY
@@ -159,23 +179,32 @@ class _Problem:
         self.parts: dict[Columns, _Part] = {}
         start = 0
         for columns in sorted(wanted, key=lambda each: self._block_of[each[0]].place.start):
-            place = slice(start, start + self.schema.cells(columns))
-            self.parts[columns] = _Part(columns, self._block_of[columns[0]], place)
+            block, cells = self._block_of[columns[0]], self.schema.cells(columns)
+            place = slice(start, start + (width_of(cells) if len(block.columns) == 1 else cells))
+            self.parts[columns] = _Part(columns, block, place)
             start = place.stop
         self.width = start
-        self.spans = [self._span(block) for block in self.blocks]
+        self.spans = [self._span(block) for block in self.blocks if len(block.columns) > 1]
+        single = [(part.block.place, part.place) for part in self.parts.values() if len(part.block.columns) == 1]
+        self._single = ColumnFeatures(single, self.blocks[-1].place.stop, self.width)
 
     def _span(self, block: Block) -> _Span:
         """All features of a block, which are neighbours."""
         own = [part for part in self.parts.values() if part.block is block]
-        sums = BlockSums(block, [part.columns for part in own]) if len(block.columns) > 1 else None
+        sums = BlockSums(block, [part.columns for part in own])
         return _Span(block, slice(own[0].place.start, own[-1].place.stop), sums)
+
+    def _narrowed(self, table: Table, parts: Sequence[Columns]) -> Table:
+        """Centred cells over parts of blocks, one along each axis, as features."""
+        alone = [len(self._block_of[part[0]].columns) == 1 for part in parts]
+        return narrowed(table, [axis for axis, own in enumerate(alone) if own])
 
     def _add_column(self, name: str, column: KnownColumn) -> None:
         place = self.parts[(name,)].place
         fractions = column.counts / self.rows
-        self.first[place] = fractions - fractions.mean()
-        self.first_precision[place] = self.rows**2 / np.maximum(column.variances, 1e-12)
+        self.first[place] = self._narrowed((fractions - fractions.mean()).astype(np.float32), [(name,)])
+        precisions = self.rows**2 / np.maximum(column.variances, 1e-12)
+        self.first_precision[place] = precisions if place.stop - place.start > 1 else precisions.mean()
         self.column_numbers += len(fractions) - 1
 
     def _add(self, names: Columns, values: Values, variances: Values) -> None:
@@ -184,6 +213,7 @@ class _Problem:
         parts = self._parts_of(names)
         order = [names.index(name) for part in parts for name in part]
         shaped = np.transpose(cells, order).reshape([self.schema.cells(part) for part in parts]).astype(np.float32)
+        shaped = self._narrowed(shaped, parts)
         places = [self.parts[part].place for part in parts]
         if len(parts) == 1:
             self.first[places[0]], self.first_precision[places[0]], self.joint[places[0]] = shaped, precision, True
@@ -205,6 +235,7 @@ class _Problem:
         (one, first), (other, second) = ((self.parts[part].place, self.known[part[0]].probabilities) for part in parts)
         table = np.multiply.outer(first - first.mean(), second - second.mean()).astype(np.float32)
         precision = (HALF * table.size * self.rows / max(error, 1e-3)) ** 2
+        table = self._narrowed(table, parts)
         self.target[one, other], self.target[other, one] = table, table.T
         self.precision[one, other] = self.precision[other, one] = precision
 
@@ -224,8 +255,7 @@ class _Problem:
             closed.append(shut)
         self.logs = np.concatenate(logs).astype(np.float32)
         self.closed = np.concatenate(closed)
-        self.starts = np.array([block.place.start for block in self.blocks])
-        self.lengths = np.array([block.cells for block in self.blocks])
+        self.runs = BlockRuns([block.cells for block in self.blocks])
 
     def _closed(self, block: Block) -> NDArray[np.bool_]:
         """Which cells of a block are impossible."""
@@ -238,33 +268,15 @@ class _Problem:
 
     def features(self, tables: Table, made: Table) -> None:
         """Write the centred cells of all parts, component by component."""
+        self._single.forward(tables, made)
         for span in self.spans:
-            own, out = tables[:, span.block.place], made[:, span.place]
-            if span.sums is None:
-                np.subtract(own, np.float32(1 / own.shape[1]), out=out)
-            else:
-                span.sums.forward(own, out)
+            span.sums.forward(tables[:, span.block.place], made[:, span.place])
 
     def pull_back(self, gradient: Table, pulled: Table) -> None:
         """Write the gradient with respect to tables, from that with respect to features: the transpose of it."""
+        self._single.backward(gradient, pulled)
         for span in self.spans:
-            own, out = gradient[:, span.place], pulled[:, span.block.place]
-            if span.sums is None:
-                out[...] = own
-            else:
-                span.sums.backward(own, out)
-
-    def summed(self, cells: Table) -> Table:
-        """The sums of every block."""
-        return np.add.reduceat(cells, self.starts, axis=1)
-
-    def spread(self, sums: Table, made: Table) -> Table:
-        """One number for each block, repeated for its cells."""
-        if max(self.lengths) < WIDE:
-            return np.repeat(sums, self.lengths, axis=1)
-        for i, block in enumerate(self.blocks):
-            made[:, block.place] = sums[:, i : i + 1]
-        return made
+            span.sums.backward(gradient[:, span.place], pulled[:, span.block.place])
 
 
 def _padded(values: Values) -> Values:
@@ -297,15 +309,18 @@ class _Descent:
         self._features: Table = np.empty((count, problem.width), np.float32)
         self._spare = [np.empty((min(size, count), len(problem.logs)), np.float32) for _ in range(2)]
 
-    def run(self, stages: int, progress: Callable[[int, float], None] | None) -> Components:
-        """Lower the penalty stage by stage until residuals are at noise level; then polish."""
+    def run(self, stages: int, progress: Callable[[float, float], None] | None) -> Components:
+        """Lower the penalty stage by stage until residuals are at noise level; then polish.
+
+        `progress` hears the part that is done, if every stage is needed, and the residual.
+        """
         penalty, rate, residual = START, RATE, 0.0
         fall = MANY_FALL if self._problem.many else FALL
         for stage in range(1, stages + 1):
             for _ in range(EACH):
                 residual = self._step(penalty, rate)
             if progress is not None:
-                progress(stage, residual)
+                progress(stage * EACH / (stages * EACH + POLISH), residual)
             if residual <= TARGET or penalty * fall < LEAST or not self._problem.numbers:
                 break
             penalty, rate = penalty * fall, max(SLOWEST, rate * SLOWER)
@@ -319,12 +334,11 @@ class _Descent:
 
     def _normalise(self, chunk: slice) -> None:
         """Compute the probabilities of these components; their logits become the logarithms of them."""
-        problem, logits, tables = self._problem, self._logits[chunk], self._tables[chunk]
-        spare = self._spare[0][: len(logits)]
+        runs, logits, tables = self._problem.runs, self._logits[chunk], self._tables[chunk]
         np.exp(logits, out=tables)
-        sums = problem.summed(tables)
-        tables *= problem.spread(np.reciprocal(sums), spare)
-        logits -= problem.spread(np.log(sums), spare)
+        sums = runs.summed(tables)
+        runs.multiply(tables, np.reciprocal(sums))
+        runs.subtract(logits, np.log(sums))
 
     def _step(self, penalty: float, rate: float) -> float:
         """One step of Adam; returns the mean squared residual over variance before it."""
@@ -351,8 +365,7 @@ class _Descent:
         logs *= pressed[:, None]
         problem.pull_back(pull, gradient)
         gradient += logs
-        inner = problem.summed(np.multiply(tables, gradient, out=logs))
-        gradient -= problem.spread(inner, logs)
+        problem.runs.subtract(gradient, problem.runs.summed(np.multiply(tables, gradient, out=logs)))
         gradient *= tables
         self._adapt(self._logits[chunk], gradient, self._means[chunk], self._powers[chunk], rate)
         return scores

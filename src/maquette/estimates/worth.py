@@ -38,23 +38,25 @@ LISTED = 500  # sets of one size that a plan looks at, if there are more
 Values = NDArray[np.float64]
 
 
-def _expected(size: int, median: float | None = None) -> list[tuple[float, float]]:
+def _expected(size: int, median: float | None = None, spread: float = SPREAD) -> list[tuple[float, float]]:
     """Errors of tables, as fractions of rows, and the share of each: a column always errs, few larger tables do."""
     if size == 1:
         return [(COLUMN_ERROR, 1.0)]
     densities = np.exp(-(POINTS**2) / 2)
-    errors = (MEDIAN[size] if median is None else median) * np.exp(SPREAD * POINTS)
+    errors = (MEDIAN[size] if median is None else median) * np.exp(spread * POINTS)
     return list(zip(map(float, errors), map(float, densities / densities.sum()), strict=True))
 
 
-def believed(errors: Values, doubt: float, rows: float, size: int, median: float | None = None) -> Values:
+def believed(
+    errors: Values, doubt: float, rows: float, size: int, median: float | None = None, *, spread: float = SPREAD
+) -> Values:
     """What to think of noisy errors, in rows: the mean of what could have given them, as tables usually err.
 
     Without it the tables with the largest noise would be bought. `doubt` is the standard deviation of the noise; if it
     is infinite, every table is expected to err as tables usually do. `median` replaces their usual error, as a fraction
-    of rows.
+    of rows, and `spread` the standard deviation of its logarithm.
     """
-    usual, shares = (np.asarray(each) for each in zip(*_expected(size, median), strict=True))
+    usual, shares = (np.asarray(each) for each in zip(*_expected(size, median, spread), strict=True))
     usual = usual * rows
     if np.isinf(doubt):
         return np.full(len(errors), float(usual @ shares))

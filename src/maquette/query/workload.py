@@ -12,6 +12,7 @@ import math
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -39,6 +40,18 @@ class Workload(ABC):
     @abstractmethod
     def marginals(self) -> Iterator[Marginal]:
         """Marginals whose cells answer every query, one at a time."""
+
+    @property
+    def sets(self) -> Iterator[tuple[str, ...]]:
+        """The columns of each marginal."""
+        return (marginal.columns for marginal in self.marginals)
+
+    @cached_property
+    def tables(self) -> tuple[tuple[str, ...], ...]:
+        """The sets of columns of all marginals, each in schema order, without repeats, the smallest first."""
+        names, place = self.schema.names, {name: i for i, name in enumerate(self.schema.names)}
+        found = {tuple(sorted(place[name] for name in columns)) for columns in self.sets}
+        return tuple(tuple(names[i] for i in columns) for columns in sorted(found, key=lambda each: (len(each), each)))
 
     @abstractmethod
     def _query(self, index: int) -> LinearQuery: ...
@@ -212,6 +225,13 @@ class _Cells(Workload):
     @property
     def marginals(self) -> Iterator[Marginal]:
         return (Marginal(self.schema, names) for choice in self._choices for names in choice)
+
+    @property
+    def sets(self) -> Iterator[tuple[str, ...]]:
+        largest = (sorted(self.schema.shape(choice.names))[-choice.k :] for choice in self._choices)
+        if max(map(math.prod, largest)) > MAX_OUTPUT:
+            return super().sets  # which refuses a table that is too large
+        return itertools.chain.from_iterable(self._choices)
 
     def _query(self, index: int) -> LinearQuery:
         return LinearQuery.product(self.schema, self._literals(index))

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from maquette.curator import Curator, Errors
 from maquette.errors import BudgetError, DeadlineMissed, QueryError
-from maquette.estimates import Check, Columns, Typical, rounded, spread_of, tables_of
+from maquette.estimates import Check, Columns, Typical, rounded, spread_of
 from maquette.privacy import DiscreteGaussian, DiscreteLaplace, half_width
 from maquette.query import Contrasts, Marginal, Workload
 from maquette.releases.artifact import Model
@@ -61,7 +61,7 @@ def tables_to_check(curator: Curator, workload: Workload, units: int, rows: floa
     """
     if units < 1:
         return ()
-    whole = _whole(curator.schema, workload)
+    whole = _whole(workload)
     for size in range(max(map(len, whole), default=0), 0, -1):
         tables = _candidates(curator.schema, whole, size)
         if tables and len(tables) <= MANY and _noise(curator, tables, units) < SILENT * rows:
@@ -114,7 +114,7 @@ def family(schema: Schema, workload: Workload) -> list[Contrasts]:
     determines, so that anyone can list the questions.
     """
     rng = np.random.default_rng(int(schema.digest[:16], 16))
-    tables = [table for table in _whole(schema, workload) if schema.cells(table) <= LARGEST]
+    tables = [table for table in _whole(workload) if schema.cells(table) <= LARGEST]
     largest = max(map(len, tables), default=0)
     tables = [table for table in tables if len(table) == largest]
     if len(tables) > FAMILY:
@@ -152,10 +152,10 @@ def check_of(curator: Curator, model: Model, workload: Workload, units: int, *, 
     return None
 
 
-def _whole(schema: Schema, workload: Workload) -> list[Columns]:
+def _whole(workload: Workload) -> list[Columns]:
     """The tables of the workload; none if there are too many to list."""
-    listed = list(itertools.islice(workload.marginals, LISTED + 1))
-    return [] if len(listed) > LISTED else [table for table in tables_of(schema, listed) if table]
+    many = next(itertools.islice(workload.sets, LISTED, None), None) is not None
+    return [] if many else [table for table in workload.tables if table]
 
 
 def _candidates(schema: Schema, whole: Sequence[Columns], most: int) -> tuple[Columns, ...]:
@@ -163,12 +163,14 @@ def _candidates(schema: Schema, whole: Sequence[Columns], most: int) -> tuple[Co
     found = {table for table in whole if len(table) <= most}
     for size in (1, 2)[: max(1, most)]:
         found |= {part for table in whole for part in itertools.combinations(table, size)}
-    kept, cells = [], 0
-    for table in sorted(found, key=lambda t: (schema.cells(t), t)):
-        cells += schema.cells(table)
-        if cells <= CELLS and 1 < schema.cells(table) <= LARGEST:
+    sizes, place = {c.name: c.size for c in schema}, {name: i for i, name in enumerate(schema.names)}
+    listed = sorted((math.prod(sizes[name] for name in table), table) for table in found)
+    kept, total = [], 0
+    for cells, table in listed:
+        total += cells
+        if total <= CELLS and 1 < cells <= LARGEST:
             kept.append(table)
-    return tuple(sorted(kept, key=lambda t: (len(t), [schema.position(name) for name in t])))
+    return tuple(sorted(kept, key=lambda t: (len(t), [place[name] for name in t])))
 
 
 def _noise(curator: Curator, tables: Sequence[Columns], units: int) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 
 from maquette.curator import Curator, ScopedAccount
 from maquette.errors import QueryError
-from maquette.estimates import MAX_CELLS, Allocation, Check, tables_of, units_for
+from maquette.estimates import MAX_CELLS, Allocation, Check, units_for
 from maquette.privacy import UNITS_PER_ONE
 from maquette.query import Workload, residual
 from maquette.releases.artifact import Release, certified
@@ -179,7 +179,7 @@ def _choose(curator: Curator, workload: Workload, units: int) -> tuple[Chosen, i
     if curator.schema.size > (MAX_CELLS if pure else DENSE):
         name = "graphical" if pure else "combined"
         return method_of(name), units, f"{name}: the universe is too large to enumerate"
-    allocation = Allocation(curator.schema, tables_of(curator.schema, list(workload.marginals)), linear=pure)
+    allocation = Allocation(curator.schema, workload.tables, linear=pure)
     contrasts = residual(curator.schema, next(iter(part for part in allocation.sets if part), ()))
     moves = curator.relation.l1(contrasts) / contrasts.gains[1]
     with curator.account("number of rows") as account:

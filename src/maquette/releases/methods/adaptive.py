@@ -23,7 +23,6 @@ from maquette.estimates import (
     check_dense,
     fit,
     step_of,
-    tables_of,
     units_for,
 )
 from maquette.query import Marginal, Workload
@@ -79,9 +78,7 @@ class _Run:
 
     def __post_init__(self) -> None:
         self.schema = self.curator.schema
-        self.candidates = [
-            Marginal(self.schema, columns) for columns in tables_of(self.schema, list(self.workload.marginals))
-        ]
+        self.candidates = [Marginal(self.schema, columns) for columns in self.workload.tables]
         self.residuals = Residuals(self.schema)
         self.fitted: Fitted = fit(self.residuals, steps=0)
         self.trace: list[Step] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from maquette.curator import Curator
-from maquette.estimates import Tables, tables_of, units_for
+from maquette.estimates import Tables, units_for
 from maquette.query import Marginal, Workload
 from maquette.releases.artifact import Release, certified
 
@@ -43,7 +43,7 @@ def gaussian(
 
 
 def _independent(curator: Curator, workload: Workload, law: Literal["laplace", "gaussian"], units: int) -> Release:
-    tables = [Marginal(curator.schema, columns) for columns in tables_of(curator.schema, list(workload.marginals))]
+    tables = [Marginal(curator.schema, columns) for columns in workload.tables]
     with curator.account(law) as account:
         measured = curator.measure_many(tables, units=units, noise=law)
     certificate = certified(curator, law, account)

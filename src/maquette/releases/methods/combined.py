@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 
 from maquette.curator import Curator
 from maquette.errors import QueryError
-from maquette.estimates import MIXING, STAGES, BlendedModel, Columns, Part, mixture_holds, raked, units_for
+from maquette.estimates import BlendedModel, Columns, Part, mixture_holds, raked, units_for
 from maquette.hypothesis import JunctionTree, Mixture, WeightedRecords
 from maquette.query import Marginal, Workload
 from maquette.releases.artifact import Model
 from maquette.releases.methods.draft import Draft
-from maquette.releases.methods.gathered import WIDE, mixture_of, product_of, tree_of
+from maquette.releases.methods.gathered import WIDE, fits_of, mixture_of, product_of, tree_of
 from maquette.releases.methods.gathering import Gathering
+from maquette.releases.methods.phases import STEPS, Phases, asking
 from maquette.releases.methods.weighing import LARGEST
 from maquette.releases.progress import Progress
 from maquette.releases.starting import Start
@@ -62,11 +63,14 @@ def combined(
     _check(curator, max_cells, target)
     gathering = Gathering(curator, workload, units_for(curator, epsilon, rho, units), target, spare=spare, start=start)
     models: list[Model] = []
-    with Progress("fitting", STAGES + MIXING, progress) as shown:
+    with Progress("fitting", STEPS, progress) as shown:
+        phases = Phases(shown, [asking(2 * len(gathering.weights[2])), *fits_of(gathering.found, max_cells)])
         try:
             gathering.run(CHOICE, DIFFERENCE)
-            _fit(gathering, max_cells, models, shown)
-            shown.update(STAGES + MIXING)
+            phases.end()
+            phases.predict(fits_of(gathering.found, max_cells))
+            _fit(gathering, max_cells, models, phases)
+            shown.update(STEPS)
         except KeyboardInterrupt as interrupt:
             if not models:
                 interrupt.add_note("what was measured is charged; there is no model yet to release")
@@ -103,7 +107,7 @@ def _needed(schema: Schema) -> int:
     return JunctionTree(sizes, sets).cells if sets else 0
 
 
-def _fit(gathering: Gathering, max_cells: int, models: list[Model], shown: Progress) -> None:
+def _fit(gathering: Gathering, max_cells: int, models: list[Model], phases: Phases) -> None:
     """Fit every model that can hold what was measured, and average them."""
     found = gathering.found
     if not found.tables and not found.hints and not found.schema.zeros:
@@ -111,13 +115,13 @@ def _fit(gathering: Gathering, max_cells: int, models: list[Model], shown: Progr
         gathering.said.append(said)
         models[:] = [_corrected(gathering, product), product] if gathering.trusted else [product]
         return
-    tree, said = tree_of(found, gathering.gains, max_cells, shown.update)
+    tree, said = tree_of(found, gathering.gains, max_cells, phases.told)
     models.append(tree)
     gathering.said.append(said)
     parts: list[Part] = [tree]
     if (found.tables or found.hints) and mixture_holds(found.merging.merged) and not found.interrupted:
-        shown.update(STAGES)  # the tree may need fewer
-        mixture, said = mixture_of(found, told=lambda done, residual: shown.update(STAGES + done, residual))
+        phases.end()
+        mixture, said = mixture_of(found, told=phases.told)
         gathering.said.append(said)
         parts.append(mixture)
     if gathering.trusted:

@@ -7,7 +7,7 @@ choosing, every marginal's noise is independent and as small as the workload all
 from __future__ import annotations
 
 from maquette.curator import Curator
-from maquette.estimates import Allocation, DenseModel, Residuals, check_dense, fit, tables_of, units_for
+from maquette.estimates import Allocation, DenseModel, Residuals, check_dense, fit, units_for
 from maquette.query import Marginal, Workload, residual
 from maquette.releases.artifact import Release, certified
 from maquette.releases.progress import Progress
@@ -35,9 +35,7 @@ def everything(
     """
     schema = curator.schema
     check_dense(schema)
-    allocation = Allocation(
-        schema, tables_of(schema, list(workload.marginals)), linear=curator.budget.accountant.currency == "pure"
-    )
+    allocation = Allocation(schema, workload.tables, linear=curator.budget.accountant.currency == "pure")
     questions = [residual(schema, part) if part else Marginal(schema) for part in allocation.sets]
     with curator.account("everything") as account:
         units = units_for(curator, epsilon, rho, units)

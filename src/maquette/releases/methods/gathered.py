@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from maquette.curator import Measurement
 from maquette.estimates import (
+    STAGES,
     Columns,
     Counted,
     Estimated,
@@ -24,6 +25,7 @@ from maquette.estimates import (
     MergedEvidence,
     MergedModel,
     Merging,
+    Planned,
     Residuals,
     components,
     estimates,
@@ -32,8 +34,10 @@ from maquette.estimates import (
     smoothed,
     spread,
     towards,
+    width_of,
 )
 from maquette.hypothesis import GraphicalModel, JunctionTree, Mixture
+from maquette.releases.methods.phases import growing, mixing
 from maquette.schema import Ordered, Schema
 
 MEAN = 0.4  # half the mean of |noise|, in standard deviations
@@ -42,9 +46,12 @@ EXACT = 1e-12  # variance of a public number of rows
 PATIENCE = 60  # tables that do not fit in the junction tree, after which no other is tried
 WIDE = 64  # columns from which a tree begins with the spanning forest of the best pairs
 ADDED = 150  # maximum tables that are added to that forest
+PLACED = 15_000  # the same, times the number of columns: a larger tree takes longer to add to
+STEPPED = 300_000  # maximum number of gradients of a wide tree's fit, times its columns and tables
+USUALLY = 400  # gradients that the fit of a tree usually takes
 
 Values = NDArray[np.float64]
-Told = Callable[[int, float], None]
+Told = Callable[[float, float], None]
 
 
 @dataclass
@@ -213,11 +220,34 @@ def tree_of(
         for name in gathered.names
         if name in gathered.merging.changed
     ]
-    fitted = _finest(gathered, estimates(model, inside, counted=counted, progress=told))
+
+    def shown(stage: int, residual: float) -> None:
+        told(stage / STAGES, residual)
+
+    steps = _gradients(gathered, len(kept)) if len(gathered.names) >= WIDE else None
+    fitted = _finest(gathered, estimates(model, inside, counted=counted, gradients=steps, progress=shown))
     said = f"junction tree: {len(kept)} of {len(gains)} tables, {tree.cells:,} cells, residuals {fitted.residual:.2f}"
     said += ", fit interrupted" if gathered.interrupted else ""
     whole = fitted.model.grown(fitted.model.tree.nodes)  # as in a saved file, so that loading computes the same
     return (MergedModel(gathered.merging, whole, gathered.within()) if gathered.merging.changed else whole), said
+
+
+def _gradients(gathered: Gathered, tables: int) -> int:
+    """The gradients that a wide tree may take."""
+    return STEPPED // (len(gathered.names) + tables)
+
+
+def fits_of(gathered: Gathered, max_cells: int) -> list[float]:
+    """The work that is predicted for the tree and for the mixture of what was measured."""
+    merged, tables = gathered.merging.merged, gathered.tables
+    sizes = [merged[name].size for name in gathered.names]
+    most = len(tables) if len(sizes) < WIDE else len(sizes) + PLACED // len(sizes)
+    linked = len(sizes) + min(len(tables), most)
+    cells = min(max_cells, sum(sizes) + sum(sorted(map(merged.cells, tables))[:most]))
+    width = sum(map(width_of, sizes))
+    planned = Planned.of(width, len(sizes))
+    tree = growing(cells, linked, min(USUALLY, STEPPED // max(1, linked)))
+    return [tree, mixing(width, planned.components, planned.steps)]
 
 
 def _finest(gathered: Gathered, fits: Iterable[Estimated]) -> Estimated:
@@ -243,7 +273,8 @@ def _held(merged: Schema, gains: Mapping[Columns, float], max_cells: int) -> tup
     zeros = [columns for columns, _ in merged.zeros]
     ranked = sorted(gains, key=lambda each: (-gains[each], each))
     kept = _forest(ranked) if len(sizes) >= WIDE else []
-    tree, refused, most = JunctionTree(sizes, [*zeros, *kept]), 0, len(kept) + ADDED if kept else len(ranked)
+    tree, refused = JunctionTree(sizes, [*zeros, *kept]), 0
+    most = len(kept) + min(ADDED, PLACED // len(sizes)) if kept else len(ranked)
     if tree.cells > max_cells and kept:
         tree, kept = JunctionTree(sizes, zeros), []
     taken = set(kept)

@@ -199,7 +199,7 @@ class Gathering(Weighing):
         if values is None:
             return
         self.noisy = values[: len(look.sets)]
-        errors = believed(values, self.doubt, rows, 2)
+        errors = self._believed(values)
         units = int(self.left * (self.split[1] + self.split[2]))
         price = self._wanted(dict(zip(look.sets, map(float, errors), strict=False)), units, columns=True)[1].price()
 

@@ -32,7 +32,6 @@ from maquette.estimates import (
     Step,
     estimates,
     spread,
-    tables_of,
     units_for,
 )
 from maquette.hypothesis import GraphicalModel, JunctionTree
@@ -109,7 +108,7 @@ class _Run:
 
     def __post_init__(self) -> None:
         self.schema = self.curator.schema
-        self.tables = tables_of(self.schema, list(self.workload.marginals))
+        self.tables = self.workload.tables
         used = {name for table in self.tables for name in table if self.schema[name].size > 1}
         self.names = [name for name in self.schema.names if name in used]
         self.pure = self.curator.budget.accountant.currency == "pure"

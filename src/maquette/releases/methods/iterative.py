@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from maquette.curator import Curator, ScopedAccount
 from maquette.distinguisher import Distinguisher, distinguisher_of
 from maquette.errors import QueryError
-from maquette.estimates import DenseModel, NoEvidence, Step, check_dense, rule_out, step_of, tables_of, units_for
+from maquette.estimates import DenseModel, NoEvidence, Step, check_dense, rule_out, step_of, units_for
 from maquette.hypothesis import (
     NEVER,
     AnyRule,
@@ -230,7 +230,7 @@ def _prepare(curator: Curator, workload: Workload, rows: int | None, beta: float
     """Check the public arguments, and buy the row estimate if one is needed."""
     check_dense(curator.schema)
     check_promise_of(beta, rows)
-    tables = [Marginal(curator.schema, columns) for columns in tables_of(curator.schema, list(workload.marginals))]
+    tables = [Marginal(curator.schema, columns) for columns in workload.tables]
     moves = max(curator.relation.one_cell(table) for table in tables)
     return setting_of(tables, moves, opening(curator, units, rows=rows, beta=beta))
 

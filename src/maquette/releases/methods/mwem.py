@@ -15,7 +15,7 @@ from fractions import Fraction
 from maquette.curator import Curator
 from maquette.distinguisher import Distinguisher, distinguisher_of
 from maquette.errors import QueryError
-from maquette.estimates import DenseModel, NoEvidence, Step, check_dense, rule_out, step_of, tables_of, units_for
+from maquette.estimates import DenseModel, NoEvidence, Step, check_dense, rule_out, step_of, units_for
 from maquette.hypothesis import AnyRule, Hypothesis, MultiplicativeWeights, Rule, check_query, practical_model, rule_of
 from maquette.query import LinearQuery, Marginal, Workload
 from maquette.releases.artifact import Release, certified
@@ -51,7 +51,7 @@ def mwem(
             f"rounds is {rounds} and replays {replays}", expected="at least 1 round and no negative replays"
         )
     pointer, begin = distinguisher_of(distinguisher), _beginning(curator, model)
-    tables = [Marginal(curator.schema, columns) for columns in tables_of(curator.schema, list(workload.marginals))]
+    tables = [Marginal(curator.schema, columns) for columns in workload.tables]
     with curator.account("mwem") as account:
         total = units_for(curator, epsilon, rho, units)
         rows = max(1.0, curator.count_rows(units=int(ROWS * total)))

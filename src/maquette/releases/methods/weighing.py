@@ -23,12 +23,12 @@ from maquette.estimates import (
     Wanted,
     believed,
     noise_of,
-    tables_of,
+    usual_errors,
     wanted,
     weights_of,
 )
 from maquette.query import Contrasts, Marginal, Workload
-from maquette.releases.methods.gathered import Gathered
+from maquette.releases.methods.gathered import WIDE, Gathered
 from maquette.releases.starting import Start
 
 LOOK = 0.03  # maximum share of the budget for a look at errors
@@ -61,7 +61,7 @@ class Weighing:
         self.start = start
         self.alone: Errors | None = None  # errors of independent columns on pairs, where a look saw them
         self.schema = curator.schema
-        self.tables = tables_of(self.schema, list(workload.marginals))
+        self.tables = list(workload.tables)
         used = {name for table in self.tables for name in table if self.schema[name].size > 1}
         self.names = [name for name in self.schema.names if name in used]
         self.weights = {size: self._weights(size) for size in (1, 2, 3)}
@@ -91,14 +91,13 @@ class Weighing:
         if len(sets) <= most:
             return sets
         place = {name: i for i, name in enumerate(self.names)}
-        chance = np.random.default_rng(0).random(len(sets))
-
-        def order(entry: tuple[int, Columns]) -> tuple[bool, float]:
-            far = max(place[name] for name in entry[1]) - min(place[name] for name in entry[1]) > NEAR
-            return far and self.target not in entry[1], float(chance[entry[0]])
-
-        ranked = sorted(enumerate(sets), key=order)[:most]
-        return {s: sets[s] for _, s in sorted(ranked)}
+        places = np.array([[place[name] for name in s] for s in sets])
+        far = places.max(axis=1) - places.min(axis=1) > NEAR
+        if self.target is not None:
+            far &= (places != place[self.target]).all(axis=1)
+        ranked = np.lexsort((np.random.default_rng(0).random(len(sets)), far))[:most]
+        listed = list(sets)
+        return {listed[i]: sets[listed[i]] for i in sorted(ranked)}
 
     @property
     def left(self) -> int:
@@ -130,6 +129,16 @@ class Weighing:
         self.spent += seen.cost.units
         self.doubt = seen.deviation / 2
         return np.asarray(seen.values) / 2
+
+    def _believed(self, errors: Values) -> Values:
+        """What to think of noisy errors of pairs; where there are very many, they themselves say what is usual."""
+        rows = self.found.rows
+        usual = usual_errors(errors, self.doubt, rows) if len(self.names) >= WIDE else None
+        if usual is None:
+            return believed(errors, self.doubt, rows, 2)
+        median, spread = usual
+        self.said.append(f"half of the pairs err by less than {median:.2%} of the rows; spread of logs {spread:.2f}")
+        return believed(errors, self.doubt, rows, 2, median, spread=spread)
 
     def _usual(self, sets: Sequence[Columns]) -> list[float]:
         """What tables err by that nobody looked at."""
