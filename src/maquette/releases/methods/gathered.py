@@ -213,7 +213,7 @@ def tree_of(
         for name in gathered.names
         if name in gathered.merging.changed
     ]
-    fitted = _finest(gathered, estimates(model, inside, counted=counted, progress=told))
+    fitted = _finest(gathered, estimates(model, inside, counted=counted, lengthen=True, progress=told))
     said = f"junction tree: {len(kept)} of {len(gains)} tables, {tree.cells:,} cells, residuals {fitted.residual:.2f}"
     said += ", fit interrupted" if gathered.interrupted else ""
     whole = fitted.model.grown(fitted.model.tree.nodes)  # as in a saved file, so that loading computes the same
