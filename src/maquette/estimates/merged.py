@@ -216,7 +216,8 @@ class Bounded(Estimate):
 class MergedEvidence:
     """What was measured: levels (`fine`) and groups (`coarse`).
 
-    Where both say something of a query, they are combined by their noise. A query that distinguishes levels of one
+    Where both say something of a query, they are combined by their noise; groups of a column that were measured with
+    others only are sums of its levels. A query that distinguishes levels of one
     group lies between two that do not: those with the least and the largest weight in each cell of groups. Its interval
     runs from the lower end of the first to the upper end of the second, narrowed by the measured levels (`_ends`).
     """
@@ -233,7 +234,13 @@ class MergedEvidence:
 
     def covers(self, columns: Sequence[str]) -> bool:
         """Whether every subset of these columns was measured, of levels or of groups."""
-        return self.fine.covers(columns) or self.coarse.covers(columns)
+        return self.fine.covers(columns) or self.coarse.covers(columns, self._levels)
+
+    @cached_property
+    def _levels(self) -> frozenset[Columns]:
+        """The merged columns whose groups are known from their levels alone."""
+        alone = ((name,) for name in self.merging.changed if self._gaussian)
+        return frozenset(each for each in alone if each not in self.coarse and self.fine.covers(each))
 
     def estimate(self, weights: Values, columns: Columns) -> Estimate:
         """An estimate of the total whose interval contains it."""
@@ -282,7 +289,7 @@ class MergedEvidence:
         the group, the measured levels replace or correct its cells.
         """
         low, high = (self._reduced(weights, columns, ufunc) for ufunc in (np.minimum, np.maximum))
-        ends = self.coarse.estimate(low, columns), self.coarse.estimate(high, columns)
+        ends = self._grouped(low, columns), self._grouped(high, columns)
         cut = [name for name in columns if name in self.merging.changed and self._cuts(weights, columns, name)]
         if len(cut) != 1 or len(columns) < 2 or not self._gaussian or not self.fine.covers(cut):
             return ends
@@ -308,7 +315,9 @@ class MergedEvidence:
 
     def _sum(self, table: Values, columns: Columns, levels: Values, name: str) -> Estimate:
         """Weights of groups plus weights of levels of a merged column: they share the noise of the total at most."""
-        one, other = self.coarse.estimate(table, columns), self.fine.estimate(levels, (name,))
+        if (name,) in self._levels:
+            return self._grouped(table, columns, {name: levels})
+        one, other = self._grouped(table, columns), self.fine.estimate(levels, (name,))
         totals = [part.estimate(np.ones(()), ()).deviation for part in (self.coarse, self.fine)]
         shared = abs(float(table.mean()) * float(levels.mean())) * totals[0] * totals[1]
         deviation = math.sqrt(one.deviation**2 + other.deviation**2 + 2 * shared)
@@ -318,7 +327,27 @@ class MergedEvidence:
         """The estimated total of one group's cells."""
         only = np.zeros_like(flat)
         only[group] = flat[group]
-        return self.coarse.estimate(np.moveaxis(only.reshape(shape), 0, axis), columns).total
+        return self._grouped(np.moveaxis(only.reshape(shape), 0, axis), columns).total
+
+    def _grouped(self, weights: Values, columns: Columns, levels: Mapping[str, Values] | None = None) -> Estimate:
+        """From tables of groups; what a column says by itself from its levels, if its groups were not measured.
+
+        `levels` are further weights of the levels of such columns. Constants go to the number of rows, so that all
+        parts have independent noise.
+        """
+        parts = []
+        for axis, name in enumerate(columns):
+            if (name,) in self._levels:
+                others = tuple(i for i in range(weights.ndim) if i != axis)
+                own = (weights.mean(axis=others) - weights.mean())[self.merging.groups[name]]
+                own = own + (levels or {}).get(name, 0.0)
+                weights = weights + own.mean()
+                parts.append(self.fine.estimate(own - own.mean(), (name,)))
+        rest = self.coarse.estimate(weights, columns, self._levels)
+        if not parts:
+            return rest
+        deviation = math.hypot(rest.deviation, *(part.deviation for part in parts))
+        return Estimate(rest.total + sum(part.total for part in parts), deviation, deviation, True)
 
     def _cuts(self, weights: Values, columns: Columns, name: str) -> bool:
         """Whether the weights distinguish levels of one group of a column."""

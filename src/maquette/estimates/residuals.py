@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, ClassVar, Self
 
@@ -117,20 +117,25 @@ class Residuals:
             return 1.0
         return max(1.0, float(self._sums[()] / self._precisions[()]))
 
-    def covers(self, columns: Sequence[str]) -> bool:
-        """Whether every subset of these columns was measured."""
+    def covers(self, columns: Sequence[str], but: Container[Columns] = ()) -> bool:
+        """Whether every subset of these columns was measured, except those in `but`."""
         ordered = tuple(sorted(columns, key=self.schema.position))
-        return all(part in self._sums for part in self._parts(ordered))
+        return all(part in self._sums or part in but for part in self._parts(ordered))
 
     def _parts(self, columns: Columns) -> Iterator[Columns]:
         """The subsets that carry information: a column of one level has no contrasts."""
         return subsets(tuple(name for name in columns if self.schema[name].size > 1))
 
-    def estimate(self, weights: Values, columns: Columns) -> Estimate:
-        """The unbiased total (in counts) of a query with these weights over the cells of `columns`."""
+    def estimate(self, weights: Values, columns: Columns, but: Container[Columns] = ()) -> Estimate:
+        """The unbiased total (in counts) of a query with these weights over the cells of `columns`.
+
+        What the sets in `but` say beyond their subsets is left out.
+        """
         coefficients = forward(weights)
         total = variance = largest = 0.0
         for part in self._parts(columns):
+            if part in but:
+                continue
             lift = math.prod(self.schema[name].size for name in columns if name not in part)
             share = coefficients[_block(columns, part)] / math.sqrt(lift)
             precision = self._precisions[part]
