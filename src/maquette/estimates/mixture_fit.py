@@ -225,7 +225,8 @@ class _Problem:
         if len(parts) != 2 or any(len(part) > 1 or part[0] not in self.known for part in parts):
             return None
         first, second = (self.known[part[0]].probabilities for part in parts)
-        return np.multiply.outer(first - first.mean(), second - second.mean()).astype(np.float32)
+        table: Table = np.multiply.outer(first - first.mean(), second - second.mean()).astype(np.float32)
+        return table
 
     def aim(self, places: tuple[slice, slice], table: Table, precision: float) -> None:
         """Take centred cells as the target of two parts."""
@@ -356,7 +357,7 @@ class _Descent:
         weights = self._normalised()
         for pair in self._problem.pairs:
             one, other = (self._features[:, place] for place in pair.places)
-            fitted: Table = (weights[:, None] * one).T @ other
+            fitted: Table = np.matmul((weights[:, None] * one).T, other, dtype=np.float32)
             count = (fitted.shape[0] - 1) * (fitted.shape[1] - 1)
             tables = pair.measured, fitted, pair.independent
             target = lengths.target(pair.columns, tables, pair.precision, count)
