@@ -149,6 +149,19 @@ def merged(seed: int, fine: int = 400, coarse: int = 100, *, residual: bool = Fa
     return MergedEvidence(merging, levels, grouped)
 
 
+def beyond(seed: int) -> MergedEvidence:
+    """The same, but of the groups only what the pair says beyond its columns."""
+    evidence = merged(seed)
+    kept = Residuals(evidence.merging.merged)
+    for columns, values, variances in evidence.coarse:
+        if columns == ("age", "smoker"):
+            kept.combine(columns, values, variances)
+    for columns, values, variances in evidence.fine:
+        if columns in ((), ("smoker",)):
+            kept.combine(columns, values, variances)
+    return MergedEvidence(evidence.merging, evidence.fine, kept)
+
+
 WEIGHTS = {
     "a group": (GROUPS == 1).astype(float),
     "a range that cuts": (np.arange(20) >= 7).astype(float),
@@ -218,6 +231,28 @@ def test_a_condition_that_cuts_a_group_is_narrowed_by_its_levels_and_holds(text:
         wide.append((ends[1].total - ends[0].total) / 2 + ends[1].half_width(0.9))
     assert held >= rarely_missed(200, 0.9, 2 * len(CUTS))
     assert np.mean(widths) <= np.mean(wide) * (1.01 if text == CUTS[0] else 0.95), (np.mean(widths), np.mean(wide))
+
+
+@pytest.mark.parametrize("text", ["age >= 5 AND age < 10 AND smoker", "age < 15 AND NOT smoker"])
+def test_groups_that_were_measured_with_others_only_are_sums_of_levels(text: str) -> None:
+    query, columns = mq.where(AGES, text), ("age", "smoker")
+    weights, truth = query.weights(columns), exact(mq.where(AGES, text), PEOPLE)
+    found = [beyond(seed).estimate(weights, columns) for seed in range(500)]
+    assert beyond(0).covers(columns)
+    assert not beyond(0).coarse.covers(columns)
+    errors = np.array([(each.total - truth) / each.deviation for each in found])
+    assert abs(errors.mean()) < 5 / np.sqrt(500)
+    assert 0.85 < errors.std() < 1.15
+    assert all(each.half_width(0.9) < 2 * each.deviation for each in found), "no group is cut"
+
+
+@pytest.mark.parametrize("text", CUTS)
+def test_a_cut_group_whose_levels_stand_for_it_holds_too(text: str) -> None:
+    query, columns = mq.where(AGES, text), ("age", "smoker")
+    weights, truth = query.weights(columns), exact(mq.where(AGES, text), PEOPLE)
+    found = [beyond(seed).estimate(weights, columns) for seed in range(200)]
+    held = sum(abs(each.total - truth) <= each.half_width(0.9) for each in found)
+    assert held >= rarely_missed(200, 0.9, len(CUTS))
 
 
 @functools.cache

@@ -20,6 +20,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.estimates.lengths import ROUNDS, Lengths
 from maquette.estimates.residuals import Columns, Residuals
 from maquette.hypothesis import GraphicalModel
 from maquette.query import orthonormal
@@ -30,6 +31,7 @@ START = 0.1  # the first penalty
 STEEP, GENTLE = 0.2, 0.7  # the penalty falls by a factor between these, depending on how large the residuals still are
 STAGES = 8  # maximum number of penalties tried
 STEPS = 100  # quasi-Newton steps for each penalty
+AGAIN = 40  # quasi-Newton steps after targets were lengthened
 MEMORY = 20
 TARGET = 0.6  # mean squared residual over variance at which descent stops: below it the model would fit noise
 
@@ -62,14 +64,16 @@ def estimates(
     target: float = TARGET,
     steps: int = STEPS,
     gradients: int | None = None,
+    lengthen: bool = False,
     progress: Callable[[int, float], None] | None = None,
 ) -> Iterator[Estimated]:
     """Successively better fits of the cliques of `model` to everything measured; the first takes no step.
 
     Every measured set must be a clique of the model. `counted` are measurements of single columns beside the residuals.
     `start` is an earlier fit, of fewer measurements perhaps. Ends when the mean squared residual over its variance is
-    below `target`, after STAGES penalties, or after `gradients` gradients. The caller may stop after any of the fits:
-    each is a complete model.
+    below `target`, after STAGES penalties, or after `gradients` gradients; with `lengthen`, a last fit undoes the
+    shrinkage of pairs that stand out of their noise. The caller may stop after any of the fits: each is a complete
+    model.
     """
     problem = _Problem(model, residuals, counted, _independent(model, residuals, counted))
     penalty = START if start is None else min(START, 2 * start.penalty)
@@ -79,7 +83,7 @@ def estimates(
     for done in range(1, STAGES + 1):
         left = None if gradients is None else gradients - problem.gradients
         if not problem.size or best.residual <= target or (left is not None and left <= 0):
-            return
+            break
         before = fitted.residual
         parameters, converged = problem.minimise(parameters, penalty, steps, left)
         fitted = problem.estimated(parameters, penalty)
@@ -91,6 +95,8 @@ def estimates(
         # Unfinished descent says nothing about the penalty: keep it while the residuals still fall fast, or rise.
         if converged or before / 2 <= fitted.residual <= before:
             penalty *= min(GENTLE, max(STEEP, target / max(fitted.residual, 1e-300)))
+    if lengthen and problem.size:
+        yield problem.lengthened(best)
 
 
 def _independent(
@@ -206,10 +212,26 @@ class _Problem:
         kept = {block.key: parameters[block.numbers].copy() for block in self._blocks}
         return Estimated(model, kept, residual, penalty)
 
+    def lengthened(self, fitted: Estimated) -> Estimated:
+        """The fit with departures from independence as long as the measured pairs say."""
+        measured, parameters, lengths = self._targets, self.pack(fitted.parameters), Lengths()
+        independent = self._means(self._at(np.zeros(self.size)))
+        pairs = [block for block in self._blocks if len(block.clique) == 2]
+        for _ in range(ROUNDS if pairs else 0):
+            means, targets = self._means(self._at(parameters)), measured.copy()
+            for block in pairs:
+                at = block.numbers
+                tables = measured[at], means[at], independent[at]
+                targets[at] = lengths.target(block.key, tables, 1.0 / self._variances[at], block.targets.size)
+            self._targets = targets
+            parameters, _ = self.minimise(parameters, fitted.penalty, AGAIN)
+        self._targets = measured
+        return self.estimated(parameters, fitted.penalty)
+
     def minimise(
         self, parameters: Values, penalty: float, steps: int, gradients: int | None = None
     ) -> tuple[Values, bool]:
-        """The parameters that minimise the dual, starting from these, and whether that many steps were enough."""
+        """The parameters that minimise the dual, starting from these, and whether `steps` steps were enough."""
         from scipy.optimize import minimize
 
         ridge = penalty * self._rows * self._variances

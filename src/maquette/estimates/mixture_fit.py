@@ -6,16 +6,17 @@ Minimises
 
 over weights and component tables (softmax of logits), by Adam. Penalties fall from large to small until the mean
 squared residual is at the level of the noise, so that the model stays near independence where the evidence says
-nothing. With F the components' tables, centred within each set of columns, the coefficients of all pairs are the blocks
-of F^T diag(w) F: one matrix product, and no tree decides which pairs can be held. Public computation: it sees released
-numbers only, and starts from a fixed seed.
+nothing; then the shrinkage of pairs that stand out of their noise is undone (`lengths`). With F the components' tables,
+centred within each set of columns, the coefficients of all pairs are the blocks of F^T diag(w) F: one matrix product,
+and no tree decides which pairs can be held. Public computation: it sees released numbers only, and starts from a fixed
+seed.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 from maquette.estimates.block_runs import BlockRuns
 from maquette.estimates.block_sums import BlockSums
 from maquette.estimates.column_features import ColumnFeatures, narrowed, width_of
+from maquette.estimates.lengths import ROUNDS, Lengths
 from maquette.estimates.residuals import Columns, Residuals, backward
 from maquette.hypothesis import Block, blocks_of, laid_out
 from maquette.schema import Schema
@@ -76,22 +78,24 @@ def mixture_holds(schema: Schema) -> bool:
 
 @dataclass(frozen=True)
 class Planned:
-    """The size of a fit: components, and how often the penalty falls at most."""
+    """The size of a fit: components, how often the penalty falls at most, and how often targets are lengthened."""
 
     components: int
     stages: int
+    rounds: int
 
     @classmethod
     def of(cls, width: int, columns: int) -> Planned:
         """For so many features of so many columns; the work of a step is bounded."""
         work, fall = (MANY_WORK, MANY_FALL) if columns >= MANY else (WORK, FALL)
         number = int(min(COMPONENTS, max(FEWEST, work / max(width**2, 1))))
-        return cls(number, min(MIXING, 1 + int(math.log(LEAST) / math.log(fall))))
+        stages = min(MIXING, 1 + int(math.log(LEAST) / math.log(fall)))
+        return cls(number, stages, 0 if columns >= MANY else ROUNDS)
 
     @property
     def steps(self) -> int:
         """Steps of all stages together."""
-        return self.stages * EACH + POLISH
+        return self.stages * EACH + (1 + self.rounds) * POLISH
 
 
 def components(
@@ -113,7 +117,8 @@ def components(
     for pair, error in (apart or {}).items():
         problem.expect(pair, error)
     planned = Planned.of(problem.width, len(columns))
-    return _Descent(problem, count or planned.components).run(min(stages, planned.stages), progress)
+    planned = replace(planned, stages=min(stages, planned.stages))
+    return _Descent(problem, count or planned.components).run(planned, progress)
 
 
 @dataclass(frozen=True)
@@ -141,6 +146,18 @@ class _Triple:
     precision: float
 
 
+@dataclass(frozen=True)
+class _Pair:
+    """A measured pair of columns, and what independent columns would give."""
+
+    columns: Columns
+    places: tuple[slice, slice]
+    measured: Table
+    independent: Table
+    precision: float
+    numbers: int
+
+
 class _Problem:
     """The evidence, arranged for matrix products."""
 
@@ -158,6 +175,7 @@ class _Problem:
         self.joint = np.zeros(self.width, np.bool_)  # cells of tables inside one block
         self.target = np.zeros((self.width, self.width), np.float32)
         self.precision = np.zeros((self.width, self.width), np.float32)
+        self.pairs: list[_Pair] = []
         self.triples: list[_Triple] = []
         self.numbers = self.column_numbers = 0
         for name, column in columns.items():
@@ -218,9 +236,10 @@ class _Problem:
         if len(parts) == 1:
             self.first[places[0]], self.first_precision[places[0]], self.joint[places[0]] = shaped, precision, True
         elif len(parts) == 2:
-            one, other = places
-            self.target[one, other], self.target[other, one] = shaped, shaped.T
-            self.precision[one, other] = self.precision[other, one] = precision
+            self.aim((places[0], places[1]), shaped, precision)
+            if (independent := self._independent(parts)) is not None:
+                tables = shaped, self._narrowed(independent, parts)
+                self.pairs.append(_Pair(names, (places[0], places[1]), *tables, precision, values.size))
         elif len(parts) == 3:
             self.triples.append(_Triple((places[0], places[1], places[2]), shaped, precision))
         else:
@@ -230,12 +249,23 @@ class _Problem:
     def expect(self, pair: Columns, error: float) -> None:
         """Take a pair of blocks that was not measured for independent, give or take this error; no residual counts."""
         parts = self._parts_of(pair)
-        if len(parts) != 2 or any(name not in self.known for name in pair):
-            return
-        (one, first), (other, second) = ((self.parts[part].place, self.known[part[0]].probabilities) for part in parts)
-        table = np.multiply.outer(first - first.mean(), second - second.mean()).astype(np.float32)
-        precision = (HALF * table.size * self.rows / max(error, 1e-3)) ** 2
-        table = self._narrowed(table, parts)
+        table = self._independent(parts)
+        if table is not None:
+            places = self.parts[parts[0]].place, self.parts[parts[1]].place
+            precision = (HALF * table.size * self.rows / max(error, 1e-3)) ** 2
+            self.aim(places, self._narrowed(table, parts), precision)
+
+    def _independent(self, parts: Sequence[Columns]) -> Table | None:
+        """The centred cells of two independent columns; None if these are not two known columns, each in a block."""
+        if len(parts) != 2 or any(len(part) > 1 or part[0] not in self.known for part in parts):
+            return None
+        first, second = (self.known[part[0]].probabilities for part in parts)
+        table: Table = np.multiply.outer(first - first.mean(), second - second.mean()).astype(np.float32)
+        return table
+
+    def aim(self, places: tuple[slice, slice], table: Table, precision: float) -> None:
+        """Take features as the target of two parts."""
+        one, other = places
         self.target[one, other], self.target[other, one] = table, table.T
         self.precision[one, other] = self.precision[other, one] = precision
 
@@ -309,28 +339,54 @@ class _Descent:
         self._features: Table = np.empty((count, problem.width), np.float32)
         self._spare = [np.empty((min(size, count), len(problem.logs)), np.float32) for _ in range(2)]
 
-    def run(self, stages: int, progress: Callable[[float, float], None] | None) -> Components:
+    def run(self, planned: Planned, progress: Callable[[float, float], None] | None) -> Components:
         """Lower the penalty stage by stage until residuals are at noise level; then polish.
 
         `progress` hears the part that is done, if every stage is needed, and the residual.
         """
         penalty, rate, residual = START, RATE, 0.0
         fall = MANY_FALL if self._problem.many else FALL
-        for stage in range(1, stages + 1):
+        for stage in range(1, planned.stages + 1):
             for _ in range(EACH):
                 residual = self._step(penalty, rate)
             if progress is not None:
-                progress(stage * EACH / (stages * EACH + POLISH), residual)
+                progress(stage * EACH / planned.steps, residual)
             if residual <= TARGET or penalty * fall < LEAST or not self._problem.numbers:
                 break
             penalty, rate = penalty * fall, max(SLOWEST, rate * SLOWER)
-        for step in range(POLISH):
-            residual = self._step(penalty, SLOWEST * (1 - step / POLISH))
-        for chunk in self._chunks:
-            self._normalise(chunk)
-        weights = _softmax(self._scores)
+        residual = self._polish(penalty)
+        lengths = Lengths()
+        for _ in range(planned.rounds if self._problem.pairs else 0):
+            self._lengthen(lengths)
+            self._polish(penalty)
+        weights = self._normalised()
+        if planned.rounds and self._problem.pairs:
+            for pair in self._problem.pairs:
+                self._problem.aim(pair.places, pair.measured, pair.precision)
+            residual = self._misfit(self._features, weights)[2] / self._problem.numbers
         listed = tuple((block.columns, self._tables[:, block.place]) for block in self._problem.blocks)
         return Components(weights, listed, residual, penalty)
+
+    def _polish(self, penalty: float) -> float:
+        """Ever smaller steps at the last penalty; returns the mean squared residual over variance."""
+        return [self._step(penalty, SLOWEST * (1 - step / POLISH)) for step in range(POLISH)][-1]
+
+    def _lengthen(self, lengths: Lengths) -> None:
+        """Aim beyond the measured pairs by what the penalty is estimated to take off them."""
+        weights = self._normalised()
+        for pair in self._problem.pairs:
+            one, other = (self._features[:, place] for place in pair.places)
+            fitted: Table = np.matmul((weights[:, None] * one).T, other, dtype=np.float32)
+            tables = pair.measured, fitted, pair.independent
+            target = lengths.target(pair.columns, tables, pair.precision, pair.numbers)
+            self._problem.aim(pair.places, target, pair.precision)
+
+    def _normalised(self) -> Table:
+        """Compute tables and features of all components; returns their weights."""
+        for chunk in self._chunks:
+            self._normalise(chunk)
+            self._problem.features(self._tables[chunk], self._features[chunk])
+        return _softmax(self._scores)
 
     def _normalise(self, chunk: slice) -> None:
         """Compute the probabilities of these components; their logits become the logarithms of them."""
@@ -342,10 +398,7 @@ class _Descent:
 
     def _step(self, penalty: float, rate: float) -> float:
         """One step of Adam; returns the mean squared residual over variance before it."""
-        weights, strength = _softmax(self._scores), np.float32(penalty * self._problem.rows)
-        for chunk in self._chunks:
-            self._normalise(chunk)
-            self._problem.features(self._tables[chunk], self._features[chunk])
+        weights, strength = self._normalised(), np.float32(penalty * self._problem.rows)
         pull, scores, squares = self._misfit(self._features, weights)
         self._steps += 1
         for chunk in self._chunks:

@@ -224,8 +224,10 @@ def tree_of(
     def shown(stage: int, residual: float) -> None:
         told(stage / STAGES, residual)
 
-    steps = _gradients(gathered, len(kept)) if len(gathered.names) >= WIDE else None
-    fitted = _finest(gathered, estimates(model, inside, counted=counted, gradients=steps, progress=shown))
+    wide = len(gathered.names) >= WIDE
+    steps = _gradients(gathered, len(kept)) if wide else None
+    fits = estimates(model, inside, counted=counted, gradients=steps, lengthen=not wide, progress=shown)
+    fitted = _finest(gathered, fits)
     said = f"junction tree: {len(kept)} of {len(gains)} tables, {tree.cells:,} cells, residuals {fitted.residual:.2f}"
     said += ", fit interrupted" if gathered.interrupted else ""
     whole = fitted.model.grown(fitted.model.tree.nodes)  # as in a saved file, so that loading computes the same
