@@ -13,7 +13,7 @@ from session_checks import NoNoise, Truth, counts_of, curator_of, numbers
 
 import maquette as mq
 from maquette.privacy import UNITS_PER_ONE
-from maquette.query import KINDS, Marginal, family_of, hardest_of, whole_inverse, whole_scale, whole_table
+from maquette.query import RANGE_BASES, Marginal, family_of, hardest_of, whole_inverse, whole_scale, whole_table
 from maquette.schema import Schema
 from maquette.session.precision.bases import is_plain, is_whole, plain, summed, whole_key, whole_kind
 from maquette.session.precision.product_view import ProductView
@@ -71,7 +71,7 @@ def test_every_range_at_an_end_has_little_noise_in_steps(size: int) -> None:
     assert noise.max() >= 0.9 * ((1 + mean) / 2) ** 2
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", RANGE_BASES)
 def test_the_hardest_question_is_that_of_all_in_the_family(kind: Any) -> None:
     back = {name: whole_inverse(SCHEMA, kind, ("age", "hours"), name) for name in ("age", "hours")}
     hardest, counted = 1.0, 1
@@ -112,7 +112,7 @@ def test_keys_of_whole_tables_are_their_own() -> None:
 )
 def test_a_question_belongs_to_the_family_of_its_ranges(text: str, kind: str | None) -> None:
     of = view(text)
-    found = [each for each in KINDS if WholeView(of, whole_key(each, of.columns)).family is not None]
+    found = [each for each in RANGE_BASES if WholeView(of, whole_key(each, of.columns)).family is not None]
     assert (found[0] if found else None) == kind
 
 

@@ -96,8 +96,8 @@ from .sql.statement import (
     question as question,
 )
 from .steps import (
-    KINDS as KINDS,
-    Kind as Kind,
+    RANGE_BASES as RANGE_BASES,
+    RangeBasis as RangeBasis,
     family_of as family_of,
     hardest_of as hardest_of,
     whole_inverse as whole_inverse,

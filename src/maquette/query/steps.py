@@ -31,20 +31,20 @@ from maquette.query.waves import KEPT, is_ordered, sines
 from maquette.schema import Schema
 
 Values = NDArray[np.float64]
-Kind = Literal["steps", "waves"]
+RangeBasis = Literal["steps", "waves"]
 
-KINDS: tuple[Kind, ...] = ("steps", "waves")  # for ranges that begin or end with their column, and for all ranges
+RANGE_BASES: tuple[RangeBasis, ...] = ("steps", "waves")  # for ranges that begin or end with their column, and for all
 PARTS = 2**10  # shares of the row for everything are multiples of one part in so many
 
 
-def whole_table(schema: Schema, kind: Kind, columns: Sequence[str]) -> Contrasts:
+def whole_table(schema: Schema, kind: RangeBasis, columns: Sequence[str]) -> Contrasts:
     """A whole table: the matrix of `kind` along its ordered columns, the levels themselves along the others."""
     scale = whole_scale(schema, columns)
     rows = [_rows(schema[name].size, kind if is_ordered(schema, name) else None, scale) for name in columns]
     return Contrasts.of(Marginal(schema, columns), tuple(matrix for matrix, _ in rows), [gains for _, gains in rows])
 
 
-def whole_inverse(schema: Schema, kind: Kind, columns: Sequence[str], name: str) -> Values:
+def whole_inverse(schema: Schema, kind: RangeBasis, columns: Sequence[str], name: str) -> Values:
     """Weights of one column over its levels, times this, are its weights over the rows of the matrix per unit scale."""
     return _inverse(schema[name].size, kind if is_ordered(schema, name) else None, whole_scale(schema, columns))
 
@@ -58,25 +58,27 @@ def whole_scale(schema: Schema, columns: Sequence[str]) -> int:
     return scale
 
 
-def family_of(schema: Schema, kind: Kind, columns: Sequence[str]) -> int:
+@lru_cache(KEPT)
+def family_of(schema: Schema, kind: RangeBasis, columns: tuple[str, ...]) -> int:
     """How many questions a whole table is bought for: one range of each ordered column, one level of the others."""
     return math.prod(_members(schema[name].size, kind if is_ordered(schema, name) else None) for name in columns)
 
 
-def _members(size: int, kind: Kind | None) -> int:
+def _members(size: int, kind: RangeBasis | None) -> int:
     if kind is None:
         return size
     return 2 * size if kind == "steps" else size * (size + 1) // 2
 
 
-def hardest_of(schema: Schema, kind: Kind, columns: Sequence[str]) -> float:
+@lru_cache(KEPT)
+def hardest_of(schema: Schema, kind: RangeBasis, columns: tuple[str, ...]) -> float:
     """The largest variance of one of these questions, where every number measured has variance one at unit scale."""
     scale = whole_scale(schema, columns)
     return math.prod(_hardest(schema[name].size, kind, scale) for name in columns if is_ordered(schema, name))
 
 
 @lru_cache(KEPT)
-def _hardest(size: int, kind: Kind, scale: int) -> float:
+def _hardest(size: int, kind: RangeBasis, scale: int) -> float:
     ends = np.vstack([np.zeros(size), np.tri(size)]) @ _inverse(size, kind, scale)
     if kind == "steps":
         return float(max((row @ row for part in (ends, ends[-1] - ends) for row in part), default=0.0))
@@ -85,21 +87,21 @@ def _hardest(size: int, kind: Kind, scale: int) -> float:
 
 
 @lru_cache(KEPT)
-def _rows(size: int, kind: Kind | None, scale: int) -> tuple[Matrix, Gains]:
+def _rows(size: int, kind: RangeBasis | None, scale: int) -> tuple[Matrix, Gains]:
     rows = np.eye(size, dtype=np.int64) if kind is None else _matrix(size, kind, scale)
     rows.flags.writeable = False
     return rows, gains_of(rows)
 
 
 @lru_cache(KEPT)
-def _inverse(size: int, kind: Kind | None, scale: int) -> Values:
+def _inverse(size: int, kind: RangeBasis | None, scale: int) -> Values:
     inverse = np.eye(size) if kind is None else np.linalg.pinv(_rows(size, kind, scale)[0] / scale)
     inverse = inverse.astype(np.float64)
     inverse.flags.writeable = False
     return inverse
 
 
-def _matrix(size: int, kind: Kind, scale: int) -> Matrix:
+def _matrix(size: int, kind: RangeBasis, scale: int) -> Matrix:
     """A row for everything, then the waves or half waves; one row of the table moves them by about `scale`."""
     share = _share(size, kind)
     everything = np.full((1, size), scale * math.sqrt(share))
@@ -107,7 +109,7 @@ def _matrix(size: int, kind: Kind, scale: int) -> Matrix:
     return np.asarray(np.rint(np.vstack([everything, others])).astype(np.int64))
 
 
-def _share(size: int, kind: Kind) -> float:
+def _share(size: int, kind: RangeBasis) -> float:
     """The share of the precision for everything at which the hardest question has the least noise."""
     if kind == "steps":
         mean = sum(1 / math.sin(math.pi * (2 * j + 1) / (2 * size)) for j in range(size)) / size

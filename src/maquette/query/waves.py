@@ -31,6 +31,7 @@ MOST = 2**10  # levels: a matrix has their square as entries
 KEPT = 2**7  # maximum matrices that are cached
 
 
+@lru_cache(KEPT)
 def is_ordered(schema: Schema, name: str) -> bool:
     """Whether a column has enough ordered levels for ranges to matter."""
     return isinstance(schema[name], Ordered) and LEAST <= schema[name].size <= MOST

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from maquette.estimates import Columns
-from maquette.query import Kind
-from maquette.session.precision.bases import is_whole, whole_keys, whole_kind
+from maquette.query import RangeBasis
+from maquette.session.precision.bases import is_whole, whole_kind
 from maquette.session.precision.product_view import ProductView
 from maquette.session.precision.view import View
 from maquette.session.precision.whole_view import WholeView
@@ -55,8 +55,8 @@ class Wholes:
         anywhere = self._anywhere | {view.columns for view in views.values() if view and _kind(view) == "waves"}
         found = []
         for columns, view in ranged.items():
-            kind: Kind = "waves" if columns in anywhere else "steps"
-            key = next(key for key in whole_keys(view.schema, columns) if whole_kind(key) == kind)
+            kind: RangeBasis = "waves" if columns in anywhere else "steps"
+            key = next(key for key in view.whole_keys if whole_kind(key) == kind)
             whole = WholeView(view, key)
             if simultaneous or whole.distribution:
                 served = frozenset(name for name, other in views.items() if _serves(key, other))
@@ -69,11 +69,11 @@ def tables_in(parts: Mapping[Columns, int]) -> dict[Columns, int]:
     return {key: units for key, units in parts.items() if is_whole(key)}
 
 
-def _kind(view: View | None) -> Kind | None:
+def _kind(view: View | None) -> RangeBasis | None:
     """The table for questions like this one; None if there is none."""
     if not isinstance(view, ProductView) or not view.ranged:
         return None
-    for key in whole_keys(view.schema, view.columns):
+    for key in view.whole_keys:
         if WholeView(view, key).family is not None:
             return whole_kind(key)
     return None

@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 
 from maquette.estimates import Columns
 from maquette.query import (
-    KINDS,
     LARGEST,
+    RANGE_BASES,
     Contrasts,
-    Kind,
     Marginal,
+    RangeBasis,
     gains_of,
     helmert,
     inverse_waves,
@@ -55,12 +55,12 @@ def sums_key(part: Columns, name: str) -> Columns:
     return (MARK, MARK, name, *part)
 
 
-def whole_key(kind: Kind, columns: Columns) -> Columns:
+def whole_key(kind: RangeBasis, columns: Columns) -> Columns:
     """The key of a whole table measured at once."""
     return (MARK, MARK, MARK, kind, *columns)
 
 
-def whole_kind(key: Columns) -> Kind | None:
+def whole_kind(key: Columns) -> RangeBasis | None:
     """How a key measures a whole table, if it does."""
     if key[:3] != (MARK, MARK, MARK):
         return None
@@ -73,7 +73,7 @@ def whole_keys(schema: Schema, columns: Columns) -> tuple[Columns, ...]:
     ordered = any(is_ordered(schema, name) for name in columns)
     if not ordered or len(columns) > WIDEST or math.prod(schema[name].size + 1 for name in columns) > MOST:
         return ()
-    return tuple(whole_key(kind, columns) for kind in KINDS)
+    return tuple(whole_key(kind, columns) for kind in RANGE_BASES)
 
 
 def is_whole(key: Columns) -> bool:

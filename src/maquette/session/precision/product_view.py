@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from maquette.estimates import Columns
-from maquette.query import LARGEST, Contrasts, Marginal
+from maquette.query import LARGEST, Contrasts, Marginal, RangeBasis, family_of, is_ordered
 from maquette.schema import Schema
 from maquette.session.precision.bases import is_plain, plain, sums_key, waves_key, whole_keys
 from maquette.session.precision.description import described
@@ -48,10 +48,23 @@ class ProductView(View):
             keys = [waves_key(part)] if any(self._facets[name].ordered for name in part) else []
             keys += [sums_key(part, name) for name in part if self._facets[name].summed]
             if part == self.columns:
-                keys += whole_keys(self.schema, part)
+                keys += self.whole_keys
             if keys:
                 found[part] = {key: math.prod(self._facets[name].relative(key) for name in part) for key in keys}
         return found
+
+    @cached_property
+    def whole_keys(self) -> tuple[Columns, ...]:
+        """The ways to measure the whole table of its columns."""
+        return whole_keys(self.schema, self.columns)
+
+    def ordered(self, name: str) -> bool:
+        """Whether a column has enough ordered levels for ranges to matter."""
+        return self._facets[name].ordered if name in self._facets else is_ordered(self.schema, name)
+
+    def family(self, kind: RangeBasis, columns: Columns) -> int:
+        """How many questions a whole table of these columns is bought for."""
+        return family_of(self.schema, kind, columns)
 
     def rows(self, name: str) -> Values:
         """The conditions on a column; on one that it does not concern, all of its levels."""

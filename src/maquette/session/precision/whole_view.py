@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from maquette.estimates import Columns
-from maquette.query import Kind, family_of, is_ordered
+from maquette.query import RangeBasis
 from maquette.session.precision.bases import inverse, plain, whole_kind
 from maquette.session.precision.product_view import ProductView
 from maquette.session.precision.view import Values, View
@@ -47,14 +47,14 @@ class WholeView(View):
         """How many questions the table was bought for; None if this one is not among them."""
         kind = whole_kind(self.key)
         assert kind is not None, "only a whole table is read whole"
-        if self._of.factor != 1.0 or not all(_holds(self, name, kind) for name in self.columns):
+        if self._of.factor != 1.0 or not all(self._holds(name, kind) for name in self.columns):
             return None
-        return family_of(self.schema, kind, self.columns)
+        return self._of.family(kind, self.columns)
 
     @property
     def distribution(self) -> bool:
         """Whether it is for ranges that begin or end with their column, of ordered columns alone."""
-        return whole_kind(self.key) == "steps" and all(is_ordered(self.schema, name) for name in self.columns)
+        return whole_kind(self.key) == "steps" and all(map(self._of.ordered, self.columns))
 
     @property
     def simple(self) -> bool:
@@ -64,6 +64,10 @@ class WholeView(View):
     def condition(self, name: str) -> Values:
         """The weights of the levels of a column, one row for each of its conditions."""
         return self._of.rows(name)
+
+    def _holds(self, name: str, kind: RangeBasis) -> bool:
+        """Whether every condition on a column is one of the family's: a range, one at an end, or a level."""
+        return all(_fits(row, kind if self._of.ordered(name) else None) for row in self.condition(name))
 
     @cached_property
     def _rows(self) -> list[Values]:
@@ -97,13 +101,7 @@ def wholes_of(view: View | None, measured: Iterable[Columns]) -> list[WholeView]
     return [WholeView(view, key) for key in measured if set(view.columns) <= set(plain(key))]
 
 
-def _holds(view: WholeView, name: str, kind: Kind) -> bool:
-    """Whether every condition on a column is one of the family's: a range, one at an end, or a level."""
-    ordered = is_ordered(view.schema, name)
-    return all(_fits(row, kind if ordered else None) for row in view.condition(name))
-
-
-def _fits(row: Values, kind: Kind | None) -> bool:
+def _fits(row: Values, kind: RangeBasis | None) -> bool:
     held = np.flatnonzero(row)
     if not len(held):
         return True  # nothing is counted, whatever the noise
