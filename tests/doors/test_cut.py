@@ -87,7 +87,7 @@ def _asked_again() -> Any:
 
     def through(original: Any, self: Any, door: str, **named: Any) -> Any:
         stack.append(door)
-        return original(self, door, **{**named, "request": f"cut {len(stack)}"})
+        return original(self, door, **{**named, "request": f"again {len(stack)}"})
 
     from maquette.curator.transaction import Transaction
 
@@ -124,6 +124,23 @@ def test_the_numbers_are_those_of_a_plain_loop(limit: int | None) -> None:
         found = curator.count_cut(cap=6, epsilon=1.0)
     over = [size - 3 for size in Counter(who.tolist()).values() if size > 3]
     assert (found.units, found.rows) == (len(over), sum(min(each, 6) for each in over))
+
+
+def test_a_draw_that_was_lost_is_drawn_anew_and_paid_anew(tmp_path: Path) -> None:
+    def stopped(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    opened, kept = table((1, 3), 1), tmp_path / "people.ledger"
+    with Curator(opened, mq.Budget(epsilon=1.0), ledger=kept) as curator:
+        with patched(cut_module, "statistics", stopped), pytest.raises(KeyboardInterrupt):
+            curator.count_cut(epsilon=0.1)
+    with Curator(opened, mq.Budget(epsilon=1.0), ledger=kept) as curator:
+        assert curator.known_cut is None
+        found = curator.count_cut(epsilon=0.1)
+        assert [charge.state for charge in curator.ledger.charges()] == ["lost", "answered"]
+    with Curator(opened, mq.Budget(epsilon=1.0), ledger=kept) as curator:
+        assert curator.known_cut == curator.count_cut(epsilon=0.5) == found
+        assert curator.spent.epsilon == pytest.approx(0.2)
 
 
 def test_a_table_of_rows_leaves_nothing_out() -> None:

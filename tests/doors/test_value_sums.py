@@ -187,6 +187,7 @@ def test_a_table_without_values_refuses_before_any_charge() -> None:
         ({"column": "gain", "low": 5, "high": 4}, "values run from"),
         ({"column": "gain", "centre": 2**40}, "exceed"),
         ({"column": "gain", "centre": 0.5}, "values run from"),
+        ({"column": "gain", "low": 2**70, "high": 2**70 + 1, "centre": 2**70}, "exceed"),  # it was charged, then failed
     ],
 )
 def test_bad_sums_are_refused(settings: dict[str, Any], message: str) -> None:

@@ -165,6 +165,18 @@ def test_a_plan_that_was_overtaken_is_not_charged(postgres: Server, name: str) -
         ticket_of(two, "second")
 
 
+def test_a_clash_is_found_behind_any_number_of_other_charges(
+    postgres: Server, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("maquette.privacy.ledger.book.PAGE", 2)
+    with closing(member(postgres, name)) as one, closing(member(postgres, name)) as two:
+        for number in range(4):
+            ticket_of(one, f"another's {number}")
+        ticket_of(one, "mine")
+        with two.unless(lambda later: "mine" in [charge.id for charge in later], after=0), pytest.raises(Overtaken):
+            two.reserve(asked("second"))
+
+
 def test_threads_of_three_members_never_overspend(postgres: Server, name: str) -> None:
     members = [member(postgres, name) for _ in range(3)]
     refused: list[str] = []

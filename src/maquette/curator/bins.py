@@ -90,9 +90,7 @@ class DrawnBins(Intake):
         wanted = plain.whole(bins, "bins")
         if not 2 <= wanted <= MOST:
             raise QueryError(f"bins is {wanted}", expected=f"a whole number from 2 to {MOST:,}")
-        charges = list(self._transaction.ledger.charges())
-        lost = {charge.id for charge in charges if charge.state == "lost"}
-        request = next(name for name in _requests(len(charges)) if name not in lost)
+        request = self._once(REQUEST)
         measured = self._on_wide_grid().measure_many(
             self._tables(),
             epsilon=epsilon,
@@ -124,6 +122,12 @@ class DrawnBins(Intake):
             return None
         return next(charge for charge in self._transaction.ledger.charges() if charge.id == self._drawn_as)
 
+    def _once(self, name: str) -> str:
+        """The request under which something is drawn once per ledger; another one if earlier ones were lost."""
+        charges = list(self._transaction.ledger.charges())
+        lost = {charge.id for charge in charges if charge.state == "lost"}
+        return next(request for request in _requests(name, len(charges)) if request not in lost)
+
     def _units(self, epsilon: float | None, rho: float | None, units: int | None) -> int:
         """Every door computes its price first: none is charged before there are bins."""
         if isinstance(self._compile, Undrawn):
@@ -146,7 +150,7 @@ class DrawnBins(Intake):
         for charge in ledger.charges():
             recorded = ledger.lookup(charge.id) if charge.id.startswith(REQUEST) else None
             note = charge.described.note
-            if recorded is None or charge.id not in _requests(charge.seq):
+            if recorded is None or charge.id not in _requests(REQUEST, charge.seq):
                 continue
             if not isinstance(note, dict) or note.get("version") != VERSION:
                 raise LedgerCorrupted(
@@ -219,6 +223,6 @@ def _grouped(schema: Schema, name: str, groups: Sequence[range]) -> Buckets:
     return Buckets(name, tuple(f"{group.start}-{group.stop - 1}" for group in groups), tuple(parts))
 
 
-def _requests(most: int) -> list[str]:
-    """The requests under which bins may be drawn: a later one is used if earlier ones were lost in a crash."""
-    return [REQUEST, *(f"{REQUEST} {attempt}" for attempt in range(2, most + 2))]
+def _requests(name: str, most: int) -> list[str]:
+    """The requests under which something may be drawn: a later one is used if earlier ones were lost in a crash."""
+    return [name, *(f"{name} {attempt}" for attempt in range(2, most + 2))]

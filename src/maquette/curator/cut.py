@@ -8,6 +8,7 @@ statistics are sum over u of [o(u) > 0], and sum over u of min(o(u), cap), for a
 with all of its rows changes them by at most 1 and by at most cap. Replacing the rows of a unit by any others changes a
 term within 0 to 1, or 0 to cap, so again by at most 1 and cap: the sensitivity is the same under both relations, and
 does not depend on m. Each is one Laplace or Gaussian mechanism on a whole number, with half of the price; they compose.
+A draw that was lost after its charge was never seen, and the next has a request of its own, as with bins.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ class CutDoor(DrawnBins):
             events=events,
             public={"cap": most},
             evaluate=evaluate,
-            request=REQUEST,
+            request=self._once(REQUEST),
             analyst="custodian",
         )
         return _cut(arrays, most, events)
@@ -98,16 +99,15 @@ class CutDoor(DrawnBins):
     def cut_charge(self) -> Charge | None:
         """The charge of `count_cut`, if this ledger has its answer."""
         ledger = self._transaction.ledger
-        if ledger.lookup(REQUEST) is None:
-            return None
-        charge = next(charge for charge in ledger.charges() if charge.id == REQUEST)
-        return charge if charge.described.door == "count_cut" else None
+        charges = () if ledger.terms.unit is None else ledger.charges()
+        asked = (charge for charge in charges if charge.id.startswith(REQUEST) and charge.state == "answered")
+        return next((charge for charge in asked if charge.described.door == "count_cut"), None)
 
     @property
     def known_cut(self) -> Cut | None:
         """What `count_cut` found under this ledger; None if it was not asked."""
         charge = self.cut_charge
-        recorded = None if charge is None else self._transaction.ledger.lookup(REQUEST)
+        recorded = None if charge is None else self._transaction.ledger.lookup(charge.id)
         if charge is None or recorded is None:
             return None
         cap = int(charge.described.facts["cap"])

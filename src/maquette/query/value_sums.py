@@ -54,7 +54,8 @@ class ValueSums(Marginal):
         self.centre = centre
         if not all(type(number) is int for number in (self.low, self.high, centre)) or not self.low <= self.high:
             raise QueryError(f"values run from {self.low} to {self.high} around {centre}", expected="whole numbers")
-        if max(abs(self.low - centre), abs(self.high - centre)) > LARGEST:
+        ends = self.low, self.high, self.low - centre, self.high - centre  # all within 64 bits where rows are read
+        if max(map(abs, ends)) > LARGEST:
             raise QueryError(
                 f"values from {self.low} to {self.high} less {centre} exceed {LARGEST:,} steps",
                 advice="declare a smaller range or precision",

@@ -62,6 +62,7 @@ class People:
         self._state = state
         self._clock = clock
         self._seen: dict[str, tuple[float, float | None, Principal]] = {}
+        self._revocations = 0
         self._lock = threading.Lock()
         self._provider = None if config.oidc is None else Provider(config.oidc, clock)
 
@@ -73,7 +74,7 @@ class People:
             raise Unauthenticated
         if (known := self.remembered(token)) is not None:
             return known
-        digest, now = digest_of(token), self._clock()
+        digest, now, before = digest_of(token), self._clock(), self._revocations
         table = kept.tokens
         found = self._state.rows(sa.select(table).where(table.c.sha256 == digest))
         if not found or not self._valid(found[0], now):
@@ -84,7 +85,8 @@ class People:
         with self._lock:
             if len(self._seen) >= CACHED:
                 self._seen.clear()
-            self._seen[digest] = now, found[0]["expires"], principal
+            if self._revocations == before:  # otherwise it may be the one that was revoked while its row was read
+                self._seen[digest] = now, found[0]["expires"], principal
         return principal
 
     def remembered(self, token: str | None) -> Principal | None:
@@ -168,6 +170,7 @@ class People:
             raise NotFound(f"there is no token {id[:80]!r}")
         if changed.rowcount:
             with self._lock:
+                self._revocations += 1
                 self._seen.pop(found[0]["sha256"], None)
         return _facts(found[0])
 

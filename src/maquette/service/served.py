@@ -28,7 +28,7 @@ from maquette.service.principals import Principal
 from maquette.service.rates import Rates
 from maquette.service.state import State, as_text, now
 from maquette.service.wire import answer_data, answer_of, loss_data
-from maquette.session import Explanation, Session
+from maquette.session import Explanation, Session, lasting
 
 if TYPE_CHECKING:
     from maquette.releases import Release
@@ -207,10 +207,10 @@ class ServedTable:
         return None if None in known else [one for one in known if one is not None]
 
     def _remember(self, asked: Sequence[str], answers: Sequence[Answered]) -> None:
-        """Keep promised answers as they will be given again: such an answer never changes."""
+        """Keep promised answers as they will be given again; not those of a text that means another day tomorrow."""
         with self._known_lock:
             for text, answer in zip(asked, answers, strict=True):
-                if answer.guarantee is not None and text not in self._known:
+                if answer.guarantee is not None and text not in self._known and lasting(text):
                     self._known[text] = answer.recalled(self._free)
                     if len(self._known) > KNOWN:
                         dropped, _ = self._known.popitem(last=False)

@@ -1,7 +1,7 @@
 """Values beside codes: one whole number per record for every column whose bins hold several values.
 
 A missing value is the mark `MISSING`, which lies outside every grid. `clamped` is the only way from values to what is
-added up, for every engine that holds values in memory; `amount_sql` is the same for those that add up in SQL.
+added up, for every engine.
 """
 
 from __future__ import annotations
@@ -47,12 +47,6 @@ def clamped(values: NDArray[Any], amount: Amount) -> NDArray[np.int64]:
     """What each record adds: its value, clamped, less the centre; 0 if it is missing."""
     known = np.clip(values.astype(np.int64), amount.low, amount.high) - amount.centre
     return np.where(values == MISSING, 0, known)
-
-
-def amount_sql(position: int, amount: Amount) -> str:
-    """The same in SQL, over v0, v1, ...."""
-    value = f"least(greatest(CAST(v{position} AS BIGINT), {amount.low}), {amount.high}) - ({amount.centre})"
-    return f"CASE WHEN v{position} = {MISSING} THEN 0 ELSE {value} END"
 
 
 def added(

@@ -119,6 +119,14 @@ class Book:
         """The next page of charges after this number."""
         return [self._charge(event) for event in self._storage.charges_after(after, PAGE)]
 
+    def all_charges(self, after: int) -> list[Charge]:
+        """Every charge after this number."""
+        found = page = self.charges(after)
+        while len(page) == PAGE:
+            page = self.charges(page[-1].seq)
+            found = found + page
+        return found
+
     def lookup(self, id: str) -> Recorded | None:  # noqa: A002
         """The recorded answer of a request, if it has one."""
         _, answered = self._storage.requests.get(id) or (None, None)

@@ -127,7 +127,7 @@ class SharedPostgresLedger(PostgresLedger):
     def _reserved(self, book: Book, request: Request, plan: tuple[Clash, int] | None) -> Ticket | Recorded:
         if plan is not None:
             clash, after = plan
-            if clash(book.charges(after)):
+            if clash(book.all_charges(after)):
                 raise Overtaken(
                     "another process has just charged for the same",
                     advice="nothing was charged. Ask again.",
