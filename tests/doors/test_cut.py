@@ -131,9 +131,9 @@ def test_a_draw_that_was_lost_is_drawn_anew_and_paid_anew(tmp_path: Path) -> Non
         raise KeyboardInterrupt
 
     opened, kept = table((1, 3), 1), tmp_path / "people.ledger"
-    with Curator(opened, mq.Budget(epsilon=1.0), ledger=kept) as curator:
-        with patched(cut_module, "statistics", stopped), pytest.raises(KeyboardInterrupt):
-            curator.count_cut(epsilon=0.1)
+    interrupted = Curator(opened, mq.Budget(epsilon=1.0), ledger=kept)
+    with interrupted as curator, patched(cut_module, "statistics", stopped), pytest.raises(KeyboardInterrupt):
+        curator.count_cut(epsilon=0.1)
     with Curator(opened, mq.Budget(epsilon=1.0), ledger=kept) as curator:
         assert curator.known_cut is None
         found = curator.count_cut(epsilon=0.1)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
+import numpy as np
 import pytest
 import timing_checks as checks
 from hypothesis import given, settings
@@ -16,11 +17,12 @@ import maquette as mq
 from gate_tools import compiled
 from maquette.answers import direct
 from maquette.curator import Curator, deadline
+from maquette.curator.compile import SEARCH, Compiler
 from maquette.curator.deadline import Moments, SystemClock, Work, seconds
 from maquette.curator.engines import kernels
 from maquette.errors import BudgetExceeded, DeadlineMissed, QueryError, RequestLost
 from maquette.privacy.ledger import inspect
-from maquette.query import Marginal
+from maquette.query import Contrasts, Marginal, UnitCounts, ValueSums
 
 LENGTHS = st.sampled_from([0.0, 0.1, 0.2, 0.3, 0.7, 0.8, 0.9, 1.1, 5.0])
 
@@ -266,6 +268,24 @@ def test_auto_grows_with_what_is_declared_and_asked() -> None:
     assert seconds("auto", 10**6, one) == pytest.approx(deadline.BASE + 2e6 * 1e-7 + 10 * 2e-6)
     assert seconds("auto", 10**6, one) < seconds("auto", 10**6, two) < seconds("auto", 10**7, two)
     assert seconds(0.25, 10**9, two) == 0.25
+
+
+def test_auto_allows_for_what_is_looked_up_for_every_record() -> None:
+    """Sums of values and counts of units read whole records, and tables within `max_rows` missed their moment."""
+    schema = mq.Schema([mq.Integer("income", 0, 9_999, width=1_000), *(mq.Boolean(f"b{i}") for i in range(30))])
+    wall = Compiler(schema, values=True, units=True)
+
+    def columns(question: Any) -> int:
+        return Work.of(schema, [wall(question)]).columns
+
+    assert columns(Marginal(schema, ["b0"])) == 2
+    assert columns(ValueSums(schema, "income")) >= len(schema) + 1
+    assert columns(UnitCounts(schema)) >= len(schema) + SEARCH
+    several = mq.where(schema, "(b1 AND b2) OR (b3 AND b4) OR (b5 AND b6)")
+    assert columns(UnitCounts(schema, (), several)) >= columns(UnitCounts(schema)) + len(several.terms)
+    wide = Marginal(schema, ["b0"], mq.where(schema, " AND ".join(f"b{i}" for i in range(1, 30))))
+    assert columns(wide) >= len(schema) + 30
+    assert columns(Contrasts(wide, [np.array([[1, -1]])])) == columns(wide)
 
 
 def test_the_compiled_kernel_is_loaded_with_the_deadline_and_not_when_enough_rows_were_counted() -> None:

@@ -69,6 +69,7 @@ from maquette.schema import Schema
 
 KEPT = 2**10  # maximum plain tables and residuals that are cached
 SMALL = 2**7  # maximum levels of a column whose Helmert rows are cached
+SEARCH = 8  # look-ups that finding a key or sorting takes for each record, about
 
 Question = given.Asked | LinearQuery | Sequence[str]
 
@@ -189,6 +190,7 @@ class Compiler:
             **facts,
             moves=own.moves,
             few=False,
+            steps=_steps(table),
             amount=amount,
             weigh=lambda records: np.broadcast_to(_whole(where, self._records(records).weights(where)), len(records)),
             place=lambda records: np.broadcast_to(_places(table, self._records(records)), len(records)),
@@ -205,6 +207,7 @@ class Compiler:
         return UnitsCounted(
             **_Facts(own.key, own.columns, own.shape, own.grid)._asdict(),
             moves=own.moves,
+            steps=_steps(table) + SEARCH,
             weigh=lambda records: np.broadcast_to(_whole(where, self._records(records).weights(where)), len(records)),
             place=lambda records: np.broadcast_to(_places(table, self._records(records)), len(records)),
         )
@@ -217,6 +220,7 @@ class Compiler:
                 **said,
                 moves=moves,
                 few=False,
+                steps=_steps(table),
                 weigh=lambda records: np.broadcast_to(weigh(self._records(records)), len(records)),
                 place=lambda records: np.broadcast_to(_places(table, self._records(records)), len(records)),
             )
@@ -260,6 +264,7 @@ class Compiler:
             index=KeyIndex(own),
             positions=tuple(map(self.schema.position, facts.columns)),
             few=self.schema.cells(facts.columns) <= FEW_CELLS,
+            steps=SEARCH,
         )
 
     def _combined(self, form: given.Combined) -> Compiled:
@@ -296,6 +301,7 @@ class Compiler:
             moves=Moves(1, 1, own.cells, gains=own.gains),
             parities=own,
             few=self.schema.cells(own.columns) <= FEW_CELLS,
+            steps=own.cells // 8,  # bits of 64 records are counted together
         )
 
     def _function(self, form: given.OfHistogram) -> Compiled:
@@ -406,6 +412,7 @@ def _contrasted(inner: Compiled, matrices: Sequence[Integers], gains: Sequence[G
         shape=shape,
         grid=inner.grid,
         moves=moves,
+        steps=inner.steps,
         inner=inner,
         matrices=tuple(matrices),
     )
@@ -429,6 +436,15 @@ def _kept_helmert(size: int, scale: int) -> tuple[Integers, Gains]:
 def _whole(query: LinearQuery, weights: Floats) -> Integers:
     """Weights as whole numbers of 1/grid, clamped to the priced bounds in case of floating-point error."""
     return clamped(np.rint(weights * query.grid).astype(np.int64), *query.whole_bounds)
+
+
+def _steps(table: Marginal) -> int:
+    """How many look-ups find the weight and the place of one record."""
+    parts = [part for axis in table.axes if isinstance(axis, Buckets) for part in axis.parts]
+    return len(table.axes) + sum(
+        SEARCH if isinstance(query, Lookup) else sum(len(term.factors) + 1 for term in query.terms)
+        for query in (table.weight, *parts)
+    )
 
 
 def _places(table: Marginal, view: _View) -> Integers:

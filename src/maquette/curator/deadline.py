@@ -109,9 +109,10 @@ class Work:
 
     @classmethod
     def of(cls, schema: Schema, questions: Sequence[Compiled]) -> Work:
-        """The most work that counting these questions can take."""
+        """The most work that counting these questions can take; a visited record is read with all its columns."""
         counted = [max(m.cells, min(schema.cells(m.columns), FEW_CELLS)) for m in questions]
-        return cls(sum(len(m.columns) + 1 for m in questions), sum(counted))
+        visited = (0 if m.reads else len(schema) + m.steps for m in questions)
+        return cls(sum(len(m.columns) + 1 for m in questions) + sum(visited), sum(counted))
 
 
 def check_deadline(deadline: object, max_rows: object) -> None:
