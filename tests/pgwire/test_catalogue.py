@@ -45,6 +45,16 @@ def test_what_is_refused_is_refused_in_their_words(door: Door) -> None:
     assert door.units() == before
 
 
+@pytest.mark.parametrize("name", ["duckdb_tables", "sqlite_master", "people.csv"])
+def test_a_common_table_names_nothing_out_of_its_scope(door: Door, name: str) -> None:
+    with RawClient(door.port).login("alice", door.tokens["alice"]) as client:
+        outside = f'SELECT * FROM (WITH "{name}" AS (SELECT 1 AS a) SELECT a FROM "{name}") AS q, "{name}"'
+        itself = f'WITH "{name}" AS (SELECT * FROM "{name}") SELECT * FROM "{name}"'
+        assert [problem(client.query(sql)).get("C") for sql in (outside, itself)] == ["42P01", "42804"]
+        inside = f'WITH "{name}" AS (SELECT 1 AS a), Next(b) AS (SELECT a + 1 FROM "{name}") SELECT next.b FROM Next'
+        assert list(rows(client.query(inside))) == [["2"]]
+
+
 def test_bounds_are_those_of_the_schema(door: Door) -> None:
     """The range filters of tools ask for min and max: rows are not asked, and the type is that of the column."""
     before = door.units()

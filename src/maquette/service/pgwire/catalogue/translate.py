@@ -77,7 +77,10 @@ class Facts:
 def translate(tree: exp.Expression, facts: Facts) -> str:
     """The statement as DuckDB reads it; the tree is consumed."""
     name_columns(tree)
-    common = {cte.alias_or_name for cte in tree.find_all(exp.CTE)}
+    common = set[str]()
+    for cte in tree.find_all(exp.CTE):
+        common.add(name := _folded(cte.args["alias"].this))
+        cte.args["alias"].set("this", _common(name))
     places = _places(tree)
     for node in list(tree.walk()):
         if isinstance(node, exp.Table):
@@ -111,21 +114,30 @@ def _table(node: exp.Table, facts: Facts, common: set[str]) -> None:
         node.set("db", None)
         node.set("catalog", None)
         return
-    name, schema = node.name if node.this.quoted else node.name.lower(), node.db.lower()
+    name, schema, alias = _folded(node.this), node.db.lower(), node.alias_or_name
+    home: str | None
     if not schema and name in common:
-        return
-    alias = node.alias_or_name
-    if f"{schema or 'pg_catalog'}.{name}" in facts.oids and schema != "public":
+        place, home = _common(name).name, None
+    elif f"{schema or 'pg_catalog'}.{name}" in facts.oids and schema != "public":
         place, home = name, SCHEMAS[schema or "pg_catalog"]
     elif name in facts.names and schema in ("", "public"):
         place, home = facts.names[name], "rows"
     else:
         raise Problem("42P01", f'relation "{name}" does not exist')
     node.set("this", exp.to_identifier(place, quoted=True))
-    node.set("db", exp.to_identifier(home))
+    node.set("db", None if home is None else exp.to_identifier(home))
     node.set("catalog", None)
     if not node.args.get("alias"):
         node.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
+
+
+def _folded(name: exp.Identifier) -> str:
+    return str(name.name if name.quoted else name.name.lower())
+
+
+def _common(name: str) -> exp.Identifier:
+    """The name of a common table expression: out of its scope it is not that of a table or file known to DuckDB."""
+    return exp.to_identifier(f"{name} (common)", quoted=True)
 
 
 def _rewritten(node: Any, facts: Facts, places: Mapping[int, Mapping[str, str]]) -> Any:
