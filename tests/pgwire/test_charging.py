@@ -139,8 +139,10 @@ def test_a_named_request_is_paid_at_most_once(own_door: Door) -> None:
     with RawClient(own_door.port).login("alice", own_door.tokens["alice"]) as client:
         client.query("SET maquette.request = 'monday'")
         first = list(rows(client.query(COUNT)))
+        left = list(rows(client.query("SHOW maquette.budget")))
         client.query("SET maquette.request = 'monday'")
         assert list(rows(client.query(COUNT))) == first
+        assert list(rows(client.query("SHOW maquette.budget"))) == left, "the cap paid twice"
         client.query("SET maquette.request = 'monday'")
         refused = problem(client.query("SELECT count(*) FROM people WHERE smoker"))
         assert refused["C"] == "23505"

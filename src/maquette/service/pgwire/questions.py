@@ -257,7 +257,8 @@ def ask(table: ServedTable, principal: Principal, asked: Question, settings: Set
         request=settings.take_request(),
         **{name: value for name, value in given.items() if value is not None},
     )
-    purse.pay(table, answer.cost.units)
+    if price.units:  # an answer that is told again under a request's name tells its old cost again
+        purse.pay(table, answer.cost.units)
     return answer
 
 
