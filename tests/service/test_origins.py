@@ -64,6 +64,7 @@ def test_the_same_file_by_another_path_or_as_a_copy(tmp_path: Path) -> None:
         ("duckdb://{}/a.db?table=people", "duckdb://{}/a.db?table=visits", False),
         ("duckdb://{}/a.db?table=people", "duckdb://{}/b.db?table=people", False),
         ("sqlite://{}/a.db?table=people", "sqlite://{}/a%2Edb?table=people", True),
+        ("sqlite://{}/a.db?table=people", "sqlite://{}/a.db?table=pets&table=people", True),
         ("postgresql://ada:x@Host/d?table=t", "postgres://host:5432/d?sslmode=disable&table=public.t", True),
         ("postgresql://localhost/d?table=t", "postgresql:///d?table=t&host=/run/postgresql", True),
         ("postgresql://a/d?table=t", "postgresql://b/d?table=t", False),

@@ -26,6 +26,8 @@ def path(tmp_path: Path) -> Path:
 def test_a_table_and_a_query_have_the_numbers_of_memory(path: Path) -> None:
     table = rows(count=300)
     same(mq.open_table(f"sqlite://{path}?table=people", SCHEMA), mq.open_table(table, SCHEMA))
+    twice = f"sqlite://{path}?table=pets&table=people"  # the last counts, as where a service compares addresses
+    same(mq.open_table(twice, SCHEMA), mq.open_table(table, SCHEMA))
     query = "SELECT * FROM people;"
     same(mq.open_table(f"sqlite://{path}", SCHEMA, query=query, **UNIT), mq.open_table(table, SCHEMA, **UNIT))
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from maquette.errors import SchemaError, UnreadableSource
 from maquette.schema import (
@@ -185,7 +185,7 @@ def name_of(source: object) -> str | None:
         return None
     address = urlsplit(str(source)) if "://" in str(source) else None
     if address is not None:
-        (name,) = parse_qs(address.query).get("table", [""])[:1]
+        name = dict(parse_qsl(address.query)).get("table", "")
     else:
         name = Path(source).stem
     return name if name.isidentifier() else None
@@ -342,7 +342,7 @@ def _database(engine: duckdb.DuckDBPyConnection, url: str, query: str | None) ->
         raise UnreadableSource(
             f"cannot open {path!r} as a DuckDB database", advice="close other connections that write to it"
         )
-    table = parse_qs(parts.query).get("table", [None])[0]
+    table = dict(parse_qsl(parts.query)).get("table")
     if (table is None) == (query is None):
         raise UnreadableSource("name one thing to read: duckdb://file.db?table=name, or query='SELECT ...'")
     if table is not None:

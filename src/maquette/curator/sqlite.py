@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qs, quote, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from maquette.errors import UnreadableSource
 from maquette.schema import identifier
@@ -81,4 +81,4 @@ def _parts(address: str) -> tuple[str, str | None]:
         raise UnreadableSource(
             f"there is no database file {path!r}", expected="sqlite://file.db or sqlite:///abs/file.db"
         )
-    return path, parse_qs(parts.query).get("table", [None])[0]
+    return path, dict(parse_qsl(parts.query)).get("table")
