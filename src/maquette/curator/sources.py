@@ -184,10 +184,7 @@ def name_of(source: object) -> str | None:
     if not isinstance(source, str | Path):
         return None
     address = urlsplit(str(source)) if "://" in str(source) else None
-    if address is not None:
-        name = dict(parse_qsl(address.query)).get("table", "")
-    else:
-        name = Path(source).stem
+    name = Path(source).stem if address is None else dict(parse_qsl(address.query)).get("table", "")
     return name if name.isidentifier() else None
 
 
