@@ -136,15 +136,17 @@ def test_the_bounds_of_parts_are_those_of_frechet() -> None:
 GROUPS = np.arange(20) // 5
 
 
-def merged(seed: int, fine: int = 400, coarse: int = 100, *, residual: bool = False) -> MergedEvidence:
+def merged(
+    seed: int, fine: int = 400, coarse: int = 100, *, residual: bool = False, people: Any = PEOPLE, groups: Any = GROUPS
+) -> MergedEvidence:
     """Levels of age measured alone, its groups with smoker: as a table, or only what both say beyond each of them."""
-    rng, merging = np.random.default_rng(seed), Merging(AGES, {"age": GROUPS})
+    rng, merging = np.random.default_rng(seed), Merging(AGES, {"age": groups})
     levels, grouped = Residuals(AGES), Residuals(merging.merged)
-    levels.add(noisy(AGES, PEOPLE, ("age",), fine, rng))
-    measured = noisy(AGES, PEOPLE, ("smoker",), fine, rng)
+    levels.add(noisy(AGES, people, ("age",), fine, rng))
+    measured = noisy(AGES, people, ("smoker",), fine, rng)
     levels.add(measured)
     grouped.add(Measurement(Marginal(merging.merged, ["smoker"]), measured.values, measured.event, FREE))
-    pair = noisy(AGES, PEOPLE, ("age", "smoker"), coarse, rng, groups=GROUPS, residual=residual)
+    pair = noisy(AGES, people, ("age", "smoker"), coarse, rng, groups=groups, residual=residual)
     merging.take(pair, ("age", "smoker"), grouped)
     return MergedEvidence(merging, levels, grouped)
 
@@ -231,6 +233,19 @@ def test_a_condition_that_cuts_a_group_is_narrowed_by_its_levels_and_holds(text:
         wide.append((ends[1].total - ends[0].total) / 2 + ends[1].half_width(0.9))
     assert held >= rarely_missed(200, 0.9, 2 * len(CUTS))
     assert np.mean(widths) <= np.mean(wide) * (1.01 if text == CUTS[0] else 0.95), (np.mean(widths), np.mean(wide))
+
+
+@pytest.mark.parametrize("levels", [(0,), (0, 2), (0, 2, 4, 6), (0, 2, 4, 6, 8, 10, 12, 14)])
+def test_ends_that_are_chosen_by_noisy_numbers_hold(levels: tuple[int, ...]) -> None:
+    """In every group all smokers have the other level: nobody is counted, and noise alone can choose the higher end."""
+    people = PEOPLE.copy()
+    people[:, 1] = people[:, 0] % 2
+    query, columns = mq.where(AGES, f"age IN ({', '.join(map(str, levels))}) AND smoker"), ("age", "smoker")
+    weights, groups = query.weights(columns), np.arange(20) // 2
+    assert exact(query, people) == 0
+    found = [merged(seed, people=people, groups=groups).estimate(weights, columns) for seed in range(200)]
+    held = sum(each.total <= each.half_width(0.9) for each in found)
+    assert held >= rarely_missed(200, 0.9, 4)
 
 
 @pytest.mark.parametrize("text", ["age >= 5 AND age < 10 AND smoker", "age < 15 AND NOT smoker"])

@@ -29,6 +29,8 @@ Groups = NDArray[np.int64]
 
 SCALE = 2**12
 CUTS = 8  # maximum groups of a question that are narrowed by their levels; a range cuts two
+WORTH = 2.0  # deviations by which the levels must narrow an end, because a choice widens the noise
+PLAIN = 0.9  # share of the doubt for ends that no level has narrowed
 
 
 class Merging:
@@ -203,13 +205,17 @@ class MergedModel:
 
 @dataclass(frozen=True)
 class Bounded(Estimate):
-    """An estimate of something that is known only up to `slack`, even without noise."""
+    """An estimate of something that is known only up to `slack`, even without noise.
+
+    Noisy numbers chose its ends among others, and all of them hold together: `share` of the doubt is for these.
+    """
 
     slack: float = 0.0
+    share: float = 1.0
 
     def half_width(self, confidence: float) -> float:
         """How far noise and merging can have moved the total."""
-        return super().half_width(confidence) + self.slack
+        return super().half_width(1.0 - (1.0 - confidence) * self.share) + self.slack
 
 
 @dataclass(frozen=True)
@@ -245,13 +251,14 @@ class MergedEvidence:
             return self._combined(weights, columns)
         if not any(self._cuts(weights, columns, name) for name in columns if name in self.merging.changed):
             return self._grouped(self._reduced(weights, columns, np.maximum), columns)
-        low, high = self._ends(weights, columns)
+        low, high, share = self._ends(weights, columns)
         return Bounded(
             (low.total + high.total) / 2,
             max(low.deviation, high.deviation),
             max(low.largest, high.largest),
             low.gaussian,
             slack=abs(high.total - low.total) / 2,
+            share=share,
         )
 
     def _combined(self, weights: Values, columns: Columns) -> Estimate:
@@ -278,37 +285,39 @@ class MergedEvidence:
     def _gaussian(self) -> bool:
         return self.fine.gaussian and self.coarse.gaussian
 
-    def _ends(self, weights: Values, columns: Columns) -> tuple[Estimate, Estimate]:
-        """Estimates of a total below and of one above.
+    def _ends(self, weights: Values, columns: Columns) -> tuple[Estimate, Estimate, float]:
+        """Estimates of a total below and of one above, and their share of the doubt.
 
         Of the rows of a group that fit the rest of a condition, at most those are counted whose level fits, and at
         least those that remain if all rows of other levels are among them. Where that is narrower than all or none of
-        the group, the measured levels replace or correct its cells.
+        the group, the measured levels replace or correct its cells. Noisy numbers decide where that is, so all ends
+        that they could have chosen share the doubt.
         """
         low, high = (self._reduced(weights, columns, ufunc) for ufunc in (np.minimum, np.maximum))
         ends = self._grouped(low, columns), self._grouped(high, columns)
         cut = [name for name in columns if name in self.merging.changed and self._cuts(weights, columns, name)]
         if len(cut) != 1 or len(columns) < 2 or not self._gaussian or not self.fine.covers(cut):
-            return ends
+            return *ends, 1.0
         (name,), axis, groups = cut, columns.index(cut[0]), self.merging.groups[cut[0]]
         seen = np.moveaxis(self._reduced(weights, columns, np.maximum, but=name), axis, 0).reshape(len(groups), -1)
         low, high = (np.moveaxis(part, axis, 0) for part in (low, high))
         shape, low, high = high.shape, low.reshape(len(low), -1).copy(), high.reshape(len(high), -1).copy()
         fits, misses = seen.max(axis=1), (high[groups] - seen).max(axis=1)
         below, above = np.zeros(len(groups)), np.zeros(len(groups))
-        for group in np.flatnonzero((low != high).any(axis=1))[:CUTS]:
+        tried, lifted, lowered = np.flatnonzero((low != high).any(axis=1))[:CUTS], 0, 0
+        for group in tried:
             here = groups == group
             all_of, none = (self._cells(part, group, shape, axis, columns) for part in (high, low))
             inside, outside = (self.fine.estimate(part * here, (name,)) for part in (fits, misses))
-            if all_of - outside.total > none + outside.deviation:
-                low[group], below = high[group], below + misses * here
-            if inside.total < all_of - inside.deviation:
-                high[group], above = 0.0, above + fits * here
+            if all_of - outside.total > none + WORTH * outside.deviation:
+                low[group], below, lifted = high[group], below + misses * here, lifted + 1
+            if inside.total < all_of - WORTH * inside.deviation:
+                high[group], above, lowered = 0.0, above + fits * here, lowered + 1
         tables = (np.moveaxis(part.reshape(shape), 0, axis) for part in (low, high))
         first, second = (
             self._grouped(table, columns, {name: part}) for table, part in zip(tables, (-below, above), strict=True)
         )
-        return first, second
+        return first, second, min(_share(len(tried), chosen) for chosen in (lifted, lowered))
 
     def _grouped(self, weights: Values, columns: Columns, levels: Mapping[str, Values] | None = None) -> Estimate:
         """The estimate of weights of groups, plus weights of the levels of single columns.
@@ -387,3 +396,8 @@ class MergedEvidence:
             order = np.argsort(groups, kind="stable")
             runs[name] = order, np.unique(groups[order], return_index=True)[1]
         return runs
+
+
+def _share(groups: int, narrowed: int) -> float:
+    """Of the doubt, the share of one choice of groups: each number of narrowed ones has the same, and each such set."""
+    return (1.0 - PLAIN) / groups / math.comb(groups, narrowed) if narrowed else PLAIN
