@@ -193,7 +193,7 @@ def _draws_again() -> Any:
 
     stack = ExitStack()
     stack.enter_context(wrapped(DrawnBins, "_use", use))
-    stack.enter_context(patched(bins_module, "_requests", lambda _: [uuid.uuid4().hex]))
+    stack.enter_context(patched(bins_module, "_requests", lambda *_: [uuid.uuid4().hex]))
     return stack
 
 
