@@ -289,7 +289,7 @@ def chain(error: BaseException | None) -> list[BaseException]:
         ("t.csv", b"", "is empty"),
         ("t.csv", b"\xff\xfe\xff", "not UTF-8"),
         ("t.csv", b"sex,age\nf,1\n\xff\xfe,2\n", "line 3: it is not UTF-8"),
-        ("t.csv", b"sex,age\nf,1\nf,SECRET,3\n", "line 3: it has more fields than the 2 of the header"),
+        ("t.csv", b"sex,age\nf,1\nf,SECRET,3\n", "line 3: the line has more fields than the header, which has 2"),
         ("t.csv", b"sex,age\n" + b"f,1\n" * 300_000 + b"f,SECRET,3\n", "line 300002"),
         ("t.csv.gz", b"SECRET not gzip", "cannot read the header"),
         ("t.parquet", b"SECRET not parquet", "as Parquet"),

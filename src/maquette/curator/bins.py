@@ -194,7 +194,7 @@ class Undrawn(Compiler):
     def refusal(self) -> SchemaError:
         """The error of every question."""
         return SchemaError(
-            f"the bins of {', '.join(self.schema.undrawn)} are still to be drawn",
+            f"the bins of {', '.join(self.schema.undrawn)} have not been drawn yet",
             advice="draw them once: curator.draw_bins(epsilon=...), or `maquette schema bins`. Nothing was charged",
         )
 
