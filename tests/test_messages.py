@@ -427,7 +427,7 @@ NEWCOMER: dict[str, tuple[Callable[[], object], type[MaquetteError], str]] = {
     "a column of another case": (
         lambda: opened({"Age": [1], "city": ["Rome"], "smoker": [True]}),
         UnreadableSource,
-        "('age' is near 'Age'). Rename columns in the schema or in the source",
+        "('age' is similar to 'Age'). Rename columns in the schema or in the source",
     ),
     "mixed types": (
         lambda: opened({"age": [1, "x", 3.5], "city": ["Rome"] * 3, "smoker": [True] * 3}),
@@ -561,7 +561,7 @@ def test_a_prompt_takes_what_other_prompts_call_its_words(tmp_path: Path, monkey
     with mq.Curator(mq.open_table("t.csv", LITTLE), mq.Budget(epsilon=2.0), ledger="ada.ledger") as keeper:
         mq.online(keeper, alpha=0.2).limit("ada", epsilon=1e-6)
     poor = CliRunner().invoke(app, [*session, "--ledger", "ada.ledger", "--analyst", "ada"], input="smoker\n")
-    assert "without a promise, as the budget cannot pay for it" in poor.output
+    assert "without a guarantee, because the budget cannot pay for one" in poor.output
 
 
 def test_a_holdout_asked_from_a_terminal_says_nothing_but_its_answer(

@@ -149,7 +149,7 @@ def test_words_among_numbers_are_missing_values() -> None:
         ("number", ("offen",)),
         ("date", ("nie",)),
     ]
-    assert any("'NSP'" in line and "no value" in line for line in schema.notes["age"])
+    assert any("'NSP'" in line and "a missing value" in line for line in schema.notes["age"])
 
 
 def test_a_word_that_occurs_once_among_numbers_is_told_by_its_row() -> None:
