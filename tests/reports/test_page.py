@@ -51,7 +51,7 @@ def test_a_session_draws_no_guesses() -> None:
     assert "<h3>region</h3>" in text
     assert "<h3>age</h3>" not in text
     assert "Columns whose levels nobody has asked about yet: age" in text
-    assert "Not asked about yet" not in prose(page())
+    assert "nobody has asked about yet" not in prose(page())
 
 
 def test_peeking_charges_nothing_and_holds_the_answer() -> None:

@@ -164,7 +164,7 @@ def test_a_draft_of_what_a_clerk_types_fits_the_table_it_was_made_from(tmp_path:
     assert "pass it as privacy_unit (--unit)" in reasons["patient"]
     assert "it looks like a key" in reasons["recordId"]
     assert 'declare the column by hand, with order = "dmy" or "mdy"' in reasons["unclear"]
-    assert "some with the day and some with the month first" in reasons["both"]
+    assert "some with the day first and some with the month first" in reasons["both"]
     assert "missing = [...] for texts" in reasons["result"]
     assert reasons["empty"] == "empty (no values)"
     assert "it looks like a key" in reasons["account"]
