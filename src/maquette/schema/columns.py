@@ -370,7 +370,9 @@ class Boolean(Column):
     def compare(self, comparison: Comparison, literal: object) -> LevelMask:
         """Equality with true, false, 1 or 0."""
         if comparison not in ("=", "<>"):
-            raise self._refuse(f"true and false have no order, so {comparison} makes no sense", "use = or <>")
+            raise self._refuse(
+                f"true and false have no order, so {comparison} makes no sense", "use = or <>, or the column alone"
+            )
         if not isinstance(literal, bool | int) or literal not in (0, 1):
             raise self._refuse(f"{literal!r} is not a truth value", expected="true or false")
         wanted = int(literal) if comparison == "=" else 1 - int(literal)
