@@ -174,8 +174,11 @@ FILES: dict[str, tuple[Any, ...]] = {
         b"age,city\n" + b"3,a\n" * 50_000 + CANARY.encode() + b",b,c\n",
         "at line 50002: the line has more fields than the header, which has 2. Correct it",
     ),
-    "short.csv": (f"age,city\n3,a\n{CANARY},b,c,d\n5,c\n".encode(), "short.csv' at line 3: it has more fields than"),
-    "table.xlsx": (b"PK", "as a spreadsheet; is it protected by a password", "CSV UTF-8"),
+    "short.csv": (
+        f"age,city\n3,a\n{CANARY},b,c,d\n5,c\n".encode(),
+        "short.csv' at line 3: the line has more fields than the header",
+    ),
+    "table.xlsx": (b"PK", "as a spreadsheet. It may be protected by a password", "CSV UTF-8"),
     "table.doc": (b"PK", "is neither CSV (.csv, .tsv, .txt, also .gz), Excel (.xlsx) nor Parquet"),
     "binary.csv": (bytes(range(256)) * 50, "line 2: the line has fewer fields than the header, which has 2"),
     "binary.parquet": (CANARY.encode() * 50, "it is not a well-formed table"),
@@ -333,7 +336,7 @@ def test_one_bad_value_far_down_skips_its_column_only(tmp_path: Path) -> None:
         schema = Schema.guess(path)
     assert schema.names == ("age",)
     (skipped,) = schema.skipped
-    assert skipped.startswith("income (numbers mixed with other text; correct the text, or declare it by hand")
+    assert skipped.startswith("income (numbers mixed with other text; correct the text, or declare the column by hand")
 
 
 def test_numbers_take_their_range_by_position() -> None:

@@ -75,9 +75,9 @@ def test_opening_a_table_detects_nothing_and_says_what_to_declare(tmp_path: Path
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        (b"a,b\n" + b"1,2\n" * 5_000 + b"\x81SECRET,3\n", "bytes that cp1252 does not know"),
+        (b"a,b\n" + b"1,2\n" * 5_000 + b"\x81SECRET,3\n", "bytes that are not valid cp1252"),
         (b"a,b\n1,2\n1,SECRET,3\n", "line 3: the line has more fields than the header, which has 2"),
-        (b"a,b\n1,2\nSECRET\n", "line 3: it has fewer fields"),
+        (b"a,b\n1,2\nSECRET\n", "line 3: the line has fewer fields"),
         (b'a,b\n1,2\n1,"SECRET\n', "a quotation mark is never closed"),
     ],
 )

@@ -147,9 +147,9 @@ MISTAKES: dict[str, tuple[Any, str]] = {
     ),
     "another label": ([{"age": "0-9", "married": "perhaps"}], "labels are false, true, NULL"),
     "a value": ([{"age": 5, "married": True}], "'age': '5' is not the label of a level"),
-    "one column": ([{"age": "0-9"}], "is over 'age'; expected two or more columns; a level that never occurs"),
+    "one column": ([{"age": "0-9"}], "names 'age'; expected two or more columns; to rule out a single level"),
     "no column": ([{}], "names no column; expected two or more columns"),
-    "no label": ([{"age": [], "married": "true"}], "'age': an impossible combination needs at least one label"),
+    "no label": ([{"age": [], "married": "true"}], "'age': an impossible combination needs at least one of its labels"),
     "a number": ([{"age": 0.5, "married": "true"}], "'age': got 0.5; expected a label or a list of labels"),
     "nested": (
         [{"age": {"x": "0-9"}, "married": "true"}],
