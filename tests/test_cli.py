@@ -36,7 +36,9 @@ def test_show_lists_bounds_levels_and_what_is_odd(
     assert run(monkeypatch, "schema", "show", str(path)) == 0
     shown = capsys.readouterr().out
     lines = {line.split()[0]: " ".join(line.split()) for line in shown.splitlines()}
-    assert lines["age"].startswith("age integer 10 levels 0-9, 10-19, 20-29, ..., 90-94 (the last bin holds 5, not 10")
+    assert lines["age"].startswith(
+        "age integer 10 levels 0-9, 10-19, 20-29, ..., 90-94 (the last bin has width 5, not 10"
+    )
     assert lines["height"] == "height integer 10 levels 100-109, 110-119, 120-129, ..., 190-199"
     assert lines["bmi"] == "bmi number 3 levels [10, 18.5), [18.5, 25), [25, 60]"
     assert lines["city"] == "city category 4 levels Paris, Rome, elsewhere, NULL"

@@ -132,14 +132,14 @@ TOML = {
     "kind = 'boolean'": "column 1 has no name",
 }
 MISSING = "declare nullable = true if values are missing"
-SAID = f'{MISSING}, and missing = ["NA"] where a text says so'
+SAID = f'{MISSING}, and missing = ["NA"] if a text such as NA means "no value"'
 UNFIT: list[tuple[Column, str, list[str]]] = [
     (Boolean("c"), "maybe", ["values must be true or false, yes or no, 1 or 0", SAID]),
     (Integer("c", 0, 9), "many", ["values must be numbers", SAID]),
     (
         Number("c", 0, 9, bins=3, nullable=True),
         "NA",
-        ["values must be numbers", 'list texts that mean "no value", as missing = ["NA"]'],
+        ["values must be numbers", 'list texts that mean "no value", for example missing = ["NA"]'],
     ),
     (
         Number("c", 0, 9, bins=3, decimal=","),
@@ -149,14 +149,14 @@ UNFIT: list[tuple[Column, str, list[str]]] = [
     (
         Date("c", "2024-01-01", "2024-12-31"),
         "03/02/2024",
-        ['values must be dates as YYYY-MM-DD, or declare order = "dmy" or "mdy" if the year comes last', SAID],
+        ['values must be dates written YYYY-MM-DD, or declare order = "dmy" or "mdy" if the year comes last', SAID],
     ),
     (
         Date("c", "2024-01-01", "2024-12-31", order="dmy"),
         "3/2/24",
-        ["values must be dates as DD/MM/YYYY or YYYY-MM-DD", SAID],
+        ["values must be dates written DD/MM/YYYY or YYYY-MM-DD", SAID],
     ),
-    (Category("c", ["x"]), "y", ["declare the missing levels, or an `other` level", SAID]),
+    (Category("c", ["x"]), "y", ["add these values to levels, or declare an `other` level for them", SAID]),
     (Category("c", ["x"], other="other"), "", [MISSING]),
 ]
 CANARY = "31415926"
@@ -169,17 +169,20 @@ FILES: dict[str, tuple[Any, ...]] = {
         "looks like data, not a header; expected a header",
         "--names age,sex",
     ),
-    "fewer.csv": (b"age,city,smoker\n3,a\n", "at line 2: it has fewer fields than the 3 of the header"),
+    "fewer.csv": (b"age,city,smoker\n3,a\n", "at line 2: the line has fewer fields than the header, which has 3"),
     "long.csv": (
         b"age,city\n" + b"3,a\n" * 50_000 + CANARY.encode() + b",b,c\n",
-        "at line 50002: it has more fields than the 2 of the header. Correct it",
+        "at line 50002: the line has more fields than the header, which has 2. Correct it",
     ),
-    "short.csv": (f"age,city\n3,a\n{CANARY},b,c,d\n5,c\n".encode(), "short.csv' at line 3: it has more fields than"),
-    "table.xlsx": (b"PK", "as a spreadsheet; is it protected by a password", "CSV UTF-8"),
-    "table.doc": (b"PK", "is neither CSV (.csv, .tsv, .txt, also .gz), Excel (.xlsx) nor Parquet by its name"),
-    "binary.csv": (bytes(range(256)) * 50, "line 2: it has fewer fields than the 2 of the header"),
+    "short.csv": (
+        f"age,city\n3,a\n{CANARY},b,c,d\n5,c\n".encode(),
+        "short.csv' at line 3: the line has more fields than the header",
+    ),
+    "table.xlsx": (b"PK", "as a spreadsheet. It may be protected by a password", "CSV UTF-8"),
+    "table.doc": (b"PK", "is neither CSV (.csv, .tsv, .txt, also .gz), Excel (.xlsx) nor Parquet"),
+    "binary.csv": (bytes(range(256)) * 50, "line 2: the line has fewer fields than the header, which has 2"),
     "binary.parquet": (CANARY.encode() * 50, "it is not a well-formed table"),
-    "binary.csv.gz": (CANARY.encode() * 50, "is not what its name says"),
+    "binary.csv.gz": (CANARY.encode() * 50, "is not the kind of file that its name suggests"),
 }
 
 
@@ -312,9 +315,9 @@ def test_a_draft_says_which_columns_it_skipped_and_lists_no_rare_level() -> None
     assert [line for line in text.splitlines() if line.startswith("# skipped")] == [
         "# skipped: person_id (every value occurs once: it looks like a key. Make it the privacy unit "
         "(--unit person_id) or drop it)",
-        "# skipped: income (numbers mixed with other text; correct the text, or declare it by hand, with missing = "
-        '[...] for texts that mean "no value")',
-        "# skipped: hour (no kind of column holds TIME)",
+        "# skipped: income (numbers mixed with other text; correct the text, or declare the column by hand, with "
+        'missing = [...] for texts that mean "no value")',
+        "# skipped: hour (no kind of column can hold TIME)",
         "# skipped: nothing (no values)",
         "# skipped: key (whole numbers too large for exact bins; if it identifies the privacy unit, pass it as "
         "privacy_unit (--unit))",
@@ -333,7 +336,7 @@ def test_one_bad_value_far_down_skips_its_column_only(tmp_path: Path) -> None:
         schema = Schema.guess(path)
     assert schema.names == ("age",)
     (skipped,) = schema.skipped
-    assert skipped.startswith("income (numbers mixed with other text; correct the text, or declare it by hand")
+    assert skipped.startswith("income (numbers mixed with other text; correct the text, or declare the column by hand")
 
 
 def test_numbers_take_their_range_by_position() -> None:
@@ -427,7 +430,7 @@ NEWCOMER: dict[str, tuple[Callable[[], object], type[MaquetteError], str]] = {
     "a column of another case": (
         lambda: opened({"Age": [1], "city": ["Rome"], "smoker": [True]}),
         UnreadableSource,
-        "('age' is near 'Age'). Rename columns in the schema or in the source",
+        "('age' is similar to 'Age'). Rename columns in the schema or in the source",
     ),
     "mixed types": (
         lambda: opened({"age": [1, "x", 3.5], "city": ["Rome"] * 3, "smoker": [True] * 3}),
@@ -437,12 +440,12 @@ NEWCOMER: dict[str, tuple[Callable[[], object], type[MaquetteError], str]] = {
     "dates in another format": (
         lambda: opened({"seen": ["31/01/2024", "2024-01-31"]}, ROWS_OF_DATES),
         OutOfDomain,
-        "(seen: 1). seen: values must be dates as YYYY-MM-DD",
+        "(seen: 1). seen: values must be dates written YYYY-MM-DD",
     ),
     "a date in another format asked": (
         lambda: where(ROWS_OF_DATES, "seen >= '01/02/2024'"),
         QueryError,
-        "'01/02/2024' is not a date; expected a date as 'YYYY-MM-DD'",
+        "'01/02/2024' is not a date; expected a date, 'YYYY-MM-DD'",
     ),
     "a method misspelt": (
         lambda: mq.release(opened(), mq.marginals(LITTLE, k=2), method="grafical"),
@@ -561,7 +564,7 @@ def test_a_prompt_takes_what_other_prompts_call_its_words(tmp_path: Path, monkey
     with mq.Curator(mq.open_table("t.csv", LITTLE), mq.Budget(epsilon=2.0), ledger="ada.ledger") as keeper:
         mq.online(keeper, alpha=0.2).limit("ada", epsilon=1e-6)
     poor = CliRunner().invoke(app, [*session, "--ledger", "ada.ledger", "--analyst", "ada"], input="smoker\n")
-    assert "without a promise, as the budget cannot pay for it" in poor.output
+    assert "without a guarantee, because the budget cannot pay for one" in poor.output
 
 
 def test_a_holdout_asked_from_a_terminal_says_nothing_but_its_answer(
@@ -581,7 +584,9 @@ def test_a_holdout_asked_from_a_terminal_says_nothing_but_its_answer(
 def test_a_bad_row_is_named_by_its_line_and_not_by_what_it_holds(tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
     path.write_text(f"age,city,smoker\n1,Paris,true\n2,Rome\n3,{CANARY},true,7\n4,Rome,false\n")
-    with pytest.raises(UnreadableSource, match="at line 3: it has fewer fields than the 3 of the header") as caught:
+    with pytest.raises(
+        UnreadableSource, match="at line 3: the line has fewer fields than the header, which has 3"
+    ) as caught:
         mq.open_table(path, LITTLE)
     assert CANARY not in str(caught.value)
 

@@ -50,7 +50,7 @@ def test_plan_speaks_in_sentences(
     assert "With epsilon 1 and a table of 100,000 rows" in told("-s", "s.toml")
     text = told("-s", "s.toml", "--alpha", "0.01", "--rows", "5000")
     assert "To be within 0.01 of the rows (50 of 5,000) you need about" in text
-    assert "the rows are for epsilon 1." in text
+    assert "the number of rows for epsilon 1." in text
     assert "name the table's schema" in told()
 
 
@@ -66,7 +66,7 @@ def test_several_rows_of_one_person_cost_what_a_smaller_budget_does() -> None:
     one = foresee(small, rows=2_000, epsilon=0.2, delta=0.0)
     five = foresee(small, rows=2_000, epsilon=1.0, delta=0.0, max_contributions=5)
     assert five.session == one.session
-    assert "at most 5 of one person (noise is 5 times as large" in str(five)
+    assert "at most 5 per person (noise is 5 times as large" in str(five)
     assert "of one person" not in str(one)
     with pytest.raises(QueryError, match="max_contributions is 0"):
         foresee(small, rows=2_000, epsilon=1.0, delta=0.0, max_contributions=0)

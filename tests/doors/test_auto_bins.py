@@ -140,7 +140,7 @@ def _refused(door: Callable[[], object]) -> bool:
     try:
         door()
     except SchemaError as error:
-        return "still to be drawn" in str(error)
+        return "have not been drawn yet" in str(error)
     return False
 
 

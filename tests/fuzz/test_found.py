@@ -39,7 +39,7 @@ def test_literals_of_expressions_built_by_hand_are_checked() -> None:
 
 @pytest.mark.parametrize("name", [5, None, ["age"], {}])
 def test_a_column_is_named_by_a_text(name: Any) -> None:
-    with pytest.raises(QueryError, match=r"a column is named by .*; expected a text; columns are"):
+    with pytest.raises(QueryError, match=r"a column name is of type .*; expected text; columns are"):
         where(SCHEMA, IsNull(name))
 
 
@@ -97,7 +97,7 @@ def test_dates_of_all_years_cost_nothing_until_they_are_listed() -> None:
         Date("w", "2024-01-01", "2024-01-15", unit="week").values
     )
     assert column.compare("<", "0001-01-03").nonzero()[0].tolist() == [0, 1]
-    with pytest.raises(SchemaError, match="levels in all"):
+    with pytest.raises(SchemaError, match="levels in total"):
         Schema([column, Boolean("b")], impossible=[{"d": "x", "b": "true"}])
     assert time.process_time() - began < 1
 
@@ -108,7 +108,7 @@ def test_impossible_combinations_that_encode_a_hard_problem_are_refused_in_time(
     columns = [Category(f"p{i}", [str(h) for h in range(holes)]) for i in range(pigeons)]
     clashes = [{f"p{i}": str(h), f"p{j}": str(h)} for i in range(pigeons) for j in range(i) for h in range(holes)]
     began = time.process_time()
-    with pytest.raises(SchemaError, match="too entangled"):
+    with pytest.raises(SchemaError, match="share too many columns"):
         Schema(columns, impossible=clashes)
     assert time.process_time() - began < 5
 

@@ -293,7 +293,7 @@ def test_pure_budgets_are_refused_with_advice_before_any_charge(settings: dict[s
 @pytest.mark.parametrize("name", ["auto", "combined"])
 @pytest.mark.parametrize(
     ("settings", "words"),
-    [({"target": "nobody"}, "nobody"), ({"target": 7}, "a column is named by int"), ({"loud": True}, "loud")],
+    [({"target": "nobody"}, "nobody"), ({"target": 7}, "a column name is of type int"), ({"loud": True}, "loud")],
     ids=["unknown", "no name", "setting"],
 )
 def test_bad_settings_are_refused_before_any_charge(name: str, settings: dict[str, Any], words: str) -> None:

@@ -23,7 +23,7 @@ def test_prices_are_those_of_the_ledger(budget: mq.Budget) -> None:
     charges = list(kept.ledger.charges())
     lines = priced([charge.described for charge in charges], budget.accountant.currency)
     assert [line.units for line in lines] == [charge.units for charge in charges]
-    assert [line.what.split(" ")[0] for line in lines] == ["measure", "choose", "look", "arm"]
+    assert [line.what.split(" ")[0] for line in lines] == ["measure", "choose", "measure", "open"]
 
 
 def test_a_release_owns_the_last_charges_that_add_up_to_its_price() -> None:

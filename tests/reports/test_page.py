@@ -50,8 +50,8 @@ def test_a_session_draws_no_guesses() -> None:
     text = prose(session_page())
     assert "<h3>region</h3>" in text
     assert "<h3>age</h3>" not in text
-    assert "Not asked about yet, level by level: age" in text
-    assert "Not asked about yet" not in prose(page())
+    assert "Columns whose levels nobody has asked about yet: age" in text
+    assert "nobody has asked about yet" not in prose(page())
 
 
 def test_peeking_charges_nothing_and_holds_the_answer() -> None:
@@ -165,7 +165,7 @@ def test_one_row_of_each_unit_is_still_a_unit() -> None:
 
 def test_pairs_show_their_intervals_on_the_page() -> None:
     text = prose(page())
-    assert text.count("The numbers, with their intervals") == text.count("Noise interval: mostly within") > 0
+    assert text.count("The numbers, with their intervals") == text.count("Noise intervals: half are within") > 0
     assert re.search(r'\d+\.\d\d%<br><span class="soft">\d+\.\d\d% to \d+\.\d\d%</span>', text)
 
 

@@ -159,7 +159,7 @@ def test_a_kind_is_registered_once() -> None:
     class Impostor(mq.Category):
         kind: ClassVar[str] = "boolean"
 
-    with pytest.raises(SchemaError, match=r"'boolean' of Impostor is that of .*Boolean"):
+    with pytest.raises(SchemaError, match=r"'boolean' of Impostor is already that of .*Boolean"):
         column_kind(Impostor)
     for wrong in (int, type("Plain", (Column,), {}), dataclass(frozen=True)(type("Nameless", (Column,), {}))):
         with pytest.raises(SchemaError, match=r"dataclass that extends Column|has no kind"):
@@ -199,7 +199,7 @@ def test_a_schema_that_names_an_installed_kind_imports_it() -> None:
 def test_a_kind_that_nobody_offers_is_named_with_those_that_are() -> None:
     with pytest.raises(SchemaError, match=r"kind is 'unheard'; expected one of boolean, category, .*offered"):
         mq.Schema.loads('[[column]]\nname = "x"\nkind = "unheard"\n')
-    with pytest.raises(SchemaError, match=r"'mistaken' of maquette\.columns is no column of that kind"):
+    with pytest.raises(SchemaError, match=r"'mistaken' of maquette\.columns is not a column of that kind"):
         mq.Schema.loads('[[column]]\nname = "x"\nkind = "mistaken"\n')
     with pytest.raises(SchemaError, match=r"'broken' of the package .* cannot be loaded"):
         mq.Schema.loads('[[column]]\nname = "x"\nkind = "broken"\n')

@@ -235,7 +235,7 @@ def test_the_custodian_sees_what_a_contribution_bound_would_drop(tmp_path: Path)
     Schema([Boolean("a")]).save(schema)
     told = ["schema", "check", str(rows), "--schema", str(schema), "--unit", "patient"]
     shown = CliRunner().invoke(app, told, catch_exceptions=False).output
-    assert "145 rows of 100 different patient" in shown
+    assert "145 rows, 100 different values of patient" in shown
     assert "--max-contributions 10" in shown
 
 

@@ -63,7 +63,9 @@ def test_a_bad_line_below_a_title_is_named_by_its_number(tmp_path: Path) -> None
     path = tmp_path / "ward.csv"
     path.write_text("title\n\nage;sex;cost\n" + "\n".join([*lines(";"), "1;F"]) + "\n")
     for file in (FileFormat(delimiter=";", skip=2), FileFormat(delimiter=";", skip=2, encoding="cp1252")):
-        with pytest.raises(UnreadableSource, match=f"line {len(ROWS) + 4}: it has fewer fields than the 3"):
+        with pytest.raises(
+            UnreadableSource, match=f"line {len(ROWS) + 4}: the line has fewer fields than the header, which has 3"
+        ):
             drafted(path, file)
 
 
@@ -147,7 +149,7 @@ def test_words_among_numbers_are_missing_values() -> None:
         ("number", ("offen",)),
         ("date", ("nie",)),
     ]
-    assert any("'NSP'" in line and "no value" in line for line in schema.notes["age"])
+    assert any("'NSP'" in line and "a missing value" in line for line in schema.notes["age"])
 
 
 def test_a_word_that_occurs_once_among_numbers_is_told_by_its_row() -> None:
@@ -162,7 +164,7 @@ def test_codes_among_numbers_with_decimals_are_missing_values() -> None:
     schema = drafted({"weight": weights, "gain": top, "smoker": [str((1, 2, 9)[i % 3]) for i in range(400)]})
     assert (schema["weight"].missing, schema["weight"].as_dict()["high"]) == (("999",), 85.0)
     assert schema["gain"].as_dict()["atoms"] == (0, 99_999)  # a limit of the form, not far above the others
-    assert any("9 lies apart" in line for line in schema.notes["smoker"])
+    assert any("9 is far from the other values" in line for line in schema.notes["smoker"])
 
 
 @pytest.mark.parametrize("word", ["n/d", "k.A.", "#VALUE!", "n.a."])
@@ -182,5 +184,5 @@ def test_advice_about_odd_column_names_can_be_typed(tmp_path: Path) -> None:
 
 def test_a_header_without_rows(tmp_path: Path) -> None:
     (tmp_path / "header.csv").write_text("a,b,c\n")
-    with pytest.raises(UnreadableSource, match="has a header and no rows"):
+    with pytest.raises(UnreadableSource, match="has a header but no rows"):
         drafted(tmp_path / "header.csv")

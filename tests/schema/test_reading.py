@@ -88,7 +88,7 @@ def test_settings_that_make_no_sense_are_refused() -> None:
     refused = {
         "needs nullable = true as well": lambda: Integer("c", 0, 9, missing=["NA"]),
         "missing is 'NA'; expected a list of texts": lambda: Integer("c", 0, 9, nullable=True, missing="NA"),
-        "NA is a level and means a missing value": lambda: Category("c", ["NA"], nullable=True, missing=["NA"]),
+        "listed both in levels and in missing: NA": lambda: Category("c", ["NA"], nullable=True, missing=["NA"]),
         "order is .ydm.; expected one of ymd, dmy, mdy": lambda: Date("c", *YEAR, order="ydm"),  # type: ignore[arg-type]
         'decimal is .;.; expected "." or ","': lambda: Number("c", 0, 9, bins=3, decimal=";"),  # type: ignore[arg-type]
     }
@@ -163,8 +163,8 @@ def test_a_draft_of_what_a_clerk_types_fits_the_table_it_was_made_from(tmp_path:
     reasons = {line.partition(" ")[0]: line for line in draft.skipped}
     assert "pass it as privacy_unit (--unit)" in reasons["patient"]
     assert "it looks like a key" in reasons["recordId"]
-    assert 'declare it by hand with order = "dmy" or "mdy"' in reasons["unclear"]
-    assert "some with the day and some with the month first" in reasons["both"]
+    assert 'declare the column by hand, with order = "dmy" or "mdy"' in reasons["unclear"]
+    assert "some with the day first and some with the month first" in reasons["both"]
     assert "missing = [...] for texts" in reasons["result"]
     assert reasons["empty"] == "empty (no values)"
     assert "it looks like a key" in reasons["account"]

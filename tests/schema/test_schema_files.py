@@ -127,7 +127,7 @@ def test_mixed_types_in_one_column_are_compared_as_text() -> None:
         ("[[column]]\nname='a'\nkind='integr'", "kind is 'integr'; expected one of"),
         ("[[column]]\nname='a'\nkind='integer'\nlow=0", "high"),
         ("[[column]]\nname='a'\nkind='integer'\nlow=0\nhigh=1\nwdth=2", "wdth"),
-        ("[[column]]\nname='a'\nkind='boolean'\n[[column]]\nname='a'\nkind='boolean'", "repeated: a"),
+        ("[[column]]\nname='a'\nkind='boolean'\n[[column]]\nname='a'\nkind='boolean'", "repeated column names: a"),
     ],
 )
 def test_a_wrong_file_says_what_is_wrong(text: str, complaint: str) -> None:

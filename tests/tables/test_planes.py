@@ -79,7 +79,7 @@ def test_kept_planes_can_be_read_by_their_owner_only(tmp_path: Path) -> None:
     assert len(files) == 2
     assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
     (tmp_path / "open").mkdir(mode=0o755)
-    with pytest.raises(DataError, match="others may read the directory"):
+    with pytest.raises(DataError, match="other users may read the directory"):
         mq.open_table(rows(), SCHEMA, planes=tmp_path / "open")
 
 
@@ -196,7 +196,7 @@ def test_a_stream_larger_than_memory_needs_a_directory(tmp_path: Path) -> None:
     table = opened(rows().to_reader(), tmp_path, privacy_unit="who")
     held = mq.open_table(rows(), SCHEMA, privacy_unit="who")
     assert engine_of(table).fingerprint == engine_of(held).fingerprint
-    with pytest.raises(DataError, match="no directory in which to keep"):
+    with pytest.raises(DataError, match="no directory was given for code planes"):
         mq.open_table(rows(), SCHEMA, keep_planes=True)
 
 

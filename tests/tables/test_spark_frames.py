@@ -127,9 +127,9 @@ def test_records_do_not_come_to_the_driver_and_planes_are_forgotten() -> None:
 
 def test_what_is_not_for_spark_is_refused() -> None:
     for options in ({"planes": "x"}, {"memory_limit": 0}, {"query": "SELECT 1"}, {"delimiter": ";"}):
-        with pytest.raises(DataError, match="not for rows in Spark"):
+        with pytest.raises(DataError, match="does not apply to rows in Spark"):
             mq.open_table(frame(rows()), SCHEMA, **options)
-    with pytest.raises(UnreadableSource, match="a SparkTable of type int"):
+    with pytest.raises(UnreadableSource, match="a SparkTable is of type int"):
         mq.open_table(mq.SparkTable(3), SCHEMA)
     with pytest.raises(UnreadableSource, match="lacks 'd'"):
         mq.open_table(frame(rows().drop_columns(["d"])), SCHEMA)

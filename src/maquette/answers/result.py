@@ -23,7 +23,7 @@ CERTIFIED = (
     "certified interval: how far the finished model is from the binned, clamped table, measured with noise; all "
     "certified intervals of the release hold together"
 )
-WIDER = "wider than asked for, as the budget buys no better; the interval itself holds"
+WIDER = "wider than asked for, because the budget cannot pay for more; the interval itself holds"
 LOGICAL = "logical interval: only what cannot be otherwise, such as 0 to all rows or the declared range"
 
 

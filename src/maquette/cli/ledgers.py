@@ -81,7 +81,7 @@ def backup(
     if not out.exists():
         export_ledger(place, out, anchor=anchor)
     facts = {"file": str(out), "events": replay.seq, "head": replay.receipt.head}
-    _say(json, facts, f"{out}: at least {replay.seq:,} events")
+    _say(json, facts, f"{out}: backed up, with at least {replay.seq:,} events")
 
 
 @app.command(name="import")
@@ -159,7 +159,11 @@ def migrate(
         replay, rows = read_ledger(source)
         write_ledger(target, replay, rows, source.secret())
     facts = {"events": replay.seq, "head": replay.receipt.head, "retired": ledger}
-    _say(json, facts, f"{replay.seq:,} events are in {_shown(to)} now, head {replay.receipt.head}; the old is retired")
+    _say(
+        json,
+        facts,
+        f"{replay.seq:,} events are now in {_shown(to)}, head {replay.receipt.head}; the old ledger is retired",
+    )
 
 
 @app.command(name="rotate-key")
@@ -176,7 +180,7 @@ def rotate(ledger: Where, *, name: Name = None, key: Key = None, anchor: AnchorF
     place = _place(ledger, name, key)
     receipt = rotate_key(place, anchor)
     facts = {"events": receipt.seq, "head": receipt.head, "key": str(place.key_path)}
-    _say(json, facts, f"{place.key_path}: a new key; the ledger's head is {receipt.head} now")
+    _say(json, facts, f"{place.key_path}: a new key was written; the ledger's head is now {receipt.head}")
 
 
 def _place(where: str, name: str | None, key: Path | None) -> Place:

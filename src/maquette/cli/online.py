@@ -28,17 +28,17 @@ DELIMITERS = " \t\n,()=<>!'\""
 ALIASES = {"quit": ".quit", "exit": ".quit", "\\q": ".quit", ".exit": ".quit"}
 ALIASES |= {"help": ".help", "?": ".help", "\\?": ".help", "\\d": ".columns", "\\h": ".help"}
 ALIASES |= {f"{word} select": ".help select" for word in ("\\help", "\\h", "help")} | {"\\help": ".help"}
-NO_PROMISE = "; without a promise, as the budget cannot pay for it"
-WIDER = "; wider than asked for, as the budget buys no better"
+NO_PROMISE = "; without a guarantee, because the budget cannot pay for one"
+WIDER = "; wider than asked for, because the budget cannot pay for more"
 SHOWN, LISTED = 8, 10_000  # levels shown per column in the list of all columns, and in the list of one
 HELP = """Ask SQL (SELECT count(*) FROM t WHERE age >= 65 GROUP BY sex) or a condition (age >= 65 AND smoker).
-SQL is answered by its numbers, a condition by a fraction of rows, each with an interval that contains the exact value.
+SQL is answered with numbers, a condition with a fraction of rows, each with an interval that contains the exact value.
 Conditions on numbers and dates must cut at their declared bins, which .columns shows.
   .explain QUESTION   the route and the price, without paying
   .columns            what can be asked about; .columns NAME lists all levels or bins of one
   .budget             what was spent and what remains
-  .outlook            what the rest of the budget still buys
-  .set alpha 0.01     for the questions to come: alpha, confidence, max_cost or cuts; `default` takes it back.
+  .outlook            what the rest of the budget can still buy
+  .set alpha 0.01     for later questions: alpha, confidence, max_cost or cuts; the value `default` resets it.
                       For one question alone: /* alpha = 0.01 */ SELECT ...
   .help select        the SQL that is answered, with examples
   .quit               leave; the session continues next time"""

@@ -125,7 +125,7 @@ def draw_bins(curator: Curator, epsilon: float | None) -> None:
 
     for name in settle_bins(curator, epsilon, "--bins-epsilon {}"):
         bins = curator.schema[name].known
-        typer.echo(f"{name}: {bins} bins drawn, from now on fixed for this ledger", err=True)
+        typer.echo(f"{name}: {bins} bins were drawn; they are now fixed for this ledger", err=True)
 
 
 def books_of(accounting: Accounting, delta: float, ledger: Path, *, gaussian: bool) -> str | None:

@@ -52,7 +52,9 @@ def plan(
         raise typer.BadParameter("name the table's schema: --schema people.schema.toml", param_hint="--schema")
     if schema is not None and not (theory or json or chart or universe):
         if alpha is not None and max_contributions is not None:
-            raise typer.BadParameter("leave it out with --alpha, and multiply the epsilon that is told by it")
+            raise typer.BadParameter(
+                "with --alpha leave out --max-contributions, and multiply the epsilon in the answer by it"
+            )
         typer.echo(
             _in_words(schema, max_contributions, rows=rows, epsilon=epsilon, delta=delta, alpha=alpha, tables=tables)
         )

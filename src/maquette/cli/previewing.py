@@ -50,4 +50,6 @@ def preview(
         return
     typer.echo(f"{rows:,} rows were invented from {schema} and released at epsilon {epsilon:g}.")
     typer.echo(f"{asked}\n{answer}")
-    typer.echo(f"{page}: open it in a browser. It compares with the invented rows; a report on real rows cannot.")
+    typer.echo(
+        f"{page}: open it in a browser. It compares the release with the invented rows; a real report never does."
+    )

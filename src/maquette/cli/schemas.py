@@ -91,7 +91,7 @@ def bins(
         print_json({"columns": columns, "cost": paid, "remaining": loss_facts(remaining)})
         return
     typer.echo(drawn.dumps(), nl=False)
-    told = "nothing was to be drawn" if cost is None else f"the bins cost {cost}"
+    told = "there were no bins to draw" if cost is None else f"the bins cost {cost}"
     typer.echo(f"{told}; remaining {remaining}", err=True)
 
 
@@ -142,7 +142,7 @@ def _tell_draft(draft: Schema, source: str) -> None:
     typer.echo(f"drafted {len(draft)} column{'s' * (len(draft) != 1)}{left}.", err=True)
     if draft.file.skip:
         many = "the first line is" if draft.file.skip == 1 else f"the first {draft.file.skip} lines are"
-        typer.echo(f"{many} no header: skipped, as skip under [file] says.", err=True)
+        typer.echo(f"{many} not a header: skipped (skip = {draft.file.skip} under [file]).", err=True)
     if draft.file.encoding is not None:
         from maquette.schema import spoken
 
@@ -183,7 +183,7 @@ def edit(path: Annotated[Path, typer.Argument(help="Schema file, usually a draft
         if answer.startswith("d"):
             continue
         kept.append(_changed(column) if answer.startswith("c") else column)
-    sure = typer.confirm("\nWould you declare every line like this without looking at the rows?", default=False)
+    sure = typer.confirm("\nWould you have declared every line like this without looking at the rows?", default=False)
     known = {column.name for column in kept}
     rules = [rule for rule in schema.impossible if set(rule) <= known]
     Schema(
@@ -203,21 +203,21 @@ _WORDS = {
     "high": "largest value that can occur (high)",
     "width": "how many whole numbers one bin holds (width)",
     "bins": 'number of bins, or "auto" to have them drawn privately (bins)',
-    "edges": "where bins begin, and where the last ends (edges)",
-    "atoms": "single values that count by themselves, such as 0 (atoms)",
+    "edges": "where bins begin, and where the last bin ends (edges)",
+    "atoms": "single values with a level of their own, such as 0 (atoms)",
     "precision": "digits after the decimal mark (precision)",
-    "levels": "the names that can occur (levels)",
-    "other": "the name that all other names get (other)",
+    "levels": "the values that can occur (levels)",
+    "other": "the level for all other values (other)",
     "nullable": "may a value be missing? (nullable)",
-    "missing": "texts that mean: no value (missing)",
+    "missing": 'texts that mean "no value" (missing)',
     "decimal": "the decimal mark (decimal)",
     "thousands": "the mark between thousands (thousands)",
-    "marks": "currency or percent marks to skip (marks)",
-    "unit": "day, week, month or year (unit)",
+    "marks": "currency or percent marks to ignore (marks)",
+    "unit": "day, week, month, quarter or year (unit)",
     "order": "order of day, month and year (order)",
-    "pivot": "the last two-digit year of this century (pivot)",
-    "yes": "further words for yes (yes)",
-    "no": "further words for no (no)",
+    "pivot": "the last two-digit year that means 20xx (pivot)",
+    "yes": "other words for yes (yes)",
+    "no": "other words for no (no)",
 }
 
 
@@ -302,14 +302,14 @@ def check(
             facts["unit"] = {**asdict(counted), "recommended": counted.recommended}
         print_json(facts)
         return
-    cells = f"{declared.size:,}" if declared.size < 10**12 else "too many to list"
+    cells = f"{declared.size:,}" if declared.size < 10**12 else "more than 10^12"
     typer.echo(f"{source} fits {schema}: {len(declared)} columns, {cells} possible rows")
     if counted is not None and unit is not None:
         _tell_units(counted, unit, max_contributions)
         if adopt:
             declared.unit = UnitDeclaration(column=unit, max_contributions=counted.recommended, from_rows=True)
             declared.save(schema)
-            typer.echo(f"{schema}: [unit] now says {unit}, at most {counted.recommended}, chosen from the rows")
+            typer.echo(f"{schema}: [unit] is now {unit}, at most {counted.recommended} rows each, chosen from the rows")
     elif adopt:
         raise typer.BadParameter(
             "name the column that identifies the person (or other unit) of a row: --unit COLUMN", param_hint="--adopt"
@@ -334,8 +334,8 @@ def _tell_next(source: str, schema: Path, unit: str, *, draft: bool) -> None:
 
 def _tell_units(counted: UnitReport, unit: str, chosen: int) -> None:
     """What each bound would drop; exact numbers, for the custodian only."""
-    typer.echo(f"For your eyes only: {counted.rows:,} rows of {counted.units:,} different {unit}.")
-    typer.echo(f"{'at most':>9} {'rows dropped':>22} {unit + ' cut':>22}")
+    typer.echo(f"For your eyes only: {counted.rows:,} rows, {counted.units:,} different values of {unit}.")
+    typer.echo(f"{'at most':>9} {'rows dropped':>22} {unit + ' affected':>22}")
     for choice in counted.choices:
         mark = " <- chosen" if choice.bound == chosen else ""
         lost, cut = choice.rows / counted.rows, choice.units / counted.units
@@ -344,5 +344,5 @@ def _tell_units(counted: UnitReport, unit: str, chosen: int) -> None:
             break
     typer.echo(
         f"recommended: --max-contributions {counted.recommended}, which drops at most 5% of the rows. Fewer rows per "
-        f"{unit} mean less noise. This advice was read from the rows: prefer a number that you would have named anyway."
+        f"{unit} mean less noise. This advice was read from the rows: prefer a number that you chose without looking."
     )

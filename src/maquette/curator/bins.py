@@ -108,7 +108,7 @@ class DrawnBins(Intake):
         Computed from the declaration and the price alone; no row is read and nothing is charged.
         """
         if self._settled:
-            raise QueryError("every column has its bins already", advice="see the schema of the curator")
+            raise QueryError("no column lacks bins, so there are none to draw", advice="see curator.schema")
         tables = self._tables()
         expected = self._on_wide_grid().expected(tables, epsilon=epsilon, rho=rho, units=units)
         levels = max(len(tree_groups(self._schema[name].known)) for name in self.undrawn)
@@ -184,8 +184,9 @@ def settle_bins(curator: Curator, epsilon: float | None, setting: str) -> tuple[
         tenth = curator.budget.epsilon / 10
         raise SchemaError(
             f'{", ".join(names)}: declared with bins = "auto", and this ledger has not drawn them',
-            advice=f"give their price, which is charged once: {setting.format(f'{tenth:.2g}')}, for example, places "
-            f"each cut within about {round(curator.bins_error(epsilon=tenth)):,} rows. Nothing was charged",
+            advice=f"give a price for drawing them, which is charged once. For example, "
+            f"{setting.format(f'{tenth:.2g}')} places each cut within about "
+            f"{round(curator.bins_error(epsilon=tenth)):,} rows. Nothing was charged",
         )
     curator.draw_bins(epsilon=epsilon)
     return names
@@ -198,7 +199,7 @@ class Undrawn(Compiler):
     def refusal(self) -> SchemaError:
         """The error of every question."""
         return SchemaError(
-            f"the bins of {', '.join(self.schema.undrawn)} are still to be drawn",
+            f"the bins of {', '.join(self.schema.undrawn)} have not been drawn yet",
             advice="draw them once: curator.draw_bins(epsilon=...), or `maquette schema bins`. Nothing was charged",
         )
 

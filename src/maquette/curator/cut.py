@@ -50,8 +50,8 @@ class Cut:
         several = "row" if bound == 1 else "rows"
         units, rows = (f"{max(0, round(number)):,}" for number in (self.units, self.rows))
         return (
-            f"about {units} {unit} (±{self.units_within:,.0f}) had more than {bound} {several}; about {rows} rows "
-            f"(±{self.rows_within:,.0f}, at most {self.cap} of one) are left out"
+            f"about {units} (±{self.units_within:,.0f}) values of {unit} had more than {bound} {several}; about {rows} "
+            f"(±{self.rows_within:,.0f}) rows are left out, counting at most {self.cap} per {unit}"
         )
 
 
@@ -70,7 +70,7 @@ class CutDoor(DrawnBins):
             return known
         if self._left_out is None:
             raise QueryError(
-                "how many rows were left out is not known of this table",
+                "this table does not record how many rows were left out",
                 expected="a table with a privacy unit, opened from its rows outside Spark",
                 advice="without a privacy unit every row is counted",
             )

@@ -77,7 +77,7 @@ def open_table(
         privacy_unit, max_contributions = schema.unit.column, schema.unit.max_contributions
     _check_declared(schema, privacy_unit, max_contributions, missing)
     if keep_planes and planes is None:
-        raise DataError("there is no directory in which to keep planes", advice="name one, as planes='people.planes'")
+        raise DataError("no directory was given for code planes", advice="name one, for example planes='people.planes'")
     declared = Declared(schema, privacy_unit, max_contributions)
     if isinstance(source, str | Path) and (kept := _planes_alone(Path(source), declared)) is not None:
         return private_table(kept, privacy_unit, max_contributions, name_of(source))
@@ -123,8 +123,8 @@ def _check_spark(**settings: object) -> None:
     given = [name for name, value in settings.items() if value is not None]
     if given:
         raise DataError(
-            f"{given[0]} is not for rows in Spark",
-            advice="Spark reads and keeps them: use spark.sql, spark.read and Spark's own memory settings",
+            f"{given[0]} does not apply to rows in Spark",
+            advice="Spark itself reads and stores them: use spark.sql, spark.read and Spark's own memory settings",
         )
 
 
@@ -136,7 +136,10 @@ def _planes_alone(directory: Path, declared: Declared) -> Engine | None:
     told = _facts(declared, None, FileFormat(), ())
     for name in ("schema", "privacy_unit", "max_contributions"):
         if manifest["facts"].get(name) != told[name]:
-            raise DataError(f"the planes in {str(directory)!r} were written with another {name}")
+            raise DataError(
+                f"the planes in {str(directory)!r} were written with another {name}",
+                advice="Open them with the settings they were written with, or open the source again",
+            )
     return opened(directory, declared.schema, manifest)
 
 
@@ -214,8 +217,8 @@ def _load(read: Pass, rows: Source, limit: int, shelf: Shelf | None, content: st
         return written
     if rows.once:
         raise DataError(
-            f"the table takes more than the {limit:,} bytes of memory_limit, and its source can be read only once",
-            advice="name a directory for code planes, as planes='people.planes'",
+            f"the table needs more than the {limit:,} bytes of memory_limit, and its source can be read only once",
+            advice="name a directory for code planes, for example planes='people.planes'",
         )
     relation, declared = read.relation, read.declared
     # A relation keeps its last result, which threads must not share: every pass has a relation of its own.

@@ -120,13 +120,13 @@ def _no_such_address(source: str) -> UnreadableSource:
     product = {"mysql": "MySQL", "mariadb": "MariaDB"}.get(kind)
     if product is not None:
         return UnreadableSource(
-            f"{product} is not read by its address",
+            f"{product} cannot be read by its address",
             expected=_ADDRESSES,
             advice=f"ATTACH the database in a DuckDB connection whose mysql extension is installed, and give that "
             f"connection with query='SELECT ...'; or export the {product} table to Parquet",
         )
     return UnreadableSource(
-        f"addresses of kind {kind}:// are not read",
+        f"addresses that begin with {kind}:// cannot be read",
         expected=_ADDRESSES,
         advice="copy the file here, or give the rows as Arrow record batches",
     )
@@ -140,7 +140,7 @@ def check_columns(needed: Sequence[str], present: Sequence[str]) -> None:
     missing = [name for name in needed if name not in present]
     if missing:
         hints = [(name, difflib.get_close_matches(name, present, n=1)) for name in missing]
-        nearest = "; ".join(f"{name!r} is near {close[0]!r}" for name, close in hints if close)
+        nearest = "; ".join(f"{name!r} is similar to {close[0]!r}" for name, close in hints if close)
         raise UnreadableSource(
             f"the source lacks {', '.join(map(repr, missing))}; it has {', '.join(map(repr, present)) or 'no columns'}"
             + (f" ({nearest})" if nearest else ""),
@@ -214,7 +214,9 @@ def _files(engine: duckdb.DuckDBPyConnection, pattern: str, needed: Sequence[str
         return _parquet(engine, paths, needed)
     if suffixes <= set(CSV) or suffixes <= set(SHEETS):
         return _texts(engine, paths, needed, file)
-    raise UnreadableSource(f"{pattern!r} is neither CSV, Excel (.xlsx) nor Parquet by its name", expected=_KINDS)
+    raise UnreadableSource(
+        f"judging by its name, {pattern!r} is neither CSV, Excel (.xlsx) nor Parquet", expected=_KINDS
+    )
 
 
 def _lake(engine: duckdb.DuckDBPyConnection, root: Path) -> Source | None:
@@ -277,8 +279,8 @@ def _check_header(needed: Sequence[str], header: Sequence[str], path: str) -> No
     """Refuse a header that lacks needed columns. A line with none of them may be a row, so it is not quoted."""
     if set(needed).isdisjoint(header):
         hint = (
-            "does it have a header? Names must agree, in upper and lower case too. For lines above the header, write "
-            "skip = 2 under [file] of the schema; for a file without a header, names = [...]"
+            "check that it has a header and that names agree, in upper and lower case too. For two lines above the "
+            "header, write skip = 2 under [file] in the schema; for a file without a header, names = [...]"
         )
         if len(header) == 1 and (likely := [mark for mark in DELIMITERS if mark in header[0]]):
             hint = f"is the delimiter {likely[0]!r}? pass delimiter={likely[0]!r}"

@@ -106,7 +106,9 @@ def _checked(told: pa.Table, declared: Declared) -> tuple[Fingerprint]:
         invalid += np.frombuffer(row["invalid"], dtype=np.int64)
         for bucket in np.frombuffer(row["buckets"], dtype=np.int32).tolist():
             if homes.setdefault(bucket, row["part"]) != row["part"]:
-                raise UnreadableSource("Spark sent the rows of a privacy unit to two places, so they cannot be bounded")
+                raise UnreadableSource(
+                    "Spark sent the rows of a privacy unit to two places, so their number cannot be bounded"
+                )
     check_rows(seen.rows)
     check_read(declared.schema, declared.privacy_unit, seen.rows, lost, invalid.tolist())
     return (seen,)
@@ -123,7 +125,7 @@ def _frame(table: SparkTable) -> Any:
         return table.source
     if not isinstance(table.source, str | os.PathLike):
         raise UnreadableSource(
-            f"a SparkTable of type {type(table.source).__name__}",
+            f"the source of a SparkTable is of type {type(table.source).__name__}",
             expected="a DataFrame, the name of a table, or a path",
         )
     spark = table.spark if table.spark is not None else _session()

@@ -63,13 +63,15 @@ def table_of(engine: Engine, *, privacy_unit: str | None = None, max_contributio
     """
     if not isinstance(engine, Engine) or not isinstance(engine.schema, Schema):
         raise DataError(
-            f"a table is counted by an engine, got {type(engine).__name__}",
+            f"a table must be counted by an engine, got {type(engine).__name__}",
             expected="an object with schema, rows, fingerprint, counts, blocks and prefetch",
         )
     if type(engine.rows) is not int or not 0 < engine.rows <= MAX_ROWS:
-        raise DataError("an engine says how many rows it holds", expected=f"a whole number from 1 to {MAX_ROWS:,}")
+        raise DataError(
+            "an engine does not say how many rows it holds", expected=f"a whole number from 1 to {MAX_ROWS:,}"
+        )
     if not isinstance(engine.fingerprint, str) or not engine.fingerprint:
-        raise DataError("an engine has a fingerprint of its records", expected="the text that fingerprint_of returns")
+        raise DataError("an engine has no fingerprint of its records", expected="the text that fingerprint_of returns")
     check_unit(privacy_unit, max_contributions)
     return private_table(engine, privacy_unit, max_contributions)
 
@@ -77,7 +79,7 @@ def table_of(engine: Engine, *, privacy_unit: str | None = None, max_contributio
 def check_unit(privacy_unit: str | None, max_contributions: int) -> None:
     """Refuse a contribution bound that is not a whole number, or that has no privacy unit."""
     if type(max_contributions) is not int or max_contributions < 1:
-        raise SchemaError(f"max_contributions is {max_contributions!r}", expected="a whole number from 1 on")
+        raise SchemaError(f"max_contributions is {max_contributions!r}", expected="a whole number of at least 1")
     if privacy_unit is None and max_contributions != 1:
         raise SchemaError(
             f"max_contributions is {max_contributions} but there is no privacy_unit, so each row is its own unit",

@@ -19,7 +19,7 @@ LOST = 0.05  # share of the rows that a recommended bound drops at most
 
 @dataclass(frozen=True)
 class Dropped:
-    """What a bound of so many rows per unit would drop."""
+    """What a bound on the rows per unit would drop."""
 
     bound: int
     rows: int
@@ -69,6 +69,9 @@ def unit_report(
         (facts,) = reading("the rows", lambda: counted.aggregate(asked).fetchall())
     rows, units, most, *pairs = map(int, facts)
     if not rows:
-        raise DataError(f"no row has a value in {privacy_unit!r}", advice="name the column that says whose a row is")
+        raise DataError(
+            f"no row has a value in {privacy_unit!r}",
+            advice="name the column that identifies the person (or other unit) of a row",
+        )
     choices = [Dropped(m, pairs[2 * i], pairs[2 * i + 1]) for i, m in enumerate(bounds)]
     return UnitReport(rows, units, most, tuple(choices))

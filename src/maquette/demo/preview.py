@@ -55,7 +55,7 @@ class Foreseen:
         within = ", ".join(f"{words[k]} within ±{_round(error):,}" for k, error in self.errors.items())
         return (
             f"With epsilon {self.epsilon:g} and a table of {self.rows:,} rows{self._each} and these columns:\n"
-            f"  a release    counts of {within} (95 of 100 cells)\n"
+            f"  a release    counts of {within} (for 95 of 100 cells)\n"
             f"  its rows     synthetic rows reproduce pairs within {self.sampled:.1%} of the table\n"
             f"  a session    answers about {self.session:,} different tables to within 2% of the rows\n"
             f"Measured on {min(self.rows, MOST):,} invented rows, drawn from the schema with independent columns.\n"
@@ -65,7 +65,7 @@ class Foreseen:
     @property
     def _each(self) -> str:
         most = self.max_contributions
-        return "" if most == 1 else f", at most {most:,} of one person (noise is {most:,} times as large as for one),"
+        return "" if most == 1 else f", at most {most:,} per person (noise is {most:,} times as large as with 1),"
 
 
 def foresee(
@@ -78,9 +78,9 @@ def foresee(
     Privacy: no row of anybody is read. The numbers are those of one run, not a promise.
     """
     if rows < 1:
-        raise QueryError(f"rows is {rows}", expected="a whole number from 1 on")
+        raise QueryError(f"rows is {rows}", expected="a whole number of at least 1")
     if max_contributions < 1:
-        raise QueryError(f"max_contributions is {max_contributions}", expected="a whole number from 1 on")
+        raise QueryError(f"max_contributions is {max_contributions}", expected="a whole number of at least 1")
     strength_rows = strength_of(Budget(epsilon=epsilon, delta=delta)) * rows / max_contributions
     tried = Trial(schema.evenly_cut(), min(rows, MOST), strength_rows, delta, seed)
     errors = {k: tried.error(k) * rows for k in range(1, tried.most + 1)}

@@ -32,7 +32,7 @@ class Need:
 
     def __str__(self) -> str:
         if not self.epsilon < LARGEST:
-            return "cannot be had at any budget that protects anybody"
+            return "cannot be reached with any budget that protects people"
         return f"epsilon {self.epsilon:.2g}, or {_two_digits(self.rows):,} rows"
 
 
@@ -57,7 +57,7 @@ class Needs:
             f"To be within {self.alpha:.3g} of the rows ({counts}) you need about\n"
             f"  a release    {self.release}, for counts of {what} (95 of 100 cells)\n"
             f"  a session    {self.session}, for {self.tables:,} different tables\n"
-            f"The epsilon is for {self.rows:,} rows{private}; the rows are for epsilon {self.epsilon:g}.\n"
+            f"Epsilon is computed for {self.rows:,} rows{private}, the number of rows for epsilon {self.epsilon:g}.\n"
             f"The release was tried on up to {MOST:,} invented rows, drawn from the schema with independent columns.\n"
             "Your table will differ. Nothing was read or charged."
         )
@@ -71,7 +71,7 @@ def needs(
     Privacy: no row of anybody is read.
     """
     if rows < 1 or tables < 1:
-        raise QueryError(f"rows is {rows} and tables is {tables}", expected="whole numbers from 1 on")
+        raise QueryError(f"rows is {rows} and tables is {tables}", expected="whole numbers of at least 1")
     if not 0 < alpha < 1:
         raise QueryError(f"alpha is {alpha}", expected="a share of the rows between 0 and 1, such as 0.01")
     given = strength_of(Budget(epsilon=epsilon, delta=delta))

@@ -191,11 +191,14 @@ class Check:
 
     def statement(self, confidence: float = 0.95) -> str:
         """The typical errors in words, for certificates and reports."""
-        tables = f"a typical table by at most {self.mean_bound(confidence):.2%} (mean of {len(self.tables):,})"
+        within, number = self.mean_bound(confidence), len(self.tables)
+        tables = f"a typical table by at most {within:.2%} of rows (mean of {number:,} tables)"
         found = self.typical_bound(confidence)
         if found is None or self.typical is None:
-            return f"the model is off on {tables} of rows, certified at {confidence:.0%}"
-        question = f"a typical question is off by at most {found:.2%} of rows (mean of {self.typical.questions:,})"
+            return f"the model is off on {tables}, certified at {confidence:.0%}"
+        question = (
+            f"a typical question is off by at most {found:.2%} of rows (mean of {self.typical.questions:,} questions)"
+        )
         return f"{question}, {tables}, each certified at {confidence:.0%}"
 
     def facts(self) -> dict[str, Any]:

@@ -14,10 +14,10 @@ FEWER = 20  # lines after grouping; grouped charges have no names worth reading
 DOORS = {
     "measure": "measure",
     "count_cut": "count what was left out",
-    "measure_error": "look for errors",
+    "measure_error": "measure errors",
     "select_worst": "choose",
     "select_best": "choose",
-    "guard": "arm a guard",
+    "guard": "open a guard",
     "guard.test": "test a guess",
 }
 REST = "everything else on this ledger"

@@ -24,8 +24,8 @@ Spec = dict[str, Any]
 ACCENT, SECOND, PALE = "#2a8f9e", "#d9822b", "#8a9ba8"
 ROUTES = {"measured": SECOND, "derived": ACCENT, "hypothesis": "#7a68c7", "cache": PALE}
 WAYS = {
-    "measured": "hard: bought from the rows",
-    "derived": "easy: derived from what was known",
+    "measured": "hard: measured on the rows, paid for",
+    "derived": "easy: derived from known answers",
     "hypothesis": "easy: the model was close enough",
     "cache": "asked before",
 }

@@ -95,17 +95,17 @@ def _short(one: Subject, other: Subject, found: Sequence[Change]) -> str:
     sure = sum(change.clear is not None for change in found)
     both = told(one.total)[0] + told(other.total)[0]
     if not found:
-        said = "The two have no column that is declared alike, so no numbers are compared."
+        said = "The two have no column with the same declaration, so no numbers are compared."
     elif not sure:
         said = f"{len(found):,} shares are compared. They have no intervals, so noise may explain every difference."
     else:
         said = (
             f"{len(found):,} shares are compared. For {clear:,} of the {sure:,} with intervals, noise alone does not "
-            "explain the difference: their intervals do not meet."
+            "explain the difference: their intervals do not overlap."
         )
     return (
-        f"<p>{said}</p><p>If both are about the same people, a reader of both learns from both: their epsilons add up "
-        f"to at most <b>{both:.3g}</b>, unless they were paid from one ledger, which says the total itself.</p>"
+        f"<p>{said}</p><p>If both are about the same people, their epsilons add up to at most <b>{both:.3g}</b> for "
+        "someone who reads both. If both were paid from one ledger, that ledger states the exact total.</p>"
     )
 
 
@@ -145,17 +145,17 @@ def _columns(found: Sequence[Change], specs: dict[str, charts.Spec]) -> str:
         return ""
     apart = [(name, sum(abs(c.by) for c in found if c.column == name) / 2, None) for name in columns]
     apart.sort(key=lambda one: -one[1])
-    specs["chart-1"] = charts.distances(apart[:CHANGES], "distance of the two")
+    specs["chart-1"] = charts.distances(apart[:CHANGES], "distance between the two")
     body = "".join(
         f'<tr><th scope="row">{escaped(name)}</th><td class="number">{distance:.2%}</td>'
         f'<td class="number">{sum(bool(c.clear) for c in found if c.column == name):,}</td></tr>'
         for name, distance, _ in apart
     )
     table = scrolled(heads("column", "distance", "levels that noise does not explain") + body)
-    drawn = place("chart-1", "Distance of the two releases, by column; the numbers follow")
+    drawn = place("chart-1", "Distance between the two releases, by column; the numbers follow")
     return (
-        "<p>The distance is the share of rows that would have to move to another level to make the two alike. Noise "
-        f"alone gives some.</p>{drawn}{table}"
+        "<p>The distance is the share of rows that would have to move to another level to make the two equal. Noise "
+        f"alone causes some distance.</p>{drawn}{table}"
     )
 
 
@@ -169,7 +169,7 @@ def _levels(found: Sequence[Change], names: tuple[str, str]) -> str:
         f'<td class="number">{words[c.clear]}</td></tr>'
         for c in found[:CHANGES]
     )
-    return scrolled(heads("level", names[0], names[1], "difference", "may noise explain it?") + body)
+    return scrolled(heads("level", names[0], names[1], "difference", "can noise explain it?") + body)
 
 
 def _declared(one: Subject, other: Subject, names: tuple[str, str]) -> str:
@@ -182,5 +182,5 @@ def _declared(one: Subject, other: Subject, names: tuple[str, str]) -> str:
     both = [column.name for column in one.schema if column.name in other.schema]
     changed = [name for name in both if one.schema[name] != other.schema[name]]
     if changed:
-        parts.append(f"<p>With other levels or bins: {escaped(', '.join(changed))}.</p>")
+        parts.append(f"<p>With different levels or bins: {escaped(', '.join(changed))}.</p>")
     return "".join(parts)

@@ -39,14 +39,15 @@ def evaluation(thing: object) -> tuple[Hazard, ...]:
 
 def _parameters(subject: Subject) -> Hazard:
     epsilon, delta = told(subject.total)
-    size = "strong" if epsilon <= 1 else "moderate" if epsilon <= 5 else "weak on its face"
+    size = "strong" if epsilon <= 1 else "moderate" if epsilon <= 5 else "weak"
     status: Status = "met" if epsilon <= 1 else "partly" if epsilon <= 5 else "not met"
     return Hazard(
         "The guarantee",
         "Privacy parameters",
         status if subject.private else "not met",
-        f"All charges up to here: epsilon {epsilon:.4g} at delta {delta:g}. Up to 1 is commonly called strong, up to 5 "
-        f"moderate; this is {size}. Whether that is enough for this data is for the custodian to decide.",
+        f"All charges up to this publication: epsilon {epsilon:.4g} at delta {delta:g}. Up to 1 is commonly called "
+        f"strong, up to 5 moderate, and more than 5 weak; this is {size}. Whether that is enough "
+        "for this data is for the custodian to decide.",
     )
 
 
@@ -62,7 +63,7 @@ def _delta(subject: Subject) -> Hazard:
         "Failure probability",
         "met" if expected < 1e-3 else "partly",
         f"delta is {delta:g}; times about {subject.rows:,.0f} rows that is {expected:.2g}; it should be well below 1. "
-        "A delta of 1 / rows or more is refused if the number of rows is public; otherwise a delta above 1e-5.",
+        "A delta of 1 / rows or more is refused if the number of rows is public; if not, one above 1e-5 is refused.",
     )
 
 
@@ -74,7 +75,7 @@ def _unit(subject: Subject) -> Hazard:
         "yours" if row else "met",
         f"Neighbouring tables differ in {subject.unit} ({subject.relation}). "
         + (
-            "If one person can have several rows, this protects each row, and the person less: declare the column that "
+            "If one person can have several rows, this protects each row, but the person less: declare the column that "
             "identifies people as the unit."
             if row
             else "Everything one unit contributed is protected together."
@@ -110,11 +111,11 @@ def _composition(subject: Subject) -> Hazard:
 
 def _algorithms(subject: Subject) -> Hazard:
     answer = (
-        f"Method: {subject.method}. Rows are reached through a handful of doors (noisy counts, private selection, a "
+        f"Method: {subject.method}. Rows are accessed in only a few ways (noisy counts, private selection, a "
         "sparse-vector guard), each with a written sensitivity argument and an exhaustive audit on small tables; "
         "models and synthetic rows are post-processing. To test this on your own machine and version, run "
-        "`maquette audit --out audit.html`: its page says what was tried, on which doors, and which deliberately "
-        "broken variants of the software were detected."
+        "`maquette audit --out audit.html`: its page says what was tried, on which kind of access, and which "
+        "deliberately broken variants of the software were detected."
     )
     if not subject.private:
         return Hazard(
@@ -137,9 +138,9 @@ def _utility(subject: Subject) -> Hazard:
         "The software",
         "Utility and bias",
         "partly",
-        "Answers covered by measurements have noise intervals; others have what logic and measurements of fewer "
-        "columns allow. Clamping and binning by the schema, and rare groups hidden by noise, cause biases that the "
-        "intervals do not include.",
+        "Answers covered by measurements have noise intervals; others have the bounds that follow from logic and "
+        "from measurements of fewer columns. Clamping and binning by the schema, and rare groups hidden by noise, "
+        "cause biases that the intervals do not include.",
     )
 
 
@@ -200,7 +201,7 @@ def _query_model(subject: Subject) -> Hazard:
     limit = "" if subject.limit is None else f" of at most epsilon {told(subject.limit)[0]:.4g}"
     answer = (
         f"Analysts ask adaptively under one budget{limit}. It covers all analysts together, so collusion gains "
-        "nothing; each may have a separate limit. What one analyst's questions cost is known to the others."
+        "nothing; each may have a separate limit. Analysts can see what the questions of others cost."
     )
     return Hazard("The surroundings", "Interactive access", "met", answer)
 

@@ -29,14 +29,14 @@ FACTS = {
     "unit": "the column that identifies the privacy unit",
     "counted": "how many rows of one privacy unit are counted",
     "bound_from_rows": "whether that number was chosen by looking at the rows",
-    "cut": "what that bound left out: noisy numbers, paid for",
+    "cut": "what that bound left out, as noisy numbers that were paid for",
     "drafted": "whether bounds and levels were read from the rows",
     "method": "the release method",
     "schema": "fingerprint (SHA-256) of the schema",
-    "version": "of maquette",
+    "version": "version of maquette",
     "accuracy": "the guarantee of a theorem",
     "checked": "typical error, certified by the check of the finished model",
-    "ledger_units": "everything charged to the table by then, in units of 1e-15",
+    "ledger_units": "everything charged to the table up to this publication, in units of 1e-15",
 }
 ABSENT = {"unit": "none: each row is one unit", "counted": "every row", "rho": "not used"} | dict.fromkeys(
     ("accuracy", "ledger_units", "checked", "cut"), "none stated"
@@ -61,9 +61,9 @@ def spread(cells: Sequence[Cell]) -> str:
         max(cell.seen.high - cell.seen.value, cell.seen.value - cell.seen.low) for cell in cells if cell.seen.known
     ]
     if not reach:
-        return "The model's figures for these two together have no interval."
-    some = "" if len(reach) == len(cells) else f", for the {len(reach)} of {len(cells)} squares that have one"
-    return f"Noise interval: mostly within {np.median(reach):.2%}, at most {max(reach):.2%}, of rows{some}."
+        return "The model's shares of these two columns together have no interval."
+    some = "" if len(reach) == len(cells) else f" ({len(reach)} of {len(cells)} squares have one)"
+    return f"Noise intervals: half are within ±{np.median(reach):.2%} of rows, all within ±{max(reach):.2%}{some}."
 
 
 def matrix(cells: Sequence[Cell]) -> str:
@@ -148,7 +148,7 @@ def by_round(steps: Sequence[Step]) -> str:
             f'<tr><td>{place}</td><td class="number">{len(of)}</td><td class="number">{off:.2%}</td>'
             f'<td class="number">{max(step.distance for step in of):.2%}</td><td class="number">{noise:.2%}</td></tr>'
         )
-    return scrolled(heads("round", "measured", "off by, mean", "worst", "noise alone") + body)
+    return scrolled(heads("round", "tables", "mean distance", "largest distance", "from noise alone") + body)
 
 
 def escaped(text: str) -> str:
@@ -171,5 +171,5 @@ def by_error(tables: list[tuple[tuple[str, ...], float, float]]) -> str:
         f'<td class="number">{share:.2%}</td></tr>'
         for names, off, share in tables
     )
-    intro = "<p>Of the tables drawn above, these are least certain beside the size of their shares.</p>"
-    return intro + scrolled(heads("table", "a share can be off by", "a typical share") + body)
+    intro = "<p>Of the tables drawn above, these are the least certain relative to the size of their shares.</p>"
+    return intro + scrolled(heads("table", "a share can be off by", "typical share") + body)

@@ -147,7 +147,9 @@ class _Page:
             "epsilon": f"{epsilon:.4g}",
             "delta: probability of an exception": chance(delta) if delta else "none",
             "odds change at most by a factor of": f"{number(odds_factor(epsilon))}",
-            "detected at most, at 5% false positives": percent(true_positive_rate(subject.loss, 0.05)),
+            "detected at most by the best attack, at 5% false positives": percent(
+                true_positive_rate(subject.loss, 0.05)
+            ),
         }
         shown = "".join(f'<div class="fact"><b>{escape(v)}</b><span>{escape(k)}</span></div>' for k, v in facts.items())
         hidden = (
@@ -159,7 +161,7 @@ class _Page:
         whole = ""
         if subject.total.units != subject.loss.units:
             before = told(subject.total)[0]
-            whole = f"<p><b>With everything charged to this table by then, epsilon is {before:.4g}.</b></p>"
+            whole = f"<p><b>With all charges to this table up to this publication, epsilon is {before:.4g}.</b></p>"
         curve = self.chart(
             charts.trade_off(subject.loss),
             "Best attack for each false positive rate",
@@ -216,12 +218,13 @@ class _Page:
             f"Lines and dark bands across the bars are noise intervals at {subject.confidence:.0%}: how far noise can "
             "have moved the share."
             if known
-            else "Shares of rows by the model. No measurements are kept with it, so there are no intervals."
+            else "Shares of rows according to the model. No measurements are kept with it, so there are no intervals."
         )
         drawn = f'<p>{how}</p><div class="grid">{"".join(found)}</div>' if found else ""
         rest = len(subject.schema) - len(found) - len(guessed)
         left = f'<p class="soft">{rest:,} more columns are not drawn.</p>' if rest > 0 else ""
-        unknown = f"<p>Not asked about yet, level by level: {escaped(', '.join(guessed))}.</p>" if guessed else ""
+        names = escaped(", ".join(guessed))
+        unknown = f"<p>Columns whose levels nobody has asked about yet: {names}.</p>" if guessed else ""
         return drawn + unknown + (left if drawn else "")
 
     def pairs(self) -> str:
@@ -241,7 +244,10 @@ class _Page:
         sure = any(cell.seen.known for pair in self.cells if len(pair) == 2 for cell in self.cells[pair])
         under = " Below each are the noise intervals of its squares." if sure else ""
         which = f"{len(found)} pairs" if len(found) > 1 else "one pair"
-        how = f"The {which} with the strongest dependence, by the model; a stronger colour is more.{under}{together}"
+        how = (
+            f"The {which} with the strongest dependence according to the model; a stronger colour means a larger "
+            f"share.{under}{together}"
+        )
         return f'<p>{how}</p><div class="two">{"".join(found)}</div>'
 
     def doubt(self) -> str:
@@ -267,7 +273,7 @@ class _Page:
         there, tried, missing = coverage(self.subject, size)
         sets = f"{tried:,} set{'s' * (tried > 1)}" if tried == there else f"the first {tried:,} of {there:,} sets"
         if not missing:
-            return f"<p>Of {sets} of {size} columns, each is covered by measurements.</p>"
+            return f"<p>Of {sets} of {size} columns, all are covered by measurements.</p>"
         names, shown = "", 0
         while shown < min(8, len(missing)) and len(names) < 160:
             names, shown = f"{names}{'; ' * bool(shown)}{' x '.join(missing[shown])}", shown + 1
@@ -278,8 +284,8 @@ class _Page:
             else "single combinations are not known within the guarantee (ranges or sums of them may be) for"
         )
         return (
-            f"<p>Of {sets} of {size} columns, {lack} <b>{len(missing):,}</b>; answers there are "
-            f"the model's, {self._instead()}: {escaped(names)}{more}.</p>"
+            f"<p>Of {sets} of {size} columns, {lack} <b>{len(missing):,}</b>; answers there "
+            f"come from the model, {self._instead()}: {escaped(names)}{more}.</p>"
         )
 
     def _instead(self) -> str:
@@ -296,7 +302,7 @@ class _Page:
         rounds = steps[-1].round
         intro = (
             f"<p>{len(steps)} tables or numbers were measured in {rounds} round{'s' * (rounds > 1)}, each where the "
-            "model seemed most wrong. The chart shows the model's distance from each before it was fitted.</p>"
+            "model seemed most wrong. The chart shows how far the model was from each before it was fitted to it.</p>"
         )
         if len(steps) > rounds:  # several in one round
             intro += by_round(steps)
@@ -356,7 +362,7 @@ class _Page:
                 f'<td class="number">{mean[2]:.2f}</td></tr>'
             )
         named = [(stacked(one.columns), one.distance, one.noise) for one in found[:12]]
-        caption = "Bar: total variation distance. Orange mark: the distance expected from noise alone."
+        caption = "Bar: share of rows that would have to change. Orange mark: the distance expected from noise alone."
         return (
             f"<p>{SYNTHETIC:,} rows drawn from the model, compared with the paid measurements; no row "
             "was read for this. A ratio up to about 1 means that no measurement taken can distinguish them. The model "

@@ -147,7 +147,7 @@ class TrainTest:
     def __str__(self) -> str:
         return (
             f"{self.target}: {self.synthetic:.1%} trained on synthetic rows, {self.real:.1%} on real ones, "
-            f"{self.majority:.1%} by the commonest class ({self.tested:,} test rows)"
+            f"{self.majority:.1%} by the most common class ({self.tested:,} test rows)"
         )
 
 

@@ -223,7 +223,7 @@ def _mechanisms(subject: Subject) -> str:
     timing = "" if subject.kind == "release" else " Timing of answers is not protected by the software."
     return (
         f"Method: {subject.method}. Accesses: {', '.join(accesses(subject))}; {len(subject.charges)} charges. Noise is "
-        f"exact and on integers, so floating point plays no part; it comes from the operating system's generator."
+        f"exact and on integers, so floating point is not involved; it comes from the operating system's generator."
         f"{timing} Software: maquette {subject.facts['version']}.{promise}"
     )
 

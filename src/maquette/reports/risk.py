@@ -97,8 +97,8 @@ def in_words(loss: Loss, unit: str, relation: str = "add-remove") -> list[str]:
         f"A suspicion of 1% {about} can become at most {up}, and can fall to {down}.{twice}",
         f"The best possible attacker knows everyone else's data, wants to {goal}, and accepts 5% false positives: it "
         f"detects at most {best} of the cases; random guessing detects 5%.",
-        "What the table teaches about people in general is not hidden: it can change what is thought of anyone, in the "
-        "table or not.",
+        "What the table teaches about people in general is not hidden: it can change what others think of anyone, in "
+        "the table or not.",
     ]
 
 

@@ -16,8 +16,8 @@ def in_short(subject: Subject) -> str:
     strength = "strong" if epsilon <= 1 else "moderate" if epsilon <= 5 else "weak"
     rows = subject.rows
     lines = [
-        f"<b>Protected:</b> {escape(str(subject.unit))}. Whoever reads this, alone or with others, learns little about "
-        f"any one of them: epsilon is {epsilon:.3g}, commonly called {strength}.",
+        f"<b>Protected:</b> {escape(str(subject.unit))}. What readers, alone or together, can learn about it is "
+        f"limited: epsilon is {epsilon:.3g}, commonly called {strength} protection.",
         f"<b>Good for:</b> counts, shares and averages of large groups among about {rows:,.0f} rows, in "
         f"{len(subject.schema)} columns.",
         f"<b>Quality:</b> {_quality(subject)}",
@@ -32,7 +32,7 @@ def in_short(subject: Subject) -> str:
         looked = " The custodian chose this number by looking at the rows; that choice is not protected."
         text = str(counted)
         lines.append(
-            f"<b>Counted:</b> {escape(text[:1].upper() + text[1:])}; further rows of one are left out."
+            f"<b>Counted:</b> {escape(text[:1].upper() + text[1:])}; further rows are left out."
             f"{looked if subject.facts.get('bound_from_rows') else ''}"
         )
     if subject.facts.get("cut"):
@@ -56,7 +56,7 @@ def _quality(subject: Subject) -> str:
 def _never(subject: Subject) -> list[str]:
     who = "a single row" if subject.facts.get("unit") is None else f"a single {subject.facts['unit']}"
     return [
-        f"to say anything about {who}, or to look somebody up: synthetic rows are nobody",
+        f"to say anything about {who}, or to look somebody up: no synthetic row is a real person",
         "for small groups: where an interval is as wide as the number, the number says nothing",
-        "for combinations of columns that nobody measured (listed under least certain), or to find rare events",
+        'for combinations of columns that were not measured (listed under "least certain"), or to find rare events',
     ]

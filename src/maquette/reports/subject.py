@@ -160,7 +160,7 @@ def _session(session: Session) -> Subject:
         corner = {name: np.arange(curator.schema[name].size) == 0 for name in columns}
         return look({name: level.astype(np.float64) for name, level in corner.items()}).known
 
-    how = "all answers together" if session.simultaneous else "for a question not chosen by earlier noise"
+    how = "all answers together" if session.simultaneous else "for a question chosen independently of earlier noise"
     promise = f"counts within {session.tolerance:,.0f} rows with probability {1 - session.beta:g}, {how}"
     facts = {
         "alpha": session.alpha,

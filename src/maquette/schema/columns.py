@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 INVALID = -1
 NULL_LABEL = "NULL"
-SAID = 'list texts that mean "no value", as missing = ["NA"]'
-ALSO = ', and missing = ["NA"] where a text says so'
+SAID = 'list texts that mean "no value", for example missing = ["NA"]'
+ALSO = ', and missing = ["NA"] if a text such as NA means "no value"'
 _COMPARED, _LETTERS = 2_000, 100  # maximum names compared with a misspelt one, and its length: more take seconds
 _SHOWN = 300  # maximum characters of a value in a message
 LISTED = 2**26  # maximum levels of one column that a condition can list
@@ -321,7 +321,10 @@ class Boolean(Column):
                 )
             object.__setattr__(self, what, tuple(sorted({word.strip().lower() for word in words})))
         if both := set(self.yes) & set(self.no):
-            raise SchemaError(f"column {self.name!r}: {sorted(both)[0]!r} means both yes and no", advice="drop one")
+            raise SchemaError(
+                f"column {self.name!r}: {sorted(both)[0]!r} is listed under both yes and no",
+                advice="remove it from one of them",
+            )
 
     @property
     def _accepted(self) -> str:
@@ -367,7 +370,9 @@ class Boolean(Column):
     def compare(self, comparison: Comparison, literal: object) -> LevelMask:
         """Equality with true, false, 1 or 0."""
         if comparison not in ("=", "<>"):
-            raise self._refuse(f"{comparison} makes no sense", "use = or <>, or the column alone")
+            raise self._refuse(
+                f"true and false have no order, so {comparison} makes no sense", "use = or <>, or the column alone"
+            )
         if not isinstance(literal, bool | int) or literal not in (0, 1):
             raise self._refuse(f"{literal!r} is not a truth value", expected="true or false")
         wanted = int(literal) if comparison == "=" else 1 - int(literal)
@@ -383,7 +388,7 @@ class Category(Column):
     """
 
     kind: ClassVar[str] = "category"
-    _accepted = "declare the missing levels, or an `other` level"
+    _accepted = "add these values to levels, or declare an `other` level for them"
     levels: Sequence[str | int]
     _: KW_ONLY
     other: str | None = None
@@ -398,21 +403,29 @@ class Category(Column):
         named = [*self.levels, *([] if self.other is None else [self.other])]
         repeated = sorted(str(level) for level, times in Counter(named).items() if times > 1)
         if repeated:
-            raise SchemaError(f"column {self.name!r}: levels must differ, repeated: {', '.join(repeated)}")
+            raise SchemaError(
+                f"column {self.name!r}: repeated levels: {', '.join(repeated)}", advice="list each level once"
+            )
         if self.nullable and NULL_LABEL in named:
             raise SchemaError(
-                f"column {self.name!r}: {NULL_LABEL!r} is the name of the missing level", advice="rename that level"
+                f"column {self.name!r}: the level {NULL_LABEL!r} is reserved for missing values",
+                advice="rename it",
             )
         if absent := sorted(map(str, set(named) & set(self.missing))):
             raise SchemaError(
-                f"column {self.name!r}: {', '.join(absent)} is a level and means a missing value", advice="drop one"
+                f"column {self.name!r}: listed both in levels and in missing: {', '.join(absent)}",
+                advice="remove it from one of them",
             )
         if "" in named:
             raise SchemaError(
-                f"column {self.name!r}: a level has no name", advice="use nullable=True for missing values"
+                f"column {self.name!r}: a level is empty",
+                advice="remove it; for missing values, declare nullable = true",
             )
         if not all(writable(str(level)) for level in named):
-            raise SchemaError(f"column {self.name!r}: a level holds a NUL or half a surrogate pair", advice="remove it")
+            raise SchemaError(
+                f"column {self.name!r}: a level contains a NUL character or half of a surrogate pair",
+                advice="remove that character",
+            )
 
     @property
     def known(self) -> int:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from maquette.errors import UnreadableSource
 from maquette.schema.encodings import opened
 from maquette.schema.file_format import UTF8, FileFormat
-from maquette.schema.row_streams import Row, RowStream, csv_rows
+from maquette.schema.row_streams import Row, RowStream, csv_rows, wrong_fields
 from maquette.schema.spreadsheets import SHEETS, Sheet
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 DELIMITERS = ",;\t|"
 CSV = (".csv", ".tsv", ".txt")
 PARQUET = (".parquet", ".pq")
+_NOT_OPENED = "it cannot be opened, or is not the kind of file that its name suggests"
 NAMED = "CSV (.csv, .tsv, .txt, also .gz), Excel (.xlsx) nor Parquet"
 
 
@@ -127,7 +128,8 @@ def read_draft(
     for other in others:
         if sorted(other.header) != sorted(first.header):
             raise UnreadableSource(
-                f"{other.paths[0]!r} and {first.paths[0]!r} have different headers", advice="draft from one of the two"
+                f"{other.paths[0]!r} and {first.paths[0]!r} have different headers",
+                advice="draft the schema from one of them, or give both the same header",
             )
     for group in (first, *others):
         relation, stream = read_group(engine, group, file)
@@ -168,7 +170,7 @@ def header_line(path: str, form: FileFormat) -> str:
     try:
         header = next(lines_of(path, form), "").strip("\r\n")
     except (OSError, EOFError):
-        raise UnreadableSource(f"cannot read {path!r}: it cannot be opened, or is not what its name says") from None
+        raise UnreadableSource(f"cannot read {path!r}: {_NOT_OPENED}") from None
     if not header.strip():
         what = f"{path!r}: line {form.skip + 1} is empty" if form.skip else f"{path!r}: the file is empty"
         raise UnreadableSource(what, expected="a header line with the column names")
@@ -189,14 +191,13 @@ def complaint(error: Exception) -> str:
     fields = re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", told)
     if isinstance(error, UnicodeDecodeError) or "unicode" in told.lower():
         why = (
-            'it is not UTF-8 text. Declare its encoding, as encoding = "cp1252" under [file] of the schema; '
-            "`maquette schema guess` finds it. Or save it as UTF-8 (spreadsheets call it CSV UTF-8)"
+            'it is not UTF-8 text. Declare its encoding under [file] in the schema, for example encoding = "cp1252"; '
+            "`maquette schema guess` detects it. Or save it as UTF-8 (spreadsheet programs call it CSV UTF-8)"
         )
     elif isinstance(error, OSError | EOFError):
-        why = "it cannot be opened, or is not what its name says"
+        why = _NOT_OPENED
     elif fields:
-        more = "more" if int(fields[2]) > int(fields[1]) else "fewer"
-        why = f"it has {more} fields than the {fields[1]} of the header. Correct it; text with a delimiter needs quotes"
+        why = wrong_fields(int(fields[2]), int(fields[1]))
     else:
         why = "it is not a well-formed table. Check it with the tool that wrote it"
     return f"{where}: {why}"

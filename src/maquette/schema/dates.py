@@ -63,7 +63,7 @@ class Date(Ordered):
                 object.__setattr__(self, what, _date(getattr(self, what)))
             except (TypeError, ValueError):
                 raise SchemaError(
-                    f"column {self.name!r}: {what} is {shown(getattr(self, what))}", expected="a date as YYYY-MM-DD"
+                    f"column {self.name!r}: {what} is {shown(getattr(self, what))}", expected="a date, YYYY-MM-DD"
                 ) from None
         if self.unit not in {**_DAYS, **_MONTHS}:
             raise SchemaError(
@@ -77,7 +77,7 @@ class Date(Ordered):
         if self.pivot is not None and (type(self.pivot) is not int or not 0 <= self.pivot <= 99):
             raise SchemaError(
                 f"column {self.name!r}: pivot is {shown(self.pivot)}",
-                expected="a whole number from 0 to 99: the last year of two digits that begins with 20",
+                expected="a whole number from 0 to 99: the last two-digit year that means 20xx",
             )
         if _date(self.high) < _date(self.low):
             raise SchemaError(
@@ -165,8 +165,8 @@ class Date(Ordered):
     @property
     def _accepted(self) -> str:
         also = ', or declare order = "dmy" or "mdy" if the year comes last' if self.order == "ymd" else ""
-        short = ", or with years of two digits" if self.pivot is not None else ""
-        return f"values must be dates as {_WRITTEN[self.order]}{short}{also}"
+        short = ", or with two-digit years" if self.pivot is not None else ""
+        return f"values must be dates written {_WRITTEN[self.order]}{short}{also}"
 
     @cached_property
     def _boundaries(self) -> NDArray[np.float64]:
@@ -181,7 +181,7 @@ class Date(Ordered):
         try:
             day = _date(literal)
         except (TypeError, ValueError):
-            raise self._refuse(f"{literal!r} is not a date", expected="a date as 'YYYY-MM-DD'") from None
+            raise self._refuse(f"{literal!r} is not a date", expected="a date, 'YYYY-MM-DD'") from None
         return float((day - _EPOCH).days)
 
     def _after(self, comparison: Comparison, literal: object, point: float) -> float:

@@ -47,7 +47,7 @@ class FileFormat:
             object.__setattr__(self, "names", _names(self.names))
         if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '"\r\n'):
             raise SchemaError(
-                f"the file's delimiter is {self.delimiter!r}", expected='one letter, such as ";" or "\\t" for a tab'
+                f"the file's delimiter is {self.delimiter!r}", expected='one character, such as ";" or "\\t" for a tab'
             )
         if self.encoding is not None:
             object.__setattr__(self, "encoding", _encoding(self.encoding))
@@ -78,7 +78,7 @@ class UnitDeclaration:
             raise SchemaError(f"the unit's column is {self.column!r}", expected="the name of a column of the source")
         if type(self.max_contributions) is not int or self.max_contributions < 1:
             raise SchemaError(
-                f"the unit's max_contributions is {self.max_contributions!r}", expected="a whole number from 1 on"
+                f"the unit's max_contributions is {self.max_contributions!r}", expected="a whole number of at least 1"
             )
         if not isinstance(self.from_rows, bool):
             raise SchemaError(f"the unit's from_rows is {self.from_rows!r}", expected="true or false")
@@ -98,7 +98,7 @@ def _names(names: object) -> tuple[str, ...]:
         )
     if len(set(listed)) < len(listed):
         twice = next(name for name in listed if listed.count(name) > 1)
-        raise SchemaError(f"the file's names list {twice!r} twice", expected="a name of its own for every column")
+        raise SchemaError(f"the file's names list {twice!r} twice", expected="a different name for every column")
     return listed
 
 

@@ -73,11 +73,11 @@ def guess(source: object, file: FileFormat | None = None) -> Schema:
         raise UnreadableSource(
             f"the first line of {str(source)!r} looks like data, not a header",
             expected=f"a header that names its {len(names)} columns",
-            advice="name the columns in order, as --names age,sex,... (in Python FileFormat(names=[...])), or add a "
+            advice="name the columns in order: --names age,sex,... (in Python FileFormat(names=[...])), or add a "
             "header to the file",
         )
     if empty:
-        raise UnreadableSource(f"{str(source)!r} has a header and no rows", advice="is it the right file?")
+        raise UnreadableSource(f"{str(source)!r} has a header but no rows", advice="check that it is the right file")
     if not drafted:
         raise SchemaError(f"no column could be drafted: {'; '.join(skipped)}", advice="Write the schema by hand")
     return Schema(drafted, guessed=True, skipped=skipped, notes=notes, file=form)
@@ -99,7 +99,7 @@ def _relation(
         return relation, relation.columns, form
     if not (kinds <= set(CSV) or kinds <= set(SHEETS)):
         raise UnreadableSource(
-            f"{str(source)!r} is neither {NAMED} by its name",
+            f"judging by its name, {str(source)!r} is neither {NAMED}",
             advice="export it as one of them (spreadsheets: save as CSV UTF-8)",
         )
     if kinds <= set(CSV) and form.encoding is None and not (found := detect(files)).usual:
@@ -132,14 +132,16 @@ def _draft(relation: duckdb.DuckDBPyRelation, place: int, names: Sequence[str]) 
     else:
         column = _typed(relation, name, value, kind)
     if relation.filter(f"{column.code_sql(value)} = {INVALID}").limit(1).fetchall():
-        raise Skipped(f"some values do not fit a column of kind {column.kind}; correct them, or declare it by hand")
+        raise Skipped(
+            f"some values do not fit a column of kind {column.kind}; correct them, or declare the column by hand"
+        )
     return column, remarks
 
 
 def _typed(relation: duckdb.DuckDBPyRelation, name: str, value: str, kind: str) -> Column:
     """Draft a column of truth values or dates by the type that its source declares."""
     if kind not in ("BOOLEAN", "DATE") and not kind.startswith("TIMESTAMP"):
-        raise Skipped("no values" if kind == '"NULL"' else f"no kind of column holds {kind.partition('(')[0]}")
+        raise Skipped("no values" if kind == '"NULL"' else f"no kind of column can hold {kind.partition('(')[0]}")
     facts: list[tuple[Any, ...]] = relation.aggregate(
         f"min({value}), max({value}), count({value}) < count(*)"
     ).fetchall()

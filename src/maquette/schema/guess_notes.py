@@ -23,7 +23,7 @@ def notes_of(column: Column, *extra: str) -> list[str]:
     """Lines about a drafted column; `extra` are remarks of whoever drafted it."""
     seen, chosen, check = _words(column)
     if column.missing:
-        seen += f"; written {', '.join(map(repr, column.missing))} where there is no value"
+        seen += f"; missing values are written {', '.join(map(repr, column.missing))}"
     elif column.nullable:
         seen += "; some are empty"
     return [f"saw: {seen}", f"chose: {chosen}", *([f"check: {check}"] if check else []), *extra]
@@ -39,17 +39,17 @@ def _words(column: Column) -> tuple[str, str, str]:
             return (
                 f"{number} text{'s' * (number != 1)} that occur{'s' * (number == 1)} often",
                 f"a level for each; all other texts become {column.other!r}",
-                "add levels that can occur and are not listed; remove what only the rows could tell you",
+                "add levels that can occur but are not listed; remove levels that you know only from the rows",
             )
         case Date():
-            short = (
-                f"; years of two digits up to {column.pivot:02d} are read as 20.." if column.pivot is not None else ""
+            short = f"; two-digit years up to {column.pivot:02d} are read as 20xx" if column.pivot is not None else ""
+            what = (
+                f"pivot = {column.pivot} decides the century of two-digit years; " if column.pivot is not None else ""
             )
-            what = f"pivot = {column.pivot} says which century two digits mean; " if column.pivot is not None else ""
             return (
                 f"dates, {_ORDERS[column.order]}{short}",
                 f"one level for each {column.unit}, over whole years",
-                f"{what}low and high were read from the rows: write the years that you would have named anyway",
+                f"{what}low and high were read from the rows: write years that you would have named without looking",
             )
         case Numeric():
             return _numbers(column)
@@ -67,11 +67,11 @@ def _numbers(column: Numeric) -> tuple[str, str, str]:
     if column.thousands:
         seen += f", {_BETWEEN[column.thousands]} between thousands"
     if column.marks:
-        seen += f", marked {', '.join(column.marks)}"
+        seen += f", with the marks {', '.join(column.marks)}"
     first, last = (f"{end:,.12g}" for end in (column.boundaries[0], column.ends[1][-1]))
     width = column.width if isinstance(column, Integer) else None
     chosen = (
-        f"every whole number from {first} to {last} by itself"
+        f"one level for each whole number from {first} to {last}"
         if width == 1
         else f"bins of {width:,} from {first} to {last}"
         if width is not None
@@ -79,7 +79,7 @@ def _numbers(column: Numeric) -> tuple[str, str, str]:
     )
     if column.atoms:
         listed = ", ".join(f"{atom:,.12g}" for atom in column.atoms)
-        chosen += f"; {listed} by {'itself' if len(column.atoms) == 1 else 'themselves'}, because many rows share "
-        chosen += "it" if len(column.atoms) == 1 else "them"
+        own, it = ("a level of its own", "it") if len(column.atoms) == 1 else ("levels of their own", "them")
+        chosen += f"; {listed} as {own}, because many rows have {it}"
     check = "low and high were rounded from the rows: write the range that you would have named without looking"
     return seen, chosen, check

@@ -114,8 +114,8 @@ def draft_text(relation: duckdb.DuckDBPyRelation, name: str, value: str) -> tupl
         column = _drafted(texts, name, facts)
     except _Mixed as found:
         raise Skipped(
-            f"{found} mixed with other text{_first(relation, value)}; correct the text, or declare it by hand, with "
-            'missing = [...] for texts that mean "no value"'
+            f"{found} mixed with other text{_first(relation, value)}; correct the text, or declare the column by hand, "
+            'with missing = [...] for texts that mean "no value"'
         ) from None
     remarks = []
     codes = [text for text in column.missing if text not in facts.missing]
@@ -125,13 +125,13 @@ def draft_text(relation: duckdb.DuckDBPyRelation, name: str, value: str) -> tupl
         remarks.append(f'check: {", ".join(codes)} {look} for "no answer"; if not, remove {it} from missing')
     if isinstance(column, Integer) and column.width == 1 and (apart := _apart(texts, facts)) is not None:
         remarks.append(
-            f'check: {apart} lies apart from the other values; if it means "no answer", write nullable = true and '
+            f'check: {apart} is far from the other values; if it means "no answer", write nullable = true and '
             f'missing = ["{apart}"]'
         )
     if isinstance(column, Integer) and not column.thousands and _dense(facts):
         remarks.append(
-            f"check: many numbers close together. If they name people, use --unit {shlex.quote(name)} and drop the "
-            "column"
+            f"check: many different numbers, close together. If they identify people, use --unit {shlex.quote(name)} "
+            "and drop the column"
         )
     return column, remarks
 
@@ -152,7 +152,7 @@ def _without(strays: list[str], relation: duckdb.DuckDBPyRelation, name: str, va
     column, remarks = draft_text(left, name, "rest")
     listed = ", ".join(map(repr, strays))
     meant = replace(column, nullable=True, missing=(*column.missing, *strays))
-    return meant, [*remarks, f"check: {listed} stands among numbers or dates and is read as no value"]
+    return meant, [*remarks, f"check: {listed} occurs among numbers or dates and is read as a missing value"]
 
 
 def _apart(texts: duckdb.DuckDBPyRelation, facts: _Facts) -> int | None:
@@ -256,8 +256,8 @@ def _with_atoms(
 def _styled(texts: duckdb.DuckDBPyRelation, name: str, facts: _Facts, style: Style) -> Integer | Number:
     if style.ambiguous:
         raise Skipped(
-            "numbers such as 1.234 or 1,234, which may be thousands or fractions; declare it by hand, with thousands = "
-            '"." or decimal = "."'
+            "numbers such as 1.234 or 1,234, which may be thousands or fractions; declare the column by hand, with "
+            'thousands = "." or decimal = "."'
         )
     settings: dict[str, Any] = {**style.settings, "nullable": facts.nullable, "missing": facts.missing}
     number = number_sql("known", style.decimal, style.thousands, style.marks)
@@ -349,9 +349,14 @@ def _dates(texts: duckdb.DuckDBPyRelation, name: str, facts: _Facts) -> Date:
     if not facts.year_last:
         fitting = ["ymd"]
     if len(fitting) > 1:
-        raise Skipped('dates that may have the day or the month first; declare it by hand with order = "dmy" or "mdy"')
+        raise Skipped(
+            "dates in which the day or the month may come first; declare the column by hand, "
+            'with order = "dmy" or "mdy"'
+        )
     if not fitting:
-        raise Skipped("dates, some with the day and some with the month first, or impossible ones; correct them")
+        raise Skipped(
+            "dates, some with the day first and some with the month first, or dates that do not exist; correct them"
+        )
     order: Order = fitting[0]
     day = f"TRY_CAST({_order(order).iso_sql('known')} AS TIMESTAMP)"
     ((low, high),) = _known(texts).aggregate(f"min({day}), max({day})").fetchall()
@@ -375,8 +380,8 @@ def _short_dates(texts: duckdb.DuckDBPyRelation, name: str, facts: _Facts) -> Da
         fitting.remove("ymd")  # with points or slashes the year comes last; with hyphens it may come first
     if len(fitting) != 1:
         raise Skipped(
-            f'dates with years of two digits; declare it by hand, with order = "dmy", "mdy" or "ymd" and '
-            f"pivot = {pivot}, the last year that begins with 20"
+            f'dates with two-digit years; declare the column by hand, with order = "dmy", "mdy" or "ymd" and '
+            f"pivot = {pivot}, the last two-digit year that means 20xx"
         )
     day = f"TRY_CAST({tried[fitting[0]].iso_sql('known')} AS TIMESTAMP)"
     ((low, high),) = _known(texts).aggregate(f"min({day}), max({day})").fetchall()
@@ -392,12 +397,12 @@ def _names(texts: duckdb.DuckDBPyRelation, name: str, facts: _Facts) -> Category
     if facts.distinct == facts.known >= KEYS:
         raise Skipped(_key(name))
     if facts.distinct > LEVELS:
-        raise Skipped(f"text with more than {LEVELS} different values; {OWNER}, else declare the levels by hand")
+        raise Skipped(f"text with more than {LEVELS} different values; {OWNER}; otherwise declare the levels by hand")
     seen = texts.filter(f"text IS NOT NULL AND seen >= {SEEN}").fetchall()
     missing = tuple(sorted(text for text in facts.missing if text.lower() in SIGNS))
     levels = {str(level) for level, _ in seen} - {OTHER, NULL_LABEL, *missing}
     if not levels:
-        raise Skipped(f"text with no value seen {SEEN} times or more")
+        raise Skipped(f"text in which no value occurs {SEEN} times or more")
     nullable = facts.present < facts.rows or bool(missing)
     return Category(name, sorted(levels), other=OTHER, nullable=nullable, missing=missing)
 

@@ -42,7 +42,7 @@ def checked(columns: Sequence[Column], entries: Entry | Iterable[Entry]) -> tupl
     read = {_key(known, entry): entry for entry in (_entry(known, entry) for entry in listed)}
     found = tuple(entry for _, entry in sorted(read.items()))
     if not _leave_something(known, found):
-        raise SchemaError("with these impossible combinations nothing is possible: every row would hold one of them")
+        raise SchemaError("these impossible combinations rule out every row", advice="remove at least one of them")
     return found
 
 
@@ -74,7 +74,7 @@ def _refuse_undrawn(known: Mapping[str, Column], entries: Sequence[object]) -> N
     for name in named:
         if getattr(known.get(name), "undrawn", False):
             raise SchemaError(
-                f"an impossible combination names {name!r}, whose bins are still to be drawn",
+                f"an impossible combination names {name!r}, whose bins have not been drawn yet",
                 advice="declare its edges, or leave the column out of the combination",
             )
 
@@ -88,7 +88,7 @@ def _refuse_large(known: Mapping[str, Column], entries: Sequence[object]) -> Non
     cells = sum(fitting.values())
     if levels > MAX_LEVELS or cells > MAX_TOGETHER:
         raise SchemaError(
-            f"impossible combinations name columns of {levels:,} levels in all, and need tables of {cells:,} cells",
+            f"impossible combinations name columns with {levels:,} levels in total and need tables of {cells:,} cells",
             expected=f"at most {MAX_LEVELS:,} levels and {MAX_TOGETHER:,} cells",
             advice="Name fewer columns, or columns with fewer levels",
         )
@@ -105,13 +105,15 @@ def _entry(known: Mapping[str, Column], entry: object) -> Declared:
         if name not in known:
             close = nearest(str(name), known)
             hint = f"did you mean {' or '.join(close)}?" if close else f"columns are {', '.join(known)}"
-            raise SchemaError(f"an impossible combination names the column {name!r}, which is not there", advice=hint)
+            raise SchemaError(
+                f"an impossible combination names {name!r}, which is not a column of the schema", advice=hint
+            )
     if len(entry) < 2:
         named = ", ".join(map(repr, entry)) or "no column"
         raise SchemaError(
-            f"an impossible combination is over {named}",
+            f"an impossible combination names {named}",
             expected="two or more columns",
-            advice="a level that never occurs by itself is best left out of its column",
+            advice="to rule out a single level, leave it out of its column",
         )
     size = math.prod(known[name].size for name in entry)
     if size > MAX_CELLS:
@@ -122,8 +124,7 @@ def _entry(known: Mapping[str, Column], entry: object) -> Declared:
         )
     if large := [name for name in entry if known[name].size > MAX_LABELS]:
         raise SchemaError(
-            f"an impossible combination names {', '.join(large)}, of more than {MAX_LABELS:,} levels, too "
-            "many to look a label up in",
+            f"an impossible combination names columns with more than {MAX_LABELS:,} levels: {', '.join(large)}",
             advice="declare wider bins or a larger unit",
         )
     return {name: _labels(column, entry[name]) for name, column in known.items() if name in entry}
@@ -135,7 +136,7 @@ def _labels(column: Column, given: object) -> tuple[str, ...]:
         raise SchemaError(f"column {column.name!r}: got {shown(given)}", expected="a label or a list of labels")
     wanted = [_text(label) for label in listed]
     if not wanted:
-        raise SchemaError(f"column {column.name!r}: an impossible combination needs at least one label of it")
+        raise SchemaError(f"column {column.name!r}: an impossible combination needs at least one of its labels")
     known = frozenset(column.labels)
     for label in wanted:
         if label not in known:
@@ -181,8 +182,8 @@ def _leave_something(known: Mapping[str, Column], entries: Sequence[Declared]) -
 
 def _entangled() -> SchemaError:
     return SchemaError(
-        "the impossible combinations are too many and too entangled to tell whether they leave anything possible",
-        advice="declare fewer, or over fewer columns",
+        "the impossible combinations are too many, or share too many columns, to check whether they leave any row",
+        advice="declare fewer of them, or name fewer columns",
     )
 
 

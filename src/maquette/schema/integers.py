@@ -55,12 +55,15 @@ class Integer(Numeric):
         object.__setattr__(self, "atoms", tuple(sorted(set(self.atoms))))
         if self.atoms and self._regular > MAX_BINS:
             raise SchemaError(
-                f"column {self.name!r}: atoms in {self._regular:,} bins, at most {MAX_BINS:,}",
+                f"column {self.name!r}: there are atoms and {self._regular:,} bins",
+                expected=f"at most {MAX_BINS:,} bins beside atoms",
                 advice="use a larger width",
             )
         if self.known > MAX_LEVELS:
             raise SchemaError(
-                f"column {self.name!r}: {self.known} bins, at most {MAX_LEVELS}", advice="use a larger width"
+                f"column {self.name!r}: there are {self.known:,} bins",
+                expected=f"at most {MAX_LEVELS:,}",
+                advice="use a larger width",
             )
 
     @property
@@ -119,7 +122,7 @@ class Integer(Numeric):
     def remark(self) -> str:
         """Says if the last bin is narrower than the others."""
         left = (self.high - self.low + 1) % self.width
-        return f"the last bin holds {left}, not {self.width}: width does not divide the range" if left else ""
+        return f"the last bin has width {left}, not {self.width}: the range is not a multiple of it" if left else ""
 
     def _arrow_type(self) -> pa.DataType:
         import pyarrow as pa
@@ -166,7 +169,7 @@ class Integer(Numeric):
 
     def _point(self, literal: object) -> float:
         if isinstance(literal, bool) or not isinstance(literal, int | float) or literal != literal:  # noqa: PLR0124
-            raise self._refuse(f"{literal!r} is not a number", expected=f"{self.low} to {self.high}")
+            raise self._refuse(f"{literal!r} is not a number", expected=f"a number from {self.low} to {self.high}")
         return math.ceil(literal) if math.isfinite(literal) else literal
 
     def _after(self, comparison: Comparison, literal: object, point: float) -> float:

@@ -37,7 +37,7 @@ def column_kind(kind: Kind) -> Kind:
     known = _KINDS.get(name)
     if known is not None and (known.__module__, known.__qualname__) != (kind.__module__, kind.__qualname__):
         raise SchemaError(
-            f"the kind {name!r} of {kind.__name__} is that of {known.__module__}.{known.__qualname__}",
+            f"the kind {name!r} of {kind.__name__} is already that of {known.__module__}.{known.__qualname__}",
             advice="Choose another",
         )
     _KINDS[name] = kind
@@ -53,7 +53,7 @@ def kind_named(name: object) -> type[Column] | None:
 
         found = find(GROUP, name, _KINDS, SchemaError)
         if found is not None and getattr(found, "kind", None) != name:
-            raise SchemaError(f"the entry point {name!r} of {GROUP} is no column of that kind: {found!r}")
+            raise SchemaError(f"the entry point {name!r} of {GROUP} is not a column of that kind: {found!r}")
         if found is not None:
             column_kind(found)
     return _KINDS.get(name)

@@ -77,7 +77,7 @@ class Number(Numeric):
             self._check_range()
         edges = self._edges
         if len(edges) < 2 or not np.isfinite(edges).all() or not (edges[:-1] < edges[1:]).all():
-            raise SchemaError(f"column {self.name!r}: edges must be finite and increase, at least two of them")
+            raise SchemaError(f"column {self.name!r}: edges must be at least two finite numbers that increase")
         self._check_atoms(float(edges[0]), float(edges[-1]))
         object.__setattr__(self, "atoms", tuple(sorted({_float(atom) for atom in self.atoms})))
 
@@ -87,7 +87,7 @@ class Number(Numeric):
         if not (np.isfinite([low, high]).all() and low < high and max(abs(low), abs(high)) < _WIDEST):
             raise SchemaError(
                 f"column {self.name!r}: low is {shown(self.low)} and high is {shown(self.high)}",
-                expected="low below high, both of fewer than 16 digits before the decimal mark",
+                expected="low below high, both with fewer than 16 digits before the decimal mark",
             )
 
     @property
@@ -205,8 +205,8 @@ class Number(Numeric):
             return point
         exact = "<" if comparison == "<=" else ">="
         raise self._refuse(
-            f"{comparison} {literal} splits off a single point of a bin",
-            f"use {exact} {literal}: bins hold their lower edge",
+            f"{comparison} {literal} separates a single point from its bin",
+            f"use {exact} {literal}: bins include their lower edge",
         )
 
     def compare(self, comparison: Comparison, literal: object) -> LevelMask:
@@ -217,7 +217,7 @@ class Number(Numeric):
             )
         if comparison in ("<", ">=") and literal == self._largest and literal not in self.atoms:
             raise self._refuse(
-                f"{comparison} {literal} splits the upper edge off the last bin, which holds it", "use <= or >"
+                f"{comparison} {literal} separates the upper edge from the last bin, which includes it", "use <= or >"
             )
         return super().compare(comparison, literal)
 

@@ -141,7 +141,7 @@ class Numeric(Ordered):
         if self.thousands not in ("", ",", ".", " ", "'") or self.thousands == self.decimal:
             raise SchemaError(
                 f"column {self.name!r}: thousands is {shown(self.thousands)}, decimal {shown(self.decimal)}",
-                expected='thousands "," or "." or " " or "\'", other than decimal',
+                expected='thousands "," or "." or " " or "\'", different from decimal',
             )
         listed = isinstance(self.marks, Sequence) and not isinstance(self.marks, str)
         if not listed or not all(isinstance(m, str) and m.strip() and writable(m) for m in self.marks):

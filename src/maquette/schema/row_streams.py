@@ -66,11 +66,11 @@ def csv_rows(path: str, encoding: str, delimiter: str, *, skip: int = 0, width: 
                 row = next(reader, None)
             except UnicodeDecodeError:
                 raise BadRow(
-                    f"{path!r}, about line {skip + reader.line_num + 1}: bytes that {encoding} does not know. Declare "
-                    "the encoding that the file has, as encoding = ... under [file] of the schema"
+                    f"{path!r}, about line {skip + reader.line_num + 1}: bytes that are not valid {encoding}. "
+                    "Declare the file's encoding under [file] in the schema, as encoding = ..."
                 ) from None
             except csv.Error:
-                raise BadRow(f"{path!r}, line {skip + reader.line_num}: quotation marks that do not end") from None
+                raise BadRow(f"{path!r}, line {skip + reader.line_num}: a quotation mark is never closed") from None
             if row is None:
                 return
             if not width:
@@ -83,8 +83,13 @@ def csv_rows(path: str, encoding: str, delimiter: str, *, skip: int = 0, width: 
 
 def wrong_width(path: str, line: int, found: int, expected: int) -> str:
     """What to say about a line with too many or too few fields."""
+    return f"{path!r}, line {line}: {wrong_fields(found, expected)}"
+
+
+def wrong_fields(found: int, expected: int) -> str:
+    """How the number of fields differs from the header's, and what to do."""
     more = "more" if found > expected else "fewer"
     return (
-        f"{path!r}, line {line}: it has {more} fields than the {expected} of the header. Correct it; text with a "
-        "delimiter needs quotes"
+        f"the line has {more} fields than the header, which has {expected}. Correct it; text that contains the "
+        "delimiter must be in quotes"
     )

@@ -68,13 +68,12 @@ class Schema:
         strangers = [c for c in self.columns if not isinstance(c, Column)]
         if strangers or not self.columns:
             kinds = ", ".join(kind.__name__ for kind in BUILT_IN)
-            raise SchemaError(
-                f"the columns are {strangers or 'none'}", expected=f"at least one column, each one of {kinds}"
-            )
+            happened = f"the columns are {strangers}" if strangers else "the schema has no columns"
+            raise SchemaError(happened, expected=f"at least one column, each one of {kinds}")
         names = [c.name for c in self.columns]
         repeated = sorted({name for name in names if names.count(name) > 1})
         if repeated:
-            raise SchemaError(f"column names must differ, repeated: {', '.join(repeated)}")
+            raise SchemaError(f"repeated column names: {', '.join(repeated)}", advice="give each column its own name")
         self._positions = {name: i for i, name in enumerate(names)}
         self.undrawn = tuple(c.name for c in self.columns if isinstance(c, Number) and c.undrawn)  # bins = "auto"
         self.impossible = checked(self.columns, impossible)
@@ -111,8 +110,8 @@ class Schema:
         """The index of a column; the error for an unknown name suggests similar names."""
         if not isinstance(name, str):
             raise QueryError(
-                f"a column is named by {type(name).__name__}",
-                expected="a text",
+                f"a column name is of type {type(name).__name__}",
+                expected="text",
                 advice=f"columns are {preview(self.names)}",
             )
         if name in self._positions:

@@ -37,7 +37,7 @@ class Sheet:
             raise UnreadableSource(
                 f"sheet {self.name!r} of {path!r} is empty",
                 expected="a first row with the column names",
-                advice='name another sheet, as sheet = "..." under [file] of the schema',
+                advice='name another sheet under [file] in the schema: sheet = "..."',
             )
         self.header = tuple((name or "").strip() for name in header)
 
@@ -75,7 +75,7 @@ def _opened(path: str, name: str | None) -> tuple[CalamineSheet, str, tuple[str,
     python_calamine = _library()
     refusal = UnreadableSource(
         f"cannot read {path!r} as a spreadsheet",
-        advice="is it protected by a password, or not what its name says? Save it again, or as CSV UTF-8",
+        advice="It may be protected by a password, or not be an Excel file. Save it again, or save it as CSV UTF-8",
     )
     names: list[str] = []
     with suppress(python_calamine.CalamineError, OSError):

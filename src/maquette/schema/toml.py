@@ -70,7 +70,7 @@ def loads(text: str) -> Schema:
     columns = [_column(number, block) for number, block in enumerate(document["column"], 1)]
     impossible = document.get("impossible", [])
     if not isinstance(impossible, list):
-        raise SchemaError("impossible combinations are [[impossible]] blocks, in two pairs of brackets, one for each")
+        raise SchemaError("impossible combinations must be [[impossible]] blocks, in double brackets, one for each")
     guessed = bool(document.get("guessed", False))
     skipped = [line.removeprefix(_SKIPPED) for line in text.splitlines() if line.startswith(_SKIPPED)]
     return Schema(
@@ -87,7 +87,7 @@ def loads(text: str) -> Schema:
 def _single(name: str, kind: type[T], block: object) -> T:
     """What a block in single brackets declares."""
     if not isinstance(block, dict):
-        raise SchemaError(f"{name} is no block", expected=f"one [{name}] block, in single brackets")
+        raise SchemaError(f"{name} is not a block", expected=f"one [{name}] block, in single brackets")
     _check_settings(f"the [{name}] block", kind, block)
     return kind(**block)
 

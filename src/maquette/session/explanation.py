@@ -22,7 +22,7 @@ DEAR = "; more than remains: cheaper ways would be tried, then a wider interval,
 def promise(alpha: float, beta: float, tolerance: float, *, together: bool) -> str:
     """What a session promises about its answers, in words."""
     how = f" with probability {1 - beta:g}"
-    how += ", all answers together" if together else " for a question not chosen by earlier noise"
+    how += ", all answers together" if together else " for a question chosen independently of earlier noise"
     return PROMISE.format(tolerance=tolerance, alpha=alpha, how=how)
 
 

@@ -121,8 +121,8 @@ def check_read(schema: Schema, unit: str | None, rows: int, lost: int, invalid: 
     if lost:
         assert unit is not None
         raise OutOfDomain(
-            f"{lost} rows have no value in the privacy unit {unit!r}, so nobody knows whose they are. Give "
-            "each an owner, or remove them from the source",
+            f"{lost} rows have no value in the privacy unit {unit!r}, so they belong to no unit. "
+            "Fill in the values, or remove these rows from the source",
             {unit: lost},
         )
     refuse_invalid(schema, invalid)

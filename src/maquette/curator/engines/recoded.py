@@ -32,7 +32,9 @@ def lookup_of(old: Column, new: Column) -> Lookup | None:
     places = np.searchsorted(new.boundaries, old.boundaries[:-1], side="right") - 1
     ends = np.searchsorted(new.boundaries, old.boundaries[1:], side="left") - 1
     if (places != ends).any() or old.boundaries[0] != new.boundaries[0] or old.nullable != new.nullable:
-        raise DataError(f"the levels of {old.name!r} cut through each other", advice="draw bins from the same grid")
+        raise DataError(
+            f"the levels of {old.name!r} do not match the grid of its cells", advice="draw bins from the same grid"
+        )
     missing = [new.known] if old.nullable else []
     return np.concatenate([places, missing]).astype(np.int32)
 

@@ -43,7 +43,7 @@ class Shelf:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self.directory.stat().st_mode & 0o077:
                 raise DataError(
-                    f"others may read the directory {str(self.directory)!r}",
+                    f"other users may read the directory {str(self.directory)!r}",
                     expected="a directory of mode 0700, because planes hold every record",
                     advice=f"chmod 700 {self.directory}",
                 )
@@ -169,7 +169,7 @@ def changed_since(directory: Path) -> UnreadableSource:
 
 def _other(directory: Path, why: str) -> UnreadableSource:
     return UnreadableSource(
-        f"the planes in {str(directory)!r} are of another table: {why}",
+        f"the planes in {str(directory)!r} belong to another table: {why}",
         advice="Delete that directory, or name another one",
     )
 
@@ -196,5 +196,5 @@ def _writing(directory: Path) -> Iterator[None]:
         why = os.strerror(error.errno) if error.errno else "the system refused"
     raise DataError(
         f"cannot write code planes to {str(directory)!r}: {why.lower()}",
-        advice="Free space there, or name another directory; nothing of these planes is left",
+        advice="Free space there, or name another directory; the unfinished planes were removed",
     )

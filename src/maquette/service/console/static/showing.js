@@ -7,7 +7,7 @@ import { epsilon, interval, number, sentence } from "./numbers.js";
 const KINDS = {
   promise: ["promise", "Promised", "The interval holds at the stated confidence."],
   guess: ["guess", "Guess", "The model's number, without a promise. It was not measured: what is left to spend does not buy it."],
-  wider: ["promise", "Wider", "Wider than asked for, as the budget buys no better. The interval itself holds."],
+  wider: ["promise", "Wider", "Wider than asked for, because the budget cannot pay for more. The interval itself holds."],
   cached: ["cached", "Recorded", "Given before, and given again for nothing: the same bytes."],
 };
 
