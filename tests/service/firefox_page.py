@@ -12,6 +12,7 @@ from firefox import ELEMENT, Firefox
 
 FIND = (Path(__file__).parent / "find.js").read_text()
 KEYS = {"Enter": "\ue007", "Tab": "\ue004", "Escape": "\ue00c", "Delete": "\ue017", "Space": " ", "Control": "\ue009"}
+STALE = 5  # tries
 # The middle of a mark of a chart: Firefox's own click is for elements of HTML.
 PLACE = """
 const mark = found.find(seen);
@@ -79,21 +80,32 @@ class Locator:
         element: str = self._do("return found.find((each) => seen(each) || each.type === 'file')")[ELEMENT]
         return element
 
+    def _act(self, command: str, **given: Any) -> None:
+        """Do something to the element; a page that was drawn anew meanwhile has another one."""
+        for left in reversed(range(STALE)):
+            try:
+                self._browser.do(command, id=self._one(), **given)
+                return
+            except RuntimeError as error:
+                if not left or "stale element" not in str(error):
+                    raise
+
     def click(self, *, timeout: float = 0) -> None:
-        element, place = self._one(), self._do(PLACE)
+        self._one()
+        place = self._do(PLACE)
         if place is None:
-            self._browser.do("WebDriver:ElementClick", id=element)
+            self._act("WebDriver:ElementClick")
         else:
             acts = [{"type": "pointerMove", "x": place[0], "y": place[1]}]
             acts += [{"type": act, "button": 0} for act in ("pointerDown", "pointerUp")]
             self._browser.do("WebDriver:PerformActions", actions=[{"type": "pointer", "id": "mouse", "actions": acts}])
 
     def fill(self, text: str) -> None:
-        self._browser.do("WebDriver:ElementClear", id=self._one())
-        self._browser.do("WebDriver:ElementSendKeys", id=self._one(), text=text)
+        self._act("WebDriver:ElementClear")
+        self._act("WebDriver:ElementSendKeys", text=text)
 
     def set_input_files(self, path: str) -> None:
-        self._browser.do("WebDriver:ElementSendKeys", id=self._one(), text=path)
+        self._act("WebDriver:ElementSendKeys", text=path)
 
     def select_option(self, value: str) -> None:
         self._one()

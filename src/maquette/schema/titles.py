@@ -32,11 +32,14 @@ def with_titles(path: str, form: FileFormat) -> FileFormat:
     named = _SEPARATOR.fullmatch(lines[0]) if lines else None
     if named is not None:
         return form.changed(skip=1, delimiter=form.delimiter or named[1])
-    for delimiter in DELIMITERS if form.delimiter is None else form.delimiter:
-        skip = title_lines([row or [None] for row in csv.reader(lines, delimiter=delimiter)])
-        if skip:
-            return form.changed(skip=skip, delimiter=None if delimiter == "," else delimiter)
-    return form
+    read = {each: _split(lines, each) for each in (DELIMITERS if form.delimiter is None else form.delimiter)}
+    delimiter = max(read, key=lambda each: _columns(read[each]))  # decimal commas also divide lines, into fewer parts
+    skip = title_lines(read[delimiter])
+    return form.changed(skip=skip, delimiter=None if delimiter == "," else delimiter) if skip else form
+
+
+def _split(lines: Sequence[str], delimiter: str) -> list[Row]:
+    return [row or [None] for row in csv.reader(lines, delimiter=delimiter)]
 
 
 def title_lines(rows: Sequence[Row]) -> int:
@@ -44,8 +47,7 @@ def title_lines(rows: Sequence[Row]) -> int:
 
     The header must fill every column, and with words; otherwise nothing is skipped.
     """
-    usual = Counter(_width(row) for row in rows if any(row)).most_common(1)
-    columns = usual[0][0] if usual else 0
+    columns = _columns(rows)
     if columns < 2:
         return 0
     for place, row in enumerate(rows):
@@ -54,6 +56,12 @@ def title_lines(rows: Sequence[Row]) -> int:
             whole = len(filled) == _width(row) >= columns and not any(map(_NUMBER.fullmatch, filled))
             return place if whole else 0
     return 0
+
+
+def _columns(rows: Sequence[Row]) -> int:
+    """The width that most lines have."""
+    usual = Counter(_width(row) for row in rows if any(row)).most_common(1)
+    return usual[0][0] if usual else 0
 
 
 def _width(row: Row) -> int:

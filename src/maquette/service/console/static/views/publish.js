@@ -117,7 +117,8 @@ export async function publish(place, { who }) {
     const send = trying(async () => {
       const opened = await api.publish(state.draft.id, { name: title.value, ...state.budget });
       if (then.value === "release") await made.follow(await api.makeRelease(opened.name, { name: "first", epsilon: Number(share.value), ways: Number(ways.value) }));
-      location.hash = `#/${then.value === "release" ? "model" : "ask"}?${new URLSearchParams({ table: opened.name })}`;
+      // Not by `location.hash`: that would begin to draw the next view, whose requests the reload then breaks off.
+      history.pushState(null, "", `#/${then.value === "release" ? "model" : "ask"}?${new URLSearchParams({ table: opened.name })}`);
       location.reload();
     });
     step(4, h("p", {}, `The table opens with epsilon ${state.budget.epsilon} and delta ${state.budget.delta}. The budget is for the life of the table: it cannot be refilled.`), h("form", { onsubmit: send }, h("div", { class: "row" }, field("Name of the table", title, "small letters, digits and _"), field("Then", then)), more, h("div", { class: "row" }, h("button", { class: "primary" }, "Open the table"), back(plan))), made.element);
