@@ -43,7 +43,7 @@ BAD_CONDITIONS = {
     "age": "column 'age' (integer) is not true or false; compare it with a value",
     "age >= 150": "150 is out of range; declared values run from 0 to 99",
     "age = 1.5": "1.5 is not a whole number",
-    "age = 'old'": "'old' is not a number; expected 0 to 99",
+    "age = 'old'": "'old' is not a number; expected a number from 0 to 99",
     "age = 1e999": "column 7: '1e999' is not a number that can be compared",
     "sex = 'g'": "'g' is not a declared level; expected one of f, m",
     "sex > 'f'": "categories have no order, so > makes no sense; use =, <> or IN",
