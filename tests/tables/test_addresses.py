@@ -16,7 +16,11 @@ SCHEMA = mq.Schema([mq.Boolean("a")])
 
 @pytest.mark.parametrize(
     ("kind", "told"),
-    [("mysql", "MySQL cannot be read"), ("mariadb", "MariaDB cannot be read"), ("snowflake", "begin with snowflake://")],
+    [
+        ("mysql", "MySQL cannot be read"),
+        ("mariadb", "MariaDB cannot be read"),
+        ("snowflake", "begin with snowflake://"),
+    ],
 )
 @pytest.mark.parametrize("query", [None, "SELECT a FROM t"])
 def test_an_address_that_is_not_read_is_refused_without_its_password(kind: str, told: str, query: str | None) -> None:
