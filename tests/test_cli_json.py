@@ -180,6 +180,7 @@ def test_another_delimiter_is_an_option(program: Program) -> None:
     assert program.ok("online", *semi, *BUDGET, "--alpha", "0.1", typed="smoker\n")["value"] > 0
 
 
+@pytest.mark.thorough
 def test_the_demo_says_where_everything_is(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     for chapter in ("_session", "_report"):  # the longest, told to their end in another test
         monkeypatch.setattr(story, chapter, lambda *_: None)

@@ -106,6 +106,7 @@ def run(*arguments: str, folder: Path, env: dict[str, str] | None = None) -> sub
     )
 
 
+@pytest.mark.thorough
 def test_a_prompt_has_completion_history_and_help(folder: Path) -> None:
     session = ("online", "people.csv", "--schema", "people.toml", *BUDGET, "--alpha", "0.05")
     terminal = Terminal(*session, folder=folder)
@@ -144,6 +145,7 @@ def test_a_prompt_has_completion_history_and_help(folder: Path) -> None:
     assert again.ends() == 0
 
 
+@pytest.mark.thorough
 def test_an_interrupted_release_leaves_a_ledger_that_verifies(folder: Path) -> None:
     from pyarrow import parquet
 
@@ -169,6 +171,7 @@ def test_an_interrupted_release_leaves_a_ledger_that_verifies(folder: Path) -> N
         assert run("verify", "survey.maq", "--ledger", "survey.ledger", folder=folder).returncode == 0
 
 
+@pytest.mark.thorough
 def test_a_pipe_sees_no_bar_and_no_colour(folder: Path) -> None:
     made = run("release", "people.csv", "--schema", "people.toml", *BUDGET, "--out", "people.maq", folder=folder)
     assert (made.returncode, made.stderr) == (0, "")
@@ -189,6 +192,7 @@ SHELLS = {
 }
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("shell", SHELLS)
 def test_shells_complete_commands(shell: str, folder: Path) -> None:
     registers, words = SHELLS[shell]

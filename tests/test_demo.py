@@ -19,6 +19,7 @@ from maquette.errors import MaquetteError
 from maquette.privacy.ledger import inspect
 
 
+@pytest.mark.thorough
 def test_the_story_is_told_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(story, "ASKED", 100)
     told = StringIO()

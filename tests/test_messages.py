@@ -193,6 +193,7 @@ def test_a_refused_question_says_what_to_ask_instead(text: str) -> None:
     assert QUESTIONS[text] in str(caught.value)
 
 
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize("text", ANSWERED)
 def test_what_is_computed_from_answers_or_on_levels_is_not_refused(text: str) -> None:
     assert answered_exactly(PEOPLE, FOUR, text) == ANSWERED[text]
@@ -211,6 +212,7 @@ def test_no_refusal_names_a_class_of_the_parser() -> None:
             assert not inside & set(re.findall(r"[A-Z]{5,}", said)) - set(re.findall(r"\w+", text.upper())), said
 
 
+@pytest.mark.thorough
 def test_every_suggested_cut_is_accepted() -> None:
     days = [dt.date(2024, 1, 1) + dt.timedelta(i) for i in range(366)]
     literals: dict[Column, list[object]] = {

@@ -11,6 +11,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+import pytest
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -60,6 +61,7 @@ def test_grids_see_broken_doors() -> None:
         assert not any(_some(grids.measurements, 13))
 
 
+@pytest.mark.thorough
 def test_samples_stay_below_the_exact_epsilon_and_see_too_little_noise() -> None:
     pair = sampled._selection("exponential", 1.0)
     sound = sampled.audited(pair, 20_000)

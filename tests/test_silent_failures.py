@@ -195,6 +195,7 @@ def test_23_delta_must_be_below_one_over_rows() -> None:
         Curator(mq.open_table(PEOPLE, SCHEMA), mq.Budget(epsilon=1.0, delta=1e-4))
 
 
+@pytest.mark.thorough
 def test_a_private_number_of_rows_does_not_decide_whether_a_curator_opens() -> None:
     schema = mq.Schema([mq.Boolean("a")])
     heard: dict[Any, Any] = {}

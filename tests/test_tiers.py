@@ -31,6 +31,7 @@ def run(folder: Path, *arguments: str) -> str:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("workers", [(), ("-n", "1")])
 def test_the_fast_tier_says_what_it_leaves_out(tmp_path: Path, workers: tuple[str, ...]) -> None:
     told = run(tmp_path, *workers)
@@ -49,6 +50,7 @@ def test_a_thorough_test_runs_when_it_is_named(tmp_path: Path) -> None:
     assert "1 passed" in run(tmp_path, "test_cases.py::test_slow")
 
 
+@pytest.mark.thorough
 def test_workers_take_the_longest_files_first(tmp_path: Path) -> None:
     (tmp_path / "test_a_short_one.py").write_text("def test_first(): pass\ndef test_second(): pass\n")
     told = run(tmp_path, "--thorough", "-n", "1", "--dist", "loadfile", "--no-loadscope-reorder")

@@ -70,6 +70,7 @@ def _texts() -> list[tuple[str, str, str]]:
     return found
 
 
+@pytest.mark.thorough
 def test_no_text_of_an_error_holds_another_part_of_it() -> None:
     texts = _texts()
     assert len(texts) > 300

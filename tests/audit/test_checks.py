@@ -8,7 +8,7 @@ from maquette.audit.checks import CHECKS
 from maquette.audit.mutants import MUTANTS, Mutant
 
 
-@pytest.mark.thorough(fast=3)
+@pytest.mark.thorough
 @pytest.mark.parametrize("check", CHECKS)
 def test_the_library_passes(check: str) -> None:
     CHECKS[check]()

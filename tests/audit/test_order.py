@@ -61,7 +61,7 @@ ROUTES: dict[str, Callable[[Curator], Any]] = {
 }
 
 
-@pytest.mark.thorough(fast=5)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("route", ROUTES)
 def test_sessions_and_releases_go_through_the_doors_in_order(table: mq.PrivateTable, route: str, relation: str) -> None:

@@ -6,6 +6,7 @@ import importlib
 import re
 import sys
 from collections.abc import Callable
+from functools import cache
 from typing import Any, cast
 
 import numpy as np
@@ -24,11 +25,15 @@ from maquette.theory.cuts import graph_norm
 VERTICES = 6
 GRAPH = edge_schema(VERTICES)
 EDGES = np.repeat(simple_graph(VERTICES, 18), 10_000, axis=0)
-TABLE = opened(GRAPH, EDGES)
 TRUTH = Exact(GRAPH, EDGES)
 FAMILY = bipartitions(GRAPH)
 NORM = graph_norm(len(EDGES), multiplicity=10_000)
 BUDGETS = {"pure": mq.Budget(epsilon=1.0), "zcdp": mq.Budget(epsilon=1.0, delta=1e-9)}
+
+
+@cache
+def table() -> mq.PrivateTable:
+    return opened(GRAPH, EDGES)
 
 
 def worst(model: Any) -> float:
@@ -36,7 +41,7 @@ def worst(model: Any) -> float:
 
 
 def made(hypothesis: str, seed: int, relation: Any = "replace", budget: str = "zcdp", **settings: Any) -> mq.Release:
-    with mq.Curator(TABLE, BUDGETS[budget], relation=relation, noise=Seeded(seed)) as curator:
+    with mq.Curator(table(), BUDGETS[budget], relation=relation, noise=Seeded(seed)) as curator:
         found = cut_construction(curator, FAMILY, hypothesis=hypothesis, norm=NORM, **settings)
         assert found.certificate.units == curator.ledger.spent() <= curator.budget.limit
     return found
@@ -77,7 +82,7 @@ def test_weighted_and_undirected_cuts_are_released() -> None:
 
 
 def test_a_round_is_one_selection_and_one_measurement() -> None:
-    with mq.Curator(TABLE, BUDGETS["zcdp"], relation="replace", noise=Seeded(0)) as curator:
+    with mq.Curator(table(), BUDGETS["zcdp"], relation="replace", noise=Seeded(0)) as curator:
         cut_construction(curator, FAMILY, rounds=3)
         doors = [charge.description for charge in curator.ledger.charges()]
     assert len(doors) == 6
@@ -108,7 +113,7 @@ def test_a_round_is_one_selection_and_one_measurement() -> None:
     ],
 )
 def test_refusals_charge_nothing(work: Callable[[mq.Curator], object], says: str) -> None:
-    with mq.Curator(TABLE, BUDGETS["zcdp"], noise=Seeded(0)) as curator:
+    with mq.Curator(table(), BUDGETS["zcdp"], noise=Seeded(0)) as curator:
         with pytest.raises(mq.MaquetteError, match=says):
             work(curator)
         assert curator.ledger.spent() == 0
@@ -118,7 +123,7 @@ def test_refusals_charge_nothing(work: Callable[[mq.Curator], object], says: str
 def test_an_online_session_keeps_its_promise_on_cuts(hypothesis: str) -> None:
     rng = np.random.default_rng(2)
     one, two = random_masks(VERTICES, 150, rng), random_masks(VERTICES, 150, rng)
-    with mq.Curator(TABLE, BUDGETS["zcdp"], relation="replace", noise=Seeded(5)) as curator:
+    with mq.Curator(table(), BUDGETS["zcdp"], relation="replace", noise=Seeded(5)) as curator:
         session = OnlineIC(curator, cut_rule(GRAPH, hypothesis, norm=NORM), queries=150)
         assert session.alpha < 0.5
         spent = curator.ledger.spent()
@@ -147,7 +152,7 @@ def test_a_dense_graph_gets_a_better_promise_from_the_decomposition() -> None:
 
 
 def test_a_practical_session_answers_cuts() -> None:
-    with mq.Curator(TABLE, BUDGETS["zcdp"], relation="replace", noise=Seeded(0)) as curator:
+    with mq.Curator(table(), BUDGETS["zcdp"], relation="replace", noise=Seeded(0)) as curator:
         session = mq.online(curator, alpha=0.02)
         for query in FAMILY.sample(10, np.random.default_rng(0)):
             answer = session.ask(query)
@@ -198,6 +203,6 @@ def test_without_networkx_the_way_to_get_it_is_told(monkeypatch: pytest.MonkeyPa
 
 
 def test_degrees_are_released_as_two_small_tables() -> None:
-    with mq.Curator(TABLE, BUDGETS["zcdp"], noise=Seeded(0)) as curator:
+    with mq.Curator(table(), BUDGETS["zcdp"], noise=Seeded(0)) as curator:
         found = mq.release(curator, degrees(GRAPH), method="gaussian")
     assert np.allclose(found.marginal("from"), TRUTH.marginal(["from"]), atol=0.01)

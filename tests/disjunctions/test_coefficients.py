@@ -79,6 +79,7 @@ def literal_questions(size: int, rng: np.random.Generator, count: int = 20) -> l
     return drawn
 
 
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 @pytest.mark.parametrize("degree", [1, 2, 3, 5])
 def test_without_noise_answers_are_within_the_bias_of_the_rows(degree: int, relation: str) -> None:

@@ -90,6 +90,7 @@ def test_a_sum_from_columns_is_the_estimate_from_their_table() -> None:
     assert estimate_sum(Residuals(box.schema), query.sum) is None
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("delta", [0.0, 1e-9])
 def test_released_histograms_cover_the_distances_and_can_be_saved(delta: float, tmp_path: Path) -> None:
     box = Box(cube(12, 40))

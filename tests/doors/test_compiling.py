@@ -267,6 +267,7 @@ def test_nothing_the_wall_holds_can_be_written_to() -> None:
                         array.flags.writeable = True
 
 
+@pytest.mark.thorough(fast=9)
 @pytest.mark.parametrize(
     "form",
     [

@@ -35,7 +35,7 @@ def _large_delta() -> Iterator[None]:
         yield
 
 
-@pytest.mark.thorough(fast=2)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("gate", LAZY_GATES)
 def test_lazy_guard_passes(gate: str) -> None:
     LAZY_GATES[gate]()

@@ -91,6 +91,7 @@ def test_a_recorded_answer_is_found_under_either_price(accounting: str) -> None:
             assert curator.ledger.spent() == spent
 
 
+@pytest.mark.thorough(fast=13)
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize(
     "price",

@@ -54,7 +54,7 @@ def gate(cells: int = 2**22, settings: Any = tuple(SETTINGS)) -> None:
             lose_no_more_than_charged(SCHEMA, asked(), BASE, points, [(relation, m)])
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("cells", [2**22, 0], ids=["cells", "records"])
 def test_sums_of_values_lose_no_more_than_they_are_charged(cells: int) -> None:
     gate(cells)

@@ -17,7 +17,7 @@ COUNTS = {"sql": 6_000, "predicate": 6_000, "schema": 6_000, "maq": 1_500, "ledg
 PARTS = 5  # each target's inputs are tried in this many parts
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("name", TARGETS)
 def test_only_documented_errors_in_bounded_time_and_memory(name: str, part: int) -> None:
@@ -29,6 +29,7 @@ def test_only_documented_errors_in_bounded_time_and_memory(name: str, part: int)
     assert count / 30 < accepted < count, outcome.outcomes
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("name", ["sql", "schema", "maq", "ledger"])
 def test_an_input_is_a_function_of_its_number(name: str) -> None:
     target = target_of(name)

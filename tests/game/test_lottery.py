@@ -25,6 +25,7 @@ ROWS = (((False, "x"),), ((True, "z"),), ((True, "z"),))
 _scores, _through, _clipped = lottery.Lottery._scores, Transaction.through, cap.clipped
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("gate", GATES)
 def test_the_lottery_passes_its_gates(gate: str) -> None:
     GATES[gate]()

@@ -38,6 +38,7 @@ def made(relation: Any = "replace", rho: float = 50.0, **named: Any) -> tuple[mq
         return release, largest_error(release, RECORDS, PAIRS)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("relation", ["replace", "add-remove"])
 def test_good_structures_earn_a_promise_without_a_condition(relation: Any) -> None:
     release, worst = made(relation)
@@ -59,6 +60,7 @@ def test_without_tests_the_promise_is_conditional() -> None:
     assert "provided that every structure" in release.certificate.accuracy, "so it is not false of the bad base"
 
 
+@pytest.mark.thorough
 def test_a_cap_is_promised_nothing() -> None:
     assert made(cap=8)[0].certificate.accuracy is None
 

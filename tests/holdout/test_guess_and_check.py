@@ -23,6 +23,7 @@ def _transcripts(**settings: Any) -> dict[tuple[int, ...], list[tuple[Subset, fl
     return {counts: greedy_analyst(Holdout(sample_of(counts), **settings), POINTS, QUESTIONS) for counts in SAMPLES}
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("settings", [{}, {"tolerance": 0.3}, {"queries": QUESTIONS}], ids=str)
 def test_all_intervals_cover_together_exactly(settings: dict[str, Any]) -> None:
     confidence = 0.6  # a large share of failure, so that intervals of 28 rows say something

@@ -102,6 +102,7 @@ def test_an_unnamed_question_is_new_but_its_answer_is_remembered_as_a_guess() ->
     assert (second.value, second.failures, second.queries) == (first.value, 1, 2)
 
 
+@pytest.mark.thorough
 def test_kill_9_never_changes_or_forgets_an_answer(tmp_path: Path) -> None:
     state, log = tmp_path / "s", tmp_path / "log"
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}

@@ -90,7 +90,7 @@ def test_bits_do_not_depend_on_threads_nor_on_how_patterns_are_read_nor_on_what_
     assert len(seen) == 1
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("engine", "column"), [("numpy", "within"), ("compiled", "within"), ("numpy", "across")])
 def test_weights_survive_ten_thousand_steps_one_way_and_come_back(
     engine: str, column: str, monkeypatch: pytest.MonkeyPatch

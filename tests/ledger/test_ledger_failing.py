@@ -43,7 +43,7 @@ def play(failing: Path, scene: str, *arguments: object) -> Any:
     return json.loads(output.stdout)
 
 
-@pytest.mark.thorough(fast=3)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("forever", [0, 1], ids=["once", "for ever"])
 @pytest.mark.parametrize("fault", ["EIO on sync", "EIO on write", "disk full", "read-only"])
 def test_whichever_call_fails_the_ledger_stops_and_nothing_told_is_unbacked(

@@ -294,6 +294,7 @@ def test_a_curator_in_memory_with_an_anchor_is_refused(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.thorough
 @given(data=st.data())
 def test_any_mixture_of_older_files_under_the_newest_head_is_refused_or_lacks_nothing(data: st.DataObject) -> None:
     with quick_directory() as directory:

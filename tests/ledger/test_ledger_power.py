@@ -24,6 +24,7 @@ def judged(recorder: Path, tmp_path: Path, **variant: str) -> Judgement:
     return judge(record(recorder, tmp_path, **variant), IMAGES, seed=3)
 
 
+@pytest.mark.thorough
 def test_no_told_answer_is_lost_with_the_power_and_no_other_loss_goes_unnoticed(recorder: Path, tmp_path: Path) -> None:
     judgement = judged(recorder, tmp_path)
     assert judgement.bad.total() == 0, judgement
@@ -38,7 +39,7 @@ def test_a_ledger_of_version_01_loses_nothing_while_it_gets_its_head(recorder: P
     assert judgement.refused.total() > IMAGES // 2, judgement
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("synchronous", ["NORMAL", "OFF"])
 def test_the_same_judgement_catches_missing_syncs(recorder: Path, tmp_path: Path, synchronous: str) -> None:
     assert judged(recorder, tmp_path, synchronous=synchronous).bad["power cut"] > IMAGES // 10

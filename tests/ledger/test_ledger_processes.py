@@ -28,7 +28,7 @@ def test_kills_leave_no_overspend_no_conflict_and_no_unbacked_answer(tmp_path: P
     assert min(report["told"], report["replayed"], report["lost"]) > least, report
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("variant", "caught"), [("TellsBeforeCommit", "unbacked"), ("ForgetsToSweep", "conflicts")])
 def test_the_same_judgement_catches_broken_ledgers(tmp_path: Path, variant: str, caught: str) -> None:
     report = play("crash", tmp_path, variant, 60, 2)

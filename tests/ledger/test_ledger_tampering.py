@@ -58,6 +58,7 @@ def flip(data: bytes, rng: random.Random) -> bytes:
     return bytes(flipped)
 
 
+@pytest.mark.thorough
 def test_a_flipped_byte_is_refused_or_changes_nothing(path: Path) -> None:
     whole = snapshot(path)
     with opened(path) as ledger:
@@ -74,6 +75,7 @@ def test_a_flipped_byte_is_refused_or_changes_nothing(path: Path) -> None:
     assert refused > FLIPS // 10
 
 
+@pytest.mark.thorough
 def test_older_copies_and_forks_are_all_refused_and_changed_bytes_refused_or_harmless() -> None:
     outcome = judge(1_000, seed=23)
     assert outcome["bad"] == 0, outcome

@@ -19,7 +19,7 @@ from maquette.query.classes.low_sensitivity import FINE
 from maquette.schema import Schema
 
 
-@pytest.mark.thorough(fast=2)
+@pytest.mark.thorough
 @pytest.mark.parametrize("gate", GATES)
 def test_functions_pass(gate: str) -> None:
     GATES[gate]()

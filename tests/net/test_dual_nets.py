@@ -45,12 +45,14 @@ def test_the_net_is_all_that_transcripts_reach() -> None:
     assert len(net) == len(brute) == round(math.exp(theory.dual_net(queries=2, steps=3, commuting=True))) == 25
 
 
+@pytest.mark.thorough
 def test_multiplicative_updates_commute() -> None:
     net = Net.transcripts("multiplicative-weights", ASKED, 0.3)
     assert len(net) == 575
     assert "335,923 transcripts of 7 updates" in repr(net)
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("rule", ["multiplicative-weights", MultiplicativeWeights])
 def test_every_table_has_a_candidate_within_alpha(rule: type | str) -> None:
     """All tables of ten rows over four points: OPT is below alpha, as the bound on updates says."""

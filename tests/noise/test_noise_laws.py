@@ -58,7 +58,7 @@ def opendp() -> Any:
     dp.disable_features("contrib")
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("scale", [Fraction(1, 2), Fraction(10), Fraction(10**6)])
 def test_same_law_as_opendp(scale: Any, opendp: Any) -> None:
     size, domain = 60_000, dp.vector_domain(dp.atom_domain(T="i64"))

@@ -83,7 +83,7 @@ KILLED_BY_SAMPLES = [
 ]  # fmt: skip
 
 
-@pytest.mark.thorough(fast=3)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize(
     ("check", "mutant", "arguments"), KILLED_BY_SAMPLES, ids=[row[1].__name__ for row in KILLED_BY_SAMPLES]
 )

@@ -18,7 +18,7 @@ from pg_tools import REFUSED, TOOLS
 from maquette.service.pgwire.catalogue import system_relations
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("tool", list(TOOLS))
 def test_tools_begin(door: Door, tool: str) -> None:
     """Every statement is answered, in the simple and in the extended protocol, and none is charged."""

@@ -266,6 +266,7 @@ def test_a_client_that_does_not_read_is_left(tmp_path: Path) -> None:
         door.close()
 
 
+@pytest.mark.thorough
 def test_fuzz(door: Door, caplog: pytest.LogCaptureFixture) -> None:
     """Ten thousand frames are read: the server answers or closes, without an error of its own, and serves the next."""
     before = door.units()

@@ -55,6 +55,7 @@ def test_a_first_session(door: Door) -> None:
     assert "NOTICE:  measured: cost epsilon" in said.stderr
 
 
+@pytest.mark.thorough
 def test_backslash_commands(door: Door) -> None:
     """Every command of psql that describes something is answered; what does not exist here is empty."""
     before = door.units()

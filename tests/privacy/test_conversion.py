@@ -120,6 +120,7 @@ def exact_zcdp_epsilon(rho: float, delta: float, alpha: mpmath.mpf) -> mpmath.mp
     return alpha * rho + mpmath.log(excess / alpha) - (mpmath.log(delta) + mpmath.log(alpha)) / excess
 
 
+@pytest.mark.thorough
 @given(st.floats(-12, 3), st.floats(-300, -1))
 @settings(max_examples=100, deadline=None, derandomize=True)
 def test_zcdp_epsilon_is_an_upper_bound_of_the_true_infimum(log10_rho: float, log10_delta: float) -> None:

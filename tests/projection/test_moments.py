@@ -94,6 +94,7 @@ def errors(runs: int, seed: int, *, d: int, scale: float) -> Values:
     return np.array(made)
 
 
+@pytest.mark.thorough
 def test_the_error_stays_below_the_bound_and_below_the_noise() -> None:
     scale = 1.5
     found = errors(20, 3, d=6, scale=scale)

@@ -30,6 +30,7 @@ def varies(table: np.ndarray) -> tuple[str, ...]:
     return tuple(name for axis, name in enumerate(TINY.names) if np.ptp(table, axis=axis).any())
 
 
+@pytest.mark.thorough
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(conditions(TINY), conditions(TINY))
 def test_keys_are_equal_exactly_when_truth_tables_are(one: Any, two: Any) -> None:

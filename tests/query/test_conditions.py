@@ -36,6 +36,7 @@ def by_engine(table: pa.Table, *expressions: str) -> np.ndarray:
     return np.array(engine_rows(table, f"SELECT {asked} FROM raw")).T
 
 
+@pytest.mark.thorough
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(st.data())
 def test_all_readings_of_a_condition_agree(data: st.DataObject) -> None:

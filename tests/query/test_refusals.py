@@ -271,6 +271,7 @@ def assert_closed(texts: list[str]) -> None:
         assert (nodes - NODES, functions - COMPUTED, tables) == (set(), set(), {"levels"}), text
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("undisturbed")
 def test_nothing_hostile_is_accepted_and_each_refusal_is_quick(computed: list[str]) -> None:
     texts = corpus()
@@ -297,6 +298,7 @@ def test_nothing_hostile_is_accepted_and_each_refusal_is_quick(computed: list[st
     assert slow == []
 
 
+@pytest.mark.thorough
 def test_no_function_of_the_engine_is_reached_but_the_listed_ones(computed: list[str]) -> None:
     names = Oracle().engine.execute("SELECT DISTINCT function_name FROM duckdb_functions() ORDER BY 1").fetchall()
     kept: list[str] = []

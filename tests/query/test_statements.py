@@ -85,6 +85,7 @@ def aggregates(draw: st.DrawFn, schema: Schema) -> str:
     return f"{chosen[0]}({chosen[1]})" + ("" if keep is None else f" FILTER (WHERE {keep.text})")
 
 
+@pytest.mark.thorough
 @settings(max_examples=80, deadline=None, derandomize=True)
 @given(st.data())
 def test_statements_agree_with_an_engine_on_raw_rows(data: st.DataObject) -> None:

@@ -38,6 +38,7 @@ def columns_of(account: ScopedAccount) -> list[Any]:
     return [json.loads(entry.description)["columns"] for entry in account.entries]
 
 
+@pytest.mark.thorough
 def test_a_release_is_certified_at_its_own_loss_while_another_thread_asks(curator: mq.Curator) -> None:
     """Counted as the difference of two totals it was 0.5061."""
     measure, asked = curator.measure_many, 0

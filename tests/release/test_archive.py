@@ -183,6 +183,7 @@ def test_impossible_combinations_of_a_small_schema_cannot_fill_the_memory() -> N
     assert mq.Schema(columns, impossible=pairs[:3]).impossible
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("method", ["everything", "graphical", "laplace"])
 def test_damaged_files_fail_as_errors_of_ours_in_bounded_memory(
     method: str, published: dict[str, bytes], tmp_path: Path

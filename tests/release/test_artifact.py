@@ -332,6 +332,7 @@ def test_models_without_a_plain_form_say_how_to_share_them(tmp_path: Path) -> No
     assert not (tmp_path / "people.maq").exists()
 
 
+@pytest.mark.thorough(fast=3)
 @pytest.mark.parametrize("method", METHODS)
 def test_a_release_shows_itself_in_one_line_without_its_numbers(method: str) -> None:
     release = made(method)

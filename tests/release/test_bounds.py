@@ -100,6 +100,7 @@ PARTS: dict[str, list[tuple[str, ...]]] = {
 CONDITIONS = ("age < 12 AND smoker AND old", "age >= 3 AND old", "age = 4 OR smoker OR old", "NOT (smoker AND old)")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", PARTS)
 def test_a_question_about_columns_not_measured_together_lies_within_its_parts(name: str) -> None:
     held = dict.fromkeys(CONDITIONS, 0)
@@ -172,6 +173,7 @@ WEIGHTS = {
 }
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("name", WEIGHTS)
 def test_levels_and_groups_together_are_unbiased_and_less_noisy_than_levels(name: str) -> None:
     weights = WEIGHTS[name]
@@ -192,6 +194,7 @@ PAIRS = {
 }
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("name", PAIRS)
 def test_what_only_levels_say_of_groups_is_added_up_from_them(name: str) -> None:
     weights, columns = PAIRS[name], ("age", "smoker")
@@ -217,6 +220,7 @@ def test_columns_that_were_not_merged_use_everything_that_was_measured() -> None
 CUTS = ("age < 7 AND smoker", "age < 9 AND smoker", "age >= 6 AND NOT smoker", "age IN (2, 7, 12) AND smoker")
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("residual", [False, True])
 @pytest.mark.parametrize("text", CUTS)
 def test_a_condition_that_cuts_a_group_is_narrowed_by_its_levels_and_holds(text: str, residual: bool) -> None:
@@ -235,6 +239,7 @@ def test_a_condition_that_cuts_a_group_is_narrowed_by_its_levels_and_holds(text:
     assert np.mean(widths) <= np.mean(wide) * (1.01 if text == CUTS[0] else 0.95), (np.mean(widths), np.mean(wide))
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("levels", [(0,), (0, 2), (0, 2, 4, 6), (0, 2, 4, 6, 8, 10, 12, 14)])
 def test_ends_that_are_chosen_by_noisy_numbers_hold(levels: tuple[int, ...]) -> None:
     """In every group all smokers have the other level: nobody is counted, and noise alone can choose the higher end."""
@@ -248,6 +253,7 @@ def test_ends_that_are_chosen_by_noisy_numbers_hold(levels: tuple[int, ...]) -> 
     assert held >= rarely_missed(200, 0.9, 4)
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("text", ["age >= 5 AND age < 10 AND smoker", "age < 15 AND NOT smoker"])
 def test_groups_that_were_measured_with_others_only_are_sums_of_levels(text: str) -> None:
     query, columns = mq.where(AGES, text), ("age", "smoker")
@@ -261,6 +267,7 @@ def test_groups_that_were_measured_with_others_only_are_sums_of_levels(text: str
     assert all(each.half_width(0.9) < 2 * each.deviation for each in found), "no group is cut"
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("text", CUTS)
 def test_a_cut_group_whose_levels_stand_for_it_holds_too(text: str) -> None:
     query, columns = mq.where(AGES, text), ("age", "smoker")

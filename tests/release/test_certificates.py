@@ -54,6 +54,7 @@ def test_a_certificate_lists_its_own_charges_only(method: str) -> None:
         assert made.certificate.ledger_units < curator.ledger.spent()
 
 
+@pytest.mark.thorough
 def test_a_published_file_and_page_say_nothing_of_the_questions_of_others(tmp_path: Path) -> None:
     with _curator() as curator:
         told = [charge.description for charge in curator.ledger.charges()]

@@ -101,6 +101,7 @@ def truths() -> list[float]:
     return found
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize(("relation", "currency"), [("add-remove", "zcdp"), ("replace", "zcdp"), ("replace", "pure")])
 def test_every_question_of_the_workload_has_a_certified_interval_that_holds(relation: Any, currency: str) -> None:
     """All of them together, in nearly all releases: at 95% no more than chance allows at 1e-6 may fail."""
@@ -364,7 +365,7 @@ GATES: dict[str, Callable[[], None]] = {
 }
 
 
-@pytest.mark.thorough(fast=3)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("gate", [gate for gate in GATES if gate.startswith("exact")])
 def test_the_check_loses_no_more_than_it_charges(gate: str) -> None:
     GATES[gate]()
@@ -435,7 +436,7 @@ MUTANTS: dict[str, tuple[Callable[[], AbstractContextManager[Any]], str]] = {
 }
 
 
-@pytest.mark.thorough(fast=4)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_check_mutant_is_killed(mutant: str) -> None:
     breaking, killer = MUTANTS[mutant]
@@ -468,6 +469,7 @@ def test_a_question_beyond_the_checked_tables_has_the_bounds_of_its_parts() -> N
     assert held >= rarely_missed(40, 0.95)
 
 
+@pytest.mark.thorough
 def test_the_report_begins_with_the_certified_typical_error() -> None:
     made = release_of(3)
     assert made.check is not None

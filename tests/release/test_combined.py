@@ -50,6 +50,7 @@ def whole(made: mq.Release) -> None:
     assert made.explain()
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("check", [False, True])
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 @pytest.mark.parametrize("name", BUDGETS)
@@ -103,6 +104,7 @@ def test_explanations_say_what_was_expected_and_kept() -> None:
     assert "mean distance of 1 tables from the rows: average" in much
 
 
+@pytest.mark.thorough
 def test_without_noise_to_speak_of_triples_are_exact() -> None:
     schema = mq.Schema(WIDE.columns[:5])
     rows = records(schema, 4000)
@@ -147,6 +149,7 @@ def test_a_public_number_of_rows_is_the_number_of_rows() -> None:
         assert made.rows == pytest.approx(800, abs=1e-6)
 
 
+@pytest.mark.thorough
 def test_several_rows_of_a_person_are_paid_for() -> None:
     """Three rows of each: the same budget buys noise of three times the deviation, and the intervals say so."""
     rows = records(SCHEMA, 1500)
@@ -223,6 +226,7 @@ BARRED = mq.Schema(
 )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("held", [False, True], ids=["rows-agree", "rows-disagree"])
 @pytest.mark.parametrize("name", ["little", "some", "much"])
 def test_impossible_combinations_have_exactly_nothing(name: str, held: bool) -> None:
@@ -328,6 +332,7 @@ def test_a_target_gets_more_of_the_budget_and_a_better_table() -> None:
     assert error(target="c3") < 0.97 * error()
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("kept", range(3), ids=["average", "tree", "mixture"])
 @pytest.mark.parametrize("name", ["little", "some", "much"])
 def test_a_saved_release_is_the_same(name: str, kept: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -358,7 +363,7 @@ def test_a_release_of_another_method_says_that_it_was_asked_for() -> None:
     assert made.explain() == "method 'laplace' was asked for"
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("releases", [3, 60])
 def test_every_answer_has_a_bound_and_nearly_all_hold(releases: int) -> None:
     """What the intervals promise holds as often as they say, except with probability 1e-6."""

@@ -37,7 +37,7 @@ from maquette.releases.methods.grouping import PairLook
 from maquette.releases.methods.registry import METHODS
 
 
-@pytest.mark.thorough(fast=8)
+@pytest.mark.thorough
 @pytest.mark.parametrize("gate", GATES)
 def test_combined_releases_pass(gate: str) -> None:
     GATES[gate]()
@@ -300,7 +300,7 @@ MUTANTS: dict[str, tuple[Callable[[], AbstractContextManager[Any]], str]] = {
 }
 
 
-@pytest.mark.thorough(fast=12)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_combined_mutant_is_killed(mutant: str) -> None:
     breaking, killer = MUTANTS[mutant]
@@ -325,7 +325,7 @@ def test_what_is_asked_of_the_table_follows_from_what_was_released() -> None:
     assert one.calls != other.calls
 
 
-@pytest.mark.thorough(fast=8)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("access", range(6))
 def test_an_interrupted_access_leaves_a_ledger_that_adds_up(access: int, moment: str) -> None:

@@ -26,7 +26,7 @@ from maquette.query import Marginal
 Run = loop._Run
 
 
-@pytest.mark.thorough(fast=8)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("gate", GATES)
 def test_graphical_releases_pass(gate: str) -> None:
     GATES[gate]()
@@ -293,7 +293,7 @@ MUTANTS: dict[str, tuple[Callable[[], AbstractContextManager[Any]], str]] = {
 }
 
 
-@pytest.mark.thorough(fast=12)
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_mutant_is_killed(mutant: str) -> None:
     breaking, killer = MUTANTS[mutant]

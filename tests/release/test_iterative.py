@@ -193,7 +193,7 @@ def _toy(counted: tuple[int, ...], transcript: tuple[tuple[int, int], ...]) -> t
         return noise.log_probability, made.certificate.epsilon, noise.used // 2
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("levels", "rounds", "values"), [(3, 1, range(-2, 6)), (2, 2, range(-1, 5))])
 def test_the_exact_loss_of_every_transcript_is_within_the_charge(
     levels: int, rounds: int, values: range, monkeypatch: pytest.MonkeyPatch

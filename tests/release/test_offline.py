@@ -58,7 +58,7 @@ def test_the_whole_price_is_spent_never_more_and_certified(method: str, currency
     assert all(charge.state == "answered" for charge in charges)
 
 
-@pytest.mark.thorough(fast=2)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("method", ["iterative-construction", "small-db"])
 @pytest.mark.parametrize("currency", BUDGETS)
 def test_methods_that_may_stop_early_certify_what_they_spent(method: str, currency: str) -> None:

@@ -42,6 +42,7 @@ def questions_of(schema: Schema, columns: tuple[str, ...]) -> list[Marginal | Co
     return [residual(schema, part) if part else Marginal(schema) for part in subsets(varied)]
 
 
+@pytest.mark.thorough
 @given(schema=schemas(), seed=st.integers(0, 99), data=st.data())
 @settings(max_examples=60)
 def test_without_noise_the_counts_come_back(schema: Schema, seed: int, data: st.DataObject) -> None:
@@ -150,6 +151,7 @@ def test_shares_are_a_split_that_no_small_change_improves(schema: Schema, linear
         assert allocation.spreads(other / other.sum()).sum() >= least * (1 - 1e-6)
 
 
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize("currency", ["pure", "zcdp", "gdp"])
 @pytest.mark.parametrize("schema", [BINARY, SCHEMA], ids=["binary", "mixed"])
 def test_expected_error_is_the_error_that_happens(schema: Schema, currency: str) -> None:

@@ -60,6 +60,7 @@ def frame(rows: Rows) -> Any:
     return SCHEMA.decode(rows.astype(np.int32))
 
 
+@pytest.mark.thorough
 def test_a_right_start_halves_the_error_and_its_hash_is_certified(tmp_path: Path) -> None:
     without, made = released(None, 0), released(frame(PUBLIC), 0)
     assert error(made) < 0.5 * error(without)

@@ -41,7 +41,7 @@ def test_generated_codes_fit_their_schema(name: str) -> None:
 
 
 @pytest.mark.skipif(not all(map(importlib.util.find_spec, PACKAGES)), reason="the extra benchmarks is not installed")
-@pytest.mark.thorough(fast=2)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("name", [source.name for source in suite.REAL])
 def test_real_tables_have_the_rows_and_the_target_they_say(name: str) -> None:
     found = suite.table(name)

@@ -71,6 +71,7 @@ def read(path: Path) -> Any:
     return parquet.read_table(path) if path.suffix == ".parquet" else csv.read_csv(path)
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("name", MODELS)
 def test_batches_together_have_the_tables_of_the_model(name: str) -> None:
     release, rows = released(MODELS[name]()), 20_001
@@ -87,6 +88,7 @@ def test_batches_together_have_the_tables_of_the_model(name: str) -> None:
         assert (np.abs(counts / rows - expected) < 6 * np.sqrt(expected / rows) + 7 / rows).all()
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("name", ["dense", "graphical", "mixture"])
 def test_full_batches_together_have_what_a_model_allocates_first_rounded(name: str) -> None:
     release, rows = released(MODELS[name]()), 12_000

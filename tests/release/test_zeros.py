@@ -83,6 +83,7 @@ def test_no_model_gives_an_impossible_combination_any_mass(method: str, held: bo
     assert child.low == 0.0
 
 
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize("currency", BUDGETS)
 @pytest.mark.parametrize("method", ["everything", "adaptive", "graphical"])
 def test_noise_never_brings_them_back(method: str, currency: str) -> None:
@@ -223,7 +224,7 @@ def test_a_saved_release_with_merged_levels_still_knows_them(tmp_path: Path) -> 
     assert (again.marginal(*MANY.names) == made.marginal(*MANY.names)).all()
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", ["mwem", "iterative-construction", "averaged-construction"])
 def test_multiplicative_weights_lose_nothing_that_was_learnt(method: str) -> None:
     """Ruled out at every step, not at the end: what the loop checked is what is released."""

@@ -31,7 +31,7 @@ def browser() -> Iterator[Any]:
         opened.close()
 
 
-@pytest.mark.thorough(fast=2)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 @pytest.mark.parametrize("which", ["release", "session"])
 def test_it_opens_from_disk(browser: Any, which: str, width: int, scheme: str, tmp_path: Path) -> None:

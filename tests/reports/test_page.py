@@ -75,6 +75,7 @@ def test_nothing_is_fetched() -> None:
     assert "$schema" not in str(specs(text))
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("made", [page, session_page])
 def test_every_chart_is_one_that_vega_lite_knows(made: Any) -> None:
     drawn = specs(made())
@@ -281,6 +282,7 @@ def test_ledger_and_schema_show_themselves_escaped() -> None:
     assert HOSTILE not in SCHEMA._repr_html_()
 
 
+@pytest.mark.thorough
 def test_the_command_writes_page_and_entry(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

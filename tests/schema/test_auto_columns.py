@@ -64,6 +64,7 @@ def test_combinations_cannot_name_bins_that_are_not_drawn() -> None:
         Schema(columns, impossible=[{"x": "[0, 1)", "a": "true"}])
 
 
+@pytest.mark.thorough
 def test_the_command_line_draws_bins_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

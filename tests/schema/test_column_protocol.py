@@ -46,6 +46,7 @@ def column(request: pytest.FixtureRequest, declared: tuple[Column, Raw]) -> Colu
     return replace(declared[0], nullable=request.param)
 
 
+@pytest.mark.thorough(fast=2)
 def test_raw_values_get_their_codes(column: Column, declared: tuple[Column, Raw]) -> None:
     for value, code in declared[1]:
         assert column.encode([value]).tolist() == [code], value
@@ -127,7 +128,7 @@ def rows_of(column: Column) -> dict[str, Any]:
     return {"x": column.decode(codes), "other": pa.array(np.arange(len(codes)) % 2 == 0)}
 
 
-@pytest.mark.thorough(fast=10)
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize("memory_limit", [2**30, 0], ids=["memory", "duckdb"])
 def test_a_table_of_it_is_opened_asked_and_released(column: Column, memory_limit: int, tmp_path: Path) -> None:
     schema = mq.Schema([column, mq.Boolean("other")])

@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import exports
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("make", exports.EXPORTS[::-1], ids=lambda make: make.__name__)
 def test_an_export_becomes_a_release_and_a_report(make: object, tmp_path: Path) -> None:
     """No digit is misread: answers are within the noise of a few thousand rows of the truth.

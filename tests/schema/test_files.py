@@ -34,6 +34,7 @@ def text(towns: list[str], delimiter: str = ";") -> str:
     return "\r\n".join([f"Größe des Orts{delimiter}Zahl".replace("Größe des Orts", "Ort"), *lines]) + "\r\n"
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize(
     ("encoding", "towns", "detected"),
     [

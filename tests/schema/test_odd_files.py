@@ -47,6 +47,7 @@ TITLES = {
 }
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("title", TITLES.values(), ids=TITLES)
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp1252"])
 def test_lines_above_the_header_are_found_and_declared(title: str, encoding: str, tmp_path: Path) -> None:
@@ -101,6 +102,7 @@ def test_nothing_is_skipped_that_may_be_a_header_or_a_row(rows: list[list[str]])
     assert title_lines(rows) == 0
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("encoding", ["utf-8", "cp1252"])
 def test_a_file_without_a_header_is_read_by_declared_names(encoding: str, tmp_path: Path) -> None:
     path = tmp_path / "bare.csv"

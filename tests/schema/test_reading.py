@@ -142,6 +142,7 @@ def drafted(source: object) -> Schema:
         return Schema.guess(source)
 
 
+@pytest.mark.thorough
 def test_a_draft_of_what_a_clerk_types_fits_the_table_it_was_made_from(tmp_path: Path) -> None:
     path = written(tmp_path / "ward.csv", clerk())
     draft = drafted(path)
@@ -172,6 +173,7 @@ def test_a_draft_of_what_a_clerk_types_fits_the_table_it_was_made_from(tmp_path:
     mq.open_table(path, reviewed, privacy_unit="patient", max_contributions=2)
 
 
+@pytest.mark.thorough
 def test_a_spreadsheet_of_the_continent_can_be_drafted(tmp_path: Path) -> None:
     table = clerk()
     table["weight"] = [weight.replace(".", ",") for weight in table["weight"]]
@@ -186,6 +188,7 @@ def test_a_spreadsheet_of_the_continent_can_be_drafted(tmp_path: Path) -> None:
         mq.open_table(path, Schema(draft.columns))
 
 
+@pytest.mark.thorough
 def test_frames_of_texts_are_drafted_as_files_are(tmp_path: Path) -> None:
     table = clerk()
     from_file = drafted(written(tmp_path / "ward.csv", table))

@@ -28,6 +28,7 @@ def _run(expression: str, values: list[str | None]) -> list[object]:
         return [row[0] for row in relation.project(expression).fetchall()]
 
 
+@pytest.mark.thorough
 def test_every_character_is_judged_alike() -> None:
     """All of Unicode but NUL and surrogates, at either end and in the middle."""
     everything = [chr(i) for i in range(1, sys.maxunicode + 1) if unicodedata.category(chr(i)) != "Cs"]
@@ -56,6 +57,7 @@ def test_levels_missing_texts_and_units_agree_with_python(values: list[str]) -> 
     assert present == [None if value.strip() in ("_", "é") else value for value in values]
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("space", ["\u00a0", "\u2009", "\t", "\n", "\r\n", "\x1f", "\u3000"])
 def test_a_level_with_odd_space_around_it_is_the_level(space: str) -> None:
     """Once such a value was refused, or went to `other`, while the same name in the schema was stripped."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from pages import Tab, write
 
 HEADINGS = {"Model": "publicly known"} | {each: each for each in ("Ask", "Explore", "Budget", "Holdout", "Custodian")}
@@ -109,6 +110,7 @@ def test_a_table_is_published_from_a_file(tab: Tab, tmp_path: Path) -> None:
     page.get_by_role("heading", name=f"Ask clinic_visits_{tab.name}").wait_for()
 
 
+@pytest.mark.thorough
 def test_every_view_fits_a_narrow_screen_in_the_dark(opening: Callable[..., Tab]) -> None:
     tab = opening(width=390, scheme="dark")
     assert tab.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(18, 24, 28)"

@@ -129,7 +129,7 @@ def ask_holdout(page: Any, condition: str) -> None:
                 raise
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 def test_governing_is_accessible(looked: Any, tmp_path: Path) -> None:
     """The custodian's page with a token just made and one about to be revoked, holdouts, each step of publishing."""
     tab, look, name = looked

@@ -184,7 +184,7 @@ def test_a_batch_is_never_dearer_than_its_questions_one_by_one() -> None:
     assert max(spent[1:]) <= spent[0] * 1.001
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 def test_intervals_from_waves_and_sums_hold_as_often_as_they_say() -> None:
     """Each answer at 0.2, over 150 sessions; a rate of 0.5 would be seen but for a chance of 1 in 100."""
     from scipy import stats

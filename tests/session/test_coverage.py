@@ -188,7 +188,7 @@ def exceeds(missed: int, runs: int, rate: float, level: float = RARE) -> bool:
     return bool(stats.binom.sf(missed - 1, runs, rate) < level)
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("analyst", "runs"), [(wanderer, 200), (driller, 150), (adversary, 150), (hoarder, 150), (ranger, 500)]
 )
@@ -199,6 +199,7 @@ def test_all_intervals_of_a_session_hold_together(opened: tuple[str, Opened], an
     assert not exceeds(missed, runs, BETA)
 
 
+@pytest.mark.thorough(fast=1)
 def test_the_adversary_is_a_strong_one(opened: tuple[str, Opened]) -> None:
     """Intervals that hold for each question fail an adversary most of the time: the tests above can see a miss.
 
@@ -209,7 +210,7 @@ def test_the_adversary_is_a_strong_one(opened: tuple[str, Opened]) -> None:
         assert exceeds(sessions_with_a_miss(open_session, hoarder, range(60), simultaneous=False), 60, 2 * BETA)
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 def test_each_interval_holds_for_questions_fixed_beforehand(opened: tuple[str, Opened]) -> None:
     law, open_session = opened
     runs = 140 if law == "gaussian" else 40

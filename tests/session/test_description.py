@@ -83,6 +83,7 @@ def test_the_kinds_of_one_set_of_columns_take_their_part_each(schema: Schema) ->
     assert sum(map(share, sets)) == pytest.approx(1.0)
 
 
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize(
     "schema",
     [*TINY.values(), Schema([mq.Integer("a", 0, 3), mq.Number("b", edges=[-2.0, -1.0, 0.0, 4.0], nullable=True)])],

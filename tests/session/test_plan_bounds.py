@@ -59,6 +59,7 @@ def orders(monkeypatch: pytest.MonkeyPatch, accounting: str, together: bool, see
     return [(parts, directs, [(key, rents[key][1]) for key in rents]) for parts, directs, rents in found]
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("together", [True, False])
 @pytest.mark.parametrize("accounting", ["zcdp", "gdp"])
 @pytest.mark.parametrize("seed", range(2))

@@ -256,7 +256,7 @@ POOL = [
 ]
 
 
-@pytest.mark.thorough(fast=2)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 @pytest.mark.parametrize("accounting", ["pure", "zcdp", "gdp"])
 def test_whatever_is_paid_for_together_is_promised(accounting: str, relation: str) -> None:

@@ -246,6 +246,7 @@ def test_a_batch_is_one_charge_and_costs_no_more_than_its_questions_one_by_one()
         assert together <= (curator.ledger.spent() - spent) * 1.05
 
 
+@pytest.mark.thorough
 def test_looking_at_a_session_changes_nothing_about_it() -> None:
     """Explaining, displaying and planning are free of charge and of consequences."""
     bought = []
@@ -317,7 +318,7 @@ def mixed() -> mq.PrivateTable:
     return mq.open_table(columns, schema)
 
 
-@pytest.mark.thorough(fast=2)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_random_sessions_keep_their_word(tmp_path: Path, mixed: mq.PrivateTable, seed: int) -> None:
     """Three lives of a random session: what is paid for is promised, what was promised never changes."""
@@ -411,6 +412,7 @@ def kill(kills: int, *variants: str) -> list[Any]:
     return [json.loads(line) for line in output.stdout.splitlines()]
 
 
+@pytest.mark.thorough
 def test_kills_leave_no_conflict_no_overspend_and_every_answer_repeatable() -> None:
     plain, guarded = kill(13, "plain", "guarded")
     faults = ("conflicts", "not repeated at the end", "paid again", "decreased", "overspent")

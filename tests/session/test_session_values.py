@@ -75,6 +75,7 @@ def test_order_by_does_not_change_a_sum() -> None:
         assert numbers == pytest.approx(truth)
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::maquette.errors.PrivacyWarning")
 def test_intervals_of_sums_hold_as_often_as_they_say() -> None:
     """At most 5% of intervals may miss: more than 40 misses in 300 have odds below one in a million."""

@@ -41,6 +41,7 @@ def test_a_session_of_version_01_repeats_its_answers_for_nothing(tmp_path: Path)
         assert curator.ledger.spent() == said["spent"]
 
 
+@pytest.mark.thorough
 def test_a_session_that_began_with_another_account_of_the_doubt_keeps_it(tmp_path: Path) -> None:
     """Its answers all hold together; the intervals stay as wide as they were, before and after it pays again."""
     path, said = copied("version-0.1-together", tmp_path)

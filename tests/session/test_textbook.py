@@ -54,7 +54,7 @@ def _calibrate_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guards, "_calibrated", calibrated_once(guards._calibrated))
 
 
-@pytest.mark.thorough(fast=2)
+@pytest.mark.thorough
 @pytest.mark.parametrize("gate", GATES)
 def test_the_session_as_a_whole_passes(gate: str) -> None:
     GATES[gate]()
@@ -130,6 +130,7 @@ def opened(curator: mq.Curator, noise: Edge, rule: str, *, spare: int = 1, **set
     return session, found
 
 
+@pytest.mark.thorough(fast=3)
 @pytest.mark.parametrize("push", [-1, 1])
 @pytest.mark.parametrize("greedy", [True, False])
 @pytest.mark.parametrize("rule", RULES)
@@ -167,7 +168,7 @@ CASES = (
 )
 
 
-@pytest.mark.thorough(fast=8)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("relation", ["replace", "add-remove"])
 @pytest.mark.parametrize(("rule", "calibration", "currency"), CASES)
 def test_every_answer_is_within_alpha_while_noise_is_within_its_bound(

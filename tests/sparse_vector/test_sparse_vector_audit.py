@@ -80,7 +80,7 @@ def test_above_threshold_on_the_streams_of_the_theory(query_scale: Any, expected
     assert worst == pytest.approx(expected, abs=5e-3)
 
 
-@pytest.mark.thorough(fast=2)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize(
     ("hits", "equal", "optimal", "ignored"), [(2, 0.63, 0.89, 1.25), (3, 0.50, 0.77, 1.50), (5, 0.40, 0.64, 1.97)]
 )

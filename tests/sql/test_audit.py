@@ -73,6 +73,7 @@ def kinds(m: int) -> list[str]:
     return [name for name in STATEMENTS if m > 1 or not name.startswith("people")]
 
 
+@pytest.mark.thorough(fast=3)
 @pytest.mark.parametrize("name", kinds(1))
 def test_an_aggregate_loses_no_more_than_it_is_charged(name: str) -> None:
     gate(STATEMENTS[name], "add-remove", 1)

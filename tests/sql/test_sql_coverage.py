@@ -86,6 +86,7 @@ def missed(answer: mq.Answered, groups: dict[Any, float]) -> bool:
     return False
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("name", EXACT)
 def test_intervals_hold_for_all_groups_considered_together(engine: Any, table: mq.PrivateTable, name: str) -> None:
     """60 answers, at most 19 misses at doubt 0.1 (error 1e-6)."""

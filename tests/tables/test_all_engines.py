@@ -44,6 +44,7 @@ OPENERS: dict[str, Opener] = {
 }
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("unit", [{}, UNIT], ids=["rows", "units"])
 @pytest.mark.parametrize("name", OPENERS)
 def test_engines_have_the_numbers_of_memory(name: str, unit: dict[str, Any], tmp_path: Path) -> None:

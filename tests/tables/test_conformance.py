@@ -68,6 +68,7 @@ SCHEMA = mq.Schema([KINDS[kind](f"{kind}/{name}") for kind, name in PAIRS])
 WHOLE = pa.table({f"{kind}/{name}": TYPES[name][0] for kind, name in PAIRS})
 
 
+@cache
 def valid() -> pa.Table:
     """The same rows, with nothing in place of what fits no level."""
     columns = {}
@@ -78,9 +79,6 @@ def valid() -> pa.Table:
             [v if ok else None for v, ok in zip(values.to_pylist(), fits, strict=True)], values.type
         )
     return pa.table(columns)
-
-
-VALID = valid()
 
 
 def parquet(table: pa.Table, folder: Path) -> Any:
@@ -126,7 +124,7 @@ def reference() -> tuple[dict[str, int], str, dict[str, list[int]]]:
     """What is refused, the fingerprint of the rest, and its counts."""
     with pytest.raises(OutOfDomain) as refused:
         mq.open_table(WHOLE, SCHEMA)
-    table = mq.open_table(VALID, SCHEMA)
+    table = mq.open_table(valid(), SCHEMA)
     engine = engine_of(table)
     return refused.value.counts, engine.fingerprint, {name: engine.counts([name]).tolist() for name in SCHEMA.names}
 
@@ -138,14 +136,14 @@ def agree(source: Callable[[pa.Table], tuple[Any, dict[str, Any]]]) -> None:
     with pytest.raises(OutOfDomain) as caught:
         mq.open_table(found, SCHEMA, **options)
     assert caught.value.counts == refused
-    found, options = source(VALID)
+    found, options = source(valid())
     table = mq.open_table(found, SCHEMA, **options)
     engine_of(table).prefetch([name] for name in SCHEMA.names)
     assert {name: engine_of(table).counts([name]).tolist() for name in SCHEMA.names} == counts
     assert engine_of(table).fingerprint == fingerprint
 
 
-@pytest.mark.thorough(fast=2)
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", CARRIERS)
 def test_every_kind_and_type_has_the_codes_of_the_reference(name: str, tmp_path: Path) -> None:
     folders = iter(("whole", "valid"))

@@ -47,7 +47,7 @@ def tiny_tables() -> list[list[Row]]:
     return small + larger  # type: ignore[operator]
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("bound", [1, 2])
 def test_removing_a_unit_removes_its_kept_rows_and_nothing_else(bound: int, engine: duckdb.DuckDBPyConnection) -> None:
     for rows in tiny_tables():

@@ -77,7 +77,7 @@ def test_it_is_an_engine_of_its_schema(engine: Engine) -> None:
     assert engine.rows == 500
 
 
-@pytest.mark.thorough(fast=20)
+@pytest.mark.thorough(fast=3)
 @pytest.mark.parametrize("names", [*SETS, *permutations(["age", "city", "smoker"])], ids=" x ".join)
 def test_counts_are_those_of_a_plain_loop_in_the_order_asked(engine: Engine, names: Sequence[str]) -> None:
     counts = engine.counts(names)
@@ -99,6 +99,7 @@ def test_blocks_hold_every_record_once(engine: Engine) -> None:
         assert sorted(map(tuple, np.concatenate(blocks).tolist())) == sorted(map(tuple, records().tolist()))
 
 
+@pytest.mark.thorough
 def test_a_prefetch_changes_no_count(engine: Engine) -> None:
     engine.prefetch(SETS)
     engine.prefetch([])
@@ -106,7 +107,7 @@ def test_a_prefetch_changes_no_count(engine: Engine) -> None:
         assert np.array_equal(engine.counts(names), counted(names))
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 def test_many_threads_count_the_same(engine: Engine) -> None:
     with ThreadPoolExecutor(8) as pool:
         for names, counts in zip(SETS * 4, pool.map(engine.counts, SETS * 4), strict=True):
@@ -128,6 +129,7 @@ def test_the_fingerprint_is_of_the_rows_as_a_multiset(kind: str) -> None:
     assert prints[0] == prints[1] != prints[2]
 
 
+@pytest.mark.thorough(fast=1)
 def test_a_curator_answers_through_it(table: PrivateTable) -> None:
     with mq.Curator(table, mq.Budget(epsilon=1000.0)) as curator:
         answer = mq.answer(curator, "SELECT count(*) FROM t WHERE smoker AND age >= 3", epsilon=200.0)

@@ -54,6 +54,7 @@ def random_numbers(rows: int, seed: int = 0) -> tuple[pa.Table, list[tuple[int, 
     return pa.table(columns), list(zip(*(values.tolist() for values in columns.values()), strict=True))
 
 
+@pytest.mark.thorough
 @given(rows_of_dirt)
 @settings(max_examples=12)
 def test_engines_agree_with_a_plain_loop_on_dirty_rows(rows: Rows) -> None:

@@ -28,6 +28,7 @@ from maquette.errors import DataError, MaquetteError, OutOfDomain, UnreadableSou
 UNIT: dict[str, Any] = {"privacy_unit": "who", "max_contributions": 2}
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("unit", [{}, UNIT], ids=["rows", "units"])
 @pytest.mark.parametrize("parts", [1, 18], ids=["one part", "a tree"])
 def test_executors_count_and_add_what_memory_does(unit: dict[str, Any], parts: int) -> None:
@@ -195,6 +196,7 @@ def test_the_judgement_passes_what_is_right() -> None:
         mq.open_table(frame(rows(), send=lambda v, n: next(turn) % n), SCHEMA, **UNIT)
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("name", MUTANTS)
 def test_engine_mutant_is_killed(name: str) -> None:
     with MUTANTS[name](), pytest.raises((AssertionError, MaquetteError)):
@@ -230,11 +232,13 @@ def drawn_alike(parts: int = 3) -> None:
     assert (added, spent) == (summed, charged)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("parts", [1, 18], ids=["one part", "a tree"])
 def test_bins_are_drawn_over_rows_in_spark(parts: int) -> None:
     drawn_alike(parts)
 
 
+@pytest.mark.thorough
 def test_bins_of_spark_are_found_in_the_ledger_and_planes_live_on(tmp_path: Path) -> None:
     ledger, budget = tmp_path / "ledger", mq.Budget(epsilon=100.0)
     with mq.Curator(mq.open_table(frame(incomes()), AUTO), budget, ledger=ledger) as curator:
@@ -245,6 +249,7 @@ def test_bins_of_spark_are_found_in_the_ledger_and_planes_live_on(tmp_path: Path
         assert again.schema == schema
 
 
+@pytest.mark.thorough
 def test_executors_that_forget_the_bins_are_killed() -> None:
     def forgetting(job: executors.Visit, *others: Any) -> Any:
         return real(replace(job, schema=job.stored) if job.codes else job, *others)

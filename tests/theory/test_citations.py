@@ -74,6 +74,7 @@ def is_of_the_theory(path: Path) -> bool:
     return path in pages()
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_every_citation_resolves(folder: str) -> None:
     known = set(headings())

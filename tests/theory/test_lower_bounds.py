@@ -143,6 +143,7 @@ def test_laplace_noise_is_within_a_factor_of_the_bound_on_one_query() -> None:
     assert 1 < noise.laplace_accuracy(queries=1, **facts) / lower.single(delta=0.0, **facts) < 2.2
 
 
+@pytest.mark.thorough
 def test_a_plan_says_what_no_mechanism_can_do() -> None:
     found = mq.plan(rows=10**5, universe=2**20, queries=10**6, epsilon=1.0, alpha=0.2, relation="replace", delta=1e-9)
     assert {limit.name for limit in found.limits} == {"single", "reconstruction", "fingerprinting", "efficient"}

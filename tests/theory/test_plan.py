@@ -28,6 +28,7 @@ def example() -> Plan:
     return plan(**FACTS, alpha=0.05, relation="replace")
 
 
+@pytest.mark.thorough
 def test_promises_are_the_bounds(example: Plan) -> None:
     facts: dict[str, Any] = {"queries": 10**6, "rows": 10**5, "beta": 0.05}
     assert example["laplace"].error == noise.laplace_accuracy(**facts, epsilon=1.0)
@@ -71,6 +72,7 @@ def test_what_is_only_expected_is_shown_and_never_best() -> None:
 SPECIAL = ("functions", "mirror-ic", "cuts", "distances", "coefficients", "projection", "everything")
 
 
+@pytest.mark.thorough
 def test_every_mechanism_has_a_line_with_rows_epsilon_time_and_a_point() -> None:
     schema = Schema([Boolean(f"c{i}") for i in range(12)])
     found = plan(rows=10**6, schema=schema, queries=2000, epsilon=1.0, delta=1e-9, alpha=0.2)
@@ -147,6 +149,7 @@ def test_a_pure_budget_has_no_gaussian(example: Plan) -> None:
     assert all(pure[p.name].error >= p.error for p in example)
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("relation", ["replace", "add-remove"])
 @pytest.mark.parametrize("delta", [0.0, 1e-9])
 def test_rows_needed_are_enough_and_not_many_too_many(relation: str, delta: float) -> None:
@@ -172,6 +175,7 @@ def test_unreachable_alpha_says_what_is_reachable() -> None:
         plan(**{**FACTS, "rows": 5000, "delta": 1e-4}, alpha=0.98 * advised)
 
 
+@pytest.mark.thorough
 def test_nothing_to_run_is_said(example: Plan) -> None:
     with pytest.raises(QueryError, match="No mechanism can run for 1,000,000,000 queries"):
         plan(**{**FACTS, "queries": 10**9, "universe": 2**40}, alpha=0.1)
@@ -281,6 +285,7 @@ def test_extreme_universes_have_a_plan(universe: int) -> None:
     assert found.best is not None
 
 
+@pytest.mark.thorough
 def test_plan_is_quick() -> None:
     start = time.process_time()
     plan(rows=123_457, universe=3 * 2**18, queries=10**5, epsilon=0.9, delta=1e-9, alpha=0.07)

@@ -40,6 +40,7 @@ def test_a_promise_fails_no_more_often_than_beta(name: str) -> None:
     assert not judge.judged(failures(name, RUNS), RUNS, BETA).refuted
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("name", cases())
 def test_a_broken_mechanism_is_noticed(name: str) -> None:
     """The same test with louder noise, or with a broken part, refutes beta."""

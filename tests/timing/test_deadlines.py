@@ -98,6 +98,7 @@ def test_what_is_late_before_its_turn_never_begins() -> None:
     assert scene.engine.counted == 1
 
 
+@pytest.mark.thorough
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(st.lists(st.tuples(LENGTHS, LENGTHS), min_size=1, max_size=4))
 def test_answers_are_told_at_the_deadline_or_never(lengths: list[tuple[float, float]]) -> None:
