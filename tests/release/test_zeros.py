@@ -185,8 +185,8 @@ def test_their_columns_keep_their_levels_while_others_are_merged() -> None:
 @pytest.mark.thorough
 def test_a_universe_that_cannot_be_listed() -> None:
     schema = Schema(
-        [*COLUMNS, *(mq.Integer(f"c{i}", 0, 7) for i in range(9))],
-        impossible=[*PEOPLE.impossible, {"c0": ["0", "1"], "c8": ["0", "1"], "age": "30-39"}],
+        [*COLUMNS, *(mq.Integer(f"c{i}", 0, 7) for i in range(6))],
+        impossible=[*PEOPLE.impossible, {"c0": ["0", "1"], "c5": ["0", "1"], "age": "30-39"}],
     )
     rows = records(schema, 3000)
     made = released("auto", open_records(schema, rows), mq.Budget(epsilon=1.0, delta=1e-9), Seeded(0))
@@ -229,7 +229,8 @@ def test_a_saved_release_with_merged_levels_still_knows_them(tmp_path: Path) -> 
 def test_multiplicative_weights_lose_nothing_that_was_learnt(method: str) -> None:
     """Ruled out at every step, not at the end: what the loop checked is what is released."""
     rows = possible(PEOPLE, 5000)
-    made = released(method, open_records(PEOPLE, rows), CLOSE, Seeded(0))
+    rounds = {"rounds": 1000} if method == "averaged-construction" else {}  # the best number takes minutes
+    made = released(method, open_records(PEOPLE, rows), CLOSE, Seeded(0), **rounds)
     for columns in (("age", "status"), ("status", "works"), ("works", "smoker")):
         assert np.abs(made.marginal(*columns) - counts(PEOPLE, rows, columns) / len(rows)).max() < 0.02
     if method != "mwem":
