@@ -25,7 +25,7 @@ from maquette.query import Contrasts, Marginal, orthonormal, residual
 from maquette.schema import Schema
 from maquette.session.ahead import Layered
 from maquette.session.precision.bases import inverse, is_plain, plain, question_of, scale, summed, whole_kind
-from maquette.session.precision.view import CELLS, Mixture, Part, Read, View
+from maquette.session.precision.view import CELLS, UNMIXED, Mixture, Part, Read, View
 from maquette.session.precision.width import Known, known_of, mixture_of
 
 Values = NDArray[np.float64]
@@ -115,6 +115,7 @@ class Transcript:
         self._next = 0
         self._exact_rows = False
         self._states: States = {}
+        self._mixed = False  # whether anything was measured in a basis that is not a part's own
         self._digest = hashlib.sha256(schema.digest.encode())
         self._resumed: str | None = None  # the digest of a checkpoint, until a charge follows
 
@@ -139,6 +140,7 @@ class Transcript:
     def resume(self, moment: int, digest: str, states: dict[Columns, list[State]]) -> None:
         """Go on from a checkpoint; the charges that follow must be chained."""
         self.moment, self._states = moment, states
+        self._mixed = not all(map(is_plain, states))
         self._resumed, self._digest = digest, hashlib.sha256()
 
     def shelve(self, states: dict[Columns, list[State]]) -> None:
@@ -202,6 +204,7 @@ class Transcript:
     def _append(self, part: Columns, sums: Values, precisions: Values) -> None:
         if self._exact_rows and not part:
             return
+        self._mixed |= not is_plain(part)
         states = self._states.setdefault(part, [])
         state = State.of(self._next, sums, precisions)
         if states:
@@ -223,10 +226,14 @@ class Transcript:
 
     def known_of(self, view: View, moment: int | None = None) -> dict[Columns, Known]:
         """What is known of the parts of a question, in terms of its gains; parts not measured are left out."""
+        if not self._mixed:
+            return self.known(view.gains, moment)
         return known_of(view, lambda key: self._known_at(key, moment))
 
     def mixture(self, view: View, moment: int | None = None) -> Mixture:
         """The weight of each basis in what is known of a question's parts."""
+        if not self._mixed:
+            return UNMIXED
         return mixture_of(view, lambda key: self._known_at(key, moment))
 
     def latest(self, key: Columns) -> Known | None:
@@ -238,7 +245,7 @@ class Transcript:
         return None if state is None else state.known
 
     def _measured(self, view: View, part: Columns) -> list[list[State]]:
-        keys = (part, *view.others.get(part, ()))
+        keys = (part, *view.others.get(part, ())) if self._mixed else (part,)
         return [self._states[key] for key in keys if key in self._states]
 
     def complete(self, view: View) -> int | None:
