@@ -21,6 +21,7 @@ from .mixture_fit import (
     components as components,
     mixture_holds as mixture_holds,
 )
+from .pairing import paired as paired
 from .population import usual_errors as usual_errors
 from .raking import raked as raked
 from .residuals import Columns as Columns, Residuals as Residuals, forward as forward, subsets as subsets

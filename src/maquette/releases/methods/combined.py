@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from maquette.curator import Curator
 from maquette.errors import QueryError
-from maquette.estimates import BlendedModel, Columns, Part, mixture_holds, raked, units_for
+from maquette.estimates import BlendedModel, Columns, Part, mixture_holds, paired, raked, units_for
 from maquette.hypothesis import JunctionTree, Mixture, WeightedRecords
 from maquette.query import Marginal, Workload
 from maquette.releases.artifact import Model
 from maquette.releases.methods.draft import Draft
-from maquette.releases.methods.gathered import WIDE, fits_of, mixture_of, product_of, tree_of
+from maquette.releases.methods.gathered import WIDE, fits_of, mixture_of, product_of, sharp_of, tree_of
 from maquette.releases.methods.gathering import Gathering
 from maquette.releases.methods.phases import STEPS, Phases, asking
 from maquette.releases.methods.weighing import LARGEST
@@ -122,6 +122,9 @@ def _fit(gathering: Gathering, max_cells: int, models: list[Model], phases: Phas
     if (found.tables or found.hints) and mixture_holds(found.merging.merged) and not found.interrupted:
         phases.end()
         mixture, said = mixture_of(found, told=phases.told)
+        if len(found.names) >= WIDE:
+            mixture, sharp = paired(mixture, sharp_of(found, tree))
+            said += f", {len(sharp)} sharp pairs as blocks"
         gathering.said.append(said)
         parts.append(mixture)
     if gathering.trusted:

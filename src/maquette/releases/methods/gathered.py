@@ -234,6 +234,12 @@ def tree_of(
     return (MergedModel(gathered.merging, whole, gathered.within()) if gathered.merging.changed else whole), said
 
 
+def sharp_of(gathered: Gathered, tree: GraphicalModel | MergedModel) -> dict[Columns, Values]:
+    """The tree's tables of the measured pairs that it holds."""
+    held = (tree.model if isinstance(tree, MergedModel) else tree).tree
+    return {pair: tree.marginal(pair) for pair in gathered.tables if len(pair) == 2 and held.holds(pair)}
+
+
 def _gradients(gathered: Gathered, tables: int) -> int:
     """The gradients that a wide tree may take."""
     return STEPPED // (len(gathered.names) + tables)
