@@ -66,7 +66,6 @@ contracts: $(VENV)/.dev
 # The exact versions that development was last tested with; install them with
 # pip install --require-hashes -r requirements-dev.lock
 lock: $(VENV)/.dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	$(BIN)/uv pip compile --quiet --universal --upgrade --python-version 3.11 --extra dev --extra oracles --generate-hashes \
 		--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' pyproject.toml -o requirements-dev.lock
 

@@ -1,8 +1,8 @@
-"""Print the lowest declared version of every run-time dependency, as a constraints file for pip.
+"""Print the lowest declared version of every run-time dependency, as a list of requirements.
 
 python .ci/floors.py > floors.txt
-python .ci/floors.py tools > tools.txt    # what the tests of the core need
-python -m pip install -c floors.txt -r tools.txt -e .
+python .ci/floors.py tools > tools.txt    # what the tests need beside them
+uv pip install -r floors.txt -r tools.txt -e .
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-EXTRAS = ("charts", "graphs", "solver")  # what the library imports when it is asked for it
-# Of development, what the tests of the core do without: documents, browsers; schemathesis needs rich 13.9.
-OTHER = ("axe-", "cosmic-ray", "import-linter", "mkdocs", "playwright", "pytest-xdist", "ruff", "schemathesis")
-LOWEST = re.compile(r"(?P<name>[\w.-]+)>=(?P<version>[\w.]+)")
+# What the library imports when it is asked for it, but for Spark, whose lowest release is 300 MB.
+EXTRAS = ("charts", "client", "excel", "graphs", "postgres", "server", "solver", "telemetry")
+# Of development, what the tests do without: documents, browsers; schemathesis needs rich 13.9.
+OTHER = ("axe-", "cosmic-ray", "import-linter", "mkdocs", "playwright", "ruff", "schemathesis", "uv>")
+LOWEST = re.compile(r"(?P<name>[\w.,\[\]-]+)>=(?P<version>[\w.]+)")
 
 
 def declared_in(project: Path) -> dict[str, Any]:
@@ -26,7 +27,7 @@ def declared_in(project: Path) -> dict[str, Any]:
 
 
 def tools(project: Path) -> list[str]:
-    """What development installs, without what the tests of the core do not use."""
+    """What development installs, without what the tests can do without."""
     return [line for line in declared_in(project)["optional-dependencies"]["dev"] if not line.startswith(OTHER)]
 
 
@@ -34,7 +35,7 @@ def floors(project: Path) -> list[str]:
     """`name==version` for each dependency; one without a lowest version is an error."""
     declared = declared_in(project)
     extras = [line for extra in EXTRAS for line in declared["optional-dependencies"][extra]]
-    return [pinned(line) for line in (*declared["dependencies"], *extras)]
+    return sorted({pinned(line) for line in (*declared["dependencies"], *extras)})
 
 
 def pinned(requirement: str) -> str:

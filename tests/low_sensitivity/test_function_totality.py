@@ -71,8 +71,8 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_whatever_a_function_raises_counts_as_its_low_end(name: str) -> None:
-    if name == "too deep" and sys.version_info[:3] == (3, 13, 0):
-        pytest.skip("CPython 3.13.0 does not stop endless recursion: it fills the memory")
+    if name == "too deep" and (3, 13) <= sys.version_info < (3, 13, 8):
+        pytest.skip("CPython forgets to count calls of functions with *arguments (python/cpython#132744)")
     query = LowSensitivityQuery("f", FUNCTIONS[name], sensitivity=0.1, low=0.25)
     seen, filters, errors = ONES.copy(), list(warnings.filters), np.geterr()
     assert query.completed(seen) == 0.25
