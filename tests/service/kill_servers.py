@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -256,6 +257,37 @@ def torture(servers: Servers, *, kills: int, clients: int = 4, seed: int = 1) ->
     return outcome
 
 
+def under_load(servers: Servers, trouble: Callable[[Callable[[], None]], None], *, clients: int = 3) -> Outcome:
+    """Ask while `trouble` happens, until it has and answers come again; then ask every key again, and judge.
+
+    `trouble` is given a function that returns when a few more answers have come.
+    """
+    asking, outcome = Clients(servers, 1), Outcome()
+    threads = [threading.Thread(target=asking.run, args=(number,), daemon=True) for number in range(clients)]
+
+    def more() -> None:
+        until, end = len(asking.told) + 2 * clients, time.monotonic() + PATIENCE * 12
+        while len(asking.told) < until:
+            assert time.monotonic() < end, "no more answers come"
+            time.sleep(0.01)
+
+    try:
+        for thread in threads:
+            thread.start()
+        more()
+        trouble(more)
+        more()
+        asking.stop.set()
+        for thread in threads:
+            thread.join()
+        fetch_again(asking, random.Random(1), outcome)
+    finally:
+        asking.stop.set()
+        servers.stop()
+    judge(servers, asking, outcome)
+    return outcome
+
+
 def fetch_again(asking: Clients, rng: random.Random, outcome: Outcome) -> None:
     """Every client can fetch its answer by its key, from any process, and hears the same."""
     for key, (question, value, _) in asking.told.items():
@@ -264,15 +296,13 @@ def fetch_again(asking: Clients, rng: random.Random, outcome: Outcome) -> None:
         outcome.faults["conflicting replay"] += status == 200 and body["value"] != value
 
 
-def judge(servers: Servers, asking: Clients, outcome: Outcome, address: str | None = None) -> None:
+def judge(servers: Servers, asking: Clients, outcome: Outcome) -> None:
     """Open the ledger alone, when every process has ended, and compare what was told with what it holds."""
     outcome.asked, outcome.answered, outcome.cut = len(asking.told) + len(asking.final), len(asking.told), asking.cut
     outcome.refusals.update(code for _, code in asking.final.values())
     budget = mq.Budget(epsilon=EPSILON, delta=DELTA)
     table = mq.open_table(str(servers.key.parent / "people.csv"), SCHEMA)
-    kept = lambda terms: PostgresLedger(  # noqa: E731
-        address or servers.address, terms, name=servers.table, key_path=servers.key
-    )
+    kept = lambda terms: PostgresLedger(servers.address, terms, name=servers.table, key_path=servers.key)  # noqa: E731
     with mq.Curator(table, budget, ledger=kept) as curator:
         curator.ledger.verify()
         charges = list(curator.ledger.charges())

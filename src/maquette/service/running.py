@@ -18,6 +18,7 @@ from maquette.service.telemetry import set_up_logs
 from maquette.service.tracing import set_up
 
 PGWIRE = "maquette.service.pgwire"
+MEND = 1.0  # seconds between two looks for ledgers that have stopped; twice as many after each vain attempt, up to 30
 GRACE = 10  # seconds for open requests when the service stops
 
 
@@ -70,12 +71,13 @@ async def _serve(service: Service, listening: socket.socket, tell: Callable[[Run
     )
     server.on_stop = lambda: setattr(service, "stopping", True)
     postgres = await _start_pgwire(service)
-    cleaning = asyncio.create_task(_clean(service))
+    keeping = [asyncio.create_task(_clean(service)), asyncio.create_task(_mend(service))]
     try:
         tell(_where(service, listening, postgres))
         await server.serve(sockets=[listening])
     finally:
-        cleaning.cancel()
+        for task in keeping:
+            task.cancel()
         if postgres is not None:
             postgres.close()
 
@@ -84,6 +86,13 @@ async def _clean(service: Service) -> None:
     while True:
         await asyncio.sleep(3600)
         await asyncio.to_thread(service.erase)
+
+
+async def _mend(service: Service) -> None:
+    pause = MEND
+    while True:
+        await asyncio.sleep(pause)
+        pause = MEND if await asyncio.to_thread(service.mend) else min(2 * pause, 30)
 
 
 async def _start_pgwire(service: Service) -> asyncio.Server | None:
