@@ -27,6 +27,9 @@ DESCRIPTION = """Ask very many questions about a private table, under one differ
 Send `Authorization: Bearer <token>`. Refusals are problem details (RFC 9457) with a stable `code`.
 Send `Idempotency-Key` with a question, and a repeated request never pays twice."""
 
+# The framework's own spans, metrics and logs hold addresses, parameters and texts of errors: none of them is wanted.
+OWN_TELEMETRY = dict.fromkeys(("tracing", "metrics", "logs", "operation_spans", "auto_configure"), False)
+
 open_routes = APIRouter(prefix="/v1", tags=["health"])
 
 
@@ -58,6 +61,7 @@ def make_app(service: Service) -> App:
         docs_url=None,
         redoc_url=None,
         openapi_url="/v1/openapi.json",
+        telemetry=OWN_TELEMETRY,
         responses={"4XX": {"description": "A problem (RFC 9457)", "content": {MEDIA: {"schema": PROBLEM}}}},
     )
     app.state.service = service
