@@ -313,8 +313,12 @@ def judge(servers: Servers, asking: Clients, outcome: Outcome) -> None:
         times = Counter(name for name, _ in named if name is not None)
         outcome.faults["key that paid twice"] += sum(count > 1 for count in times.values())
         lost = {name for name, state in named if state == "lost"}
-        unlost = [key for key, (_, code) in asking.final.items() if code != LOST or f"custodian:{key}" not in lost]
-        outcome.faults["refusal without a lost charge"] += len(unlost)
+        refused = {f"custodian:{key}": code for key, (_, code) in asking.final.items()}
+        # Answered, but planned on a charge that was lost, and killed before it could buy the rest.
+        supports = {name for name, code in refused.items() if code == LOST and name in times and name not in lost}
+        outcome.refusals["its support was lost"] += len(supports)
+        unbacked = [name for name, code in refused.items() if code != LOST or name not in lost | supports]
+        outcome.faults["refusal without a lost charge"] += len(unbacked)
         session = mq.online(curator, alpha=ALPHA, rows=ROWS, table=servers.table)
         promised: dict[str, set[float]] = {}
         for question, value, sure in asking.told.values():
