@@ -8,6 +8,7 @@ import signal
 import socket
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +38,7 @@ def run(config: ServiceConfig, tell: Callable[[Running], None]) -> None:
     """Start the service and its doors, tell where they are, and serve until SIGINT or SIGTERM."""
     set_up_logs(config.log_level)
     config.check()
+    _allow_files()
     if config.opentelemetry:
         set_up()
     listening = _listen(config.host, config.port)
@@ -104,7 +106,11 @@ async def _start_pgwire(service: Service) -> asyncio.Server | None:
     if start is None:
         return None
     server: asyncio.Server = await start(
-        service, host=service.config.host, port=service.config.pg_port, tls=tls_context(service.config)
+        service,
+        host=service.config.host,
+        port=service.config.pg_port,
+        tls=tls_context(service.config),
+        limits=door.Limits(connections=service.config.limits.connections),
     )
     return server
 
@@ -117,6 +123,16 @@ def tls_context(config: ServiceConfig) -> ssl.SSLContext | None:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.load_cert_chain(config.tls_certificate, config.tls_key)
     return context
+
+
+def _allow_files() -> None:
+    """Allow this process as many open files, and so connections, as it may have; where that is known."""
+    if importlib.util.find_spec("resource") is None:
+        return
+    resource = importlib.import_module("resource")
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _listen(host: str, port: int) -> socket.socket:
