@@ -392,7 +392,7 @@ def connect(address: str) -> Connection:
             "a PostgreSQL ledger needs the package psycopg", advice='install it with: pip install "maquette[postgres]"'
         ) from None
     try:
-        given = {**NETWORK, **psycopg.conninfo.conninfo_to_dict(address)}
+        given: dict[str, Any] = {**NETWORK, **psycopg.conninfo.conninfo_to_dict(address)}
         raw = psycopg.connect(**given, autocommit=True, application_name="maquette ledger")
     except psycopg.Error as error:
         raise _broken(error) from None

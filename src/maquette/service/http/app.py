@@ -28,7 +28,7 @@ Send `Authorization: Bearer <token>`. Refusals are problem details (RFC 9457) wi
 Send `Idempotency-Key` with a question, and a repeated request never pays twice."""
 
 # The framework's own spans, metrics and logs hold addresses, parameters and texts of errors: none of them is wanted.
-OWN_TELEMETRY = dict.fromkeys(("tracing", "metrics", "logs", "operation_spans", "auto_configure"), False)
+OWN_TELEMETRY: Any = dict.fromkeys(("tracing", "metrics", "logs", "operation_spans", "auto_configure"), False)
 
 open_routes = APIRouter(prefix="/v1", tags=["health"])
 
