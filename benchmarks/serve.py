@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import resource
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,24 @@ import httpx
 import psutil
 
 MAIN = [sys.executable, "-c", "from maquette.cli import main; main()"]
+
+
+def first_line(server: subprocess.Popen[str]) -> dict[str, Any]:
+    """Where a server that was just started is reached; if it ended instead, how."""
+    assert server.stdout is not None
+    line = server.stdout.readline()
+    if not line:
+        code = server.wait(30)
+        killed = f", killed by signal {-code}: perhaps the machine had no memory left" if code < 0 else ""
+        raise SystemExit(f"the server ended before it could be reached, with {code}{killed}")
+    found: dict[str, Any] = json.loads(line)
+    return found
+
+
+def allow_files() -> None:
+    """As many open files as this process may have."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def fresh_questions() -> Iterator[str]:
@@ -110,8 +129,7 @@ def main() -> None:
         command = [*MAIN, "serve", "--config", str(config), "--json", "--pg-port", "0"]
         server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         try:
-            assert server.stdout is not None
-            told = json.loads(server.stdout.readline())
+            told = first_line(server)
             process = psutil.Process(server.pid)
             ask, many = "/v1/tables/survey/ask", "/v1/tables/survey/ask-many"
             known = [f"age >= {age}" for age in range(19, 97)]

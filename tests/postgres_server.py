@@ -24,6 +24,12 @@ def program(name: str) -> str | None:
     return shutil.which(name, path=os.pathsep.join((*PLACES, os.environ.get("PATH", ""))))
 
 
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        found: int = free.getsockname()[1]
+    return found
+
+
 @dataclass
 class Server:
     folder: Path
@@ -62,6 +68,38 @@ class Server:
         self.stop()
         self.start()
 
+    @contextmanager
+    def standby(self) -> Iterator[Server]:
+        """A second server that has every transaction before this one says that it is committed."""
+        import psycopg
+
+        other = Server(Path(tempfile.mkdtemp(prefix="maquette-standby-")), free_port(), self.user)
+        try:
+            if self.user is not None:
+                shutil.chown(other.folder, self.user, self.user)
+            copy = (str(program("pg_basebackup")), "-R", "--no-sync", "-c", "fast", "-D", str(other.folder / "data"))
+            subprocess.run(self._as_user(*copy, "-d", self.address), check=True, capture_output=True)
+            other.start()
+            with psycopg.connect(self.address, autocommit=True) as admin:
+                admin.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+                admin.execute("SELECT pg_reload_conf()")
+                follows = "SELECT sync_state FROM pg_stat_replication"
+                for _ in range(200):
+                    if admin.execute(follows).fetchall() == [("sync",)]:
+                        break
+                    time.sleep(0.05)
+                else:
+                    raise RuntimeError("the standby does not follow")
+            yield other
+        finally:
+            other.stop()
+            shutil.rmtree(other.folder, ignore_errors=True)
+
+    def promote(self) -> None:
+        """Make a standby the server that is written to."""
+        control = (str(program("pg_ctl")), "-D", str(self.folder / "data"), "-w", "promote")
+        subprocess.run(self._as_user(*control), check=True, capture_output=True)
+
 
 @contextmanager
 def running() -> Iterator[Server]:
@@ -75,9 +113,7 @@ def running() -> Iterator[Server]:
         except KeyError:
             pytest.skip("PostgreSQL does not run as root, and there is no user postgres")
     folder = Path(tempfile.mkdtemp(prefix="maquette-postgres-"))
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    server = Server(folder, port, "postgres" if root else None)
+    server = Server(folder, free_port(), "postgres" if root else None)
     try:
         if root:
             shutil.chown(folder, "postgres", "postgres")

@@ -1,100 +1,154 @@
-"""Three `maquette serve` processes on one table, and kill -9 of one of them under load, again and again."""
+"""Three servers on one table in PostgreSQL, and kill -9 of one of them under load, again and again.
+
+Each of three places is kept by a thread that starts a server, sees it die and starts its successor. A server dies at a
+random moment, or ends itself with SIGKILL at a chosen place of the program (see `nursery.py`): before and after the
+commit of a charge, between the draw and its recording, between recording and reply.
+"""
 
 from __future__ import annotations
 
+import itertools
 import json
+import os
 import random
+import select
 import signal
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import httpx
+from nursery import PLACES
 
 import maquette as mq
 from maquette.privacy.ledger import PostgresLedger
 
-MAIN = [sys.executable, "-c", "from maquette.cli import main; main()"]
-SCHEMA = mq.Schema(
-    [mq.Integer("age", 0, 99, width=5), mq.Boolean("smoker"), mq.Integer("rooms", 0, 9), mq.Boolean("a")]
-)
-EPSILON, DELTA, ALPHA, ROWS = 20.0, 1e-9, 0.02, 4_000
+FLAGS = [f"f{number}" for number in range(16)]
+SCHEMA = mq.Schema([mq.Boolean(name) for name in FLAGS])
+EPSILON, DELTA, ALPHA, ROWS = 50.0, 1e-9, 0.1, 1_000
 AGAIN = (409, 429, 500, 502, 503)  # statuses after which a client asks again, under the same key
+LOST = "ledger.request-lost"
+CUT = 0.1  # share of requests whose connection the client cuts after a moment, with the answer perhaps on its way
+PATIENCE = 10.0  # seconds until a server that does not reach its place is killed where it is
 
 
 def questions() -> list[str]:
-    cuts = [f"age >= {5 * age} AND rooms < {rooms}" for age, rooms in product(range(1, 20), range(1, 10))]
-    flags = [f"{cut} AND {flag}" for cut, flag in product(cuts, ("smoker", "a", "NOT a"))]
-    return [*cuts, *flags]
+    """Questions that no other one answers: each of them is charged."""
+    return [" AND ".join(chosen) for chosen in itertools.combinations(FLAGS, 3)]
 
 
 @dataclass
 class Outcome:
     """What clients were told, and what the ledger says when everyone is gone; all counts of faults must be 0."""
 
-    kills: int = 0
+    kills: Counter[str] = field(default_factory=Counter)  # by place
     asked: int = 0
     answered: int = 0
-    lost: int = 0
+    cut: int = 0
     refusals: Counter[str] = field(default_factory=Counter)
     states: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
+
+    def __add__(self, other: Outcome) -> Outcome:
+        return Outcome(**{name: value + getattr(other, name) for name, value in vars(self).items()})
+
+
+class Nursery:
+    """The process that forks servers; may be used for several tables, one after the other."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, str(Path(__file__).with_name("nursery.py"))]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._told: dict[int, Future[dict[str, Any]]] = {}
+        self._numbers = itertools.count()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def start(self, config: Path, place: str | None = None, passages: int = 1) -> dict[str, Any]:
+        """A new server: where it is reached, its process and the custodian's token."""
+        number, told = next(self._numbers), Future[dict[str, Any]]()
+        self._told[number] = told
+        order = {"id": number, "config": str(config), "place": place, "passages": passages}
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(order) + "\n")
+        self._process.stdin.flush()
+        found = told.result(120)
+        if "failed" in found:
+            raise RuntimeError("a server did not start")
+        return found
+
+    def close(self) -> None:
+        """Start no more."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            told = json.loads(line)
+            waiting = self._told.pop(told["id"], None)
+            if "failed" in told:
+                print(told["failed"], file=sys.stderr)
+            if waiting is not None:
+                waiting.set_result(told)
+        for waiting in self._told.values():
+            waiting.set_exception(RuntimeError("the process that forks servers has ended"))
 
 
 class Servers:
     """Processes of one configuration, each on a port of its own."""
 
-    def __init__(self, folder: Path, address: str, count: int) -> None:
-        rows: dict[str, list[int] | list[bool]] = {
-            "age": [i * 7 % 100 for i in range(ROWS)],
-            "smoker": [i % 3 == 0 for i in range(ROWS)],
-            "rooms": [i * 3 % 10 for i in range(ROWS)],
-            "a": [i % 7 < 3 for i in range(ROWS)],
-        }
-        names = list(rows)
-        lines = [",".join(names), *(",".join(str(rows[name][i]).lower() for name in names) for i in range(ROWS))]
+    def __init__(self, nursery: Nursery, folder: Path, address: str, *, table: str = "people", count: int = 3) -> None:
+        rng = random.Random(table)
+        lines = [",".join(FLAGS), *(",".join(rng.choice(("true", "false")) for _ in FLAGS) for _ in range(ROWS))]
         (folder / "people.csv").write_text("\n".join(lines) + "\n")
         (folder / "people.schema.toml").write_text(SCHEMA.dumps())
         self.config = folder / "maquette.toml"
         self.config.write_text(
-            'port = 0\nlog_level = "error"\n[limits]\nasks_per_minute = 100000000\n[[table]]\nname = "people"\n'
-            f'source = "people.csv"\nschema = "people.schema.toml"\nepsilon = {EPSILON}\ndelta = {DELTA}\n'
-            f'alpha = {ALPHA}\nrows = {ROWS}\nledger = "{address}"\nshared = true\ndeadline = "none"\n'
+            'port = 0\npg_port = 0\nlog_level = "error"\n[limits]\nasks_per_minute = 100000000\n'
+            f'[[table]]\nname = "{table}"\nsource = "people.csv"\nschema = "people.schema.toml"\n'
+            f"epsilon = {EPSILON}\ndelta = {DELTA}\nalpha = {ALPHA}\nrows = {ROWS}\n"
+            f'ledger = "{address}"\nshared = true\ndeadline = "none"\n'
         )
-        self.key = folder / "people.key"
-        self.processes: list[subprocess.Popen[str]] = []
-        self.urls: list[str] = []
+        self.table, self.address, self.key = table, address, folder / f"{table}.key"
+        self.nursery = nursery
         self.token = ""
-        for _ in range(count):
-            process, url = self._started()
-            self.processes.append(process)
-            self.urls.append(url)
+        self.pids = [0] * count
+        self.urls = [""] * count
+        for number in range(count):
+            self.start(number)
 
-    def _started(self) -> tuple[subprocess.Popen[str], str]:
-        command = [*MAIN, "serve", "--config", str(self.config), "--json", "--pg-port", "0"]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=self.config.parent)
-        assert process.stdout is not None
-        told = json.loads(process.stdout.readline())
-        self.token = told["token"]
-        return process, told["url"]
+    def start(self, number: int, place: str | None = None, passages: int = 1) -> None:
+        """Start the server of one place."""
+        told = self.nursery.start(self.config, place, passages)
+        self.pids[number], self.urls[number], self.token = told["pid"], told["url"], told["token"]
 
-    def kill(self, number: int) -> None:
-        """End one process without a word, and start its successor."""
-        self.processes[number].send_signal(signal.SIGKILL)
-        self.processes[number].wait()
-        self.processes[number], self.urls[number] = self._started()
+    def kill(self, number: int, *, after: float = 0.0, name: signal.Signals = signal.SIGKILL) -> bool:
+        """End a server without a word after a number of seconds, unless it ends before; whether it did."""
+        watched = os.pidfd_open(self.pids[number])
+        try:
+            died = bool(select.select([watched], [], [], after)[0])
+            if not died:
+                with suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(watched, name)
+                select.select([watched], [], [])
+        finally:
+            os.close(watched)
+        return died
 
     def stop(self) -> None:
-        for process in self.processes:
-            process.terminate()
-        for process in self.processes:
-            process.wait()
+        for number in range(len(self.pids)):
+            with suppress(ProcessLookupError):
+                self.kill(number, name=signal.SIGTERM)
 
 
 class Clients:
@@ -104,6 +158,7 @@ class Clients:
         self.servers = servers
         self.told: dict[str, tuple[str, float, bool]] = {}  # by key: the question, the value, whether it is promised
         self.final: dict[str, tuple[str, str]] = {}  # by key: the question, and the code of a final refusal
+        self.cut = 0
         self.stop = threading.Event()
         self._seed = seed
         self._texts = questions()
@@ -127,14 +182,16 @@ class Clients:
         """Ask any of the servers until there is an answer or a final refusal."""
         while True:
             url, headers = rng.choice(self.servers.urls), {"Authorization": f"Bearer {self.servers.token}"}
+            patience = rng.uniform(0.001, 0.05) if rng.random() < CUT else 120.0
             try:
                 got = self._client.post(
-                    f"{url}/v1/tables/people/ask",
+                    f"{url}/v1/tables/{self.servers.table}/ask",
                     json={"where": question},
                     headers={**headers, "Idempotency-Key": key},
-                    timeout=120,
+                    timeout=patience,
                 )
-            except httpx.HTTPError:
+            except httpx.HTTPError as error:
+                self.cut += isinstance(error, httpx.ReadTimeout)
                 time.sleep(0.02)
                 continue
             if got.status_code not in AGAIN:
@@ -142,59 +199,127 @@ class Clients:
             time.sleep(0.02)
 
 
-def torture(folder: Path, address: str, *, kills: int, clients: int = 4, answers: int = 10, seed: int = 1) -> Outcome:
-    """Kill one of three servers `kills` times, each after so many further answers; then ask every key again."""
-    servers = Servers(folder, address, 3)
-    asking = Clients(servers, seed)
+class Killers:
+    """A thread for each server that sees it die and starts its successor, until enough have died."""
+
+    def __init__(self, servers: Servers, kills: int, outcome: Outcome, seed: int, *, most: int = 4) -> None:
+        self._servers, self._outcome, self._left, self._most = servers, outcome, kills, most
+        self._lock = threading.Lock()
+        self._failures: list[BaseException] = []
+        rngs = [random.Random(f"{seed} {number}") for number in range(len(servers.pids))]
+        self._threads = [threading.Thread(target=self._keep, args=item, daemon=True) for item in enumerate(rngs)]
+        for thread in self._threads:
+            thread.start()
+
+    def join(self) -> None:
+        for thread in self._threads:
+            thread.join()
+        for failure in self._failures:
+            raise failure
+
+    def _keep(self, number: int, rng: random.Random) -> None:
+        try:
+            place: str | None = None
+            while self._another():
+                died = self._servers.kill(number, after=PATIENCE if place else rng.uniform(0.0, 0.5))
+                with self._lock:
+                    self._outcome.kills[place if place and died else "at random"] += 1
+                place = rng.choice((*PLACES, None, None))
+                self._servers.start(number, place, rng.randint(1, self._most))
+            if place is not None:  # it would die when every key is asked again
+                self._servers.kill(number)
+                self._servers.start(number)
+        except BaseException as failure:
+            self._failures.append(failure)
+
+    def _another(self) -> bool:
+        with self._lock:
+            self._left -= 1
+            return self._left >= 0
+
+
+def torture(servers: Servers, *, kills: int, clients: int = 4, seed: int = 1) -> Outcome:
+    """Kill one of the servers `kills` times under load; then ask every key again, and judge."""
+    asking, outcome = Clients(servers, seed), Outcome()
     threads = [threading.Thread(target=asking.run, args=(number,), daemon=True) for number in range(clients)]
-    rng, outcome = random.Random(seed), Outcome()
     try:
         for thread in threads:
             thread.start()
-        for _ in range(kills):
-            until = len(asking.told) + answers
-            while len(asking.told) < until and any(thread.is_alive() for thread in threads):
-                time.sleep(0.005)
-            servers.kill(rng.randrange(3))
-            outcome.kills += 1
+        Killers(servers, kills, outcome, seed).join()
         asking.stop.set()
         for thread in threads:
             thread.join()
-        _again(asking, rng, outcome)
+        fetch_again(asking, random.Random(seed), outcome)
     finally:
         asking.stop.set()
         servers.stop()
-    outcome.asked, outcome.answered = len(asking.told) + len(asking.final), len(asking.told)
-    outcome.lost = len(asking.final)
-    outcome.refusals.update(code for _, code in asking.final.values())
-    _judge(address, servers.key, asking, outcome)
+    judge(servers, asking, outcome)
     return outcome
 
 
-def _again(asking: Clients, rng: random.Random, outcome: Outcome) -> None:
+def under_load(servers: Servers, trouble: Callable[[Callable[[], None]], None], *, clients: int = 3) -> Outcome:
+    """Ask while `trouble` happens, until it has and answers come again; then ask every key again, and judge.
+
+    `trouble` is given a function that returns when a few more answers have come.
+    """
+    asking, outcome = Clients(servers, 1), Outcome()
+    threads = [threading.Thread(target=asking.run, args=(number,), daemon=True) for number in range(clients)]
+
+    def more() -> None:
+        until, end = len(asking.told) + 2 * clients, time.monotonic() + PATIENCE * 12
+        while len(asking.told) < until:
+            assert time.monotonic() < end, "no more answers come"
+            time.sleep(0.01)
+
+    try:
+        for thread in threads:
+            thread.start()
+        more()
+        trouble(more)
+        more()
+        asking.stop.set()
+        for thread in threads:
+            thread.join()
+        fetch_again(asking, random.Random(1), outcome)
+    finally:
+        asking.stop.set()
+        servers.stop()
+    judge(servers, asking, outcome)
+    return outcome
+
+
+def fetch_again(asking: Clients, rng: random.Random, outcome: Outcome) -> None:
     """Every client can fetch its answer by its key, from any process, and hears the same."""
-    for key in rng.sample(sorted(asking.told), min(200, len(asking.told))):
-        question, value, _ = asking.told[key]
+    for key, (question, value, _) in asking.told.items():
         status, body = asking.ask(key, question, rng)
         outcome.faults["answer that cannot be fetched"] += status != 200
         outcome.faults["conflicting replay"] += status == 200 and body["value"] != value
 
 
-def _judge(address: str, key: Path, asking: Clients, outcome: Outcome) -> None:
+def judge(servers: Servers, asking: Clients, outcome: Outcome) -> None:
     """Open the ledger alone, when every process has ended, and compare what was told with what it holds."""
+    outcome.asked, outcome.answered, outcome.cut = len(asking.told) + len(asking.final), len(asking.told), asking.cut
+    outcome.refusals.update(code for _, code in asking.final.values())
     budget = mq.Budget(epsilon=EPSILON, delta=DELTA)
-    table = mq.open_table(str(key.parent / "people.csv"), SCHEMA)
-    kept = lambda terms: PostgresLedger(address, terms, name="people", key_path=key)  # noqa: E731
+    table = mq.open_table(str(servers.key.parent / "people.csv"), SCHEMA)
+    kept = lambda terms: PostgresLedger(servers.address, terms, name=servers.table, key_path=servers.key)  # noqa: E731
     with mq.Curator(table, budget, ledger=kept) as curator:
         curator.ledger.verify()
         charges = list(curator.ledger.charges())
         outcome.states.update(charge.state for charge in charges)
         outcome.faults["overspending"] += sum(charge.units for charge in charges) > budget.limit
         outcome.faults["spent differs from charges"] += curator.ledger.spent() != sum(one.units for one in charges)
-        names = Counter(charge.described.note.get("request", {}).get("name") for charge in charges)
-        names.pop(None, None)
-        outcome.faults["key that paid twice"] += sum(count > 1 for count in names.values())
-        session = mq.online(curator, alpha=ALPHA, rows=ROWS, table="people")
+        named = [(charge.described.note.get("request", {}).get("name"), charge.state) for charge in charges]
+        times = Counter(name for name, _ in named if name is not None)
+        outcome.faults["key that paid twice"] += sum(count > 1 for count in times.values())
+        lost = {name for name, state in named if state == "lost"}
+        refused = {f"custodian:{key}": code for key, (_, code) in asking.final.items()}
+        # Answered, but planned on a charge that was lost, and killed before it could buy the rest.
+        supports = {name for name, code in refused.items() if code == LOST and name in times and name not in lost}
+        outcome.refusals["its support was lost"] += len(supports)
+        unbacked = [name for name, code in refused.items() if code != LOST or name not in lost | supports]
+        outcome.faults["refusal without a lost charge"] += len(unbacked)
+        session = mq.online(curator, alpha=ALPHA, rows=ROWS, table=servers.table)
         promised: dict[str, set[float]] = {}
         for question, value, sure in asking.told.values():
             if sure:

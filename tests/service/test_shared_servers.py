@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from kill_servers import torture
 
 from postgres_server import running
 
@@ -15,7 +14,13 @@ pytest.importorskip("psycopg")
 
 @pytest.mark.thorough
 def test_killed_servers_neither_overspend_nor_contradict(tmp_path: Path) -> None:
-    with running() as server:
-        outcome = torture(tmp_path, server.address, kills=2, clients=2, answers=2)
+    from kill_servers import Nursery, Servers, torture
+
+    nursery = Nursery()
+    try:
+        with running() as server:
+            outcome = torture(Servers(nursery, tmp_path, server.address), kills=6, clients=3)
+    finally:
+        nursery.close()
     assert outcome.answered >= 4
     assert +outcome.faults == {}, outcome

@@ -138,3 +138,11 @@ def test_it_is_refused_where_it_is_not_installed(tmp_path: Path, monkeypatch: py
     assert found == [
         'opentelemetry is on, and no_such_package.at_all is not installed: pip install "maquette[telemetry]"'
     ]
+
+
+def test_the_framework_tells_nothing_by_itself(tmp_path: Path) -> None:
+    """Its own spans hold addresses with their parameters, its logs the texts of errors."""
+    with house(settings(tmp_path)) as made:
+        made.call("ada", "GET", "/v1/tables")
+        own = getattr(made.app._app, "_telemetry", {})
+        assert not any(own.get(word) for word in ("tracing", "metrics", "logs", "operation_spans", "auto_configure"))

@@ -187,8 +187,11 @@ def test_each_charge_of_a_group_has_its_own_name_and_analyst(tmp_path: Path) -> 
         assert session.curator.ledger.spent() == spent
 
 
+@pytest.mark.parametrize("request_name", [None, "mine"])
 @pytest.mark.parametrize("failure", [BudgetExceeded("no", requested=1.0, remaining=0.0), DeadlineMissed()])
-def test_a_charge_that_fails_does_not_cost_others_their_promise(tmp_path: Path, failure: Exception) -> None:
+def test_a_charge_that_fails_does_not_cost_others_their_promise(
+    tmp_path: Path, failure: Exception, request_name: str | None
+) -> None:
     measure = Record._measure
     with opened(tmp_path / "ledger") as session:
         failed: list[str] = []
@@ -203,7 +206,7 @@ def test_a_charge_that_fails_does_not_cost_others_their_promise(tmp_path: Path, 
             flights = Flights(session)
             with held_back_calls(flights, one_fails):
                 flights.ask("a AND b AND c")
-                flights.ask("a AND b AND c AND d")  # planned on what the first will bring
+                flights.ask("a AND b AND c AND d", request=request_name)  # planned on what the first will bring
         first, second = flights.told
         if isinstance(failure, DeadlineMissed):
             assert isinstance(first.exception(), DeadlineMissed)
@@ -213,7 +216,7 @@ def test_a_charge_that_fails_does_not_cost_others_their_promise(tmp_path: Path, 
         digest = session._record.transcript.digest
     with opened(tmp_path / "ledger") as session:
         assert session._record.transcript.digest == digest
-        assert numbers(session.ask("a AND b AND c AND d")) == numbers(second.result())
+        assert numbers(session.ask("a AND b AND c AND d", request=request_name)) == numbers(second.result())
 
 
 @contextmanager

@@ -86,7 +86,7 @@ ZCDP, PURE = Pricing(curator("zcdp")), Pricing(curator("pure"))
 @given(instances())
 def test_gaussian_precision_is_bought_as_lagrange_would(instance: Any) -> None:
     of, known, target, reuse = instance
-    bought = ZCDP._fill(of, known, target, reuse, as_parts(of))
+    bought = ZCDP._filling(of, known, reuse, as_parts(of))(target)
     assert variance(of, known, bought) <= target
     if not bought:
         return
@@ -115,7 +115,7 @@ def test_gaussian_precision_is_bought_as_lagrange_would(instance: Any) -> None:
 def test_laplace_precision_for_a_new_question_is_bought_as_lagrange_would(text: str) -> None:
     of, rng = view(text), np.random.default_rng(7)
     reuse = {part: float(1 + 5 * rng.random()) for part in of.gains}
-    bought = PURE._fill(of, {}, 3.0, reuse, as_parts(of))
+    bought = PURE._filling(of, {}, reuse, as_parts(of))(3.0)
     assert variance(of, {}, bought) == pytest.approx(3.0, rel=1e-5)
     prices = np.array([PURE.rate(part) / reuse[part] for part in of.gains])
     gains = np.array(list(of.gains.values()))

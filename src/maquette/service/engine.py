@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
+from logging import WARNING
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -146,9 +147,38 @@ class Service:
         served = self._open(config)
         if served.schema.guessed:
             self.note(None, "draft trusted", table=config.name)
+        self._let_in(served)
+
+    def mend(self) -> bool:
+        """Open every table again whose ledger has stopped, as a restart would; whether all of them are open.
+
+        The ledger is verified, and what was reserved and not answered is lost. A ledger stops when a write fails or its
+        PostgreSQL goes away; until it can be opened again its table refuses every question, and nothing is charged.
+        """
+        stopped = [table for table in self._tables.values() if table.stopped and not self.stopping]
+        mended = [self._mended(table) for table in stopped]
+        return all(mended)
+
+    def _mended(self, table: ServedTable) -> bool:
+        table.close()
+        served: ServedTable | None = None
+        try:
+            served = self._open(table.config)
+            self._let_in(served)
+        except Exception as error:  # its text may hold anything
+            self.telemetry.log(WARNING, "ledger stopped", {"table": table.name, "error": type(error).__name__})
+        else:
+            self.telemetry.log(WARNING, "ledger opened again", {"table": table.name})
+            self.note(None, "ledger opened again", table=table.name)
+        let_in = self._tables[table.name] is served
+        if served is not None and (self.stopping or not let_in):
+            served.close()
+        return let_in
+
+    def _let_in(self, served: ServedTable) -> None:
         self.publisher.load(served)
         self._set_limits(served)
-        self._tables = {**self._tables, config.name: served}
+        self._tables = {**self._tables, served.name: served}
 
     def shared(self, config: TableConfig | HoldoutConfig) -> list[str]:
         """How the rows of a table or holdout that is not open yet are those of an open one."""

@@ -8,6 +8,7 @@ import signal
 import socket
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ from maquette.service.telemetry import set_up_logs
 from maquette.service.tracing import set_up
 
 PGWIRE = "maquette.service.pgwire"
+MEND = 1.0  # seconds between two looks for ledgers that have stopped; twice as many after each vain attempt, up to 30
 GRACE = 10  # seconds for open requests when the service stops
 
 
@@ -36,6 +38,7 @@ def run(config: ServiceConfig, tell: Callable[[Running], None]) -> None:
     """Start the service and its doors, tell where they are, and serve until SIGINT or SIGTERM."""
     set_up_logs(config.log_level)
     config.check()
+    _allow_files()
     if config.opentelemetry:
         set_up()
     listening = _listen(config.host, config.port)
@@ -70,12 +73,13 @@ async def _serve(service: Service, listening: socket.socket, tell: Callable[[Run
     )
     server.on_stop = lambda: setattr(service, "stopping", True)
     postgres = await _start_pgwire(service)
-    cleaning = asyncio.create_task(_clean(service))
+    keeping = [asyncio.create_task(_clean(service)), asyncio.create_task(_mend(service))]
     try:
         tell(_where(service, listening, postgres))
         await server.serve(sockets=[listening])
     finally:
-        cleaning.cancel()
+        for task in keeping:
+            task.cancel()
         if postgres is not None:
             postgres.close()
 
@@ -84,6 +88,13 @@ async def _clean(service: Service) -> None:
     while True:
         await asyncio.sleep(3600)
         await asyncio.to_thread(service.erase)
+
+
+async def _mend(service: Service) -> None:
+    pause = MEND
+    while True:
+        await asyncio.sleep(pause)
+        pause = MEND if await asyncio.to_thread(service.mend) else min(2 * pause, 30)
 
 
 async def _start_pgwire(service: Service) -> asyncio.Server | None:
@@ -95,7 +106,11 @@ async def _start_pgwire(service: Service) -> asyncio.Server | None:
     if start is None:
         return None
     server: asyncio.Server = await start(
-        service, host=service.config.host, port=service.config.pg_port, tls=tls_context(service.config)
+        service,
+        host=service.config.host,
+        port=service.config.pg_port,
+        tls=tls_context(service.config),
+        limits=door.Limits(connections=service.config.limits.connections),
     )
     return server
 
@@ -108,6 +123,16 @@ def tls_context(config: ServiceConfig) -> ssl.SSLContext | None:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.load_cert_chain(config.tls_certificate, config.tls_key)
     return context
+
+
+def _allow_files() -> None:
+    """Allow this process as many open files, and so connections, as it may have; where that is known."""
+    if importlib.util.find_spec("resource") is None:
+        return
+    resource = importlib.import_module("resource")
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -20,6 +20,7 @@ from maquette.answers import Answered
 from maquette.curator import Curator
 from maquette.errors import MaquetteError, QueryError, RequestConflict
 from maquette.privacy import Loss
+from maquette.privacy.ledger import BookLedger
 from maquette.schema import Schema
 from maquette.service import state as kept
 from maquette.service.config import Limits, TableConfig
@@ -364,6 +365,11 @@ class ServedTable:
         except MaquetteError:
             return False
         return True
+
+    @property
+    def stopped(self) -> bool:
+        """Whether its ledger refuses everything until the table is opened again."""
+        return isinstance(self.curator.ledger, BookLedger) and self.curator.ledger.stopped
 
     def close(self) -> None:
         """Close the ledger; waiting questions are finished first."""

@@ -20,6 +20,7 @@ import sqlalchemy as sa
 
 VERSION = 1
 FLUSH_SECONDS = 0.05
+RETRY_SECONDS = 1.0
 GROUP = 1_000
 
 metadata = sa.MetaData()
@@ -117,6 +118,7 @@ class State:
         self.secret = bytes.fromhex(self._fact("secret", secrets.token_hex(32)))
         self._fact("version", str(VERSION))
         self._queue: queue.SimpleQueue[tuple[sa.Table, dict[str, Any]] | threading.Event | None] = queue.SimpleQueue()
+        self._closing = threading.Event()
         self._thread = threading.Thread(target=self._write, name="maquette-state", daemon=True)
         self._thread.start()
 
@@ -142,7 +144,8 @@ class State:
         done.wait(10)
 
     def close(self) -> None:
-        """Write what waits, and close."""
+        """Write what waits, if the database is there, and close."""
+        self._closing.set()
         self._queue.put(None)
         self._thread.join(10)
         self._engine.dispose()
@@ -188,10 +191,15 @@ class State:
         grouped: dict[str, tuple[sa.Table, list[dict[str, Any]]]] = {}
         for table, row in waiting:
             grouped.setdefault(table.name, (table, []))[1].append(row)
-        if grouped:
-            with self.begin() as connection:
-                for table, rows in grouped.values():
-                    connection.execute(table.insert(), rows)
+        while grouped:
+            try:
+                with self.begin() as connection:
+                    for table, rows in grouped.values():
+                        connection.execute(table.insert(), rows)
+                return
+            except sa.exc.DBAPIError:  # the database is away
+                if self._closing.wait(RETRY_SECONDS):
+                    return
 
 
 def _durable(connection: Any, _record: object) -> None:

@@ -66,7 +66,8 @@ class Buyer:
         another thread meanwhile, and then nothing is charged.
 
         The lock is held for the plan alone. What others have in flight is planned on as if it were there; should it
-        fail, the rest is bought in a second charge.
+        fail, the rest is bought in a second charge, without the request's name: a crash between the two leaves a
+        request that was charged and cannot be answered, as one between a charge and its answer does.
         """
         before, paid, charged, heard = self._record.transcript.moment, self.free, False, False
         while True:
@@ -77,7 +78,7 @@ class Buyer:
             try:
                 with self._lock:
                     self._record.ready()
-                    if named is not None and not charged:
+                    if named is not None and not charged and not paid.units:
                         charged = self._record.settle_request(named[0], analyst, named[1])
                         self._record.ready()
                         before = self._record.transcript.moment
@@ -96,7 +97,7 @@ class Buyer:
                     if charged:
                         raise _bought_too_little(named)
                     self.check_price(plan.units + paid.units, most)
-                    self._record.begin(flight, plan, analyst=analyst, named=named)
+                    self._record.begin(flight, plan, analyst=analyst, named=None if paid.units else named)
                     self._planner.settle(plan, goals)
                     self._planner.answer([] if paid.units or heard or way != "usual" else goals)
                     counted = True

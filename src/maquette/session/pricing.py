@@ -113,6 +113,7 @@ class Pricing:
         self._schema = curator.schema
         self._quotes: dict[Columns, _Quote] = {}
         self._by_sizes: dict[tuple[str | int, ...], _Quote] = {}
+        self._shared: Bounded[tuple[int, int, float], float] = Bounded(KEPT)
         self._cheapest: Bounded[Hashable, dict[Columns, Basis]] = Bounded(KEPT)
         self.pure = curator.budget.accountant.currency == "pure"
         self._half = 1 if curator.budget.accountant.currency == "gdp" else 2
@@ -192,9 +193,12 @@ class Pricing:
 
     def reuse(self, part: Columns, size: int, sets: float) -> float:
         """How many of `sets` column sets of this size share a part, if they are spread evenly over the columns."""
-        shared, possible = math.comb(size, len(part)), math.comb(max(self._wide, size), len(part))
-        distinct = -possible * math.expm1(sets * math.log1p(-shared / possible)) if shared < possible else possible
-        return max(1.0, sets * shared / max(distinct, 1.0))
+        known = self._shared.get((len(part), size, sets))
+        if known is None:
+            shared, possible = math.comb(size, len(part)), math.comb(max(self._wide, size), len(part))
+            distinct = -possible * math.expm1(sets * math.log1p(-shared / possible)) if shared < possible else possible
+            known = self._shared[len(part), size, sets] = max(1.0, sets * shared / max(distinct, 1.0))
+        return known
 
     def shop(
         self,
@@ -220,8 +224,9 @@ class Pricing:
             return None
         enough, missed = 0.0, math.inf  # targets on either side
         before: tuple[float, float] | None = None  # square root of the last round's target, and its half-width
+        fill = self._filling(view, known, reuse, bases)
         for _ in range(ROUNDS):
-            bought = self._fill(view, known, target, reuse, bases)
+            bought = fill(target)
             if widths.simultaneous and not widths.mixed(
                 view
             ):  # every piece widens the interval, so a part that grows at least doubles
@@ -276,7 +281,7 @@ class Pricing:
             return None
         reuse, bases = self._reuses(view, sets), self._bases(view)
         reuse |= {part: max(reuse[part], times) for part, times in rents.items()}
-        bought = self._fill(view, known, (tolerance / fewest) ** 2 * (1 + 10 * SLACK), reuse, bases)
+        bought = self._filling(view, known, reuse, bases)((tolerance / fewest) ** 2 * (1 + 10 * SLACK))
         return self.split(view, self._purchase(bought, reuse, bases), rents)
 
     def histogram(
@@ -401,28 +406,35 @@ class Pricing:
             deviation *= max(0.0, 1 - STEP / tolerance)
         return numbers / deviation**2 if deviation > 0 else math.inf
 
-    def _fill(
+    def _filling(
         self,
         view: View,
         known: Mapping[Columns, Known],
-        target: float,
         reuse: Mapping[Columns, float],
         bases: Mapping[Columns, Basis],
-    ) -> dict[Columns, float]:
-        """Precision to add so that the variance is `target`; parts that are precise enough already are left alone."""
+    ) -> Callable[[float], dict[Columns, float]]:
+        """For a target variance the precision to add; parts that are precise enough already are left alone.
+
+        Sums are in the order of the parts, so that a plan does not depend on the seed of Python's hashes.
+        """
         power = 2 / 3 if self.pure else 1 / 2
         have = {part: _precision(known.get(part)) for part in view.gains}
         rates = {part: bases[part].ratio * self.rate(bases[part].key) for part in view.gains}
         want = {part: (gain * reuse[part] / rates[part]) ** power for part, gain in view.gains.items()}
-        free = set(view.gains)
-        while free:  # a part left alone uses less variance than planned, so the scale only falls
-            settled = sum(view.gains[part] / have[part] for part in view.gains if part not in free)
-            scale = sum(view.gains[part] / want[part] for part in free) / (target - settled)
-            enough = {part for part in free if have[part] >= want[part] * scale}
-            if not enough:
-                return {part: want[part] * scale * (1 + SLACK) - have[part] for part in view.gains if part in free}
-            free -= enough
-        return {}
+        shares = {part: gain / want[part] for part, gain in view.gains.items()}
+
+        def fill(target: float) -> dict[Columns, float]:
+            free, settled = list(view.gains), 0.0
+            while free:  # a part left alone uses less variance than planned, so the scale only falls
+                scale = sum(shares[part] for part in free) / (target - settled)
+                less = [part for part in free if have[part] < want[part] * scale]
+                if len(less) == len(free):
+                    return {part: want[part] * scale * (1 + SLACK) - have[part] for part in free}
+                free, kept = less, set(less)
+                settled = sum(gain / have[part] for part, gain in view.gains.items() if part not in kept)
+            return {}
+
+        return fill
 
 
 def _precision(known: Known | None) -> float:

@@ -205,6 +205,11 @@ class BookLedger(ABC):
     def close(self) -> None:
         """Release the ledger; pending requests are finished first."""
 
+    @property
+    def stopped(self) -> bool:
+        """Whether it refuses everything from now on, because it was closed or a write failed; open it again then."""
+        return False
+
     def check(self, terms: Terms) -> None:
         """Raise LedgerMismatch unless this ledger was made for exactly these terms."""
         compare_terms(self.terms, keyed(terms, self._chain))

@@ -38,6 +38,13 @@ T = TypeVar("T")
 
 VERSION = 2
 BATCH = 2_000
+NETWORK = {  # unless the address says otherwise: a server that no longer answers is noticed within half a minute
+    "connect_timeout": 10,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 4,
+    "tcp_user_timeout": 30_000,
+}
 NAME = re.compile(r"[a-z_][a-z0-9_]{0,40}")
 
 MIGRATIONS = {
@@ -178,6 +185,11 @@ class PostgresLedger(BookLedger):
     def verify(self) -> Receipt:
         """Check the whole chain and recompute every sum and state from it; return its head."""
         return self._writer.run(lambda _: self._verified().receipt)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it was closed or a write failed."""
+        return not self._writer.running
 
     def close(self) -> None:
         """Release the ledger; pending requests are finished first."""
@@ -380,7 +392,8 @@ def connect(address: str) -> Connection:
             "a PostgreSQL ledger needs the package psycopg", advice='install it with: pip install "maquette[postgres]"'
         ) from None
     try:
-        raw = psycopg.connect(address, autocommit=True, connect_timeout=10, application_name="maquette ledger")
+        given: dict[str, Any] = {**NETWORK, **psycopg.conninfo.conninfo_to_dict(address)}
+        raw = psycopg.connect(**given, autocommit=True, application_name="maquette ledger")
     except psycopg.Error as error:
         raise _broken(error) from None
     connection = Connection(raw)

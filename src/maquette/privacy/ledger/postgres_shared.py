@@ -68,6 +68,7 @@ class SharedPostgresLedger(PostgresLedger):
         self._first = False
         self._wait = wait
         self._reader: Connection | None = None
+        self._blind = False
         self._reading = threading.Lock()
         self._plans = threading.local()
         super().__init__(address, terms, name=name, key=key, key_path=key_path, anchor=anchor)
@@ -114,6 +115,11 @@ class SharedPostgresLedger(PostgresLedger):
             if self._read(lambda reader: _is_dead(reader, self._member(epoch))):  # noqa: B023 -- called at once
                 self._writer.run(lambda connection: self._bury(connection, epoch))  # noqa: B023
 
+    @property
+    def stopped(self) -> bool:
+        """Whether it was closed, a write failed, or it cannot read any longer."""
+        return self._blind or super().stopped
+
     def close(self) -> None:
         """Leave the ledger; pending requests are finished first."""
         if self._writer.running:
@@ -148,7 +154,11 @@ class SharedPostgresLedger(PostgresLedger):
     def _read(self, operation: Callable[[Connection], T]) -> T:
         assert self._reader is not None, "reading begins when the ledger is open"
         with self._reading:
-            return operation(self._reader)
+            try:
+                return operation(self._reader)
+            except PostgresBroken:
+                self._blind = True
+                raise
 
     def _book(self, connection: Any) -> Book:
         storage = PostgresStorage(connection, limit=self.terms.limit, boot=self._boot_seq)

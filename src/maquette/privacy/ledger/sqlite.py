@@ -94,6 +94,11 @@ class SqliteLedger(BookLedger):
         """Check the whole chain and recompute every sum and state from it; return its head."""
         return self._writer.run(self._home.verify)
 
+    @property
+    def stopped(self) -> bool:
+        """Whether it was closed or a write failed."""
+        return not self._writer.running
+
     def close(self) -> None:
         """Release the ledger; pending requests are finished first."""
         self._writer.close()

@@ -8,6 +8,7 @@ from typing import Any
 
 from fastapi import APIRouter, FastAPI
 from fastapi.exceptions import RequestValidationError
+from sqlalchemy.exc import DBAPIError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.staticfiles import StaticFiles
@@ -17,7 +18,7 @@ from maquette.service.engine import Service
 from maquette.service.http import asking, drafting, governing, holding, releasing
 from maquette.service.http.access import Room
 from maquette.service.http.gate import App, Gate
-from maquette.service.http.problems import MEDIA, on_error, on_http, on_invalid
+from maquette.service.http.problems import MEDIA, on_away, on_error, on_http, on_invalid
 from maquette.version import __version__
 
 CONSOLE = "maquette.service.console"
@@ -25,6 +26,9 @@ DESCRIPTION = """Ask very many questions about a private table, under one differ
 
 Send `Authorization: Bearer <token>`. Refusals are problem details (RFC 9457) with a stable `code`.
 Send `Idempotency-Key` with a question, and a repeated request never pays twice."""
+
+# The framework's own spans, metrics and logs hold addresses, parameters and texts of errors: none of them is wanted.
+OWN_TELEMETRY: Any = dict.fromkeys(("tracing", "metrics", "logs", "operation_spans", "auto_configure"), False)
 
 open_routes = APIRouter(prefix="/v1", tags=["health"])
 
@@ -57,10 +61,12 @@ def make_app(service: Service) -> App:
         docs_url=None,
         redoc_url=None,
         openapi_url="/v1/openapi.json",
+        telemetry=OWN_TELEMETRY,
         responses={"4XX": {"description": "A problem (RFC 9457)", "content": {MEDIA: {"schema": PROBLEM}}}},
     )
     app.state.service = service
     app.add_exception_handler(MaquetteError, on_error)
+    app.add_exception_handler(DBAPIError, on_away)
     app.add_exception_handler(HTTPException, on_http)
     app.add_exception_handler(RequestValidationError, on_invalid)
     for router in (open_routes, asking.router, releasing.router, holding.router, governing.router, drafting.router):

@@ -86,6 +86,11 @@ async def on_error(request: Request, error: Exception) -> JSONResponse:
     return JSONResponse(error_facts(error), status_of(error), headers, MEDIA)
 
 
+async def on_away(_: Request, __: Exception) -> JSONResponse:
+    """The database of the service's state does not answer; what it says may hold anything."""
+    return problem(503, "service.unavailable", "the service's database does not answer; try again in a moment")
+
+
 async def on_http(_: Request, error: Exception) -> JSONResponse:
     """A refusal by the framework: no such path, wrong method."""
     assert isinstance(error, StarletteError)

@@ -34,6 +34,7 @@ class ProductView(View):
         self.factor = self._scale = scale
         self.axes = axes
         self._means = {name: facet.means for name, facet in self._facets.items()}
+        self._outlines: dict[Columns, Outline | None] = {}
         self._components: dict[Columns, tuple[Contrasts, float]] = {}
 
     def _gain(self, part: Columns) -> float:
@@ -99,6 +100,11 @@ class ProductView(View):
 
     def outline(self, part: Columns) -> Outline | None:
         """The size of that contrast, computed before it is built."""
+        if part not in self._outlines:
+            self._outlines[part] = self._outline(part)
+        return self._outlines[part]
+
+    def _outline(self, part: Columns) -> Outline | None:
         if self.shape or self._scale != 1.0 or not part or not self._whole.keys() >= set(part):
             return None
         factor, largest = 1.0, 1
