@@ -97,7 +97,7 @@ def release(
         _check_made(curator, made, chosen)
         kept = min(kept, price - bought - account.units)  # a method may have had a better use for it
         found = check_of(curator, made.model, workload, kept, rows=made.evidence.rows) if kept > 0 else None
-        sums = measure_sums(curator, workload, made.model, bought) if bought else ()
+        sums = measure_sums(curator, workload, made.model, made.evidence.rows, bought) if bought else ()
     return _certified(curator, made, chosen, account, found, said=said, start=begun, sums=sums)
 
 
