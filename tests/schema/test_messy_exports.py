@@ -17,7 +17,7 @@ import maquette as mq
 from maquette.cli import app
 from maquette.errors import OutOfDomain, SchemaError
 from maquette.reports import report
-from maquette.schema import Boolean, Integer, Number, Schema
+from maquette.schema import Boolean, Category, Integer, Number, Schema
 
 ROWS = 600
 
@@ -222,7 +222,7 @@ def test_a_draft_is_refused_until_it_is_reviewed_or_trusted(tmp_path: Path) -> N
 def test_a_draft_is_reviewed_by_walking_through_it(tmp_path: Path) -> None:
     path = tmp_path / "t.schema.toml"
     Schema([Boolean("a"), Integer("b", 0, 9), Boolean("c")], guessed=True).save(path)
-    done = CliRunner().invoke(app, ["schema", "edit", str(path)], input="keep\nchange\nx\n0\n19\ndrop\ny\n")
+    done = CliRunner().invoke(app, ["schema", "edit", str(path)], input="keep\nchange\nx\n0\n19\nkeep\ndrop\ny\n")
     assert done.exit_code == 0, done.output
     assert Schema.load(path) == Schema([Boolean("a"), Integer("b", 0, 19)])
     assert not Schema.load(path).guessed
@@ -253,3 +253,38 @@ def test_a_plan_is_in_peoples_words_and_a_preview_reads_no_row(tmp_path: Path) -
     page = (tmp_path / "preview" / "preview.html").read_text()
     assert page.index("In short") < page.index("Who is protected")
     assert "Do not use it" in page
+
+
+def test_a_walk_asks_again_instead_of_guessing_what_was_meant(tmp_path: Path) -> None:
+    """A "no" does not keep a column, plain words and lists are read, and 100.000 is not silently a hundred."""
+    path = tmp_path / "t.schema.toml"
+    Schema(
+        [Category("sex", ["m", "w"], other="other"), Number("cost", 0, 500, bins=5, nullable=True)], guessed=True
+    ).save(path)
+    typed = "no\nchange\nm, w, d\nandere\nkeep\nchange\nvielleicht\nno\n0\n100.000\n100000\n5\nk\ny\n"
+    done = CliRunner().invoke(app, ["schema", "edit", str(path)], input=typed)
+    assert done.exit_code == 0, done.output
+    for told in ("type keep, change or drop", "write it like true", "is that 100000?", "now 5 levels"):
+        assert told in done.output
+    assert Schema.load(path) == Schema(
+        [Category("sex", ["m", "w", "d"], other="andere"), Number("cost", 0, 100_000, bins=5)]
+    )
+
+
+def test_a_draft_is_written_to_a_file_but_never_over_one(tmp_path: Path) -> None:
+    rows, schema = tmp_path / "t.csv", tmp_path / "t.schema.toml"
+    rows.write_text("a,b\n" + "true,1\nfalse,2\n" * 50)
+    told = ["schema", "guess", str(rows), "--out", str(schema)]
+    assert f"schema edit {schema}" in CliRunner().invoke(app, told, catch_exceptions=False).output
+    assert Schema.load(schema).guessed
+    again = CliRunner().invoke(app, told)
+    assert again.exit_code == 2
+    assert "exists" in again.output
+
+
+def test_words_that_recur_among_other_texts_do_not_make_them_a_key() -> None:
+    notes = {"note": [f"see file {i}" if i % 2 else "call back" for i in range(400)], "a": [True, False] * 200}
+    with pytest.warns(mq.errors.PrivacyWarning):
+        (left_out,) = Schema.guess(notes).skipped
+    assert "more than 50 different values" in left_out
+    assert "occurs once" not in left_out
