@@ -85,3 +85,13 @@ def test_a_table_that_noise_would_hide_is_not_bought_and_its_price_goes_to_the_w
 
 def test_the_split_does_not_depend_on_the_rows() -> None:
     assert split(BUDGETS[1], k=2, value=1) == split(BUDGETS[1], k=2, value=49)
+
+
+def test_a_release_says_which_sums_it_bought() -> None:
+    schema = Schema([Integer("gain", 0, 99, width=10, atoms=[0]), Boolean("a"), Integer("place", 0, 49)])
+    rows = mq.open_table({"gain": [0, 5, 70] * 99, "a": [True, False, True] * 99, "place": [1, 2, 3] * 99}, schema)
+    with mq.Curator(rows, mq.Budget(epsilon=2.0, delta=1e-9)) as curator:
+        made = mq.release(curator, mq.marginals(schema, k=2, sums=["gain"]))
+    (told,) = (line for line in made.explanation if line.startswith("sums of gain: over all rows"))
+    assert "place" not in told
+    assert {table.by for table in made.sums} <= {None, "a"}

@@ -52,7 +52,8 @@ class SumTable:
 def measure_sums(curator: Curator, workload: Workload, model: Any, rows: float, units: int) -> list[SumTable]:
     """The sums that a workload asks for, for `units`, split as `split_of` says."""
     asked, shares = split_of(curator, workload, model, rows, units)
-    measured = curator.measure_many(asked, units=units, shares=shares)
+    note = {"sums": list(workload.sums)}  # columns of a charge are those of its cells, not the one added up
+    measured = curator.measure_many(asked, units=units, shares=shares, note=note)
     return [
         SumTable(
             q.column,
@@ -63,6 +64,19 @@ def measure_sums(curator: Curator, workload: Workload, model: Any, rows: float, 
         )
         for q, m in zip(asked, measured, strict=True)
     ]
+
+
+def told_of(tables: Sequence[SumTable]) -> list[str]:
+    """What was bought of each column's sums, one line each."""
+    lines = []
+    for whole in (table for table in tables if table.by is None):
+        by = [str(table.by) for table in tables if table.column == whole.column and table.by is not None]
+        also = f"and by {', '.join(by)}" if by else "and by no column"
+        lines.append(
+            f"sums of {whole.column}: over all rows, with a deviation of {whole.deviation:,.4g}, {also}; noise would "
+            "hide other tables"
+        )
+    return lines
 
 
 def sum_for(tables: Sequence[SumTable], question: ValueSums | None) -> SumTable | None:
