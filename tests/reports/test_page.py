@@ -315,13 +315,16 @@ def test_levels_shown_together_are_named_by_their_outer_ends() -> None:
     from maquette.reports.tables import groups_of
 
     columns = {
-        mq.Date("seen", "2024-01-01", "2024-12-31", unit="month"): "2024-01 to 2024-06",
-        mq.Integer("age", 0, 119, width=10): "0 to 59",
-        mq.Number("cost", 0, 120, bins=12): "[0, 60)",
-        mq.Category("town", [f"town {i}" for i in range(12)]): "town 0",
+        mq.Date("seen", "2024-01-01", "2024-12-31", unit="month"): ("2024-01 to 2024-06", "2024-01"),
+        mq.Integer("age", 0, 119, width=10): ("0 to 59", "0 to 9"),
+        mq.Integer("year", 1990, 2024, width=5): ("1990 to 2009", "1990 to 1994"),
+        mq.Integer("change", -60_000, 59_999, width=10_000): ("-60,000 to -1", "-60,000 to -50,001"),
+        mq.Number("cost", 0, 120_000, bins=12): ("0 to 60,000", "0 to 10,000"),
+        mq.Category("town", [f"town {i}" for i in range(12)]): ("town 0", "town 0"),
     }
-    for column, label in columns.items():
-        both = groups_of(column, np.full(column.size, 1 / 12), 2)
-        assert both[0].label == label
-        single = groups_of(column, np.full(column.size, 1 / 12), 12)
-        assert [group.label for group in single] == list(column.labels)
+    for column, (both, single) in columns.items():
+        shares = np.full(column.size, 1 / column.size)
+        assert groups_of(column, shares, 2)[0].label == both
+        assert groups_of(column, shares, 12)[0].label == single
+    zero = mq.Number("gain", 0, 20_000, bins=2, atoms=[0])
+    assert [group.label for group in groups_of(zero, np.ones(3) / 3, 12)][:2] == ["0", "over 0 to 10,000"]

@@ -17,7 +17,7 @@ import maquette as mq
 from maquette.cli import app
 from maquette.errors import OutOfDomain, SchemaError
 from maquette.reports import report
-from maquette.schema import Boolean, Category, Integer, Number, Schema
+from maquette.schema import Boolean, Category, FileFormat, Integer, Number, Schema
 
 ROWS = 600
 
@@ -288,3 +288,31 @@ def test_words_that_recur_among_other_texts_do_not_make_them_a_key() -> None:
         (left_out,) = Schema.guess(notes).skipped
     assert "more than 50 different values" in left_out
     assert "occurs once" not in left_out
+
+
+MISDECLARED = {
+    "thousands": ({"thousands": " "}, "line 4, written like '9.999,99 €'"),
+    "marks": ({"marks": []}, "line 3, written like '9,99 €'"),
+    "missing": ({"missing": []}, "line 5, written like 'x.x.'"),
+}
+
+
+@pytest.mark.parametrize("wrong", MISDECLARED)
+def test_a_misdeclared_number_is_refused_with_file_line_and_shape(wrong: str, tmp_path: Path) -> None:
+    """The error quotes no value, and nothing is charged."""
+    rows, schema = tmp_path / "kosten.csv", tmp_path / "t.schema.toml"
+    rows.write_bytes("Titel;\r\nKosten;a\r\n7,31 €;ja\r\n6.512,94 €;nein\r\nk.A.;ja\r\n".encode("cp1252"))
+    right: dict[str, Any] = {"decimal": ",", "thousands": ".", "marks": ["€"], "nullable": True, "missing": ["k.A."]}
+    changed, told = MISDECLARED[wrong]
+    kosten = Number("Kosten", 0, 9_999, bins=3, **right | changed)
+    form = FileFormat(delimiter=";", encoding="cp1252", skip=1)
+    Schema([kosten, Boolean("a", yes=["ja"], no=["nein"])], file=form).save(schema)
+    asked = ["release", str(rows), "--schema", str(schema), "--epsilon", "1", "--out", str(tmp_path / "t.maq")]
+    with pytest.raises(OutOfDomain) as refused:
+        CliRunner().invoke(app, asked, catch_exceptions=False)
+    said = str(refused.value)
+    assert str(rows) in said
+    assert f"Kosten: {told}" in said
+    assert "Nothing was charged" in said
+    assert not any(value in said for value in ("7,31", "6.512", "k.A."))
+    assert not list(tmp_path.glob("*ledger*"))

@@ -10,6 +10,7 @@ from .guard import Guard as Guard
 from .intake import Law as Law, Mechanism as Mechanism
 from .lazy_guard import LazyGuard as LazyGuard
 from .lottery import Drawn as Drawn, Lottery as Lottery
+from .misfits import Misfit as Misfit, misfits as misfits, shape_of as shape_of
 from .noise import ExactNoise as ExactNoise, NoiseSource as NoiseSource, round_scale_up as round_scale_up
 from .open import open_table as open_table
 from .results import Chosen as Chosen, Errors as Errors, Measurement as Measurement, Tested as Tested

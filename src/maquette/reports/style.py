@@ -61,7 +61,8 @@ details { margin: 10px 0; }
   --warn: #8a2b12; --warn-page: #fff; --good: #1f7a4d; --mid: #8a6100; color-scheme: light; }
   @page { size: A4; margin: 16mm 14mm; }
   nav, details, .skip { display: none; } section { border: 0; padding: 0 0 12px; } main { max-width: none; padding: 0; }
-  body { font-size: 11pt; } h2, h3, h2 + p { break-after: avoid; } p, tr, table, .fact, .banner, .grid > div, .two > div { break-inside: avoid; }
+  body { font-size: 11pt; } h2, h3, h2 + p { break-after: avoid; }
+  p, tr, table, .fact, .banner, .grid > div, .two > div { break-inside: avoid; }
   .grid, .two { grid-template-columns: 1fr 1fr; } .scroll { overflow: visible; }
   .chart, .status { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
   pre { white-space: pre-wrap; } }
