@@ -17,7 +17,7 @@ import maquette as mq
 from maquette.cli import app
 from maquette.errors import OutOfDomain, SchemaError
 from maquette.reports import report
-from maquette.schema import Boolean, Category, FileFormat, Integer, Number, Schema
+from maquette.schema import Boolean, Category, Date, FileFormat, Integer, Number, Schema, UnitDeclaration
 
 ROWS = 600
 
@@ -316,3 +316,48 @@ def test_a_misdeclared_number_is_refused_with_file_line_and_shape(wrong: str, tm
     assert "Nothing was charged" in said
     assert not any(value in said for value in ("7,31", "6.512", "k.A."))
     assert not list(tmp_path.glob("*ledger*"))
+
+
+def test_a_check_tells_the_custodian_what_a_range_or_a_pivot_clamps(tmp_path: Path) -> None:
+    rows, schema = tmp_path / "t.csv", tmp_path / "t.schema.toml"
+    rows.write_text("day;cost;age\n01.02.23;1,5;30\n05.06.21;99,5;-\n07.08.22;-2;101\n05.06.24;100;0\n")
+    declared = [
+        Date("day", "2021-01-01", "2024-12-31", unit="month", order="dmy", pivot=22),
+        Number("cost", 0, 100, bins=4, decimal=","),
+        Integer("age", 0, 99, nullable=True, missing=["-"]),
+    ]
+    Schema(declared, file=FileFormat(delimiter=";")).save(schema)
+    said = CliRunner().invoke(app, ["schema", "check", str(rows), "--schema", str(schema)]).output
+    assert "day has values outside its declared range (2 below, 50.0% of rows)" in said
+    assert "is pivot = 22 right?" in said
+    assert "cost has values outside its declared range (1 below, 25.0% of rows)" in said
+    assert "age has values outside its declared range (1 above, 25.0% of rows)" in said
+
+
+def test_a_check_says_that_rows_are_protected_and_leaves_the_bound_to_the_custodian(tmp_path: Path) -> None:
+    rows, schema = tmp_path / "t.csv", tmp_path / "t.schema.toml"
+    rows.write_text("patient,a\n" + "".join(f"p{i % 40},true\n" for i in range(100)))
+    Schema([Boolean("a")]).save(schema)
+    told = ["schema", "check", str(rows), "--schema", str(schema)]
+    assert "protect people instead" in CliRunner().invoke(app, told).output
+    said = CliRunner().invoke(app, [*told, "--unit", "patient"]).output
+    assert "<- chosen" not in said
+    assert "--max-contributions N" in said
+    assert "--adopt" in said
+    assert (
+        "--max-contributions 2 "
+        in CliRunner().invoke(app, [*told, "--unit", "patient", "--max-contributions", "2"]).output
+    )
+
+
+def test_plan_and_preview_know_the_unit_of_a_schema(tmp_path: Path) -> None:
+    path = tmp_path / "t.schema.toml"
+    unit = UnitDeclaration(column="patient", max_contributions=3)
+    Schema([Boolean("a"), Integer("b", 0, 9)], unit=unit).save(path)
+    said = CliRunner().invoke(app, ["plan", "--schema", str(path), "--rows", "5000"], catch_exceptions=False).output
+    assert "at most 3 per person" in said
+    told = ["preview", str(path), "--rows", "2000", "--out", str(tmp_path / "preview")]
+    said = CliRunner().invoke(app, told, catch_exceptions=False).output
+    assert "at most 3 per person" in said
+    assert "next, with your table" in said
+    assert "At most 3 rows per patient are counted" in (tmp_path / "preview" / "preview.html").read_text()

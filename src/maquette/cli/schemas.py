@@ -39,8 +39,8 @@ from maquette.cli.telling import warn
 from maquette.errors import PrivacyWarning
 
 if TYPE_CHECKING:
-    from maquette.curator import UnitReport
-    from maquette.schema import Schema
+    from maquette.curator import Clamped, UnitReport
+    from maquette.schema import Column, Schema
 
 app = Commands(no_args_is_help=True, help="Draft, review, check and show schemas.")
 
@@ -251,7 +251,7 @@ def check(
     Example: maquette schema check people.csv --schema people.schema.toml
     """
     import maquette as mq
-    from maquette.curator import unit_report
+    from maquette.curator import clamped, unit_report
     from maquette.schema import UnitDeclaration
 
     declared = mq.Schema.load(schema)
@@ -266,6 +266,8 @@ def check(
         return
     cells = f"{declared.size:,}" if declared.size < 10**12 else "more than 10^12"
     typer.echo(f"{source} fits {schema}: {len(declared)} columns, {cells} possible rows")
+    for one in clamped(source, declared, missing=missing or (), delimiter=delimiter):
+        _tell_clamped(one, declared[one.column])
     if counted is not None and unit is not None:
         _tell_units(counted, unit, max_contributions)
         if adopt:
@@ -279,6 +281,21 @@ def check(
     if unit is None and declared.unit is None:
         _tell_rows(declared.skipped)
     _tell_next(source, schema, None if adopt else unit, max_contributions, draft=declared.guessed)
+
+
+def _tell_clamped(found: Clamped, column: Column) -> None:
+    """What the declared range of a column sets to its ends; exact numbers, for the custodian only."""
+    sides = [f"{n:,} {where}" for n, where in ((found.below, "below"), (found.above, "above")) if n]
+    share = (found.below + found.above) / max(found.rows, 1)
+    pivot = (
+        f"; is pivot = {column.as_dict()['pivot']} right?"
+        if column.kind == "date" and column.as_dict().get("pivot") is not None
+        else ""
+    )
+    typer.echo(
+        f"For your eyes only: {found.column} has values outside its declared range ({' and '.join(sides)}, {share:.1%} "
+        f"of rows). Each is set to the nearest end{pivot}"
+    )
 
 
 def _tell_rows(skipped: Sequence[str]) -> None:

@@ -1,5 +1,6 @@
 from .account import AccountEntry as AccountEntry, ScopedAccount as ScopedAccount
 from .bins import settle_bins as settle_bins
+from .clamped import Clamped as Clamped, clamped as clamped
 from .compile import Question as Question
 from .curator import Curator as Curator
 from .cut import Cut as Cut
