@@ -328,3 +328,14 @@ def test_levels_shown_together_are_named_by_their_outer_ends() -> None:
         assert groups_of(column, shares, 12)[0].label == single
     zero = mq.Number("gain", 0, 20_000, bins=2, atoms=[0])
     assert [group.label for group in groups_of(zero, np.ones(3) / 3, 12)][:2] == ["0", "over 0 to 10,000"]
+
+
+def test_bought_sums_are_shown_under_their_column_and_named_in_the_account(tmp_path: Path) -> None:
+    schema = mq.Schema([mq.Integer("gain", 0, 99_999, width=10_000, atoms=[0]), mq.Boolean("a")])
+    table = mq.open_table({"gain": [0, 5, 70_000] * 900, "a": [True, False, True] * 900}, schema)
+    with mq.Curator(table, mq.Budget(epsilon=5.0)) as curator:
+        made = mq.release(curator, mq.marginals(schema, k=2, sums=["gain"]))
+    text = report(made, tmp_path / "t.html").read_text()
+    assert re.search(r"Average 2\d,\d{3} \(", text)
+    assert "Measured from the values themselves." in text
+    assert "add up values of gain" in text
