@@ -6,7 +6,7 @@ import re
 import tomllib
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -89,7 +89,7 @@ def _changed(column: Column) -> Column:
     return column
 
 
-def _read(text: str, like: object) -> object:
+def _read(text: str, like: object) -> Any:
     """What was typed, as the schema file writes it or plainly: yes and no, a word, or a list with commas."""
     from maquette.schema import written_value
 

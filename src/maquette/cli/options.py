@@ -195,7 +195,7 @@ def _first_misfits(
     source: str, declared: Schema, columns: list[str], missing: list[str] | None, delimiter: str | None
 ) -> str:
     """Where the first value of each column stands that does not fit, and its shape; for the custodian's terminal."""
-    from maquette.curator import misfits
+    from maquette.curator import first_misfits
 
     if not columns:
         return ""
@@ -203,7 +203,7 @@ def _first_misfits(
     above = (declared.file.skip or 0) + (declared.file.names is None) if plain else 0
     told = [
         f"{one.column}: {'line' if plain else 'row'} {one.row + above:,}, written like '{one.shape}'"
-        for one in misfits(source, declared, columns, missing=missing or (), delimiter=delimiter)
+        for one in first_misfits(source, declared, columns, missing=missing or (), delimiter=delimiter)
     ]
     return f". First of them (x is a letter, 9 a digit): {'; '.join(told)}"
 

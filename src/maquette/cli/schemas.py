@@ -251,7 +251,7 @@ def check(
     Example: maquette schema check people.csv --schema people.schema.toml
     """
     import maquette as mq
-    from maquette.curator import clamped, unit_report
+    from maquette.curator import clamped_values, unit_report
     from maquette.schema import UnitDeclaration
 
     declared = mq.Schema.load(schema)
@@ -266,7 +266,7 @@ def check(
         return
     cells = f"{declared.size:,}" if declared.size < 10**12 else "more than 10^12"
     typer.echo(f"{source} fits {schema}: {len(declared)} columns, {cells} possible rows")
-    for one in clamped(source, declared, missing=missing or (), delimiter=delimiter):
+    for one in clamped_values(source, declared, missing=missing or (), delimiter=delimiter):
         _tell_clamped(one, declared[one.column])
     if counted is not None and unit is not None:
         _tell_units(counted, unit, max_contributions)

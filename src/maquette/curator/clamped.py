@@ -28,7 +28,7 @@ class Clamped:
     rows: int
 
 
-def clamped(
+def clamped_values(
     source: object, schema: Schema, *, missing: Sequence[str] = (), delimiter: str | None = None
 ) -> list[Clamped]:
     """The columns of numbers and dates with values outside of their range."""

@@ -26,7 +26,7 @@ class Misfit:
     shape: str
 
 
-def misfits(
+def first_misfits(
     source: object, schema: Schema, columns: Sequence[str], *, missing: Sequence[str] = (), delimiter: str | None = None
 ) -> list[Misfit]:
     """The first misfit of each of these columns, in the order of the source."""
