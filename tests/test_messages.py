@@ -321,8 +321,8 @@ def test_a_draft_says_which_columns_it_skipped_and_lists_no_rare_level() -> None
         'missing = [...] for texts that mean "no value")',
         "# skipped: hour (no kind of column can hold TIME)",
         "# skipped: nothing (no values)",
-        "# skipped: key (whole numbers too large for exact bins; if it identifies the privacy unit, pass it as "
-        "privacy_unit (--unit))",
+        "# skipped: key (whole numbers too large for exact bins; if it says whose row it is, make it the "
+        "privacy unit (--unit key))",
         "# skipped: word (fewer than 3 values)",
         "# skipped: 'odd\\nname' (no values)",
     ]

@@ -317,13 +317,27 @@ def test_levels_shown_together_are_named_by_their_outer_ends() -> None:
     from maquette.reports.tables import groups_of
 
     columns = {
-        mq.Date("seen", "2024-01-01", "2024-12-31", unit="month"): "2024-01 to 2024-06",
-        mq.Integer("age", 0, 119, width=10): "0 to 59",
-        mq.Number("cost", 0, 120, bins=12): "[0, 60)",
-        mq.Category("town", [f"town {i}" for i in range(12)]): "town 0",
+        mq.Date("seen", "2024-01-01", "2024-12-31", unit="month"): ("2024-01 to 2024-06", "2024-01"),
+        mq.Integer("age", 0, 119, width=10): ("0 to 59", "0 to 9"),
+        mq.Integer("year", 1990, 2024, width=5): ("1990 to 2009", "1990 to 1994"),
+        mq.Integer("change", -60_000, 59_999, width=10_000): ("-60,000 to -1", "-60,000 to -50,001"),
+        mq.Number("cost", 0, 120_000, bins=12): ("0 to 60,000", "0 to 10,000"),
+        mq.Category("town", [f"town {i}" for i in range(12)]): ("town 0", "town 0"),
     }
-    for column, label in columns.items():
-        both = groups_of(column, np.full(column.size, 1 / 12), 2)
-        assert both[0].label == label
-        single = groups_of(column, np.full(column.size, 1 / 12), 12)
-        assert [group.label for group in single] == list(column.labels)
+    for column, (both, single) in columns.items():
+        shares = np.full(column.size, 1 / column.size)
+        assert groups_of(column, shares, 2)[0].label == both
+        assert groups_of(column, shares, 12)[0].label == single
+    zero = mq.Number("gain", 0, 20_000, bins=2, atoms=[0])
+    assert [group.label for group in groups_of(zero, np.ones(3) / 3, 12)][:2] == ["0", "over 0 to 10,000"]
+
+
+def test_bought_sums_are_shown_under_their_column_and_named_in_the_account(tmp_path: Path) -> None:
+    schema = mq.Schema([mq.Integer("gain", 0, 99_999, width=10_000, atoms=[0]), mq.Boolean("a")])
+    table = mq.open_table({"gain": [0, 5, 70_000] * 900, "a": [True, False, True] * 900}, schema)
+    with mq.Curator(table, mq.Budget(epsilon=5.0)) as curator:
+        made = mq.release(curator, mq.marginals(schema, k=2, sums=["gain"]))
+    text = report(made, tmp_path / "t.html").read_text()
+    assert re.search(r"Average 2\d,\d{3} \(", text)
+    assert "Measured from the values themselves." in text
+    assert "add up values of gain" in text

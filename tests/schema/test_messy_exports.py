@@ -17,7 +17,7 @@ import maquette as mq
 from maquette.cli import app
 from maquette.errors import OutOfDomain, SchemaError
 from maquette.reports import report
-from maquette.schema import Boolean, Integer, Number, Schema
+from maquette.schema import Boolean, Category, Date, FileFormat, Integer, Number, Schema, UnitDeclaration
 
 ROWS = 600
 
@@ -222,7 +222,7 @@ def test_a_draft_is_refused_until_it_is_reviewed_or_trusted(tmp_path: Path) -> N
 def test_a_draft_is_reviewed_by_walking_through_it(tmp_path: Path) -> None:
     path = tmp_path / "t.schema.toml"
     Schema([Boolean("a"), Integer("b", 0, 9), Boolean("c")], guessed=True).save(path)
-    done = CliRunner().invoke(app, ["schema", "edit", str(path)], input="keep\nchange\nx\n0\n19\ndrop\ny\n")
+    done = CliRunner().invoke(app, ["schema", "edit", str(path)], input="keep\nchange\nx\n0\n19\nkeep\ndrop\ny\n")
     assert done.exit_code == 0, done.output
     assert Schema.load(path) == Schema([Boolean("a"), Integer("b", 0, 19)])
     assert not Schema.load(path).guessed
@@ -253,3 +253,111 @@ def test_a_plan_is_in_peoples_words_and_a_preview_reads_no_row(tmp_path: Path) -
     page = (tmp_path / "preview" / "preview.html").read_text()
     assert page.index("In short") < page.index("Who is protected")
     assert "Do not use it" in page
+
+
+def test_a_walk_asks_again_instead_of_guessing_what_was_meant(tmp_path: Path) -> None:
+    """A "no" does not keep a column, plain words and lists are read, and 100.000 is not silently a hundred."""
+    path = tmp_path / "t.schema.toml"
+    Schema(
+        [Category("sex", ["m", "w"], other="other"), Number("cost", 0, 500, bins=5, nullable=True)], guessed=True
+    ).save(path)
+    typed = "no\nchange\nm, w, d\nandere\nkeep\nchange\nvielleicht\nno\n0\n100.000\n100000\n5\nk\ny\n"
+    done = CliRunner().invoke(app, ["schema", "edit", str(path)], input=typed)
+    assert done.exit_code == 0, done.output
+    for told in ("type keep, change or drop", "write it like true", "is that 100000?", "now 5 levels"):
+        assert told in done.output
+    assert Schema.load(path) == Schema(
+        [Category("sex", ["m", "w", "d"], other="andere"), Number("cost", 0, 100_000, bins=5)]
+    )
+
+
+def test_a_draft_is_written_to_a_file_but_never_over_one(tmp_path: Path) -> None:
+    rows, schema = tmp_path / "t.csv", tmp_path / "t.schema.toml"
+    rows.write_text("a,b\n" + "true,1\nfalse,2\n" * 50)
+    told = ["schema", "guess", str(rows), "--out", str(schema)]
+    assert f"schema edit {schema}" in CliRunner().invoke(app, told, catch_exceptions=False).output
+    assert Schema.load(schema).guessed
+    again = CliRunner().invoke(app, told)
+    assert again.exit_code == 2
+    assert "exists" in again.output
+
+
+def test_words_that_recur_among_other_texts_do_not_make_them_a_key() -> None:
+    notes = {"note": [f"see file {i}" if i % 2 else "call back" for i in range(400)], "a": [True, False] * 200}
+    with pytest.warns(mq.errors.PrivacyWarning):
+        (left_out,) = Schema.guess(notes).skipped
+    assert "more than 50 different values" in left_out
+    assert "occurs once" not in left_out
+
+
+MISDECLARED = {
+    "thousands": ({"thousands": " "}, "line 4, written like '9.999,99 €'"),
+    "marks": ({"marks": []}, "line 3, written like '9,99 €'"),
+    "missing": ({"missing": []}, "line 5, written like 'x.x.'"),
+}
+
+
+@pytest.mark.parametrize("wrong", MISDECLARED)
+def test_a_misdeclared_number_is_refused_with_file_line_and_shape(wrong: str, tmp_path: Path) -> None:
+    """The error quotes no value, and nothing is charged."""
+    rows, schema = tmp_path / "kosten.csv", tmp_path / "t.schema.toml"
+    rows.write_bytes("Titel;\r\nKosten;a\r\n7,31 €;ja\r\n6.512,94 €;nein\r\nk.A.;ja\r\n".encode("cp1252"))
+    right: dict[str, Any] = {"decimal": ",", "thousands": ".", "marks": ["€"], "nullable": True, "missing": ["k.A."]}
+    changed, told = MISDECLARED[wrong]
+    kosten = Number("Kosten", 0, 9_999, bins=3, **right | changed)
+    form = FileFormat(delimiter=";", encoding="cp1252", skip=1)
+    Schema([kosten, Boolean("a", yes=["ja"], no=["nein"])], file=form).save(schema)
+    asked = ["release", str(rows), "--schema", str(schema), "--epsilon", "1", "--out", str(tmp_path / "t.maq")]
+    with pytest.raises(OutOfDomain) as refused:
+        CliRunner().invoke(app, asked, catch_exceptions=False)
+    said = str(refused.value)
+    assert str(rows) in said
+    assert f"Kosten: {told}" in said
+    assert "Nothing was charged" in said
+    assert not any(value in said for value in ("7,31", "6.512", "k.A."))
+    assert not list(tmp_path.glob("*ledger*"))
+
+
+def test_a_check_tells_the_custodian_what_a_range_or_a_pivot_clamps(tmp_path: Path) -> None:
+    rows, schema = tmp_path / "t.csv", tmp_path / "t.schema.toml"
+    rows.write_text("day;cost;age\n01.02.23;1,5;30\n05.06.21;99,5;-\n07.08.22;-2;101\n05.06.24;100;0\n")
+    declared = [
+        Date("day", "2021-01-01", "2024-12-31", unit="month", order="dmy", pivot=22),
+        Number("cost", 0, 100, bins=4, decimal=","),
+        Integer("age", 0, 99, nullable=True, missing=["-"]),
+    ]
+    Schema(declared, file=FileFormat(delimiter=";")).save(schema)
+    said = CliRunner().invoke(app, ["schema", "check", str(rows), "--schema", str(schema)]).output
+    assert "day has values outside its declared range (2 below, 50.0% of rows)" in said
+    assert "is pivot = 22 right?" in said
+    assert "cost has values outside its declared range (1 below, 25.0% of rows)" in said
+    assert "age has values outside its declared range (1 above, 25.0% of rows)" in said
+
+
+def test_a_check_says_that_rows_are_protected_and_leaves_the_bound_to_the_custodian(tmp_path: Path) -> None:
+    rows, schema = tmp_path / "t.csv", tmp_path / "t.schema.toml"
+    rows.write_text("patient,a\n" + "".join(f"p{i % 40},true\n" for i in range(100)))
+    Schema([Boolean("a")]).save(schema)
+    told = ["schema", "check", str(rows), "--schema", str(schema)]
+    assert "protect people instead" in CliRunner().invoke(app, told).output
+    said = CliRunner().invoke(app, [*told, "--unit", "patient"]).output
+    assert "<- chosen" not in said
+    assert "--max-contributions N" in said
+    assert "--adopt" in said
+    assert (
+        "--max-contributions 2 "
+        in CliRunner().invoke(app, [*told, "--unit", "patient", "--max-contributions", "2"]).output
+    )
+
+
+def test_plan_and_preview_know_the_unit_of_a_schema(tmp_path: Path) -> None:
+    path = tmp_path / "t.schema.toml"
+    unit = UnitDeclaration(column="patient", max_contributions=3)
+    Schema([Boolean("a"), Integer("b", 0, 9)], unit=unit).save(path)
+    said = CliRunner().invoke(app, ["plan", "--schema", str(path), "--rows", "5000"], catch_exceptions=False).output
+    assert "at most 3 per person" in said
+    told = ["preview", str(path), "--rows", "2000", "--out", str(tmp_path / "preview")]
+    said = CliRunner().invoke(app, told, catch_exceptions=False).output
+    assert "at most 3 per person" in said
+    assert "next, with your table" in said
+    assert "At most 3 rows per patient are counted" in (tmp_path / "preview" / "preview.html").read_text()

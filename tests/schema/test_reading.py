@@ -162,7 +162,7 @@ def test_a_draft_of_what_a_clerk_types_fits_the_table_it_was_made_from(tmp_path:
     orders = {column.name: column.order for column in draft if isinstance(column, Date)}
     assert orders == {"admitted": "dmy", "left": "mdy", "seen": "dmy", "at": "ymd"}
     reasons = {line.partition(" ")[0]: line for line in draft.skipped}
-    assert "pass it as privacy_unit (--unit)" in reasons["patient"]
+    assert "make it the privacy unit (--unit patient)" in reasons["patient"]
     assert "it looks like a key" in reasons["recordId"]
     assert 'declare the column by hand, with order = "dmy" or "mdy"' in reasons["unclear"]
     assert "some with the day first and some with the month first" in reasons["both"]

@@ -174,16 +174,38 @@ def table_of(
 ) -> PrivateTable:
     """Read the table of a source; on a terminal, shows a spinner meanwhile."""
     import maquette as mq
+    from maquette.errors import OutOfDomain
 
     with busy(f"reading {source}"):
-        return mq.open_table(
-            source,
-            declared,
-            privacy_unit=unit,
-            max_contributions=max_contributions,
-            missing=missing or (),
-            delimiter=delimiter,
-        )
+        try:
+            return mq.open_table(
+                source,
+                declared,
+                privacy_unit=unit,
+                max_contributions=max_contributions,
+                missing=missing or (),
+                delimiter=delimiter,
+            )
+        except OutOfDomain as error:
+            where = _first_misfits(source, declared, [n for n in error.counts if n in declared], missing, delimiter)
+            raise OutOfDomain(f"{source}: {error.happened}{where}. Nothing was charged", error.counts) from None
+
+
+def _first_misfits(
+    source: str, declared: Schema, columns: list[str], missing: list[str] | None, delimiter: str | None
+) -> str:
+    """Where the first value of each column stands that does not fit, and its shape; for the custodian's terminal."""
+    from maquette.curator import first_misfits
+
+    if not columns:
+        return ""
+    plain = "*" not in source and source.endswith((".csv", ".tsv", ".txt"))
+    above = (declared.file.skip or 0) + (declared.file.names is None) if plain else 0
+    told = [
+        f"{one.column}: {'line' if plain else 'row'} {one.row + above:,}, written like '{one.shape}'"
+        for one in first_misfits(source, declared, columns, missing=missing or (), delimiter=delimiter)
+    ]
+    return f". First of them (x is a letter, 9 a digit): {'; '.join(told)}"
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -27,16 +28,21 @@ def preview(
     import numpy as np
 
     import maquette as mq
-    from maquette.demo import stand_in
+    from maquette.demo import foresee, stand_in
     from maquette.reports import report, test_data
 
     declared = mq.Schema.load(schema).evenly_cut()
     out.mkdir(parents=True, exist_ok=True)
     invented = stand_in(declared, rows, np.random.default_rng())
+    if (unit := declared.unit) is not None and unit.column not in declared:  # people with as many rows as are counted
+        people = np.arange(rows) // unit.max_contributions
+        invented = invented.append_column(unit.column, [people])
+    most = 1 if unit is None else unit.max_contributions
     with (
         busy("trying it on invented rows"),
         mq.Curator(mq.open_table(invented, declared), mq.Budget(epsilon=epsilon, delta=delta)) as curator,
     ):
+        planned = foresee(declared, rows=rows, epsilon=epsilon, delta=delta, max_contributions=most)
         made = mq.release(curator, mq.marginals(declared, k=min(2, len(declared))))
     made.save(out / "preview.maq")
     page = report(made, out / "preview.html", truth=test_data(invented), title="Preview on invented rows")
@@ -48,8 +54,10 @@ def preview(
         facts = {"release": str(out / "preview.maq"), "report": str(page), "rows": rows}
         print_json({**facts, "cost": loss_facts(made.cost), "asked": asked, "answer": answer_facts(answer)})
         return
-    typer.echo(f"{rows:,} rows were invented from {schema} and released at epsilon {epsilon:g}.")
+    typer.echo(planned)
+    typer.echo(f"\n{rows:,} rows were invented from {schema} and released at epsilon {epsilon:g}.")
     typer.echo(f"{asked}\n{answer}")
     typer.echo(
         f"{page}: open it in a browser. It compares the release with the invented rows; a real report never does."
     )
+    typer.echo(f"next, with your table: maquette schema check FILE --schema {shlex.quote(str(schema))}")

@@ -149,7 +149,8 @@ def ask(
         print_json(answer_facts(answer))
     else:
         typer.echo(str(answer))
-        counted = next((f"; {one.counted}" for one in answer.numbers if one.counted is not None), "")
+        bound = next((one.counted for one in answer.numbers if one.counted is not None), None)
+        counted = "" if bound is None else f"; {bound}, and no interval covers the rows left out"
         several = "s" * (len(answer.numbers) > 1)
         typer.echo(f"   {answer.bound} interval{several} at {answer.confidence:.0%}{counted}", err=True)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-import tomllib
 import warnings
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -29,16 +29,17 @@ from maquette.cli.options import (
     Trust,
     Unit,
     busy,
+    check_out,
     opened,
     table_name,
     table_of,
 )
 from maquette.cli.showing import loss_facts, print_json
 from maquette.cli.telling import warn
-from maquette.errors import MaquetteError, PrivacyWarning
+from maquette.errors import PrivacyWarning
 
 if TYPE_CHECKING:
-    from maquette.curator import UnitReport
+    from maquette.curator import Clamped, UnitReport
     from maquette.schema import Column, Schema
 
 app = Commands(no_args_is_help=True, help="Draft, review, check and show schemas.")
@@ -108,16 +109,23 @@ def guess(
     names: Annotated[
         str | None, typer.Option(help="Column names in order, separated by commas, for a file without a header.")
     ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Schema file to write (default: print the draft).")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Draft a schema by reading the data. Review every line before you use it.
 
     The draft says of each column what was seen and why it was chosen.
 
-    Example: maquette schema guess people.csv > people.schema.toml
+    Example: maquette schema guess people.csv --out people.schema.toml
     """
     from maquette.schema import FileFormat, Schema
 
+    if out is not None:
+        check_out(out)
+        if out.exists():  # it may be reviewed already
+            raise typer.BadParameter(f"{out} exists: delete it or name another file", param_hint="--out")
     listed = None if names is None else [name.strip() for name in names.split(",")]
     form = FileFormat(delimiter=delimiter, encoding=encoding, sheet=sheet, skip=skip, names=listed)
     with warnings.catch_warnings(record=True) as caught, busy(f"reading {source}"):
@@ -130,15 +138,18 @@ def guess(
         told = {"guessed": True, "columns": columns, "skipped": draft.skipped, "notes": draft.notes}
         print_json({**told, **asdict(draft.file)})
         return
-    typer.echo(draft.dumps(), nl=False)
-    if not sys.stdout.isatty():  # written to a file: say here what is in it, and what to do next
-        _tell_draft(draft, source)
+    if out is not None:
+        draft.save(out)
+    else:
+        typer.echo(draft.dumps(), nl=False)
+    _tell_draft(draft, source, out)
 
 
-def _tell_draft(draft: Schema, source: str) -> None:
-    """What is in a draft that was written to a file, and the next step."""
+def _tell_draft(draft: Schema, source: str, out: Path | None) -> None:
+    """What is in a draft, and the next step."""
     left = f", {len(draft.skipped)} left out (the file says why)" if draft.skipped else ""
     name = f"{re.sub(r'[^A-Za-z0-9_-]+', '_', Path(source).name.partition('.')[0]).strip('_') or 'table'}.schema.toml"
+    name = name if out is None else shlex.quote(str(out))
     typer.echo(f"drafted {len(draft)} column{'s' * (len(draft) != 1)}{left}.", err=True)
     if draft.file.skip:
         many = "the first line is" if draft.file.skip == 1 else f"the first {draft.file.skip} lines are"
@@ -148,6 +159,8 @@ def _tell_draft(draft: Schema, source: str) -> None:
 
         typer.echo(f"the file is not UTF-8: it is read as {spoken(draft.file.encoding)}. If letters look", err=True)
         typer.echo("wrong in the draft, try another --encoding.", err=True)
+    if out is None and sys.stdout.isatty():  # printed, not kept
+        typer.echo(f"to keep it: maquette schema guess {shlex.quote(source)} --out {name}", err=True)
     typer.echo(
         f"Review every line, or walk through it with: maquette schema edit {name}\n"
         f"then: maquette schema check {shlex.quote(source)} --schema {name}",
@@ -168,21 +181,15 @@ def edit(path: Annotated[Path, typer.Argument(help="Schema file, usually a draft
 
     Example: maquette schema edit people.schema.toml
     """
-    from maquette.schema import Schema, preview
+    from maquette.cli.editing import walked
+    from maquette.schema import Schema
 
     schema = Schema.load(path)
     for left_out in schema.skipped:
         typer.echo(f"left out: {left_out}")
-    kept = []
-    for number, column in enumerate(schema, 1):
-        typer.echo(f"\n{number} of {len(schema)}: {column.name}, a column of kind {column.kind}")
-        for note in schema.notes.get(column.name, ()):
-            typer.echo(f"   {note}")
-        typer.echo(f"   {column.size:,} levels: {preview(column.labels)}")
-        answer = typer.prompt("   keep, change or drop?", default="keep").strip().lower()
-        if answer.startswith("d"):
-            continue
-        kept.append(_changed(column) if answer.startswith("c") else column)
+    kept = walked(schema)
+    if not kept:
+        raise typer.BadParameter("every column was dropped; nothing was written", param_hint="path")
     sure = typer.confirm("\nWould you have declared every line like this without looking at the rows?", default=False)
     known = {column.name for column in kept}
     rules = [rule for rule in schema.impossible if set(rule) <= known]
@@ -196,55 +203,7 @@ def edit(path: Annotated[Path, typer.Argument(help="Schema file, usually a draft
         unit=schema.unit,
     ).save(path)
     typer.echo(f"{path}: {len(kept)} columns, {'reviewed' if sure else 'still a draft, which `release` refuses'}")
-
-
-_WORDS = {
-    "low": "smallest value that can occur (low)",
-    "high": "largest value that can occur (high)",
-    "width": "how many whole numbers one bin holds (width)",
-    "bins": 'number of bins, or "auto" to have them drawn privately (bins)',
-    "edges": "where bins begin, and where the last bin ends (edges)",
-    "atoms": "single values with a level of their own, such as 0 (atoms)",
-    "precision": "digits after the decimal mark (precision)",
-    "levels": "the values that can occur (levels)",
-    "other": "the level for all other values (other)",
-    "nullable": "may a value be missing? (nullable)",
-    "missing": 'texts that mean "no value" (missing)',
-    "decimal": "the decimal mark (decimal)",
-    "thousands": "the mark between thousands (thousands)",
-    "marks": "currency or percent marks to ignore (marks)",
-    "unit": "day, week, month, quarter or year (unit)",
-    "order": "order of day, month and year (order)",
-    "pivot": "the last two-digit year that means 20xx (pivot)",
-    "yes": "other words for yes (yes)",
-    "no": "other words for no (no)",
-}
-
-
-def _changed(column: Column) -> Column:
-    """The column with other values of its settings, asked one by one; a refused value is asked again."""
-    from dataclasses import replace
-
-    for name, value in column.as_dict().items():
-        if name in ("name", "kind"):
-            continue
-        while True:
-            text = typer.prompt(f"   {_WORDS.get(name, name)}", default=_written(value))
-            if text == _written(value):
-                break
-            try:
-                column = replace(column, **{name: tomllib.loads(f"x = {text}")["x"]})
-                break
-            except (MaquetteError, ValueError, TypeError) as error:
-                typer.echo(f"   {error}")
-    return column
-
-
-def _written(value: object) -> str:
-    """A setting as the schema file writes it."""
-    from maquette.schema import written_value
-
-    return written_value(value)
+    typer.echo(f"next: maquette schema check FILE --schema {shlex.quote(str(path))}   (FILE: your table)")
 
 
 @app.command()
@@ -274,7 +233,9 @@ def check(
     *,
     schema: SchemaFile,
     unit: Unit = None,
-    max_contributions: Most = 1,
+    max_contributions: Annotated[
+        int | None, typer.Option(min=1, help="Maximum rows kept per privacy unit (default: see what each would drop).")
+    ] = None,
     missing: Missing = None,
     delimiter: Delimiter = None,
     adopt: Annotated[
@@ -290,11 +251,12 @@ def check(
     Example: maquette schema check people.csv --schema people.schema.toml
     """
     import maquette as mq
-    from maquette.curator import unit_report
+    from maquette.curator import clamped_values, unit_report
     from maquette.schema import UnitDeclaration
 
     declared = mq.Schema.load(schema)
-    table_of(source, declared, unit=unit, max_contributions=max_contributions, missing=missing, delimiter=delimiter)
+    most = max_contributions or 1
+    table_of(source, declared, unit=unit, max_contributions=most, missing=missing, delimiter=delimiter)
     counted = None if unit is None else unit_report(source, unit, delimiter=delimiter, file=declared.file)
     if json:
         facts: dict[str, object] = {"fits": True, "columns": len(declared), "cells": declared.size}
@@ -304,6 +266,8 @@ def check(
         return
     cells = f"{declared.size:,}" if declared.size < 10**12 else "more than 10^12"
     typer.echo(f"{source} fits {schema}: {len(declared)} columns, {cells} possible rows")
+    for one in clamped_values(source, declared, missing=missing or (), delimiter=delimiter):
+        _tell_clamped(one, declared[one.column])
     if counted is not None and unit is not None:
         _tell_units(counted, unit, max_contributions)
         if adopt:
@@ -314,25 +278,59 @@ def check(
         raise typer.BadParameter(
             "name the column that identifies the person (or other unit) of a row: --unit COLUMN", param_hint="--adopt"
         )
-    kept = "" if unit is None or adopt else f" --unit {shlex.quote(unit)} --max-contributions {max_contributions}"
-    _tell_next(source, schema, kept, draft=declared.guessed)
+    if unit is None and declared.unit is None:
+        _tell_rows(declared.skipped)
+    _tell_next(source, schema, None if adopt else unit, max_contributions, draft=declared.guessed)
 
 
-def _tell_next(source: str, schema: Path, unit: str, *, draft: bool) -> None:
-    """What to type when a table fits its schema."""
-    file = shlex.quote(str(schema))
-    if draft:
-        typer.echo(f"next: maquette schema edit {file}   (it is still a draft)")
-        return
-    out = shlex.quote(f"{table_name(source)}.maq")
-    most = unit[unit.index(" --max") :] if unit else ""
-    typer.echo(f"next: maquette plan --schema {file}{most} --epsilon 1 --delta 1e-9   (what to expect; free)")
+def _tell_clamped(found: Clamped, column: Column) -> None:
+    """What the declared range of a column sets to its ends; exact numbers, for the custodian only."""
+    sides = [f"{n:,} {where}" for n, where in ((found.below, "below"), (found.above, "above")) if n]
+    share = (found.below + found.above) / max(found.rows, 1)
+    pivot = (
+        f"; is pivot = {column.as_dict()['pivot']} right?"
+        if column.kind == "date" and column.as_dict().get("pivot") is not None
+        else ""
+    )
     typer.echo(
-        f"then: maquette release {shlex.quote(source)} --schema {file}{unit} --epsilon 1 --delta 1e-9 --out {out}"
+        f"For your eyes only: {found.column} has values outside its declared range ({' and '.join(sides)}, {share:.1%} "
+        f"of rows). Each is set to the nearest end{pivot}"
     )
 
 
-def _tell_units(counted: UnitReport, unit: str, chosen: int) -> None:
+def _tell_rows(skipped: Sequence[str]) -> None:
+    """Without a unit each row is protected alone, which is not enough where people have several."""
+    keys = [text.partition(" (")[0] for text in skipped if "--unit" in text]
+    named = f" (perhaps {' or '.join(keys)})" if keys else ""
+    typer.echo(
+        "Each row is protected on its own. If one person can have several rows, protect people instead: run this again "
+        f"with --unit and the column that says whose row it is{named}."
+    )
+
+
+def _tell_next(source: str, schema: Path, unit: str | None, most: int | None, *, draft: bool) -> None:
+    """What to type when a table fits its schema."""
+    file, table = shlex.quote(str(schema)), shlex.quote(source)
+    if draft:
+        typer.echo(f"next: maquette schema edit {file}   (it is still a draft)")
+        return
+    release = f"maquette release {table} --schema {file}"
+    budget = f"--epsilon 1 --delta 1e-9 --out {shlex.quote(f'{table_name(source)}.maq')}"
+    if unit is not None and most is None:
+        named = f"--unit {shlex.quote(unit)}"
+        typer.echo(f"next: {release} {named} --max-contributions N {budget}   (N: the number you chose)")
+        typer.echo(
+            f"or:   maquette schema check {table} --schema {file} {named} --adopt   (use the recommended one; "
+            "certificate and report will say that it was read from the rows)"
+        )
+        return
+    bound = "" if unit is None else f" --max-contributions {most}"
+    typer.echo(f"next: maquette plan --schema {file}{bound} --epsilon 1 --delta 1e-9   (what to expect; free)")
+    kept = "" if unit is None else f" --unit {shlex.quote(unit)}{bound}"
+    typer.echo(f"then: {release}{kept} {budget}")
+
+
+def _tell_units(counted: UnitReport, unit: str, chosen: int | None) -> None:
     """What each bound would drop; exact numbers, for the custodian only."""
     typer.echo(f"For your eyes only: {counted.rows:,} rows, {counted.units:,} different values of {unit}.")
     typer.echo(f"{'at most':>9} {'rows dropped':>22} {unit + ' affected':>22}")

@@ -1,5 +1,6 @@
 from .account import AccountEntry as AccountEntry, ScopedAccount as ScopedAccount
 from .bins import settle_bins as settle_bins
+from .clamped import Clamped as Clamped, clamped_values as clamped_values
 from .compile import Question as Question
 from .curator import Curator as Curator
 from .cut import Cut as Cut
@@ -10,6 +11,7 @@ from .guard import Guard as Guard
 from .intake import Law as Law, Mechanism as Mechanism
 from .lazy_guard import LazyGuard as LazyGuard
 from .lottery import Drawn as Drawn, Lottery as Lottery
+from .misfits import Misfit as Misfit, first_misfits as first_misfits, shape_of as shape_of
 from .noise import ExactNoise as ExactNoise, NoiseSource as NoiseSource, round_scale_up as round_scale_up
 from .open import open_table as open_table
 from .results import Chosen as Chosen, Errors as Errors, Measurement as Measurement, Tested as Tested

@@ -283,7 +283,10 @@ def _check_header(needed: Sequence[str], header: Sequence[str], path: str) -> No
             "header, write skip = 2 under [file] in the schema; for a file without a header, names = [...]"
         )
         if len(header) == 1 and (likely := [mark for mark in DELIMITERS if mark in header[0]]):
-            hint = f"is the delimiter {likely[0]!r}? pass delimiter={likely[0]!r}"
+            hint = (
+                f"is the delimiter {likely[0]!r}? pass delimiter={likely[0]!r} (on the command line --delimiter), or "
+                "write it under [file] of the schema"
+            )
         raise UnreadableSource(f"none of the schema's columns is in the header of {path!r}", advice=hint)
     check_columns(needed, header)
 

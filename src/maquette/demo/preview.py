@@ -17,11 +17,10 @@ from maquette.errors import QueryError
 from maquette.privacy import Budget
 from maquette.query import marginals
 from maquette.releases import Release, release
+from maquette.schema import Schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from maquette.schema import Schema
 
 MOST = 20_000  # rows simulated at most
 TABLES = 24  # tables of each size whose errors are looked at
@@ -111,6 +110,7 @@ class Trial:
 
     def __init__(self, schema: Schema, many: int, strength_rows: float, delta: float, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
+        schema = Schema(schema.columns, impossible=schema.impossible)  # the strength counts what a unit contributes
         self.schema, self.many, self.most = schema, many, min(3, len(schema))
         table = stand_in(schema, many, self.rng)
         self.records = schema.encode(table)

@@ -221,7 +221,7 @@ def _next(home: Path, out: Console) -> None:
         "  pip install 'maquette[server]'",
         f"  {command} serve --demo",
         "and on your own table:",
-        f"  {command} schema guess people.csv > people.schema.toml   # then review every line",
+        f"  {command} schema guess people.csv --out people.schema.toml   # then review every line",
         f"  {command} release people.csv --schema people.schema.toml --epsilon 1 --delta 1e-9 --out people.maq",
     )
     for line in lines:

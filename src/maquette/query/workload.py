@@ -90,7 +90,8 @@ def marginals(
     """Every cell of every k-way marginal (default k = 3; `up_to`: of 1 to k columns), or of the listed marginals.
 
     `sums` names numeric columns whose values a release also adds up, over all rows and by each column that a table
-    of the workload pairs it with: sums and averages are then those of the values, not of the middles of bins.
+    of the workload pairs it with, where noise does not hide them: sums and averages are then those of the values, not
+    of the middles of bins.
 
     >>> from maquette import Boolean, Integer, Schema
     >>> schema = Schema([Integer("age", 0, 99), Boolean("smoker"), Boolean("married")])

@@ -18,7 +18,7 @@ from maquette.releases.methods.draft import Draft
 from maquette.releases.methods.registry import Chosen, Method, method_of
 from maquette.releases.methods.special import SPECIAL
 from maquette.releases.starting import Start, start_of
-from maquette.releases.sums import SHARE, SumTable, measure_sums
+from maquette.releases.sums import SHARE, SumTable, measure_sums, told_of
 
 ROWS = 0.01  # share of a pure budget for the row estimate that the choice of method needs
 GLANCE = 0.002  # the same of any other budget, where only small noise matters
@@ -97,7 +97,7 @@ def release(
         _check_made(curator, made, chosen)
         kept = min(kept, price - bought - account.units)  # a method may have had a better use for it
         found = check_of(curator, made.model, workload, kept, rows=made.evidence.rows) if kept > 0 else None
-        sums = measure_sums(curator, workload, made.model, bought) if bought else ()
+        sums = measure_sums(curator, workload, made.model, made.evidence.rows, bought) if bought else ()
     return _certified(curator, made, chosen, account, found, said=said, start=begun, sums=sums)
 
 
@@ -156,7 +156,7 @@ def _certified(
     certificate = certified(curator, chosen.name, account, accuracy=accuracy, checked=checked, start=told)
     if chosen.trusted and isinstance(made, Release):  # it may say more of itself, such as its rule
         certificate = replace(certificate, method=made.certificate.method)
-    explanation = (said, *made.explanation)
+    explanation = (said, *made.explanation, *told_of(sums))
     return Release(
         curator.schema,
         made.model,

@@ -19,10 +19,10 @@ from maquette.curator import Curator
 from maquette.errors import DataError
 from maquette.privacy import DiscreteGaussian
 from maquette.query import ValueSums, Workload
+from maquette.releases.sum_shares import split_of
 from maquette.schema import Schema
 
 SHARE = 0.5  # of the price of a release whose workload asks for sums
-WHOLE = 0.6  # of the price of a column's sums, for the sum over all rows
 
 Values = NDArray[np.float64]
 
@@ -49,12 +49,11 @@ class SumTable:
         return {"column": self.column, "by": self.by, "deviation": self.deviation, "gaussian": self.gaussian}
 
 
-def measure_sums(curator: Curator, workload: Workload, model: Any, units: int) -> list[SumTable]:
-    """The sums that a workload asks for, for `units`: more for a column whose mean is small beside its range."""
-    asked = [question for name in workload.sums for question in _questions(workload, name)]
-    power = 1 if curator.budget.accountant.currency == "pure" else 2  # equal noise beside each sum
-    shares = [_need(curator.schema, model, q.column) ** power * _part(workload, q) for q in asked]
-    measured = curator.measure_many(asked, units=units, shares=shares)
+def measure_sums(curator: Curator, workload: Workload, model: Any, rows: float, units: int) -> list[SumTable]:
+    """The sums that a workload asks for, for `units`, split as `split_of` says."""
+    asked, shares = split_of(curator, workload, model, rows, units)
+    note = {"sums": list(workload.sums)}  # columns of a charge are those of its cells, not the one added up
+    measured = curator.measure_many(asked, units=units, shares=shares, note=note)
     return [
         SumTable(
             q.column,
@@ -67,29 +66,17 @@ def measure_sums(curator: Curator, workload: Workload, model: Any, units: int) -
     ]
 
 
-def _questions(workload: Workload, name: str) -> list[ValueSums]:
-    """The sum over all rows, and by each column that shares a table with it."""
-    pairs = {other for table in workload.marginals if name in table.columns for other in table.columns} - {name}
-    beside = [other for other in workload.schema.names if other in pairs]
-    return [ValueSums(workload.schema, name, axes=axes) for axes in ([], *([other] for other in beside))]
-
-
-def _part(workload: Workload, question: ValueSums) -> float:
-    others = len(_questions(workload, question.column)) - 1
-    if not others:
-        return 1.0
-    return (1 - WHOLE) / others if question.names else WHOLE
-
-
-def _need(schema: Schema, model: Any, name: str) -> float:
-    """The range of a column over its mean, as the model sees it: where it is large, noise is large beside the sum."""
-    column = schema[name]
-    grid, middles = column.value_grid, column.midpoints
-    assert grid is not None
-    assert middles is not None
-    mean = abs(float(model.marginal([name])[: len(middles)] @ middles))
-    reach = float(max(abs(grid.low), abs(grid.high)) * grid.step)
-    return min(max(reach / max(mean, reach / 1000), 1.0), 1000.0)
+def told_of(tables: Sequence[SumTable]) -> list[str]:
+    """What was bought of each column's sums, one line each."""
+    lines = []
+    for whole in (table for table in tables if table.by is None):
+        by = [str(table.by) for table in tables if table.column == whole.column and table.by is not None]
+        also = f"and by {', '.join(by)}" if by else "and by no column"
+        lines.append(
+            f"sums of {whole.column}: over all rows, with a deviation of {whole.deviation:,.4g}, {also}; noise would "
+            "hide other tables"
+        )
+    return lines
 
 
 def sum_for(tables: Sequence[SumTable], question: ValueSums | None) -> SumTable | None:

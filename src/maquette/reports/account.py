@@ -61,6 +61,8 @@ def words(charge: Description) -> str:
     columns = charge.columns
     if isinstance(charge.note, dict) and "bins" in charge.note:
         return f"draw bins of {', '.join(dict.fromkeys(name for each in columns for name in each))}"
+    if isinstance(charge.note, dict) and "sums" in charge.note:
+        return f"add up values of {', '.join(map(str, charge.note['sums']))}"
     named = "; ".join(" x ".join(each) or "number of rows" for each in columns[:2])
     if len(columns) > 2:  # the number first: a chart cuts off long labels
         named = f"{len(columns):,} tables ({named}, ...)"

@@ -202,9 +202,12 @@ def pair(cells: Sequence[Cell], names: tuple[str, str]) -> Spec:
         .mark_rect(color=ACCENT)
         .encode(
             x=alt.X(
-                "other:O", sort=None, title=names[1], axis=alt.Axis(labelOverlap=False, labelAngle=angle, labelLimit=90)
+                "other:O",
+                sort=None,
+                title=names[1],
+                axis=alt.Axis(labelOverlap=False, labelAngle=angle, labelLimit=130),
             ),
-            y=alt.Y("label:O", sort=None, title=names[0], axis=alt.Axis(labelLimit=90)),
+            y=alt.Y("label:O", sort=None, title=names[0], axis=alt.Axis(labelLimit=130)),
             opacity=alt.Opacity(
                 "value:Q",
                 title="share of rows",

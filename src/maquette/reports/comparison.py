@@ -98,6 +98,8 @@ def _short(one: Subject, other: Subject, found: Sequence[Change]) -> str:
         said = "The two have no column with the same declaration, so no numbers are compared."
     elif not sure:
         said = f"{len(found):,} shares are compared. They have no intervals, so noise may explain every difference."
+    elif not clear:
+        said = f"{len(found):,} shares are compared. Noise can explain every difference: all intervals overlap."
     else:
         said = (
             f"{len(found):,} shares are compared. For {clear:,} of the {sure:,} with intervals, noise alone does not "

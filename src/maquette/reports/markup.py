@@ -36,11 +36,15 @@ FACTS = {
     "version": "version of maquette",
     "accuracy": "the guarantee of a theorem",
     "checked": "typical error, certified by the check of the finished model",
+    "start": "the public start that it was built from",
     "ledger_units": "everything charged to the table up to this publication, in units of 1e-15",
 }
-ABSENT = {"unit": "none: each row is one unit", "counted": "every row", "rho": "not used"} | dict.fromkeys(
-    ("accuracy", "ledger_units", "checked", "cut"), "none stated"
-)
+ABSENT = {
+    "unit": "none: each row is one unit",
+    "counted": "every row",
+    "rho": "not used",
+    "start": "none",
+} | dict.fromkeys(("accuracy", "ledger_units", "checked", "cut"), "none stated")
 POLICY = "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data:"
 
 

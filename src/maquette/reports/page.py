@@ -35,6 +35,7 @@ from maquette.reports.quality import shares_of, similarity
 from maquette.reports.risk import chance, in_words, number, odds_factor, percent, told, true_positive_rate
 from maquette.reports.short import in_short
 from maquette.reports.subject import Subject, subject_of, without_evidence
+from maquette.reports.sums import bought_sums
 from maquette.reports.tables import (
     Cell,
     column_cells,
@@ -212,7 +213,7 @@ class _Page:
             self.cells[(name,)] = cells
             spec, caption = drawn_column(subject.schema[name], cells)
             drawn = self.chart(spec, f"Shares of {name}; the numbers follow", heading=name, caption=caption)
-            found.append(f"<div>{drawn}{numbers(name, cells)}</div>")
+            found.append(f"<div>{drawn}{bought_sums(subject, name)}{numbers(name, cells)}</div>")
         known = any(cell.seen.known for cells in self.cells.values() for cell in cells)
         how = (
             f"Lines and dark bands across the bars are noise intervals at {subject.confidence:.0%}: how far noise can "

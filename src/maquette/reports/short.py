@@ -32,8 +32,8 @@ def in_short(subject: Subject) -> str:
         looked = " The custodian chose this number by looking at the rows; that choice is not protected."
         text = str(counted)
         lines.append(
-            f"<b>Counted:</b> {escape(text[:1].upper() + text[1:])}; further rows are left out."
-            f"{looked if subject.facts.get('bound_from_rows') else ''}"
+            f"<b>Counted:</b> {escape(text[:1].upper() + text[1:])}; further rows are left out, and no interval "
+            f"covers them.{looked if subject.facts.get('bound_from_rows') else ''}"
         )
     if subject.facts.get("cut"):
         text = str(subject.facts["cut"])

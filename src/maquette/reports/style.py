@@ -29,7 +29,7 @@ section { background: var(--card); border: 1px solid var(--line); border-radius:
 figure { margin: 0; min-width: 0; break-inside: avoid; }
 figcaption { font-size: .85rem; }
 .chart { width: 100%; min-width: 0; color: var(--ink); }
-.chart svg { display: block; max-width: 100%; }
+.chart svg { display: block; max-width: 100%; height: auto; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: .92rem; }
 th, td { text-align: left; vertical-align: top; padding: 6px 10px 6px 0; border-bottom: 1px solid var(--line); }
@@ -56,13 +56,14 @@ summary { cursor: pointer; color: var(--accent); }
 details { margin: 10px 0; }
 #vg-tooltip-element { max-width: 320px; }
 @media (max-width: 560px) { main { padding: 12px 10px 40px; } section { padding: 14px 12px; } h1 { font-size: 1.5rem; }
-  .hazard { grid-template-columns: 1fr; } }
+  .hazard { grid-template-columns: 1fr; } table { font-size: .82rem; } th, td { padding-right: 6px; } }
 @media print { :root { --ink: #000; --soft: #444; --page: #fff; --card: #fff; --line: #ccc; --accent: #14505a;
   --warn: #8a2b12; --warn-page: #fff; --good: #1f7a4d; --mid: #8a6100; color-scheme: light; }
   @page { size: A4; margin: 16mm 14mm; }
   nav, details, .skip { display: none; } section { border: 0; padding: 0 0 12px; } main { max-width: none; padding: 0; }
-  body { font-size: 11pt; } h2, h3 { break-after: avoid; } tr, .fact, .banner { break-inside: avoid; }
-  .grid { grid-template-columns: 1fr 1fr; } .scroll { overflow: visible; }
+  body { font-size: 11pt; } h2, h3, h2 + p { break-after: avoid; }
+  p, tr, table, .fact, .banner, .grid > div, .two > div { break-inside: avoid; }
+  .grid, .two { grid-template-columns: 1fr 1fr; } .scroll { overflow: visible; }
   .chart, .status { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
   pre { white-space: pre-wrap; } }
 """

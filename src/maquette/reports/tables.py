@@ -21,8 +21,8 @@ MAX_PAIRS = 6
 MAX_AXIS = 14  # groups along one side of a heat map
 TRIED_PAIRS = 300
 MAX_TABLE = 2**20  # cells of a pair that fit in memory
-_RANGE = re.compile(r"(\d[\d.]*)-(\d[\d.]*)")  # the label of a bin
-_BIN = re.compile(r"\[(.+), (.+[)\]])")
+_RANGE = re.compile(r"()(-?\d[\d.]*)-(-?\d[\d.]*)")  # the label of a bin of whole numbers
+_BIN = re.compile(r"([\[(])(.+), (.+)[)\]]")  # of other numbers
 
 Values = NDArray[np.float64]
 Levels = NDArray[np.int64]
@@ -77,14 +77,25 @@ def _named(column: Column, part: Levels) -> Group:
 def _run(column: Column, part: Levels) -> Group:
     """Neighbouring levels by their two ends: of bins the outer bounds; a date has hyphens of its own."""
     first, last = column.labels[int(part[0])], column.labels[int(part[-1])]
-    if len(part) == 1:
-        return Group(first, part)
-    if isinstance(column, Date):
-        return Group(f"{first} to {last}", part)
-    if (low := _BIN.fullmatch(first)) and (high := _BIN.fullmatch(last)):
-        return Group(f"[{low[1]}, {high[2]}", part)
-    ends = [_RANGE.fullmatch(label) for label in (first, last)]
-    return Group(f"{ends[0][1] if ends[0] else first} to {ends[1][2] if ends[1] else last}", part)
+    if not isinstance(column, Ordered) or isinstance(column, Date):
+        return Group(first if len(part) == 1 else f"{first} to {last}", part)
+    low, high = _spoken(first)[0], _spoken(last)[1]
+    return Group(low if low == high else f"{low} to {high}", part)
+
+
+def _spoken(label: str) -> tuple[str, str]:
+    """The lower and the upper end of a level, as a reader writes them; those of a single value are the same."""
+    found = _BIN.fullmatch(label) or _RANGE.fullmatch(label)
+    if found is None:
+        return _grouped(label), _grouped(label)
+    above = "over " if found[1] == "(" else ""
+    return f"{above}{_grouped(found[2])}", _grouped(found[3])
+
+
+def _grouped(number: str) -> str:
+    """With separators from five digits on: a number of four may be a year."""
+    whole, point, rest = number.partition(".")
+    return f"{int(whole):,}{point}{rest}" if len(whole) > 4 and whole.lstrip("-").isdigit() else number
 
 
 def columns_shown(subject: Subject) -> list[str]:

@@ -26,7 +26,6 @@ STRAYS = 3  # maximum different words among numbers that are read as missing
 SEEN = 3  # a level seen less often may identify one person
 BINS = 32
 OTHER = "other"
-OWNER = "if it identifies the privacy unit, pass it as privacy_unit (--unit)"
 SIGNS: tuple[str, ...] = (
     "n/a",
     "n.a.",
@@ -109,7 +108,11 @@ def draft_text(relation: duckdb.DuckDBPyRelation, name: str, value: str) -> tupl
     texts = _kept(tally(relation, value))
     facts = _facts(texts)
     if strays := _strays(texts, facts):
-        return _without(strays, relation, name, value)
+        try:
+            return _without(strays, relation, name, value)
+        except Skipped:  # they recur among texts, not among numbers or dates: then they are texts like the others
+            if _reads_as_numbers(facts) or _reads_as_dates(facts):
+                raise
     try:
         column = _drafted(texts, name, facts)
     except _Mixed as found:
@@ -229,6 +232,10 @@ def _key(name: str) -> str:
     return f"every value occurs once: it looks like a key. Make it the privacy unit ({unit}) or drop it"
 
 
+def _owner(name: str) -> str:
+    return f"if it says whose row it is, make it the privacy unit (--unit {shlex.quote(name)})"
+
+
 def _truths(texts: duckdb.DuckDBPyRelation) -> tuple[list[str], list[str]] | None:
     """The words for yes and no, if a column holds one pair of them and nothing else."""
     found = {str(row[0]) for row in _known(texts).project("lower(known)").distinct().limit(4).fetchall()}
@@ -271,9 +278,9 @@ def _styled(texts: duckdb.DuckDBPyRelation, name: str, facts: _Facts, style: Sty
 def draft_integer(name: str, low: int, high: int, **settings: Any) -> Integer:
     """About a hundred bins of a round width, starting at 0 if the values start close to it."""
     if _IDENTIFIER.search(name) and high - low > LEVELS:
-        raise Skipped(f"its name suggests an identifier of rows; {OWNER}")
+        raise Skipped(f"its name suggests an identifier of rows; {_owner(name)}")
     if max(abs(low), abs(high)) > EXACT / 2:
-        raise Skipped(f"whole numbers too large for exact bins; {OWNER}")
+        raise Skipped(f"whole numbers too large for exact bins; {_owner(name)}")
     width = max(1, int(_nice((high - low) / 100)))
     start = math.floor(low / width) * width if low < 0 or low > 10 * width else 0
     end = math.ceil((high + 1) / width) * width - 1
@@ -389,15 +396,25 @@ def _short_dates(texts: duckdb.DuckDBPyRelation, name: str, facts: _Facts) -> Da
     return draft_date(name, low, high, order=fitting[0], pivot=pivot, **missing)
 
 
+def _reads_as_numbers(facts: _Facts) -> bool:
+    return max(facts.numbers, facts.commas) > facts.known / 2
+
+
+def _reads_as_dates(facts: _Facts) -> bool:
+    return facts.iso + facts.year_last > facts.known / 2
+
+
 def _names(texts: duckdb.DuckDBPyRelation, name: str, facts: _Facts) -> Category:
-    if facts.distinct > LEVELS and max(facts.numbers, facts.commas) > facts.known / 2:
+    if facts.distinct > LEVELS and _reads_as_numbers(facts):
         raise _Mixed("numbers")
-    if facts.distinct > LEVELS and facts.iso + facts.year_last > facts.known / 2:
+    if facts.distinct > LEVELS and _reads_as_dates(facts):
         raise _Mixed("dates")
     if facts.distinct == facts.known >= KEYS:
         raise Skipped(_key(name))
     if facts.distinct > LEVELS:
-        raise Skipped(f"text with more than {LEVELS} different values; {OWNER}; otherwise declare the levels by hand")
+        raise Skipped(
+            f"text with more than {LEVELS} different values; {_owner(name)}; otherwise declare the levels by hand"
+        )
     seen = texts.filter(f"text IS NOT NULL AND seen >= {SEEN}").fetchall()
     missing = tuple(sorted(text for text in facts.missing if text.lower() in SIGNS))
     levels = {str(level) for level, _ in seen} - {OTHER, NULL_LABEL, *missing}
