@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from looking import WIDTHS, Looker
-from pages import ChromiumTab, call, write
+from pages import ChromiumTab, call, until, write
 
 from maquette.reports.style import CSS
 from maquette.service import console
@@ -186,7 +186,7 @@ def test_governing_is_accessible(looked: Any, tmp_path: Path, serving: Any) -> N
     form.get_by_label("epsilon").fill("0.1")
     form.get_by_label("Name").fill(name)
     form.get_by_role("button", name="Make a release").click()
-    page.wait_for_selector("progress[value]:not([hidden])")
+    until(page, "document.querySelector('progress:not([hidden])')?.position > 0")
     with halted(serving[0]):
         look(page, "custodian with a release under way")
         assert page.locator("progress").is_visible()
@@ -249,6 +249,7 @@ def test_publishing_is_accessible(looked: Any, tmp_path: Path, serving: Any) -> 
     page.get_by_label("A CSV, Parquet or Excel file").set_input_files(sheet(tmp_path, f"ward_{name}", rows=900))
     look(page, "publish 1 upload")
     page.get_by_role("button", name="Upload and draft").click()
+    page.get_by_text("district (text with more than 50").wait_for()
     page.get_by_label("I have reviewed every column", exact=False).check()
     look(page, "publish 2 columns")
     page.get_by_label("high").first.fill("old")
@@ -270,7 +271,7 @@ def test_publishing_is_accessible(looked: Any, tmp_path: Path, serving: Any) -> 
     look(page, "publish 5 open")
     page.get_by_label("Answers").select_option("3")
     page.get_by_role("button", name="Open the table").click()
-    page.wait_for_selector("progress[value]:not([hidden])")
+    until(page, "document.querySelector('progress:not([hidden])')?.position > 0")
     with halted(serving[0]):
         look(page, "publish 6 release under way")
         assert page.locator("progress").is_visible()
@@ -278,6 +279,6 @@ def test_publishing_is_accessible(looked: Any, tmp_path: Path, serving: Any) -> 
     page.wait_for_selector(".chart")
     look(page, "model of a release")
     page = tab.open("Explore")
-    page.get_by_label("Column", exact=True).select_option("district")
-    page.get_by_label("Value").fill("d1")
+    page.get_by_label("Column", exact=True).select_option("patient")
+    page.get_by_label("Value").fill("999")
     look(page, "explore many levels")

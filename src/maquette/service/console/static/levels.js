@@ -19,7 +19,7 @@ export function choosing(levels) {
     return { control: list, read: () => list.value };
   }
   const offered = h("datalist", { id: `levels-${++made}` }, options(levels, null));
-  const control = h("input", { list: offered.id, required: true, autocomplete: "off", spellcheck: "false", placeholder: `type: ${levels.length} levels`, oninput: () => check() });
+  const control = h("input", { list: offered.id, required: true, autocomplete: "off", spellcheck: "false", placeholder: `type to search ${levels.length} levels`, oninput: () => check() });
   const check = () => control.setCustomValidity(meant(levels, control.value) === null ? `Choose one of the ${levels.length} levels, such as ${levels[0]}.` : "");
   check();
   return { control, offered, read: () => meant(levels, control.value) };

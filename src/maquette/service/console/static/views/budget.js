@@ -31,7 +31,7 @@ export async function budget(place, { table, who }) {
     h("h1", {}, `Budget of ${table.name}`),
     h("section", {}, h("h2", {}, "The table"), gauge(account.spent.units, account.limit.units, words(account)), h("p", {}, h("strong", {}, "What the rest buys: "), sentence(forecast)), account.delta > 0 && h("p", { class: "hint" }, "Shares of the budget add up; epsilons do not: many small questions cost less together than the sum of their epsilons.")),
     asks && mine && h("section", {}, h("h2", {}, "Yours"), mine.limit ? gauge(mine.spent.units, mine.limit.units, words(mine)) : h("p", {}, `You have spent ${epsilon(mine.spent)}. You have no limit of your own below the table's.`)),
-    asks && h("section", {}, h("h2", {}, "Price list"), h("p", { class: "soft" }, "What these tables would cost now. What is known already is free."), listing(["question", "price"], priced, { caption: "Prices" })),
+    asks && h("section", {}, h("h2", {}, "Price list"), listing(["question", "price"], priced, { caption: "What these tables would cost now; what is known already is free" })),
     spent,
   );
 }

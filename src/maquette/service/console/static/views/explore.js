@@ -119,7 +119,7 @@ export async function explore(place, { table, query }) {
       refresh();
     };
     follow();
-    return h("form", { onsubmit: add }, h("div", { class: "three" }, field("Column", column), field("Condition", relation), value), h("div", { class: "row" }, h("button", { "data-key": "add" }, "Add filter")));
+    return h("form", { onsubmit: add }, h("div", { class: "filter" }, field("Column", column), field("Condition", relation), value), h("div", { class: "row" }, h("button", { "data-key": "add" }, "Add filter")));
   }
 
   const chips = h("ul", { class: "chips" });

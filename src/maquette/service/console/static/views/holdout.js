@@ -7,7 +7,7 @@ import { announce, field, h, options, replace } from "../dom.js";
 import { number } from "../numbers.js";
 import { tryingIn } from "../showing.js";
 import { listing } from "../tables.js";
-import { card } from "./publish.js";
+import { cardsOf, leftOut } from "./publish.js";
 
 const plusMinus = (entry) => `${number(entry.value)} ± ${number(entry.half_width)}`;
 
@@ -76,7 +76,7 @@ export async function holdout(place, { who }) {
     const send = trying(async () => details(await api.draft(file.files[0])));
 
     function details(draft) {
-      const cards = draft.columns.map((column) => card(column));
+      const cards = cardsOf(draft);
       const title = h("input", { required: true, pattern: "[a-z_][a-z0-9_]*", maxlength: 63, value: draft.name });
       const target = h("select", {}, options([["", "none: no predictions"], ...draft.source_columns], draft.source_columns.at(-1)));
       const confidence = h("input", { type: "number", min: 0.5, max: 0.9999, step: "any", value: 0.95, required: true });
@@ -98,7 +98,7 @@ export async function holdout(place, { who }) {
           { onsubmit: register },
           h("div", { class: "row" }, field("Name", title, "small letters, digits and _"), field("Column that predictions are scored against", target), field("Confidence", confidence)),
           h("label", {}, conditions, " Conditions may be asked too: I have reviewed the columns below."),
-          h("details", {}, h("summary", {}, "Columns, as drafted"), cards.map((each) => each.element)),
+          h("details", {}, h("summary", {}, "Columns, as drafted"), cards.map((each) => each.element), leftOut(draft)),
           h("div", { class: "row" }, h("button", { class: "primary" }, "Register")),
         ),
       );

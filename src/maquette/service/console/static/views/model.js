@@ -14,7 +14,7 @@ function oneWay(table, picture) {
   const column = table.columns.find((each) => each.name === picture.columns[0]);
   const points = picture.cells.map((cell) => ({ label: cell.levels[0], ...cell }));
   const title = `${column.name}: share of the rows, with intervals`;
-  return points.length > 6 && ORDERED.includes(column.kind) ? line(points, { title }) : bars(points.slice(0, 40), { title });
+  return points.length > 6 && ORDERED.includes(column.kind) ? line(points, { title, format: percent }) : bars(points.slice(0, 40), { title, format: percent });
 }
 
 function twoWay(picture) {
