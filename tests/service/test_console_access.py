@@ -121,7 +121,7 @@ def test_asking_is_accessible(looked: Any) -> None:
     look(page, "model of a pair")
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 def test_every_role_is_accessible(looked: Any, server: tuple[str, str]) -> None:
     """Signing in and its refusal; an analyst with little, one without a table, an auditor."""
     tab, look, name = looked
@@ -210,7 +210,7 @@ def sheet(folder: Path, name: str, *, rows: int) -> str:
     return str(folder / f"{name}.csv")
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 def test_holding_out_is_accessible(looked: Any, tmp_path: Path) -> None:
     """No holdout yet (the first time), registering one, asking it, scored predictions and their refusal."""
     tab, look, name = looked
@@ -240,7 +240,7 @@ def test_holding_out_is_accessible(looked: Any, tmp_path: Path) -> None:
     look(page, "holdout with a leaderboard")
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 def test_publishing_is_accessible(looked: Any, tmp_path: Path, serving: Any) -> None:
     """Each step from a file to a release, a refused one, the release under way, and what comes of it."""
     tab, look, name = looked

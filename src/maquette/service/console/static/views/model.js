@@ -63,7 +63,7 @@ export async function model(place, { table }) {
     h("h1", {}, `What is publicly known of ${table.name}`),
     h("section", {}, h("h2", {}, "Pictures of the model"), h("p", { class: "soft" }, "Drawn from what was released already: looking costs nothing."), h("div", { class: "row" }, field("Known from", source), field("Column", first), field("By", second)), shown),
     h("div", { class: "two" }, h("section", {}, h("h2", {}, "Where it is least certain"), listing(["column", "widest interval"], doubts.map((doubt) => [doubt.column, doubt.width === null ? "not measured yet" : `± ${percent(doubt.width)} of the rows`]), { caption: "Columns by their least certain level in the session, unmeasured ones first", numbers: [1] })),
-    h("section", {}, h("h2", {}, "Easy and hard questions"), events.length ? timeline(events.slice(0, 200).reverse(), { title: "How each question was answered, oldest first" }) : h("p", { class: "soft" }, "No questions yet."), h("p", { class: "hint" }, "Oldest on the left. Hard questions (filled squares) had to be measured; easy ones (circles) followed from what was known."))),
+    h("section", {}, h("h2", {}, "Easy and hard questions"), events.length ? timeline(events.slice(0, 200).reverse(), { title: "How each question was answered, oldest first" }) : h("p", { class: "soft" }, "No questions yet."), events.length > 0 && h("p", { class: "hint" }, "Oldest on the left. Hard questions (filled squares) had to be measured; easy ones (circles) followed from what was known."))),
     h(
       "section",
       {},

@@ -35,7 +35,7 @@ export const cardsOf = (draft) => draft.columns.map((column) => card(column, dra
 
 // Columns that could not be drafted, each with its reason.
 export const leftOut = ({ skipped }) =>
-  skipped.length > 0 && h("section", { class: "panel" }, h("h3", {}, "Left out of the draft"), h("ul", {}, skipped.map((reason) => h("li", {}, reason))), h("p", { class: "hint" }, "To keep one, declare it in a schema file and serve the table with it: maquette schema guess writes the rest of the file."));
+  skipped.length > 0 && h("section", { class: "panel" }, h("h3", {}, "Left out of the draft"), h("ul", {}, skipped.map((reason) => h("li", {}, reason))), h("p", { class: "hint" }, "A column that says whose a row is can be chosen in the next step. To keep another, declare it in a schema file and serve the table with it: maquette schema guess writes the rest of the file."));
 
 export async function publish(place, { who }) {
   const said = h("div", { "aria-live": "polite" });
