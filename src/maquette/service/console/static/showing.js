@@ -70,7 +70,7 @@ function points(answer, measure, drill) {
 const LEGEND = {
   bars: "The line across the end of a bar is its interval.",
   line: "The band and the line through a point are its interval.",
-  heat: "The line under a number is as wide as its interval, on the scale where the darkest cell fills its width.",
+  heat: "The line under a number is as wide as its interval, on the scale where the strongest cell fills its width.",
 };
 
 // A chart with its legend; where an answer has several, each says which number it shows.

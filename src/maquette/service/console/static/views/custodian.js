@@ -107,7 +107,7 @@ async function releases(table, trying, redraw) {
     await progress.follow(job);
     await Promise.all([draw(), redraw()]);
   };
-  const make = trying(async () => follow(await api.makeRelease(table.name, { name: title.value, epsilon: Number(price.value), ways: Number(ways.value) })));
+  const make = trying(async () => (progress.reset(), await follow(await api.makeRelease(table.name, { name: title.value, epsilon: Number(price.value), ways: Number(ways.value) }))));
   await draw();
   const running = (await api.jobs(table.name)).find((job) => ["waiting", "running"].includes(job.state));
   if (running) trying(() => follow(running))();

@@ -16,8 +16,8 @@ const predicted = (text) => text.split(/[\n,;\t]+/).map((word) => word.trim()).f
 
 function ranked(board) {
   const points = board.map((entry) => ({ label: entry.entry, value: entry.value, low: entry.value - entry.half_width, high: entry.value + entry.half_width, kind: "promise" }));
-  const lines = board.map((entry) => [entry.entry, entry.analyst, entry.statistic, plusMinus(entry)]);
-  return [points.length > 0 && bars(points, { title: "Certified scores with intervals" }), listing(["entry", "by", "statistic", "certified score"], lines, { caption: "All intervals hold together", numbers: [3], empty: "No entry yet." })];
+  const lines = board.map((entry) => [entry.entry, plusMinus(entry), entry.statistic, entry.analyst]);
+  return [points.length > 0 && bars(points, { title: "Certified scores with intervals" }), listing(["entry", "certified score", "statistic", "by"], lines, { caption: "All intervals hold together", numbers: [1], empty: "No entry yet." })];
 }
 
 export async function holdout(place, { who }) {
