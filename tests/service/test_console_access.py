@@ -46,7 +46,8 @@ def test_the_console_and_the_report_have_the_same_colours() -> None:
 
 def test_the_first_page_is_painted_within_a_second(browser: Any, server: tuple[str, str]) -> None:
     """With an empty cache, in a browser that runs already: the median of five."""
-    painted, fetched = [], {}
+    painted: list[float] = []
+    fetched: dict[str, int] = {}
     for _ in range(5):
         context = browser.new_context()
         page = context.new_page()

@@ -88,7 +88,7 @@ def test_the_last_choice_is_drawn_however_late_the_others_arrive(tab: ChromiumTa
 
 def test_progress_goes_on_where_its_connection_broke(tab: ChromiumTab) -> None:
     page = tab.open("Custodian")
-    broken = []
+    broken: list[str] = []
 
     def once(route: Any) -> None:
         if broken:
