@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from itertools import count
 from typing import Any
 from unittest import mock
 
@@ -16,10 +17,23 @@ from gate_tools import patched, wrapped
 from maquette.service import ServedTable
 from maquette.service.pgwire import questions
 from maquette.service.pgwire.connection import Connection
+from maquette.service.pgwire.purse import Purse
 from maquette.session import Session
 from maquette.session.knowledge import Knowledge
 
+CONNECTIONS = count()
 COUNT = "SELECT count(*) FROM people WHERE age >= 30 AND smoker"
+PANELS = [
+    f"SELECT count(*) FROM people WHERE {each}"
+    for each in (
+        "age > 10 AND smoker",
+        "age > 10 AND region = 'north'",
+        "age > 10 AND born < '1970-01-01'",
+        "height < 150 AND smoker",
+        "height < 150 AND region = 'north'",
+        "height < 150 AND born < '1970-01-01'",
+    )
+]
 PREVIEWS = [
     "SELECT * FROM people",
     "SELECT * FROM people LIMIT 5",
@@ -187,26 +201,77 @@ def test_spending_through_the_door_has_a_cap(own_door: Door) -> None:
         assert not problem(client.query(COUNT)), "what was answered before is free"
 
 
+def ends_at_its_cap(own_door: Door) -> None:
+    """A dashboard connects for every panel, says its cap each time, and asks something new: it ends at its cap.
+
+    Each panel alone would be within the cap, so only what was spent on other connections can end it.
+    """
+    table, before = own_door.service.tables["people"], own_door.units()
+    cap = table.curator.budget.accountant.share(epsilon=0.45, rho=None, delta=table.curator.budget.delta)
+    capped = "-c maquette.max_cost=0.45"
+
+    def refused(analyst: str, sql: str, options: str) -> bool:
+        within = table.session.explain(sql).cost.units <= cap
+        assert within, "a panel costs more than the cap"
+        with RawClient(own_door.port).login(analyst, own_door.tokens[analyst], options=options) as client:
+            said = problem(client.query(sql))
+        assert said.get("C", "53400") == "53400", said
+        return bool(said)
+
+    *panels, other = PANELS
+    over = next((sql for sql in panels if refused("alice", sql, capped)), None)
+    assert over is not None, "no panel was refused"
+    assert before < own_door.units() <= before + cap
+    assert refused("alice", over, capped)
+    assert not refused("alice", over, ""), "the default cap is a tenth of the budget"
+    assert not refused("bob", other, capped), "each analyst has a purse"
+
+
 def test_a_tool_that_connects_again_gets_no_new_cap(own_door: Door) -> None:
-    """A dashboard connects for every refresh, says its cap each time, and asks something new: it ends at its cap."""
-    table, spent, refused = own_door.service.tables["people"], own_door.units(), {}
-    cap = table.curator.budget.accountant.share(epsilon=0.7, rho=None, delta=table.curator.budget.delta)
-    asked = [f"SELECT count(*) FROM people WHERE age > {low} AND smoker" for low in range(10, 90, 10)]
-    capped = "-c maquette.max_cost=0.7"
-    for panel, sql in enumerate(asked):
-        with RawClient(own_door.port).login(
-            "alice", own_door.tokens["alice"], options=capped, application_name=f"panel {panel}"
-        ) as client:
-            refused = problem(client.query(sql))
-        if refused:
-            break
-    assert refused["C"] == "53400"
-    assert spent < own_door.units() <= spent + cap
-    for options, answered in ((capped, False), ("", True)):  # then by the default cap, a tenth of the budget
-        with RawClient(own_door.port).login("alice", own_door.tokens["alice"], options=options) as client:
-            assert (not problem(client.query(sql))) is answered
-    with RawClient(own_door.port).login("bob", own_door.tokens["bob"], options=capped) as client:
-        assert not problem(client.query("SELECT count(*) FROM people WHERE age > 95 AND smoker")), "a purse each"
+    ends_at_its_cap(own_door)
+
+
+def _opened(account: Callable[[Purse], str]) -> Any:
+    """A purse that is kept under another name."""
+
+    def opened(original: Any, self: Purse, *given: Any) -> None:
+        original(self, *given)
+        self._account = account(self)
+
+    return wrapped(Purse, "__init__", opened)
+
+
+PURSES: dict[str, Callable[[], AbstractContextManager[Any]]] = {
+    "a cap for each connection": lambda: _opened(lambda purse: f"connection {next(CONNECTIONS)}"),
+    "one purse for all analysts": lambda: _opened(lambda purse: "everybody"),
+    "what was spent is not noted": lambda: patched(Purse, "pay", lambda self, table, units: None),
+    "the cap is not looked at": lambda: patched(Purse, "left", lambda self, table, cap: None),
+    "a cap is the table's whole budget": lambda: patched(
+        Purse, "left", lambda self, table, cap: table.curator.budget.limit
+    ),
+}
+
+
+@pytest.mark.thorough(fast=1)
+@pytest.mark.parametrize("mutant", PURSES)
+def test_purse_mutant_is_killed(mutant: str, own_door: Door) -> None:
+    with PURSES[mutant](), pytest.raises(AssertionError):
+        ends_at_its_cap(own_door)
+
+
+@pytest.mark.parametrize("asks", ["Describe", "EXPLAIN"])
+def test_planning_counts_against_the_rate_of_an_analyst(own_door: Door, asks: str) -> None:
+    """Describe and EXPLAIN take from the bucket of questions: planning costs no budget, but it costs time."""
+    rates = own_door.service.rates
+    with RawClient(own_door.port).login("alice", own_door.tokens["alice"]) as client:
+        taken = []
+        with wrapped(type(rates), "take", lambda original, self, *given: taken.append(given[1])):
+            if asks == "Describe":
+                client.send(parse(COUNT, "q"), describe("S", "q"), SYNC)
+                assert client.kinds() == "1tTZ"
+            else:
+                assert not problem(client.query(f"EXPLAIN {COUNT}"))
+        assert taken == [1]
 
 
 @pytest.mark.thorough

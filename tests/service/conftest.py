@@ -38,8 +38,8 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    """The address and the custodian's token of `maquette serve --demo`."""
+def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[subprocess.Popen[bytes], str, str]]:
+    """A running `maquette serve --demo`, its address, and the custodian's token."""
     home = tmp_path_factory.mktemp("console")
     with socket.socket() as probe, socket.socket() as second:
         probe.bind(("127.0.0.1", 0))
@@ -52,17 +52,23 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]
         running = subprocess.Popen(command, stdout=log, stderr=log)
     address = f"http://127.0.0.1:{port}"
     try:
-        for _ in range(600):
+        for _ in range(1_800):
             assert running.poll() is None, (home / "log").read_text()
             try:
                 urllib.request.urlopen(f"{address}/v1/ready").close()
                 break
             except OSError:
                 time.sleep(0.1)
-        yield address, (home / "token").read_text().strip()
+        yield running, address, (home / "token").read_text().strip()
     finally:
         running.terminate()
         running.wait(30)
+
+
+@pytest.fixture(scope="module")
+def server(serving: tuple[Any, str, str]) -> tuple[str, str]:
+    """The address and the custodian's token of `maquette serve --demo`."""
+    return serving[1:]
 
 
 @pytest.fixture(scope="session")

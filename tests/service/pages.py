@@ -46,7 +46,7 @@ class Tab:
             self.wrong.append(f"asked of elsewhere: {url}")
 
     def close(self) -> None:
-        assert self.wrong == []
+        assert self.wrong == [], self.wrong
 
 
 class ChromiumTab(Tab):

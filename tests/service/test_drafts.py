@@ -43,6 +43,23 @@ def test_a_draft_becomes_a_table_and_is_there_after_a_restart(service: Service) 
         assert again.tables["clinic"].ask(CUSTODIAN, "sex = 'f'").value == first.value
 
 
+def test_a_draft_says_what_was_seen_and_what_was_left_out(service: Service) -> None:
+    lines = "\n".join(["age,district", *(f"{20 + i % 60},d{i % 120}" for i in range(900))]).encode()
+    draft = service.drafts.upload(CUSTODIAN, "wards.csv", [lines])
+    assert draft["notes"]["age"][0] == "saw: whole numbers"
+    assert [each.split(" (")[0] for each in draft["skipped"]] == ["district"]
+    again = service.drafts.revise(CUSTODIAN, draft["id"], draft["columns"], reviewed=True)
+    assert again["skipped"] == draft["skipped"]
+
+
+def test_a_setting_that_is_not_a_value_is_named(service: Service) -> None:
+    draft = drafted(service)
+    age = draft["columns"][0]
+    wrong = [{**age, "settings": {**age["settings"], "high": "old"}}, *draft["columns"][1:]]
+    with pytest.raises(SchemaError, match=r"column 'age': high is old.*in double quotes"):
+        service.drafts.revise(CUSTODIAN, draft["id"], wrong, reviewed=True)
+
+
 def test_files_are_readable_by_their_owner_alone(service: Service) -> None:
     drafted(service)
     kept = list((service.config.directory / "drafts").rglob("*"))

@@ -64,14 +64,15 @@ class Drafts:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", PrivacyWarning)  # the page says that it is a draft
                 drafted = Schema.guess(str(source))
-            self._keep(folder, drafted.dumps(), {"name": _table_name(filename), "guessed": True, "source": source.name})
+            facts = {"name": _table_name(filename), "guessed": True, "source": source.name}
+            self._keep(folder, drafted.dumps(), {**facts, "notes": drafted.notes, "skipped": drafted.skipped})
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
         return self.show(principal, id_)
 
     def show(self, principal: Principal, id_: str) -> dict[str, Any]:
-        """The draft: its columns with their settings as the schema file writes them."""
+        """The draft: its columns with their settings as the schema file writes them, and what was seen in them."""
         principal.require("publish")
         folder, facts, text = self.read(id_)
         return {
@@ -79,6 +80,8 @@ class Drafts:
             "name": facts["name"],
             "guessed": facts["guessed"],
             "columns": _blocks(text),
+            "notes": facts.get("notes", {}),
+            "skipped": facts.get("skipped", []),
             "source_columns": _source_columns(folder / facts["source"]),
         }
 
@@ -221,6 +224,13 @@ def _block(column: Mapping[str, Any]) -> str:
     for key, value in column["settings"].items():
         if not re.fullmatch(r"[a-z_]+", key) or "\n" in value:
             raise SchemaError(f"column {column['name']!r}: setting {key[:40]!r} is not one line")
+        try:
+            tomllib.loads(f"it = {value.strip() or 0}")
+        except tomllib.TOMLDecodeError:
+            raise SchemaError(
+                f"column {column['name']!r}: {key} is {value[:40]}",
+                expected='a number, true, false, a text or a date in double quotes ("north"), or a list in brackets',
+            ) from None
     given = [f"{key} = {value}" for key, value in column["settings"].items() if value.strip()]
     named = [f"name = {json.dumps(column['name'])}", f"kind = {json.dumps(column['kind'])}"]
     return "\n".join(["[[column]]", *named, *given])

@@ -169,6 +169,7 @@ class ServedTable:
         """The answer from what is publicly known now, however wide its interval; never charges."""
         self._look(principal)
         check_text(asked, self._limits)
+        self._rates.take(principal, 1)
         return self.session.peek(asked)
 
     def outlook(self, principal: Principal, size: int | None = None) -> str:

@@ -11,13 +11,13 @@ from fastapi.exceptions import RequestValidationError
 from sqlalchemy.exc import DBAPIError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, PlainTextResponse
-from starlette.staticfiles import StaticFiles
 
 from maquette.errors import MaquetteError
 from maquette.service.engine import Service
 from maquette.service.http import asking, drafting, governing, holding, releasing
 from maquette.service.http.access import Room
 from maquette.service.http.gate import App, Gate
+from maquette.service.http.pages import Pages
 from maquette.service.http.problems import MEDIA, on_away, on_error, on_http, on_invalid
 from maquette.version import __version__
 
@@ -80,7 +80,7 @@ def _mount_console(app: FastAPI) -> None:
     found = find_spec(CONSOLE)
     folder = None if found is None or found.origin is None else Path(found.origin).parent / "static"
     if folder is not None and folder.is_dir():
-        app.mount("/", StaticFiles(directory=folder, html=True), name="console")
+        app.mount("/", Pages(folder), name="console")
         return
 
     @app.get("/", include_in_schema=False)

@@ -128,7 +128,7 @@ class Desk:
         told: list[tuple[Column, ...]] = []
 
         def answered(asked: questions.Question) -> Answered:
-            return table.session.peek(asked.text) if release is None else release.answer(asked.text)
+            return table.peek(self.principal, asked.text) if release is None else release.answer(asked.text)
 
         def columns() -> tuple[Column, ...]:
             plain = questions.outline(piece, tree, types)

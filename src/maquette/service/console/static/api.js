@@ -14,15 +14,21 @@ export class Problem extends Error {
   }
 }
 
+// What the service answers; where nothing answers, that is said in words.
+async function reach(address, settings) {
+  const response = await fetch(address, { credentials: "same-origin", ...settings }).catch(() => {
+    throw new Problem(0, { happened: "the service does not answer", advice: "check that it runs and that you are connected, then try again" });
+  });
+  if (response.ok) return response;
+  const text = await response.text();
+  throw new Problem(response.status, /json/.test(response.headers.get("content-type") ?? "") ? JSON.parse(text) : { detail: text });
+}
+
 async function call(method, path, { body, headers = {}, raw } = {}) {
   const sent = { "X-CSRF-Token": sessionStorage.getItem(CSRF) ?? "", ...headers };
   if (body !== undefined) sent["Content-Type"] = "application/json";
-  const response = await fetch(`/v1/${path}`, { method, headers: sent, credentials: "same-origin", body: raw ?? (body === undefined ? undefined : JSON.stringify(body)) });
-  if (response.status === 204) return null;
-  const text = await response.text();
-  const facts = text && /json/.test(response.headers.get("content-type") ?? "") ? JSON.parse(text) : { detail: text };
-  if (!response.ok) throw new Problem(response.status, facts);
-  return facts;
+  const response = await reach(`/v1/${path}`, { method, headers: sent, body: raw ?? (body === undefined ? undefined : JSON.stringify(body)) });
+  return response.status === 204 ? null : response.json();
 }
 
 const get = (path) => call("GET", path);
@@ -41,9 +47,10 @@ export async function leave() {
   sessionStorage.removeItem(CSRF);
 }
 
-export async function who() {
+// Who is signed in, and the tables open to them.
+export async function here() {
   if (!sessionStorage.getItem(CSRF)) throw new Problem(401, { detail: "not signed in" });
-  return get("me");
+  return Promise.all([get("me"), tables()]);
 }
 
 // Tables
@@ -154,7 +161,7 @@ export const sampleAddress = (title, release, rows, format) => `/v1/tables/${nam
 
 // Twenty rows of CSV as titles and cells; the text is ours, quoted as CSV writers do.
 export async function sample(title, release, rows) {
-  const text = await (await fetch(sampleAddress(title, release, rows, "csv"), { credentials: "same-origin" })).text();
+  const text = await (await reach(sampleAddress(title, release, rows, "csv"))).text();
   const [columns, ...lines] = text.trim().split(/\r?\n/).map((each) => [...each.matchAll(/("([^"]|"")*"|[^,]*)(,|$)/g)].map((cell) => cell[1].replace(/^"|"$/g, "").replaceAll('""', '"')).slice(0, -1));
   return { columns, rows: lines };
 }
@@ -163,10 +170,11 @@ export const jobs = async (title) => (await get(`tables/${name(title)}/jobs`)).j
 export const reportAddress = (title) => `/v1/tables/${name(title)}/report`;
 export const makeRelease = (title, settings) => post(`tables/${name(title)}/releases`, settings);
 
-// The progress of a job: server-sent events, until it is done.
-export async function* progress(job) {
-  const response = await fetch(`/v1/jobs/${name(job.id)}/events`, { credentials: "same-origin" });
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+const ENDS = ["done", "failed", "lost"];
+const TRIES = 5;
+
+async function* events(job, after) {
+  const reader = (await reach(`/v1/jobs/${name(job.id)}/events`, { headers: { "Last-Event-ID": String(after) } })).body.pipeThrough(new TextDecoderStream()).getReader();
   let waiting = "";
   while (true) {
     const { done, value } = await reader.read();
@@ -176,12 +184,28 @@ export async function* progress(job) {
     waiting = parts.pop();
     for (const part of parts) {
       const data = /^data: (.*)$/m.exec(part);
-      if (!data) continue;
-      const event = JSON.parse(data[1]);
-      const failed = ["failed", "lost"].includes(event.event) ? new Problem(500, event.error ?? { detail: "the release was interrupted; what it charged stays charged" }) : null;
-      yield { share: event.steps ? event.done / event.steps : undefined, words: event.what ?? event.event, failed };
+      if (data) yield JSON.parse(data[1]);
     }
   }
+}
+
+// The progress of a job: server-sent events until it is over. Where a connection breaks, the next goes on after it.
+export async function* progress(job) {
+  let seen = 0;
+  for (let broken = 0; broken < TRIES; broken += 1) {
+    try {
+      for await (const event of events(job, seen)) {
+        [seen, broken] = [event.number, 0];
+        const failed = ["failed", "lost"].includes(event.event) ? new Problem(500, event.error ?? { detail: "the release was interrupted; what it charged stays charged" }) : null;
+        yield { share: event.steps ? event.done / event.steps : undefined, words: event.what ?? event.event, failed };
+        if (ENDS.includes(event.event)) return;
+      }
+    } catch (error) {
+      if (error.status > 0) throw error; // refused; anything else is a connection that broke
+    }
+    await new Promise((go) => setTimeout(go, 1000));
+  }
+  throw new Problem(0, { happened: "the connection broke, and how the release went is not known", advice: "open this page again to see it" });
 }
 
 // The custodian's

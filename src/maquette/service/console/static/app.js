@@ -5,8 +5,8 @@ import { announce, field, h, options, replace } from "./dom.js";
 import { problem } from "./showing.js";
 
 const VIEWS = {
-  ask: ["Ask", () => import("./views/ask.js").then((module) => module.ask), () => true],
-  explore: ["Explore", () => import("./views/explore.js").then((module) => module.explore), () => true],
+  ask: ["Ask", () => import("./views/ask.js").then((module) => module.ask), (who) => who.role !== "auditor"],
+  explore: ["Explore", () => import("./views/explore.js").then((module) => module.explore), (who) => who.role !== "auditor"],
   budget: ["Budget", () => import("./views/budget.js").then((module) => module.budget), () => true],
   model: ["Model", () => import("./views/model.js").then((module) => module.model), () => true],
   holdout: ["Holdout", () => import("./views/holdout.js").then((module) => module.holdout), () => true],
@@ -17,37 +17,44 @@ const VIEWS = {
 const main = document.getElementById("main");
 const state = { who: null, tables: [] };
 const PATIENCE = 250; // milliseconds after which a view that is still loading says so
+const THEME = "maquette-theme";
 const TABLELESS = ["custodian", "holdout", "publish"]; // views that open without a table
 
 function asked() {
   const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
-  return [VIEWS[path] ? path : "ask", new URLSearchParams(query ?? "")];
+  const home = state.who.role === "auditor" ? "custodian" : "ask";
+  return [VIEWS[path]?.[2](state.who) ? path : home, new URLSearchParams(query ?? "")];
 }
 
 function theme() {
-  const kept = localStorage.getItem("maquette-theme");
-  if (kept) document.documentElement.dataset.theme = kept;
-  const choice = h("select", { "aria-label": "Colours", onchange: () => choose(choice.value) }, options([["", "Colours: system"], ["light", "Colours: light"], ["dark", "Colours: dark"]], kept ?? ""));
+  const choice = h("select", { "aria-label": "Colours", onchange: () => choose(choice.value) }, options([["", "Colours: system"], ["light", "Colours: light"], ["dark", "Colours: dark"]], localStorage.getItem(THEME) ?? ""));
   const choose = (value) => {
-    localStorage.setItem("maquette-theme", value);
-    if (value) document.documentElement.dataset.theme = value;
-    else delete document.documentElement.dataset.theme;
+    localStorage.setItem(THEME, value);
+    paint();
   };
   return choice;
 }
+
+function paint() {
+  const kept = localStorage.getItem(THEME);
+  if (kept) document.documentElement.dataset.theme = kept;
+  else delete document.documentElement.dataset.theme;
+}
+
+const titled = (view) => (view === "custodian" && state.who.role === "auditor" ? "Audit" : VIEWS[view][0] ?? "Publish a table");
 
 function top(view, table) {
   const at = table ? `?${new URLSearchParams({ table: table.name })}` : "";
   const links = Object.entries(VIEWS)
     .filter(([, [title, , allowed]]) => title && allowed(state.who))
-    .map(([path, [title]]) => h("a", { href: `#/${path}${at}`, "aria-current": path === view && "page" }, title));
+    .map(([path]) => h("a", { href: `#/${path}${at}`, "aria-current": path === view && "page" }, titled(path)));
   const choice = h("select", { onchange: () => (location.hash = `#/${view}?${new URLSearchParams({ table: choice.value })}`) }, options(state.tables.map((each) => each.name), table?.name));
   replace(
     document.getElementById("top"),
     h(
       "header",
       { class: "top" },
-      h("a", { class: "brand", href: "#/ask" }, "Maquette"),
+      h("a", { class: "brand", href: "#/" }, "Maquette"),
       h("nav", { "aria-label": "Views" }, links),
       h("div", { class: "who" }, state.tables.length > 0 && !["holdout", "publish"].includes(view) && h("label", {}, h("span", { class: "soft" }, "Table "), choice), theme(), h("span", { class: "soft" }, state.who.name === state.who.role ? state.who.name : `${state.who.name} (${state.who.role})`), h("button", { type: "button", onclick: leave }, "Sign out")),
     ),
@@ -85,6 +92,7 @@ function login(error = null) {
     ),
   );
   token.focus();
+  window.requestIdleCallback?.(() => VIEWS.ask[1]()); // the editor is large: it comes while the token is typed
 }
 
 let drawn = 0;
@@ -93,17 +101,18 @@ async function show() {
   if (!state.who) return;
   const turn = ++drawn;
   const [view, query] = asked();
-  const [title, load] = VIEWS[view];
+  const [, load] = VIEWS[view];
+  const title = titled(view);
   const named = state.tables.find((each) => each.name === query.get("table")) ?? state.tables[0];
-  document.title = `${title ?? "Publish"} · Maquette`;
+  document.title = `${title} · Maquette`;
   top(view, named);
-  const place = h("div", {}, h("p", { class: "soft" }, `Opening ${title ?? "Publish"}…`));
+  const place = h("div", {}, h("p", { class: "soft" }, `Opening ${title}…`));
   const slow = setTimeout(() => turn === drawn && replace(main, place), PATIENCE);
   try {
-    const table = named && (await api.table(named.name));
+    const [draw, table] = await Promise.all([load(), named && api.table(named.name)]);
     if (!table && !TABLELESS.includes(view)) {
       replace(place, h("section", {}, h("h1", {}, "No table yet"), h("p", {}, "No table is open to you. A custodian publishes one under Custodian.")));
-    } else await (await load())(place, { table, query, who: state.who });
+    } else await draw(place, { table, query, who: state.who });
   } catch (error) {
     if (error.status === 401) return login();
     replace(place, problem(error));
@@ -111,19 +120,19 @@ async function show() {
     clearTimeout(slow);
   }
   if (turn !== drawn) return;
-  replace(main, place);
-  announce(`${title ?? "Publish a table"} opened.`);
+  if (place.parentNode !== main) replace(main, place); // one that is in sight already may be in use: it keeps its focus
+  announce(`${title} opened.`);
 }
 
 export async function start() {
   try {
-    state.who = await api.who();
+    [state.who, state.tables] = await api.here();
   } catch (error) {
     return login(error.status === 401 ? null : error);
   }
-  state.tables = await api.tables();
   await show();
 }
 
+paint();
 window.addEventListener("hashchange", show);
 start();

@@ -54,7 +54,7 @@ function whisker(cell, x, y) {
 }
 
 // points: [{label, value, low, high, kind, drill}]
-export function bars(points, { title, unit = "" }) {
+export function bars(points, { title, format = number }) {
   const [low, high] = extent(points);
   const width = room();
   const left = margin(points.map((point) => point.label), width);
@@ -66,22 +66,22 @@ export function bars(points, { title, unit = "" }) {
     return s(
       "g",
       { class: point.drill && "drill", ...drilling(point) },
-      s("title", {}, `${point.label}: ${number(point.value)} (${interval(point)})${unit}`),
+      s("title", {}, `${point.label}: ${format(point.value)} (${interval(point)})`),
       s("rect", { class: "hit", x: 0, y: middle - BAR / 2, width, height: BAR }),
       s("text", { class: "label", x: left - 8, y: middle + 4, "text-anchor": "end" }, clip(point.label, letters(left))),
       s("rect", { class: point.kind === "guess" ? "bar guess" : "bar", x: Math.min(zero, x(point.value)), y: middle - 7, width: Math.abs(x(point.value) - zero), height: 14 }),
       whisker(point, x, middle),
-      s("text", { class: "value", x: width - RIGHT + 8, y: middle + 4 }, number(point.value)),
+      s("text", { class: "value", x: width - RIGHT + 8, y: middle + 4 }, format(point.value)),
     );
   });
   const axis = ticks(low, high, Math.min(5, Math.floor((width - left - RIGHT) / 60))).map((at) =>
-    s("g", { class: "tick" }, s("line", { x1: x(at), x2: x(at), y1: 0, y2: height - 26 }), s("text", { x: x(at), y: height - 8, "text-anchor": "middle" }, number(at))),
+    s("g", { class: "tick" }, s("line", { x1: x(at), x2: x(at), y1: 0, y2: height - 26 }), s("text", { x: x(at), y: height - 8, "text-anchor": "middle" }, format(at))),
   );
   return frame(title, width, height, s("g", {}, axis), s("g", {}, rows));
 }
 
 // Ordered groups: a line through the values, a band from low to high.
-export function line(points, { title }) {
+export function line(points, { title, format = number }) {
   const width = room();
   const height = 260;
   const bottom = height - 34;
@@ -97,11 +97,11 @@ export function line(points, { title }) {
     title,
     width,
     height,
-    ticks(low, high).map((at) => s("g", { class: "tick" }, s("line", { x1: 62, x2: width - 24, y1: y(at), y2: y(at) }), s("text", { x: 56, y: y(at) + 4, "text-anchor": "end" }, number(at)))),
+    ticks(low, high).map((at) => s("g", { class: "tick" }, s("line", { x1: 62, x2: width - 24, y1: y(at), y2: y(at) }), s("text", { x: 56, y: y(at) + 4, "text-anchor": "end" }, format(at)))),
     s("polygon", { class: "band", points: [...upper, ...lower].join(" ") }),
     s("polyline", { class: "line", points: points.map((point, at) => `${x(at)},${y(point.value)}`).join(" ") }),
     points.map((point, at) =>
-      s("g", { class: `dot${point.kind === "guess" ? " guess" : ""}${point.drill ? " drill" : ""}`, ...drilling(point) }, s("title", {}, `${point.label}: ${number(point.value)} (${interval(point)})`), point.drill && s("rect", { class: "hit", x: x(at) - step / 2, y: 4, width: step, height: bottom - 4 }), step >= 8 && s("line", { x1: x(at), x2: x(at), y1: y(point.low), y2: y(point.high) }), s("circle", { cx: x(at), cy: y(point.value), r: step >= 8 ? 3.2 : 2 })),
+      s("g", { class: `dot${point.kind === "guess" ? " guess" : ""}${point.drill ? " drill" : ""}`, ...drilling(point) }, s("title", {}, `${point.label}: ${format(point.value)} (${interval(point)})`), point.drill && s("rect", { class: "hit", x: x(at) - step / 2, y: 4, width: step, height: bottom - 4 }), step >= 8 && s("line", { x1: x(at), x2: x(at), y1: y(point.low), y2: y(point.high) }), s("circle", { cx: x(at), cy: y(point.value), r: step >= 8 ? 3.2 : 2 })),
     ),
     points.map((point, at) => at % every === 0 && s("text", { class: "label", x: x(at), y: height - 12, "text-anchor": "middle" }, clip(point.label, 10))),
   );

@@ -1,6 +1,6 @@
 // A level of a column as a condition in SQL. Levels of ordered columns are bins, and a bin is written by its two ends.
 
-import { literal, name } from "./editor.js";
+import { literal, name } from "./names.js";
 
 export const ORDERED = ["integer", "number", "date"];
 

@@ -47,6 +47,15 @@ export function later(milliseconds, act) {
   };
 }
 
+// Of several requests under way the last one draws: `const last = turn(); await ...; if (!last()) return;`
+export function turns() {
+  let now = 0;
+  return () => {
+    const own = ++now;
+    return () => own === now;
+  };
+}
+
 // Say something to people who cannot see that the page changed.
 export function announce(text) {
   const place = document.getElementById("announcements");

@@ -3,6 +3,7 @@
 
 import * as cm from "./vendor/codemirror.js";
 import { h } from "./dom.js";
+import { literal, name } from "./names.js";
 
 const look = cm.EditorView.theme({
   "&": { color: "var(--ink)", backgroundColor: "var(--card)", fontSize: "15px" },
@@ -23,6 +24,8 @@ const colours = cm.HighlightStyle.define([
   { tag: cm.tags.comment, color: "var(--soft)", fontStyle: "italic" },
 ]);
 
+const MOST = 5000; // levels of a column that completion searches
+
 // What completion offers: the table, its columns, and after `column =` or `IN (` the column's levels.
 function offered(table) {
   const columns = table.columns.map((column) => ({ label: name(column.name), type: "property", detail: column.kind }));
@@ -35,18 +38,13 @@ function offered(table) {
     const column = table.columns.find((each) => each.name === (quoted ?? plain));
     if (column?.levels) {
       const from = context.matchBefore(/'?[\w-]*$/)?.from ?? context.pos;
-      return { from, options: column.levels.slice(0, 200).map((text) => ({ label: literal(column, text), type: "constant" })) };
+      return { from, options: column.levels.slice(0, MOST).map((text) => ({ label: literal(column, text), type: "constant" })) };
     }
     const word = context.matchBefore(/[\w"]+$/);
     if (!word && !context.explicit) return null;
     return { from: word ? word.from : context.pos, options: all };
   };
 }
-
-export const name = (column) => (/^[a-z_][a-z0-9_]*$/i.test(column) ? column : `"${column.replaceAll('"', '""')}"`);
-
-export const literal = (column, level) =>
-  column.kind === "boolean" ? String(level) : column.kind === "integer" && /^-?\d+$/.test(level) ? level : `'${String(level).replaceAll("'", "''")}'`;
 
 export function editor({ table, text, onChange, onRun }) {
   const host = h("div", { class: "editor" });

@@ -1,7 +1,7 @@
 // The progress of a release while it is made: a bar and words, from the server's events.
 
 import * as api from "./api.js";
-import { announce, h } from "./dom.js";
+import { announce, h, replace } from "./dom.js";
 import { sentence } from "./numbers.js";
 
 export const WAYS = [["1", "single columns"], ["2", "pairs of columns"], ["3", "triples of columns"]];
@@ -22,5 +22,6 @@ export function progressing() {
     words.textContent = "The release is ready.";
     announce(words.textContent);
   };
-  return { element: h("div", {}, bar, words), follow };
+  const reset = () => replace(words); // what is said of the last release is not said of the next
+  return { element: h("div", {}, bar, words), follow, reset };
 }

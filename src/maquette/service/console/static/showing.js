@@ -2,7 +2,7 @@
 
 import { bars, heat, line } from "./charts.js";
 import { announce, h, replace } from "./dom.js";
-import { epsilon, interval, number, sentence } from "./numbers.js";
+import { epsilon, interval, number, percent, sentence } from "./numbers.js";
 
 const KINDS = {
   promise: ["promise", "Promised", "The interval holds at the stated confidence."],
@@ -24,6 +24,16 @@ export function problem(error) {
     error.expected && h("p", {}, sentence(`Expected: ${error.expected}`)),
     error.advice && h("p", {}, sentence(error.advice)),
   );
+}
+
+// What a question would cost, as `explain` tells it; `most` is the limit that its writer set.
+export function price(told, most = null) {
+  if (!told) return [];
+  const wide = told.halfWidth > 0 && told.halfWidth < 0.5 ? ` Counts within ${percent(told.halfWidth)} of the rows.` : "";
+  const words = h("span", {}, `${sentence(told.words)}${wide}`);
+  if (told.free) return [h("span", { class: "badge free" }, "Free"), words];
+  const above = most !== null && told.cost.epsilon > most;
+  return [h("span", { class: `badge ${above ? "refused" : "costs"}` }, `${above ? "Above your limit: " : "Costs "}${epsilon(told.cost)}`), words];
 }
 
 const chartable = (answer) => answer.rows.length > 1 && answer.columns.length > 0 && answer.rows.length <= 400;
@@ -60,7 +70,7 @@ function points(answer, measure, drill) {
 const LEGEND = {
   bars: "The line across the end of a bar is its interval.",
   line: "The band and the line through a point are its interval.",
-  heat: "The line under a number is as wide as its interval, on the scale where the darkest cell fills its width.",
+  heat: "The line under a number is as wide as its interval, on the scale where the strongest cell fills its width.",
 };
 
 // A chart with its legend; where an answer has several, each says which number it shows.

@@ -1,10 +1,11 @@
 // Ask: write SQL, see price and route before asking, see the answer with its intervals; history and saved questions.
 
 import * as api from "../api.js";
-import { announce, field, h, later, replace } from "../dom.js";
-import { editor, name } from "../editor.js";
-import { epsilon, percent, sentence } from "../numbers.js";
-import { answered, problem } from "../showing.js";
+import { announce, field, h, later, replace, turns } from "../dom.js";
+import { editor } from "../editor.js";
+import { name } from "../names.js";
+import { sentence } from "../numbers.js";
+import { answered, price, problem } from "../showing.js";
 
 const SAVED = "maquette-saved-questions";
 
@@ -23,15 +24,6 @@ function simple(sql) {
   return where === null ? null : { where: where?.trim() };
 }
 
-export function price(told, most = null) {
-  if (!told) return [];
-  const wide = told.halfWidth > 0 && told.halfWidth < 0.5 ? ` Counts within ${percent(told.halfWidth)} of the rows.` : "";
-  const words = h("span", {}, `${sentence(told.words)}${wide}`);
-  if (told.free) return [h("span", { class: "badge free" }, "Free"), words];
-  const above = most !== null && told.cost.epsilon > most;
-  return [h("span", { class: `badge ${above ? "refused" : "costs"}` }, `${above ? "Above your limit: " : "Costs "}${epsilon(told.cost)}`), words];
-}
-
 export async function ask(place, { table, query }) {
   const shown = h("div", { "aria-live": "polite" });
   const costs = h("div", { class: "price", "aria-live": "polite" });
@@ -40,12 +32,15 @@ export async function ask(place, { table, query }) {
   const settings = () => ({ ...(alpha.value && { alpha: Number(alpha.value) }), ...(most.value && { max_cost: Number(most.value) }) });
   const button = h("button", { type: "button", class: "primary", onclick: () => run() }, "Ask");
 
+  const turn = turns();
   const explain = later(350, async (sql) => {
+    const last = turn();
     if (!sql.trim()) return replace(costs);
     try {
-      replace(costs, price(await api.explain(table.name, { sql, ...settings() }), most.value ? Number(most.value) : null));
+      const told = await api.explain(table.name, { sql, ...settings() });
+      if (last()) replace(costs, price(told, most.value ? Number(most.value) : null));
     } catch (error) {
-      replace(costs, h("span", { class: "badge refused" }, "Not yet"), h("span", {}, sentence(error.happened ?? error.message)));
+      if (last()) replace(costs, h("span", { class: "badge refused" }, "Not yet"), h("span", {}, sentence(error.happened ?? error.message)));
     }
   });
 
@@ -75,14 +70,20 @@ export async function ask(place, { table, query }) {
 
   const writing = editor({ table, text: query.get("sql") ?? first(table), onChange: changed, onRun: run });
   const past = h("ul", { class: "history" });
-  const sought = h("input", { type: "search", oninput: () => remember() });
+  const sought = h("input", { type: "search", oninput: () => recall() });
+  let asked = [];
   const kept = h("ul", { class: "history" });
 
   const line = (sql, words, extra = null) =>
     h("li", {}, h("button", { type: "button", class: "link", onclick: () => (writing.set(sql), writing.focus()) }, sql.replace(/\s+/g, " ").slice(0, 120)), h("div", { class: "soft" }, words), extra);
 
   async function remember() {
-    const events = (await api.transcript(table.name)).filter((event) => event.sql.toLowerCase().includes(sought.value.toLowerCase()));
+    asked = await api.transcript(table.name);
+    recall();
+  }
+
+  function recall() {
+    const events = asked.filter((event) => event.sql.toLowerCase().includes(sought.value.toLowerCase()));
     replace(past, events.length ? events.slice(0, 100).map((event) => line(event.sql, event.words)) : h("li", { class: "soft" }, "Nothing yet."));
   }
 

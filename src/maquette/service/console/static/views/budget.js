@@ -3,7 +3,7 @@
 import * as api from "../api.js";
 import { gauge } from "../charts.js";
 import { h, replace } from "../dom.js";
-import { name } from "../editor.js";
+import { name } from "../names.js";
 import { epsilon, number, percent, sentence } from "../numbers.js";
 import { listing } from "../tables.js";
 
@@ -23,15 +23,16 @@ async function prices(table) {
 }
 
 export async function budget(place, { table, who }) {
-  const [account, forecast, priced] = await Promise.all([api.budget(table.name), api.outlook(table.name), prices(table)]);
+  const asks = who.role !== "auditor"; // who may not ask is told no prices
+  const [account, forecast, priced, spent] = await Promise.all([api.budget(table.name), api.outlook(table.name), asks && prices(table), spending(table.name, who)]);
   const mine = account.own;
   replace(
     place,
     h("h1", {}, `Budget of ${table.name}`),
     h("section", {}, h("h2", {}, "The table"), gauge(account.spent.units, account.limit.units, words(account)), h("p", {}, h("strong", {}, "What the rest buys: "), sentence(forecast)), account.delta > 0 && h("p", { class: "hint" }, "Shares of the budget add up; epsilons do not: many small questions cost less together than the sum of their epsilons.")),
-    mine && h("section", {}, h("h2", {}, "Yours"), mine.limit ? gauge(mine.spent.units, mine.limit.units, words(mine)) : h("p", {}, `You have spent ${epsilon(mine.spent)}. You have no limit of your own below the table's.`)),
-    h("section", {}, h("h2", {}, "Price list"), h("p", { class: "soft" }, "What these tables would cost now. What is known already is free."), listing(["question", "price"], priced, { caption: "Prices" })),
-    await spending(table.name, who),
+    asks && mine && h("section", {}, h("h2", {}, "Yours"), mine.limit ? gauge(mine.spent.units, mine.limit.units, words(mine)) : h("p", {}, `You have spent ${epsilon(mine.spent)}. You have no limit of your own below the table's.`)),
+    asks && h("section", {}, h("h2", {}, "Price list"), listing(["question", "price"], priced, { caption: "What these tables would cost now; what is known already is free" })),
+    spent,
   );
 }
 

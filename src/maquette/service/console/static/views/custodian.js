@@ -18,16 +18,20 @@ export async function custodian(place, { table, who }) {
   const trying = (act) => attempt(async (event) => (await act(event), await written.draw())); // what was done is in the log
   const governs = who.role === "custodian";
   const shown = tables(table, governs);
-  await Promise.all([shown.draw(), written.draw()]);
+  const parts = await Promise.all([
+    table && ledger(table, trying),
+    table && accounts(table, trying, governs),
+    table && governs && releases(table, trying, shown.draw),
+    governs && people(trying),
+    shown.draw(),
+    written.draw(),
+  ]);
   replace(
     place,
     h("h1", {}, governs ? "Custodian" : "Audit"),
     said,
     shown.element,
-    table && (await ledger(table, trying)),
-    table && (await accounts(table, trying, governs)),
-    table && governs && (await releases(table, trying, shown.draw)),
-    governs && (await people(trying)),
+    parts.slice(0, 4),
     written.element,
   );
 }
@@ -103,7 +107,7 @@ async function releases(table, trying, redraw) {
     await progress.follow(job);
     await Promise.all([draw(), redraw()]);
   };
-  const make = trying(async () => follow(await api.makeRelease(table.name, { name: title.value, epsilon: Number(price.value), ways: Number(ways.value) })));
+  const make = trying(async () => (progress.reset(), await follow(await api.makeRelease(table.name, { name: title.value, epsilon: Number(price.value), ways: Number(ways.value) }))));
   await draw();
   const running = (await api.jobs(table.name)).find((job) => ["waiting", "running"].includes(job.state));
   if (running) trying(() => follow(running))();

@@ -1,12 +1,12 @@
 // Explore without SQL: choose groups, filters and what to compute; the SQL and the price are always in sight.
 
 import * as api from "../api.js";
-import { announce, field, h, options, replace } from "../dom.js";
+import { announce, field, h, options, replace, turns } from "../dom.js";
 import { condition, relations, relationWords } from "../conditions.js";
-import { name } from "../editor.js";
+import { choosing } from "../levels.js";
+import { name } from "../names.js";
 import { epsilon } from "../numbers.js";
-import { answered, problem } from "../showing.js";
-import { price } from "./ask.js";
+import { answered, price, problem } from "../showing.js";
 
 const COUNT = "count(*)";
 
@@ -41,16 +41,19 @@ export async function explore(place, { table, query }) {
     if (held) controls.querySelector(`[data-key="${CSS.escape(held)}"]`)?.focus();
   }
 
+  const turn = turns();
   async function refresh() {
+    const last = turn();
     keeping(draw);
     const sql = written(table, chosen);
     try {
       const told = await api.explain(table.name, { sql });
+      if (!last()) return;
       replace(controls.querySelector(".price"), price(told));
       if (told.free) await show();
       else replace(shown, unpaid(told.cost));
     } catch (error) {
-      replace(shown, problem(error));
+      if (last()) replace(shown, problem(error));
     }
   }
 
@@ -64,15 +67,19 @@ export async function explore(place, { table, query }) {
     );
 
   async function show() {
+    const last = turn();
     const sql = written(table, chosen);
     try {
       const answer = await api.ask(table.name, { sql });
+      if (!last()) return;
       replace(shown, answered(answer, { table: table.name, sql, schema: table }, drill));
-      replace(controls.querySelector(".price"), price(await api.explain(table.name, { sql })));
+      const told = await api.explain(table.name, { sql });
+      if (!last()) return;
+      replace(controls.querySelector(".price"), price(told));
       chosen.groups.forEach((column) => free.add(column));
       announce("Shown.");
     } catch (error) {
-      replace(shown, problem(error));
+      if (last()) replace(shown, problem(error));
     }
   }
 
@@ -90,13 +97,29 @@ export async function explore(place, { table, query }) {
     refresh();
   }
 
+  // Made once: a filter that is half chosen stays so, whatever else is clicked.
+  const filter = filtering();
+
   function filtering() {
     const find = (called) => table.columns.find((each) => each.name === called);
-    const column = h("select", { onchange: () => (replace(relation, options(relations(find(column.value)), "=")), replace(level, options(find(column.value).levels, null))) }, options(table.columns.map((each) => each.name), null));
-    const relation = h("select", {}, options(relations(find(column.value)), "="));
-    const level = h("select", {}, options(find(column.value).levels, null));
-    const add = () => (chosen.filters.push([column.value, relation.value, level.value]), refresh());
-    return [h("div", { class: "three" }, field("Column", column), field("Condition", relation), field("Value", level)), h("div", { class: "row" }, h("button", { type: "button", "data-key": "add", onclick: add }, "Add filter"))];
+    const value = h("div");
+    let level = null;
+    const column = h("select", { onchange: () => follow() }, options(table.columns.map((each) => each.name), null));
+    const relation = h("select", {});
+    const follow = () => {
+      const facts = find(column.value);
+      replace(relation, options(relations(facts), "="));
+      level = choosing(facts.levels);
+      replace(value, field("Value", level.control), level.offered);
+    };
+    const add = (event) => {
+      event.preventDefault();
+      chosen.filters.push([column.value, relation.value, level.read()]);
+      follow();
+      refresh();
+    };
+    follow();
+    return h("form", { onsubmit: add }, h("div", { class: "filter" }, field("Column", column), field("Condition", relation), value), h("div", { class: "row" }, h("button", { "data-key": "add" }, "Add filter")));
   }
 
   const chips = h("ul", { class: "chips" });
@@ -122,7 +145,7 @@ export async function explore(place, { table, query }) {
       chosen.filters.length
         ? h("ul", { class: "chips" }, chosen.filters.map(([column, relation, level], at) => h("li", {}, h("button", { type: "button", class: "chip", "aria-label": `Remove filter ${column} ${relationWords(relation)} ${level}`, onclick: () => (chosen.filters.splice(at, 1), refresh()) }, `${column} ${relationWords(relation)} ${level} ✕`))))
         : !chosen.also && h("p", { class: "soft" }, "All rows."),
-      filtering(),
+      filter,
       h("pre", { tabindex: 0, role: "region", "aria-label": "The same question in SQL" }, written(table, chosen)),
       h("div", { class: "price", "aria-live": "polite" }),
       h("div", { class: "row middle" }, h("button", { type: "button", class: "primary", onclick: show }, "Show"), h("a", { class: "button", href: `#/ask?${new URLSearchParams({ table: table.name, sql: written(table, chosen) })}` }, "Edit as SQL")),
@@ -134,5 +157,5 @@ export async function explore(place, { table, query }) {
   const known = await Promise.all(table.columns.map((column) => api.explain(table.name, { sql: written(table, { groups: [column.name], filters: [], measure: COUNT }) }).catch(() => null)));
   known.forEach((told, at) => told?.free && free.add(table.columns[at].name));
   if (chips.contains(document.activeElement)) keeping(columns);
-  else columns(); // nothing else: a filter may be half chosen by now
+  else columns();
 }

@@ -7,12 +7,18 @@ import { announce, field, h, options, replace } from "../dom.js";
 import { number } from "../numbers.js";
 import { tryingIn } from "../showing.js";
 import { listing } from "../tables.js";
-import { card } from "./publish.js";
+import { cardsOf, leftOut } from "./publish.js";
 
 const plusMinus = (entry) => `${number(entry.value)} ± ${number(entry.half_width)}`;
 
 // Numbers are sent as numbers; anything else as the word that it is.
 const predicted = (text) => text.split(/[\n,;\t]+/).map((word) => word.trim()).filter(Boolean).map((word) => (Number.isNaN(Number(word)) ? word : Number(word)));
+
+function ranked(board) {
+  const points = board.map((entry) => ({ label: entry.entry, value: entry.value, low: entry.value - entry.half_width, high: entry.value + entry.half_width, kind: "promise" }));
+  const lines = board.map((entry) => [entry.entry, plusMinus(entry), entry.statistic, entry.analyst]);
+  return [points.length > 0 && bars(points, { title: "Certified scores with intervals" }), listing(["entry", "certified score", "statistic", "by"], lines, { caption: "All intervals hold together", numbers: [1], empty: "No entry yet." })];
+}
 
 export async function holdout(place, { who }) {
   let holdouts = await api.holdouts();
@@ -22,22 +28,24 @@ export async function holdout(place, { who }) {
 
   const trying = tryingIn(said);
 
+  // The forms are drawn at once and never again: only the leaderboard waits for the server.
   async function open(id) {
     const facts = holdouts.find((each) => each.name === id);
     const chosen = h("select", { onchange: () => open(chosen.value) }, options(holdouts.map((each) => [each.name, `${each.name}: ${number(each.rows)} rows`]), id));
     replace(choice, field("Holdout", chosen), h("p", { class: "soft" }, `${number(facts.rows)} rows; intervals at ${number(100 * facts.confidence)}% confidence, all of them together.`));
-    const board = await api.leaderboard(id);
-    const points = board.map((entry) => ({ label: entry.entry, value: entry.value, low: entry.value - entry.half_width, high: entry.value + entry.half_width, kind: "promise" }));
+    const board = h("div");
+    const rank = async () => replace(board, ranked(await api.leaderboard(id)));
     replace(
       shown,
-      who.role !== "auditor" && h("div", { class: "two" }, facts.statistics.length && submit(facts), facts.conditions && ask(facts)),
-      h("section", {}, h("h2", {}, "Leaderboard"), points.length > 0 && bars(points, { title: "Certified scores with intervals" }), listing(["entry", "by", "statistic", "certified score"], board.map((entry) => [entry.entry, entry.analyst, entry.statistic, plusMinus(entry)]), { caption: "All intervals hold together", numbers: [3], empty: "No entry yet." })),
+      who.role !== "auditor" && h("div", { class: "two" }, facts.statistics.length > 0 && submit(facts, rank), facts.conditions && ask(facts)),
+      h("section", {}, h("h2", {}, "Leaderboard"), board),
     );
+    await rank();
   }
 
   const result = (title, words) => replace(said, h("section", {}, h("h2", {}, title), h("p", {}, words))).scrollIntoView({ block: "nearest" });
 
-  function submit(facts) {
+  function submit(facts, rank) {
     const title = h("input", { required: true, maxlength: 64 });
     const statistic = h("select", {}, options(facts.statistics, null));
     const predictions = h("textarea", { rows: 5, cols: 40, required: true });
@@ -46,7 +54,7 @@ export async function holdout(place, { who }) {
       const score = await api.submit(facts.name, { entry: title.value, statistic: statistic.value, predictions: predicted(predictions.value) });
       result("Certified", `${title.value}: ${plusMinus(score)}`);
       announce("Scored.");
-      await open(facts.name);
+      await rank();
     });
     return h("section", {}, h("h2", {}, "Submit predictions"), h("form", { onsubmit: send }, h("div", { class: "row" }, field("Name of the entry", title), field("Statistic", statistic)), field(`Predictions of ${facts.target}, one for each row of the holdout, in its order`, predictions), h("div", { class: "row" }, field("or a file", file), h("button", { class: "primary" }, "Score"))));
   }
@@ -68,7 +76,7 @@ export async function holdout(place, { who }) {
     const send = trying(async () => details(await api.draft(file.files[0])));
 
     function details(draft) {
-      const cards = draft.columns.map((column) => card(column));
+      const cards = cardsOf(draft);
       const title = h("input", { required: true, pattern: "[a-z_][a-z0-9_]*", maxlength: 63, value: draft.name });
       const target = h("select", {}, options([["", "none: no predictions"], ...draft.source_columns], draft.source_columns.at(-1)));
       const confidence = h("input", { type: "number", min: 0.5, max: 0.9999, step: "any", value: 0.95, required: true });
@@ -79,6 +87,7 @@ export async function holdout(place, { who }) {
         holdouts = await api.holdouts();
         start.reset();
         replace(body, start);
+        result("Registered", `${made.name} is open below.`);
         announce("Registered.");
         await open(made.name);
       });
@@ -89,7 +98,7 @@ export async function holdout(place, { who }) {
           { onsubmit: register },
           h("div", { class: "row" }, field("Name", title, "small letters, digits and _"), field("Column that predictions are scored against", target), field("Confidence", confidence)),
           h("label", {}, conditions, " Conditions may be asked too: I have reviewed the columns below."),
-          h("details", {}, h("summary", {}, "Columns, as drafted"), cards.map((each) => each.element)),
+          h("details", {}, h("summary", {}, "Columns, as drafted"), cards.map((each) => each.element), leftOut(draft)),
           h("div", { class: "row" }, h("button", { class: "primary" }, "Register")),
         ),
       );

@@ -3,14 +3,15 @@
 
 import * as api from "../api.js";
 import { announce, field, h, options, replace } from "../dom.js";
+import { sentence } from "../numbers.js";
 import { tryingIn } from "../showing.js";
 import { listing } from "../tables.js";
 import { progressing, WAYS } from "../progress.js";
 
 const STEPS = ["Upload", "Review columns", "Who is protected", "Budget and plan", "Open"];
 
-// One column of the draft: its settings as they stand in the schema file, each in a field.
-export function card(column) {
+// One column of the draft: what was seen in it, and its settings as they stand in the schema file, each in a field.
+function card(column, notes = []) {
   const inputs = Object.entries(column.settings).map(([key, value]) => {
     const long = value.length > 60;
     const input = long ? h("textarea", { rows: 3, cols: 60 }) : h("input", { size: Math.max(8, value.length + 2) });
@@ -22,13 +23,19 @@ export function card(column) {
     "section",
     { class: "panel" },
     h("h3", {}, column.name, " ", h("span", { class: "soft" }, column.kind)),
-    column.saw && h("p", { class: "soft" }, column.saw),
+    notes.length > 0 && h("p", { class: "hint" }, notes.map(sentence).join(" ")),
     h("div", { class: "row" }, inputs.map(([key, input]) => field(key, input))),
     h("div", { class: "row" }, h("label", {}, kept, ` keep ${column.name} as a column`)),
   );
   const read = () => ({ name: column.name, kind: column.kind, keep: kept.checked, settings: Object.fromEntries(inputs.map(([key, input]) => [key, input.value])) });
   return { element, read };
 }
+
+export const cardsOf = (draft) => draft.columns.map((column) => card(column, draft.notes[column.name]));
+
+// Columns that could not be drafted, each with its reason.
+export const leftOut = ({ skipped }) =>
+  skipped.length > 0 && h("section", { class: "panel" }, h("h3", {}, "Left out of the draft"), h("ul", {}, skipped.map((reason) => h("li", {}, reason))), h("p", { class: "hint" }, "A column that says whose a row is can be chosen in the next step. To keep another, declare it in a schema file and serve the table with it: maquette schema guess writes the rest of the file."));
 
 export async function publish(place, { who }) {
   const said = h("div", { "aria-live": "polite" });
@@ -54,7 +61,7 @@ export async function publish(place, { who }) {
   }
 
   function review() {
-    const cards = state.draft.columns.map((column) => card(column));
+    const cards = cardsOf(state.draft);
     const reviewed = h("input", { type: "checkbox", required: true });
     const save = trying(async () => {
       state.draft = await api.revise(state.draft.id, { columns: cards.map((each) => each.read()), reviewed: reviewed.checked });
@@ -64,6 +71,7 @@ export async function publish(place, { who }) {
       1,
       h("p", {}, "Replace every bound and level by what you would declare without looking. Bounds copied from the rows can tell about one person."),
       cards.map((each) => each.element),
+      leftOut(state.draft),
       h("form", { onsubmit: save }, h("label", {}, reviewed, " I have reviewed every column."), h("div", { class: "row" }, h("button", { class: "primary" }, "Check against the rows"))),
     );
   }
