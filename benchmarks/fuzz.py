@@ -31,9 +31,6 @@ from recording import record, recorded  # noqa: E402
 SLOWEST, LARGEST = ("slowest_seconds", "slowest_input"), ("most_megabytes", "largest_input")
 
 
-STEP = 10_000  # inputs between two records
-
-
 def before(figures: Mapping[str, Any]) -> Outcome:
     """What earlier runs recorded, to be added to."""
     if "next_input" not in figures:
@@ -65,6 +62,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="number of the first input")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--step", type=int, default=10_000, help="inputs between two records, each in new workers")
     parser.add_argument("--minutes", type=float, help="stop after so long, and say how many inputs were run")
     parser.add_argument("--only", type=int, help="run this one input in this process and show it")
     parser.add_argument("--record", action="store_true", help="keep the figures for the reliability page, as they grow")
@@ -84,7 +82,7 @@ def main() -> int:
     left = settings.count - (total.count if settings.resume else 0)
     found: dict[str, Any] = {}
     while left > 0 and (settings.minutes is None or time.monotonic() - began < 60 * settings.minutes):
-        count = min(STEP, left)
+        count = min(settings.step, left)
         spent = _children()
         outcome = run_in_workers(
             settings.target, seed, first=start, count=count, workers=settings.workers, target_of=target_of

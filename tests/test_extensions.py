@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -84,6 +86,23 @@ def test_nothing_is_offered_where_nothing_is_installed() -> None:
     assert offered("maquette.hypotheses", HYPOTHESES) == ()
     with pytest.raises(QueryError, match="hypothesis is 'nearest'; expected one of cut-decomposition, graphical"):
         hypothesis_named("nearest")
+
+
+def test_packages_are_read_again_only_when_they_change(acme: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    times, read = 0, importlib.metadata.entry_points
+
+    def counted(**group: str) -> object:
+        nonlocal times
+        times += 1
+        return read(**group)
+
+    monkeypatch.setattr("maquette.extensions.entry_points", counted)
+    assert "nearest" in [offered("maquette.hypotheses", HYPOTHESES) for _ in range(3)][-1]
+    assert times == 1
+    distribution(acme, "zulu", "[maquette.hypotheses]\nnearer = zulu:Nearer\n")
+    assert "nearer" in offered("maquette.hypotheses", HYPOTHESES)
+    shutil.rmtree(acme / "zulu-1.0.dist-info")
+    assert "nearer" not in offered("maquette.hypotheses", HYPOTHESES)
 
 
 @pytest.mark.usefixtures("acme")

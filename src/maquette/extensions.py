@@ -11,7 +11,11 @@ itself. So a package can neither slow down `import maquette` nor replace one of 
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Collection, Iterable
+from contextlib import suppress
+from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal
 
@@ -20,9 +24,23 @@ from maquette.errors import MaquetteError, QueryError
 Group = Literal["maquette.hypotheses", "maquette.methods", "maquette.distinguishers", "maquette.columns"]
 
 
+def installed(group: Group) -> tuple[EntryPoint, ...]:
+    """What packages offer. All are read again only after one was installed or removed: it takes many milliseconds."""
+    changed = []
+    for place in sys.path:
+        with suppress(OSError):
+            changed.append((place, os.stat(place or os.curdir).st_mtime_ns))
+    return _read(group, tuple(changed))
+
+
+@lru_cache(maxsize=16)
+def _read(group: Group, places: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
+    return tuple(dict.fromkeys(entry_points(group=group)))
+
+
 def offered(group: Group, known: Collection[str]) -> tuple[str, ...]:
     """The names that installed packages add to the `known` names; nothing is imported."""
-    return tuple(sorted({entry.name for entry in entry_points(group=group)} - set(known)))
+    return tuple(sorted({entry.name for entry in installed(group)} - set(known)))
 
 
 def find(group: Group, name: str, known: Collection[str], error: type[MaquetteError] = QueryError) -> Any:
@@ -30,7 +48,7 @@ def find(group: Group, name: str, known: Collection[str], error: type[MaquetteEr
 
     Two packages with the same name, or one that cannot be loaded, raise an `error`.
     """
-    entries = [] if name in known else list(dict.fromkeys(entry_points(group=group, name=name)))
+    entries = [] if name in known else [entry for entry in installed(group) if entry.name == name]
     if not entries:
         return None
     if len(entries) > 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import random
 from collections.abc import Callable
 from decimal import Decimal
@@ -89,10 +90,17 @@ def make_predicate(rng: random.Random) -> tuple[int, Callable[[], Any]]:
 
 
 def _nested(rng: random.Random, schema: Schema, times: int) -> Expression:
-    tree: Expression = Truth(schema.names[3] if schema is PEOPLE else "Größe")
     kinds = rng.choice(("not", "and", "or", "mixed", "shared"))
-    first, yes, no = Truth(schema.names[0]), Always(True), Always(False)
-    for i in range(min(times, 60) if kinds == "shared" else times):
+    last = schema.names[3] if schema is PEOPLE else "Größe"
+    return _chain(schema.names[0], last, kinds, min(times, 60) if kinds == "shared" else times)
+
+
+@functools.cache
+def _chain(begins: str, ends: str, kinds: str, times: int) -> Expression:
+    """A chain of conditions; there are a few dozen of them, and a long one takes longer to build than to read."""
+    tree: Expression = Truth(ends)
+    first, yes, no = Truth(begins), Always(True), Always(False)
+    for i in range(times):
         match kinds:
             case "not":
                 tree = Not(tree)

@@ -181,10 +181,7 @@ def offered(monkeypatch: pytest.MonkeyPatch) -> None:
     points = [EntryPoint(name, place, kinds.GROUP) for name, place in here.items()]
     points += [EntryPoint("twice", f"{__name__}:{name}", kinds.GROUP) for name in ("Offered", "Other")]
 
-    def entry_points(*, group: str, name: str | None = None) -> list[EntryPoint]:
-        return [each for each in points if each.group == group and name in (None, each.name)]
-
-    monkeypatch.setattr("maquette.extensions.entry_points", entry_points)
+    monkeypatch.setattr("maquette.extensions.installed", lambda group: [p for p in points if p.group == group])
     monkeypatch.setattr(kinds, "_KINDS", dict(kinds._KINDS))
 
 
