@@ -5,13 +5,17 @@ BIN := $(VENV)/bin
 SUITS := $(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info[:2] < (3, 14) else \
 	"Maquette needs Python 3.11, 3.12 or 3.13; name one, as in: make demo PYTHON=python3.12")'
 
+# Of tests, for two cores: thorough ones often wait for servers, browsers and deadlines.
+WORKERS := 2
+test-all: WORKERS := 3
+
 # What `make check` and the tests install; CI adds what some tests compare with.
 EXTRAS := dev
 # Compiled modules are kept, even where the environment forbids it: tests start hundreds of processes. Two workers need
 # no further threads of linear algebra.
-PYTEST := env -u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX=$(CURDIR)/build/bytecode OPENBLAS_NUM_THREADS=1 \
+PYTEST = env -u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX=$(CURDIR)/build/bytecode OPENBLAS_NUM_THREADS=1 \
 	OMP_NUM_THREADS=1 $(BIN)/python \
-	-m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	-m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: demo serve test test-all check ruff types types-of-tests contracts lock mutants mutation bench docs clean
 

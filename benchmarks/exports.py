@@ -178,6 +178,7 @@ def run(*words: str, typed: str = "") -> str:
 
 def journey(export: Export, folder: Path) -> list[tuple[str, Answer, float]]:
     """Each question with its answer and the truth; the report is written too."""
+    from maquette.answers import Answer
     from maquette.releases import Release
     from maquette.schema import Schema
 
@@ -199,7 +200,12 @@ def journey(export: Export, folder: Path) -> list[tuple[str, Answer, float]]:
     run("release", str(source), "--schema", str(schema), *unit, *budget, *sums, "--out", str(made))
     run("report", str(made), "--out", str(folder / "report.html"))
     published = Release.load(made)
-    return [(asked, published.answer(asked), truth) for asked, truth in export.asked.items()]
+    found = []
+    for asked, truth in export.asked.items():
+        answer = published.answer(asked)
+        assert isinstance(answer, Answer), "each question asks for one number"
+        found.append((asked, answer, truth))
+    return found
 
 
 def page(rows: int) -> str:

@@ -48,7 +48,7 @@ def _answered(book: Book) -> tuple[list[Charge], list[tuple[bytes, Receipt] | No
     """Every charge and its answer, in one transaction: one of its own for each costs more than reading it."""
     charges = book.all_charges(0)
     recorded = [book.lookup(charge.id) for charge in charges]
-    return charges, [found and (found.answer, found.receipt) for found in recorded]
+    return charges, [None if found is None else (found.answer, found.receipt) for found in recorded]
 
 
 @functools.cache

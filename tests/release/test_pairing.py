@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import maquette as mq
 from maquette.estimates import paired
 from maquette.estimates.pairing import FAR
 from maquette.hypothesis import Mixture
+
+Values = NDArray[np.float64]
+Tables = dict[tuple[str, ...], Values]
 
 SIZES = {"a": 5, "b": 4, "c": 3, "d": 2}
 SCHEMA = mq.Schema([mq.Integer(name, 0, size - 1) for name, size in SIZES.items()])
@@ -25,14 +29,15 @@ def mixture(spread: float, seed: int = 0, components: int = 30) -> Mixture:
     return Mixture(SCHEMA, rng.dirichlet(np.ones(components)), blocks)
 
 
-def sharp(model: Mixture, seed: int = 1) -> np.ndarray:
+def sharp(model: Mixture, seed: int = 1) -> Values:
     """A table of a and b with the columns of the model, in which they depend on each other sharply."""
     rng = np.random.default_rng(seed)
     table = np.exp(3 * rng.normal(size=(5, 4)))
     for _ in range(500):
         table *= (model.marginal(["a"]) / table.sum(axis=1))[:, None]
         table *= model.marginal(["b"]) / table.sum(axis=0)
-    return table / table.sum()
+    made: Values = table / table.sum()
+    return made
 
 
 @pytest.mark.parametrize(("spread", "close"), [(0.0, 0.001), (0.3, 0.01), (1.0, 0.1)])
@@ -56,7 +61,7 @@ def test_a_pair_that_the_components_explain_stays_as_it_is() -> None:
 
 def test_a_column_is_in_one_pair_the_farther_one() -> None:
     model = mixture(0.0)
-    wanted = {("a", "b"): sharp(model), ("b", "c"): model.marginal(["b", "c"]) + FAR / 3 * np.array([1, -1, 0])}
+    wanted: Tables = {("a", "b"): sharp(model), ("b", "c"): model.marginal(["b", "c"]) + FAR / 3 * np.array([1, -1, 0])}
     assert np.abs(model.marginal(["b", "c"]) - wanted["b", "c"]).sum() / 2 >= FAR
     after, chosen = paired(model, wanted)
     assert chosen == [("a", "b")]
@@ -68,7 +73,7 @@ def test_columns_of_impossible_combinations_keep_their_block() -> None:
     model = mixture(0.0)
     joint = np.multiply.outer(model.marginal(["a"]), model.marginal(["c"]))
     joint[0, 1] = 0.0
-    blocks = [(("a", "c"), np.tile(joint.reshape(-1) / joint.sum(), (30, 1)))]
+    blocks: list[tuple[tuple[str, ...], Values]] = [(("a", "c"), np.tile(joint.reshape(-1) / joint.sum(), (30, 1)))]
     blocks += [((name,), table) for (name, *_), table in model.tables.items() if name in "bd"]
     closed = Mixture(schema, model.weights, blocks)
     assert paired(closed, {("a", "b"): sharp(model)}) == (closed, [])

@@ -290,7 +290,7 @@ def test_words_that_recur_among_other_texts_do_not_make_them_a_key() -> None:
     assert "occurs once" not in left_out
 
 
-MISDECLARED = {
+MISDECLARED: dict[str, tuple[dict[str, Any], str]] = {
     "thousands": ({"thousands": " "}, "line 4, written like '9.999,99 €'"),
     "marks": ({"marks": []}, "line 3, written like '9,99 €'"),
     "missing": ({"missing": []}, "line 5, written like 'x.x.'"),
