@@ -131,6 +131,14 @@ def workbook(path: Path, *sheets: tuple[str, list[list[Any]]]) -> Path:
     return path
 
 
+def test_a_sheet_of_what_is_no_spreadsheet_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("a\n1\n")
+    schema = Schema([mq.Integer("a", 0, 9)], file=FileFormat(sheet="Daten"))
+    with pytest.raises(UnreadableSource, match="no spreadsheet, so it has no sheet 'Daten'"):
+        mq.open_table(path, schema)
+
+
 def test_a_sheet_is_read_as_a_file_is(tmp_path: Path) -> None:
     rng = np.random.default_rng(4)
     rows: list[list[Any]] = [["Betrag", "Datum", "Raucher", "Stadt", "Anzahl"]]

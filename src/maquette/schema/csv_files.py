@@ -77,6 +77,11 @@ def grouped(paths: Sequence[str], file: FileFormat, *, detect: bool = False) -> 
 def _header(path: str, file: FileFormat, *, detect: bool) -> tuple[tuple[str, ...], str]:
     if kind_of(path) in SHEETS:
         return Sheet(path, file).header, ""
+    if file.sheet is not None:
+        raise UnreadableSource(
+            f"{path!r} is no spreadsheet, so it has no sheet {file.sheet!r}",
+            advice="leave out `sheet` (in a schema it stands under [file]), or name the spreadsheet",
+        )
     delimiter = file.delimiter or ("\t" if kind_of(path) == ".tsv" else ",")
     if detect and file.delimiter is None:
         delimiter = delimiter_of(header_line(path, file))
