@@ -229,7 +229,7 @@ def test_a_saved_release_with_merged_levels_still_knows_them(tmp_path: Path) -> 
 def test_multiplicative_weights_lose_nothing_that_was_learnt(method: str) -> None:
     """Ruled out at every step, not at the end: what the loop checked is what is released."""
     rows = possible(PEOPLE, 5000)
-    rounds = {"rounds": 1000} if method == "averaged-construction" else {}  # the best number takes minutes
+    rounds = {"rounds": 4000} if method == "averaged-construction" else {}  # the best number takes minutes
     made = released(method, open_records(PEOPLE, rows), CLOSE, Seeded(0), **rounds)
     for columns in (("age", "status"), ("status", "works"), ("works", "smoker")):
         assert np.abs(made.marginal(*columns) - counts(PEOPLE, rows, columns) / len(rows)).max() < 0.02

@@ -87,7 +87,7 @@ def test_the_number_of_rows_as_public_knowledge_costs_nothing(table: Any, curren
 def test_the_rest_of_the_budget_buys_a_wider_interval_and_says_so(
     table: Any, simultaneous: bool, tmp_path: Path
 ) -> None:
-    text = "SELECT count(*) FROM t WHERE age < 40 AND smoker"
+    text = "SELECT count(*) FROM t WHERE age < 80 AND NOT smoker"
     settings: dict[str, Any] = {"simultaneous": simultaneous, "alpha": 0.05}
     left, limit = price(table, text, **settings) // 4, budget(10**13)
     with opened(table, limit, tmp_path / "ledger", **settings).curator as curator:
