@@ -141,4 +141,9 @@ def run_predicate(given: tuple[int, Callable[[], Any]]) -> str:
     return "condition on levels" if computed else "text" if isinstance(built, str) else "expression"
 
 
+def warm() -> None:
+    """What the first condition on levels loads belongs to no input."""
+    where(PEOPLE, "smoker AND age % 2 = 0")
+
+
 PREDICATE = Target("predicate", make_predicate, run_predicate, (QueryError,))

@@ -19,8 +19,9 @@ def target_of(name: str) -> Target:
             warm()
             return SQL
         case "predicate":
-            from fuzz_predicate import PREDICATE
+            from fuzz_predicate import PREDICATE, warm as warm_conditions
 
+            warm_conditions()
             return PREDICATE
         case "schema":
             from fuzz_schema import SCHEMA

@@ -13,7 +13,7 @@ from fuzz_maq import sealed, seeds
 
 import maquette as mq
 from maquette.errors import DataError, QueryError, SchemaError
-from maquette.query import where
+from maquette.query import question, where
 from maquette.query.expression import Between, Compare, In, IsNull
 from maquette.releases.archive import MANIFEST
 from maquette.schema import Boolean, Category, Date, Integer, Number, Schema
@@ -188,3 +188,31 @@ def test_an_expression_on_too_many_values_is_refused_before_they_are_listed(colu
     with pytest.raises(QueryError, match="too many"):
         where(Schema([column]), condition.replace("x", f'"{column.name}"'))
     assert time.process_time() - start < 1.0
+
+
+@pytest.mark.parametrize(
+    "deep",
+    [
+        "age" + " IN (31, 97)" * 31,
+        "age % 2" + " NOT IN (0, 1)" * 12,
+        "nullif(" * 12 + "age % 2" + ", 5)" * 12 + " = 1",
+        "CAST((" * 10 + "age % 2" + ") BETWEEN 0 AND 1 AS INT)" * 10 + " = 1",
+        "CASE " * 12 + "age % 2" + " WHEN 0 THEN 1 WHEN 1 THEN 0 END" * 12 + " = 1",
+    ],
+    ids=["IN", "NOT IN", "nullif", "BETWEEN", "CASE"],
+)
+def test_comparisons_of_comparisons_are_refused_before_their_copies_fill_the_memory(deep: str) -> None:
+    for text in (deep, f"SELECT count(*) FROM t WHERE {deep}", f"SELECT count(*) FILTER (WHERE {deep}) FROM t"):
+        with pytest.raises(QueryError, match="of one another, as deep as here, is not supported"):
+            question(SCHEMA, text)
+
+
+def test_long_lists_and_comparisons_of_a_few_comparisons_are_read() -> None:
+    listed = ", ".join(map(str, range(50)))
+    assert where(SCHEMA, f"age IN ({listed}, {listed}, {listed}, {listed}, {listed}, {listed})") == where(
+        SCHEMA, "age < 50"
+    )
+    assert where(SCHEMA, "(age % 3 IN (0, 1)) IN (TRUE)") == where(SCHEMA, "age % 3 <> 2")
+    assert where(SCHEMA, "CASE nullif(age % 3, 2) WHEN 0 THEN 1 WHEN 1 THEN 1 END IN (1, 5)") == where(
+        SCHEMA, "age % 3 <> 2"
+    )

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import random
 import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 from fuzz_runner import Broken, Target, made, run, run_in_workers
@@ -27,6 +30,18 @@ def test_only_documented_errors_in_bounded_time_and_memory(name: str, part: int)
     assert outcome.found == 0, outcome.findings[:3]
     accepted = sum(times for word, times in outcome.outcomes.items() if not word[0].isupper())
     assert count / 30 < accepted < count, outcome.outcomes
+
+
+def test_a_target_is_built_with_what_its_inputs_load() -> None:
+    """Otherwise the input that loads it is found to be slow."""
+    lines = (
+        "import sys",
+        "from fuzz_targets import target_of",
+        "target_of('predicate')",
+        "assert 'duckdb' in sys.modules",
+    )
+    path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    subprocess.run([sys.executable, "-c", "; ".join(lines)], check=True, env={**os.environ, "PYTHONPATH": path})
 
 
 @pytest.mark.thorough(fast=1)

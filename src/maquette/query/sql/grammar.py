@@ -131,9 +131,11 @@ SCALARS: tuple[type[Any], ...] = (
 # Most nodes are of these kinds, and their kind is all there is to check.
 _CHECKED = (exp.In, exp.DataType, exp.Column, exp.Sub, exp.Between, exp.Anonymous)
 _PLAIN = frozenset(kind for kind in SCALARS if not issubclass(kind, _CHECKED))
+_COPYING = (exp.In, exp.Between, exp.Case, exp.Nullif)
 _NAMED = {"date_part", "datepart", "weekday", "prefix", "suffix", "yearweek", "isoyear", "decade", "century", "era"}
 MOST_NODES = 10_000  # of one expression, with the columns of a subquery written out
 MOST_GROWTH = 1_000  # times that replace may lengthen a text
+MOST_COPIES = 256  # of a part, by lists and CASE inside one another; DuckDB writes the part out for each value
 _TYPES = {"BOOLEAN", "INT", "BIGINT", "SMALLINT", "TINYINT", "DOUBLE", "FLOAT", "DECIMAL", "VARCHAR", "TEXT", "DATE"}
 
 
@@ -221,6 +223,22 @@ class Source:
             growth *= max(1, len(str(new.this)) if new is not None else 1)
         if growth > MOST_GROWTH:
             self.refuse(tree, f"replace that lengthens a text more than {MOST_GROWTH:,} times is", "ask it in parts")
+        if any(isinstance(node, _COPYING) for node in nodes):
+            self._few_copies(tree)
+
+    def _few_copies(self, tree: Any) -> None:
+        """Refuse IN, BETWEEN, CASE and nullif of one another so deep that DuckDB's copies would fill the memory."""
+        pending = [(tree, 1)]
+        while pending:
+            node, times = pending.pop()
+            more = times * _copies(node)
+            if more > MOST_COPIES and times > 1 and more > times:
+                what = "IN, BETWEEN, CASE or nullif of one another, as deep as here, is"
+                self.refuse(node, what, "compare a column, not a comparison")
+            for key, value in node.args.items():
+                inner = more if key == "this" else times
+                parts = value if isinstance(value, list) else [value]
+                pending += [(part, inner) for part in parts if isinstance(part, exp.Expression)]
 
     def named(self, node: Any) -> str:
         """The name of a node in a message; a function as the user wrote it."""
@@ -245,6 +263,18 @@ class Source:
     def refuse(self, node: Any, what: str, instead: str | None = None, besides: str | None = None) -> NoReturn:
         """Raise an error: what is not supported, where it is, and what to write instead or what is expected."""
         raise _refusal(what, self.at(node), None if instead else self.expected, instead or besides)
+
+
+def _copies(node: Any) -> int:
+    """How often DuckDB writes out what a node compares."""
+    match node:
+        case exp.In():
+            return max(1, len(node.expressions))
+        case exp.Case() if node.this is not None:
+            return max(1, len(node.args.get("ifs") or ()))
+        case exp.Between() | exp.Nullif():
+            return 2
+    return 1
 
 
 def tokens_of(text: str) -> list[Token]:
