@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from maquette.curator.engines.encoding import present_sql
-from maquette.curator.sources import read_source, reading
+from maquette.curator.sources import looked_at, reading
 from maquette.schema import Column, Date, Integer, Number, Schema
 
 FAR = 2.0**52  # beyond every declared number
@@ -32,15 +32,10 @@ def clamped_values(
     source: object, schema: Schema, *, missing: Sequence[str] = (), delimiter: str | None = None
 ) -> list[Clamped]:
     """The columns of numbers and dates with values outside of their range."""
-    import duckdb
-
     probes = {column.name: probe for column in schema if (probe := _probe(column)) is not None}
     if not probes:
         return []
-    with duckdb.connect() as engine:
-        engine.execute("SET TimeZone = 'UTC'")
-        form = schema.file.changed(delimiter=delimiter)
-        read = reading("the rows", lambda: read_source(engine, source, schema.names, None, form))
+    with looked_at(source, schema.names, schema.file.changed(delimiter=delimiter)) as read:
         names = read.identifiers(list(probes))
         codes = [f"{wide.code_sql(present_sql(names[name], missing))}" for name, (wide, _, _) in probes.items()]
         rows = read.relation.project(", ".join(f"{code} AS k{i}" for i, code in enumerate(codes)))

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from maquette.curator.engines.encoding import present_sql
-from maquette.curator.sources import read_source, reading
+from maquette.curator.sources import looked_at, reading
 from maquette.schema import INVALID, Schema, text_sql
 
 LONGEST = 40  # characters of a shape that are shown
@@ -30,12 +30,7 @@ def first_misfits(
     source: object, schema: Schema, columns: Sequence[str], *, missing: Sequence[str] = (), delimiter: str | None = None
 ) -> list[Misfit]:
     """The first misfit of each of these columns, in the order of the source."""
-    import duckdb
-
-    with duckdb.connect() as engine:
-        engine.execute("SET TimeZone = 'UTC'")
-        form = schema.file.changed(delimiter=delimiter)
-        read = reading("the rows", lambda: read_source(engine, source, schema.names, None, form))
+    with looked_at(source, schema.names, schema.file.changed(delimiter=delimiter)) as read:
         names = read.identifiers(columns)
         parts = ["row_number() OVER () AS n"]
         for i, name in enumerate(columns):

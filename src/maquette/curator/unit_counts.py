@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from maquette.curator.contributions import unit_sql
-from maquette.curator.sources import read_source, reading
+from maquette.curator.sources import looked_at, reading
 from maquette.errors import DataError
 from maquette.schema import FileFormat
 
@@ -55,11 +55,8 @@ def unit_report(
 
     Privacy: none. A bound chosen from these numbers depends on the rows, as a drafted schema does.
     """
-    import duckdb
-
     form = (FileFormat() if file is None else file).changed(delimiter=delimiter)
-    with duckdb.connect() as engine:
-        read = reading("the rows", lambda: read_source(engine, source, [privacy_unit], query, form))
+    with looked_at(source, [privacy_unit], form, query) as read:
         unit = read.identifiers([privacy_unit])[privacy_unit]
         counted = read.relation.project(unit_sql(unit)).filter("u IS NOT NULL").aggregate("u, count(*) AS n", "u")
         sums = ", ".join(

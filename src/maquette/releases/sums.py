@@ -73,8 +73,8 @@ def told_of(tables: Sequence[SumTable]) -> list[str]:
         by = [str(table.by) for table in tables if table.column == whole.column and table.by is not None]
         also = f"and by {', '.join(by)}" if by else "and by no column"
         lines.append(
-            f"sums of {whole.column}: over all rows, with a deviation of {whole.deviation:,.4g}, {also}; noise would "
-            "hide other tables"
+            f"sums of {whole.column}: over all rows, with a deviation of {whole.deviation:,.4g}, {also}; tables "
+            "that noise would hide are not bought"
         )
     return lines
 
