@@ -138,6 +138,7 @@ def test_what_is_known_is_shown_without_a_charge(service: Service) -> None:
     found = doubts(CUSTODIAN, table)
     assert found[-1]["column"] == "smoker"
     assert found[0]["width"] is None
+    assert {each["column"] for each in found if each["free"]} == {"smoker"}
     assert table.session.spent == spent
     with pytest.raises(QueryError):
         picture(CUSTODIAN, table, ["smoker", "smoker"])

@@ -32,7 +32,10 @@ def picture(principal: Principal, table: ServedTable, columns: Sequence[str]) ->
 
 
 def doubts(principal: Principal, table: ServedTable) -> list[dict[str, Any]]:
-    """For every column the widest interval of a level, as a share of the rows; None where nothing was measured."""
+    """For every column the widest interval of a level, as a share of the rows; None where nothing was measured.
+
+    `free` says that its counts are known within the session's tolerance, so that asking for them costs nothing.
+    """
     found = []
     for column in table.schema:
         if column.size > MOST_CELLS:
@@ -40,9 +43,10 @@ def doubts(principal: Principal, table: ServedTable) -> list[dict[str, Any]]:
         try:
             cells = picture(principal, table, [column.name])["cells"]
             width = max((cell["high"] - cell["low"]) / 2 for cell in cells)
+            free = all(cell["kind"] == "promise" for cell in cells)
         except MaquetteError:
-            width = 1.0
-        found.append({"column": column.name, "width": None if width >= 0.5 else width})
+            width, free = 1.0, False
+        found.append({"column": column.name, "width": None if width >= 0.5 else width, "free": free})
     return sorted(found, key=lambda doubt: -(1.0 if doubt["width"] is None else doubt["width"]))
 
 

@@ -438,7 +438,8 @@ class Session(Streams):
                     f"every combination of levels of {size} columns or fewer is known within {self.alpha:g} of the "
                     "rows; a range or a sum over many of them may still cost"
                 )
-        return f"about {left // units:,} more new sets of {size} columns at this alpha ({self._loss(left)} remains)"
+        more = int(float(f"{left // units:.2g}"))  # a forecast: two digits
+        return f"about {more:,} more new sets of {size} columns at this alpha ({self._loss(left)} remains)"
 
     def _loss(self, units: int) -> Loss:
         return self._buyer.loss(units)
