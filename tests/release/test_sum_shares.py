@@ -95,3 +95,20 @@ def test_a_release_says_which_sums_it_bought() -> None:
     (told,) = (line for line in made.explanation if line.startswith("sums of gain: over all rows"))
     assert "place" not in told
     assert {table.by for table in made.sums} <= {None, "a"}
+
+
+@pytest.mark.parametrize("width", [1, 100])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_sum_of_zeros_is_never_told_to_be_impossible(sign: int, width: int) -> None:
+    schema = Schema([Integer("z", *sorted((0, sign * 10 * width)), width=width), Boolean("b")])
+    table = mq.open_table({"z": np.zeros(300, int), "b": [True, False] * 150}, schema)
+    asked = ("SELECT sum(z), avg(z) FROM t", "SELECT b, sum(z), avg(z) FROM t GROUP BY b")
+    for _ in range(4):
+        curator = mq.Curator(table, mq.Budget(epsilon=10.0, delta=1e-9))
+        release = mq.release(curator, mq.marginals(schema, k=2, sums=["z"] if width > 1 else []), epsilon=1.0)
+        session = mq.online(curator, alpha=0.1)
+        told = [release.answer(one) for one in asked] + [session.ask(one) for one in asked]
+        told += [mq.answer(curator, one, epsilon=0.1) for one in asked]
+        for number in (number for one in told for number in one.numbers):
+            assert sign * number.value >= 0
+            assert min(sign * number.low, sign * number.high) >= 0

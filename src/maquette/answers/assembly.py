@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -140,8 +139,8 @@ def _column(
     if output.per is not None:
         return replace(_average(output.measure, output.per, estimates, confidence), guarantee=guarantee)
     total, width = _total(output.measure, estimates, confidence)
-    floor = 0.0 if not output.measure.signed and output.measure.range[0] >= 0 else -math.inf
-    return OutputColumn(total, np.maximum(total - width, floor), np.maximum(total + width, floor), guarantee)
+    sides = output.measure.sides
+    return OutputColumn(total, np.clip(total - width, *sides), np.clip(total + width, *sides), guarantee)
 
 
 def _total(measure: Measure, estimates: Mapping[str, Estimated], confidence: float) -> tuple[Values, Values | float]:

@@ -59,15 +59,15 @@ def _of_values(release: Release, output: Output, table: SumTable, confidence: fl
     assert output.measure is not None
     question = output.measure.values
     assert question is not None
-    lowest, highest = output.measure.on_values().range
+    measure = output.measure.on_values()
+    (lowest, highest), sides = measure.range, measure.sides
     each = confidence if output.per is None else (1 + confidence) / 2
     value, low, high = (np.zeros(question.shape) for _ in range(3))
     plain = Marginal(release.schema, question.axes, question.weight)
     for cell in np.ndindex(question.shape):
         weights = plain.query(cell).weights(question.columns)
         total, width = float((weights * table.values).sum()), table.half_width(each, weights)
-        floor, rows = 0.0 if lowest >= 0 else -np.inf, 1.0
-        value[cell], low[cell], high[cell] = total, max(total - width, floor), max(total + width, floor)
+        value[cell], low[cell], high[cell] = total, *np.clip([total - width, total + width], *sides)
         if output.per is None:
             continue
         per = output.per.query(cell)

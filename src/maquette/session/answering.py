@@ -254,8 +254,7 @@ def _column(output: Output, numbers: Numbers, guarantee: str | None) -> OutputCo
     assert output.measure is not None
     measure, unit = output.measure.on_values(), goals[0].unit
     if len(goals) == 1:
-        signed = measure.signed or measure.range[0] < 0
-        return total(numbers.reading(goals[0]), measure.scale * unit, signed=signed, guarantee=guarantee)
+        return total(numbers.reading(goals[0]), measure.scale * unit, measure.sides, guarantee)
     lowest, highest = measure.range
     top, rows, bounds = numbers.ratio(*goals)
     return ratio(

@@ -8,6 +8,7 @@ average is a sum divided by the count of rows where the column is known. Under a
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -57,6 +58,12 @@ class Measure:
         if self.ends is not None:
             return self.ends
         return self.centre - (self.scale if self.signed else 0.0), self.centre + self.scale
+
+    @property
+    def sides(self) -> tuple[float, float]:
+        """The bounds of a sum, from its centre, by signs alone: zero on a side where no value lies."""
+        lowest, highest = self.range
+        return 0.0 if lowest >= self.centre else -math.inf, 0.0 if highest <= self.centre else math.inf
 
 
 @dataclass(frozen=True)

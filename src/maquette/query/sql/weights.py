@@ -80,7 +80,8 @@ def total(  # noqa: PLR0917
         sides = [added([piece.weigh(schema, side(piece.values)) for piece in moved]) for side in (_negative, _positive)]
         axes = (*axes, Buckets(title, ("negative", "positive"), tuple(sides)))
     own = _own_values(schema, pieces, plain, keep, centre) if power == 1 else None
-    return Measure(Marginal(schema, axes, keep & weight), scale, signed, centre, own)
+    ends = extent(pieces) if power == 1 else None
+    return Measure(Marginal(schema, axes, keep & weight), scale, signed, centre, own, ends)
 
 
 def _own_values(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,11 +23,10 @@ class Reading:
     widths: Values
 
 
-def total(reading: Reading, scale: float, *, signed: bool, guarantee: str | None) -> OutputColumn:
-    """Scaled counts; a quantity that is never negative is not estimated below zero."""
+def total(reading: Reading, scale: float, sides: tuple[float, float], guarantee: str | None) -> OutputColumn:
+    """Scaled counts; a quantity that is never negative, or never positive, is not estimated to be."""
     values, widths = scale * reading.values, scale * reading.widths
-    floor = -math.inf if signed else 0.0
-    return OutputColumn(values, np.maximum(values - widths, floor), np.maximum(values + widths, floor), guarantee)
+    return OutputColumn(values, np.clip(values - widths, *sides), np.clip(values + widths, *sides), guarantee)
 
 
 def fieller(top: Reading, bottom: Reading, covariance: Values, multiplier: float) -> Bounds:
