@@ -25,6 +25,7 @@ from maquette.query.expression import located, where
 from maquette.query.linear import LinearQuery
 from maquette.query.marginal import Axis, Marginal
 from maquette.query.sql import weights
+from maquette.query.sql.affine import affine, kept_case
 from maquette.query.sql.axes import _CONDITIONS, literal_value
 from maquette.query.sql.context import Context
 from maquette.query.sql.formulas import call
@@ -285,10 +286,28 @@ class Aggregates:
         inner = node.this
         if isinstance(inner, exp.Distinct):
             self.source.refuse(node, f"{self.source.named(node)} of DISTINCT values is", "leave DISTINCT out")
+        if (valued := self._valued(node, inner, keep)) is not None:
+            return valued
         pieces = self.pieces(inner)
         if isinstance(node, exp.Sum):
             return self._summed(pieces, keep, own=True)
         return self._mean(pieces, keep)
+
+    def _valued(self, node: Any, inner: Any, keep: LinearQuery) -> Any | None:
+        """A sum or average by the values of one column whose bins hold several; None if it needs no other form."""
+        if (case := kept_case(inner, zeros=isinstance(node, exp.Sum))) is not None:
+            condition, inner = case
+        elif isinstance(inner.unnest(), exp.Column):
+            return None
+        found = affine(inner)
+        if found is None or self.schema[self.reader.column(found.column)].value_grid is None:
+            return None
+        keep = keep if case is None else keep & where(self.schema, self._condition(condition))
+        pieces = self.pieces(found.column)
+        if isinstance(node, exp.Sum):
+            counted = self.counted(self._rows(keep, pieces)) if found.offset else None
+            return found.of(self._summed(pieces, keep, own=True), counted)
+        return found.of(self._mean(pieces, keep), None)
 
     def _identity(self, pieces: list[Piece], keep: LinearQuery) -> Any:
         parts = tuple((p.keep.key if p.keep else "", p.columns, p.values.tobytes()) for p in pieces)
