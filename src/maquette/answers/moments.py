@@ -33,19 +33,30 @@ def _corrected(rows: Ends, sample: float) -> Ends:
     return many / (many - 1), few / (few - 1)
 
 
-def _variance(n: float, total: float, squares: float, half: float, sample: float) -> float:
+def _variance(n: float, total: float, squares: float, half: float, sample: float, *_: float) -> float:
     if n <= sample:
         return math.nan
     return max(0.0, (squares - total * total / n) / (n - sample))
 
 
-def _variance_ends(n: Ends, total: Ends, squares: Ends, half: Ends, sample: Ends) -> Ends:
-    scale = half[1]
-    mean, second = _square(_mean(total, n, scale)), _mean(squares, n, scale**2)
+def _spread_ends(n: Ends, total: Ends, squares: Ends, half: float, hidden: float, even: float) -> Ends:  # noqa: PLR0917
+    """The standard deviation of the rows at hand, wherever values lie in their bins.
+
+    The squares count values as even inside a bin, which adds at most `even` to the variance of the middles. A value is
+    its middle plus something of size at most `hidden`, so its deviation differs from the middles' by at most that much.
+    """
+    mean, second = _square(_mean(total, n, half)), _mean(squares, n, half**2)
+    low = math.sqrt(max(0.0, max(second[0], 0.0) - mean[1] - even)) - hidden
+    high = math.sqrt(max(0.0, second[1] - mean[0])) + hidden
+    return max(0.0, low), min(high, half)
+
+
+def _variance_ends(  # noqa: PLR0917
+    n: Ends, total: Ends, squares: Ends, half: Ends, sample: Ends, hidden: Ends, even: Ends
+) -> Ends:
+    low, high = _spread_ends(n, total, squares, half[1], hidden[1], even[1])
     factor = _corrected(n, sample[0])
-    low = max(0.0, max(second[0], 0.0) - mean[1]) * factor[0]
-    high = min(max(0.0, second[1] - mean[0]), scale**2) * factor[1]
-    return low, high
+    return low**2 * factor[0], high**2 * factor[1]
 
 
 def _deviation(*parts: float) -> float:
@@ -57,38 +68,49 @@ def _deviation_ends(*parts: Ends) -> Ends:
     return math.sqrt(low), math.sqrt(high)
 
 
-def _covariance(n: float, x: float, y: float, xy: float, a: float, b: float, sample: float) -> float:  # noqa: PLR0917
+def _covariance(n: float, x: float, y: float, xy: float, a: float, b: float, sample: float, *_: float) -> float:  # noqa: PLR0917
     return math.nan if n <= sample else (xy - x * y / n) / (n - sample)
 
 
-def _covariance_ends(n: Ends, x: Ends, y: Ends, xy: Ends, a: Ends, b: Ends, sample: Ends) -> Ends:  # noqa: PLR0917
-    first, second, both = _mean(x, n, a[1]), _mean(y, n, b[1]), _mean(xy, n, a[1] * b[1])
-    product = [p * q for p in first for q in second]
-    factor = _corrected(n, sample[0])
-    low, high = both[0] - max(product), both[1] - min(product)
-    most = a[1] * b[1] * factor[1]
+def _covariance_ends(  # noqa: PLR0917
+    n: Ends, x: Ends, y: Ends, xy: Ends, a: Ends, b: Ends, sample: Ends, h: Ends, k: Ends
+) -> Ends:
+    low, high = _product_ends(n, x, y, xy, a[1], b[1])
+    slack = a[1] * k[1] + h[1] * b[1]  # a and b reach to the ends of bins, so this holds h k too
+    factor, most = _corrected(n, sample[0]), a[1] * b[1]
+    low, high = max(low - slack, -most), min(high + slack, most)
     ends = [low * f for f in factor] + [high * f for f in factor]
-    return max(min(ends), -most), min(max(ends), most)
+    return min(ends), max(ends)
 
 
-def _correlation(n: float, x: float, y: float, xy: float, xx: float, yy: float, a: float, b: float) -> float:  # noqa: PLR0917
+def _product_ends(n: Ends, x: Ends, y: Ends, xy: Ends, a: float, b: float) -> Ends:  # noqa: PLR0917
+    """The covariance of the middles of bins."""
+    first, second, both = _mean(x, n, a), _mean(y, n, b), _mean(xy, n, a * b)
+    product = [p * q for p in first for q in second]
+    return both[0] - max(product), both[1] - min(product)
+
+
+def _correlation(n: float, x: float, y: float, xy: float, xx: float, yy: float, a: float, b: float, *_: float) -> float:  # noqa: PLR0917
     spread = _variance(n, x, xx, a, 0.0) * _variance(n, y, yy, b, 0.0) if n > 0 else 0.0
     if spread <= 0:
         return math.nan
     return min(1.0, max(-1.0, _covariance(n, x, y, xy, a, b, 0.0) / math.sqrt(spread)))
 
 
-def _correlation_ends(n: Ends, x: Ends, y: Ends, xy: Ends, xx: Ends, yy: Ends, a: Ends, b: Ends) -> Ends:  # noqa: PLR0917
-    none = (0.0, 0.0)
-    low, high = _covariance_ends(n, x, y, xy, a, b, none)
-    one, two = _variance_ends(n, x, xx, a, none), _variance_ends(n, y, yy, b, none)
-    least, most = math.sqrt(one[0] * two[0]), math.sqrt(one[1] * two[1])
+def _correlation_ends(  # noqa: PLR0917
+    n: Ends, x: Ends, y: Ends, xy: Ends, xx: Ends, yy: Ends, a: Ends, b: Ends, h: Ends, v: Ends, k: Ends, w: Ends
+) -> Ends:
+    low, high = _product_ends(n, x, y, xy, a[1], b[1])
+    one = _spread_ends(n, x, xx, a[1], h[1], v[1])
+    two = _spread_ends(n, y, yy, b[1], k[1], w[1])
+    slack = one[1] * k[1] + h[1] * two[1]
+    least, most = one[0] * two[0], one[1] * two[1]
 
     def divided(value: float, side: int) -> float:
         by = least if value * side > 0 else most
         return value / by if by > 0 else side * 1.0 if value * side > 0 else 0.0
 
-    return max(-1.0, divided(low, -1)), min(1.0, divided(high, 1))
+    return max(-1.0, divided(low - slack, -1)), min(1.0, divided(high + slack, 1))
 
 
 def _between_ends(inner: Ends, outer: Ends) -> Ends:

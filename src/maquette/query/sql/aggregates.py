@@ -256,10 +256,7 @@ class Aggregates:
         whole = []
         for keep, pieces in found:
             if keep.bounds[1] > 0:
-                whole += [
-                    Piece(keep if piece.keep is None else keep & piece.keep, piece.columns, piece.values)
-                    for piece in pieces
-                ]
+                whole += [replace(p, keep=keep if p.keep is None else keep & p.keep) for p in pieces]
         return whole
 
     def _expression(self, node: Any) -> Piece:
@@ -272,7 +269,7 @@ class Aggregates:
                     f"column {name!r} ({column.kind}) has no numbers to add", advice=f"use count(*) and GROUP BY {name}"
                 )
             values = np.append(column.midpoints, np.nan) if column.nullable else column.midpoints
-            return Piece(None, (name,), np.asarray(values, dtype=np.float64))
+            return Piece(None, (name,), np.asarray(values, dtype=np.float64), weights.Hidden.by(column))
         names, found = on_levels(self.schema, self.reader.resolved(node), middle=True)
         flat = [np.nan if value is None else value for value in found.reshape(-1)]
         if not all(isinstance(value, bool | int | float) for value in flat):
@@ -349,15 +346,18 @@ class Aggregates:
 
     def _spread(self, node: Any, keep: LinearQuery) -> Any:
         name, sample = _SPREAD[type(node)]
+        scaled = affine(node.this)
+        if scaled is not None and (scaled.factor, scaled.offset) != (1, 0):
+            factor = abs(scaled.factor) if name == "mq_deviation" else scaled.factor**2
+            return exp.Mul(this=exp.convert(factor), expression=self._spread(type(node)(this=scaled.column), keep))
         pieces = self.pieces(node.this)
         counted, centre = self._rows(keep, pieces), self._centred(pieces)
-        low, high = weights.extent(pieces)
         parts = [
             self.counted(counted),
             self._summed(pieces, counted, centre),
             self._summed(pieces, counted, centre, 2),
         ]
-        return call(name, *parts, float(high - low) / 2, float(sample))
+        return call(name, *parts, weights.reach(pieces), float(sample), *weights.hidden(pieces))
 
     def _pair(self, node: Any, keep: LinearQuery) -> Any:
         first, second = (self._plain(argument) for argument in (node.this, node.expression))
@@ -375,11 +375,13 @@ class Aggregates:
             self._summed([second], counted, two),
             self.number(identity, "sum", make),
         ]
-        halves = [(high - low) / 2 for low, high in (weights.extent([first]), weights.extent([second]))]
+        halves = [weights.reach([first]), weights.reach([second])]
+        hidden = [weights.hidden([first]), weights.hidden([second])]
         if isinstance(node, exp.Corr):
             squares = [self._summed([first], counted, one, 2), self._summed([second], counted, two, 2)]
-            return call("mq_correlation", *parts, *squares, *halves)
-        return call("mq_covariance", *parts, *halves, float(isinstance(node, exp.CovarSamp)))
+            return call("mq_correlation", *parts, *squares, *halves, *hidden[0], *hidden[1])
+        sample = float(isinstance(node, exp.CovarSamp))
+        return call("mq_covariance", *parts, *halves, sample, hidden[0][0], hidden[1][0])
 
     def _plain(self, node: Any) -> Piece:
         (piece, *more) = self.pieces(node)

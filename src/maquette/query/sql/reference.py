@@ -22,7 +22,8 @@ SECTIONS = (
     Section(
         "Counts, sums and averages",
         "Measured. Every declared group is in the answer, also an empty one. FILTER and CASE inside an aggregate are "
-        "conditions on rows.",
+        "conditions on rows. A column, a multiple of it, or either in a CASE of one branch is added up by its values; "
+        "any other expression by the middles of bins.",
         (
             "SELECT count(*), avg(age), sum(visits) FROM people WHERE smoker",
             "SELECT region, count(*) AS n FROM people GROUP BY region",
@@ -65,8 +66,8 @@ SECTIONS = (
     ),
     Section(
         "Spread and relation",
-        "Variance, standard deviation, covariance and correlation, from counts, sums, squares and products of values "
-        "clamped to the declared range.",
+        "Variance, standard deviation, covariance and correlation, from counts, sums, squares and products of levels. "
+        "Values are taken to be even inside a bin; the interval allows for any place in it, so narrow bins help.",
         (
             "SELECT var_samp(age), stddev(age) FROM people",
             "SELECT corr(age, visits) AS r, covar_pop(age, visits) AS c FROM people",

@@ -19,9 +19,29 @@ from maquette.query.linear import LinearQuery
 from maquette.query.marginal import Axis, Buckets, Marginal
 from maquette.query.sql.statement import Measure
 from maquette.query.value_sums import ValueSums
-from maquette.schema import Schema
+from maquette.schema import Column, Integer, Numeric, Schema
 
 Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """What bins hide: how far a value may lie from its middle, and each level's variance where values are even."""
+
+    reach: float
+    variances: Values
+
+    @staticmethod
+    def by(column: Column) -> Hidden | None:
+        """What a column's levels hide; None where each holds one value."""
+        if not isinstance(column, Numeric) or (middles := column.midpoints) is None:
+            return None
+        firsts, lasts = column.ends
+        reach = np.maximum(middles - firsts, lasts - middles)
+        if not reach.any():
+            return None
+        step = 1.0 if isinstance(column, Integer) else 0.0
+        return Hidden(float(reach.max()), np.append(reach * (reach + step) / 3, [0.0] * column.nullable))
 
 
 @dataclass(frozen=True)
@@ -31,6 +51,8 @@ class Piece:
     keep: LinearQuery | None
     columns: tuple[str, ...]
     values: Values
+    hidden: Hidden | None = None
+    """What the levels of a plain column do not tell."""
 
     def weigh(self, schema: Schema, weights: NDArray[np.generic]) -> LinearQuery:
         """Weights over the same levels, where the piece holds."""
@@ -53,6 +75,18 @@ def extent(pieces: Pieces) -> tuple[float, float]:
     return float(every.min()), float(every.max())
 
 
+def hidden(pieces: Pieces) -> tuple[float, float]:
+    """How far a value may lie from the number of its level, and the largest variance inside a level."""
+    found = [(piece.hidden.reach, piece.hidden.variances.max()) for piece in pieces if piece.hidden is not None]
+    return max((far for far, _ in found), default=0.0), float(max((even for _, even in found), default=0.0))
+
+
+def reach(pieces: Pieces) -> float:
+    """How far a value may lie from the middle of its range."""
+    low, high = extent(pieces)
+    return (high - low) / 2 + hidden(pieces)[0]
+
+
 def added(queries: Sequence[LinearQuery]) -> LinearQuery:
     """The sum of questions about disjoint rows."""
     return reduce(lambda a, b: LinearQuery(a.schema, [*a.terms, *b.terms]), queries)
@@ -69,7 +103,7 @@ def total(  # noqa: PLR0917
     schema: Schema, pieces: Pieces, axes: tuple[Axis, ...], keep: LinearQuery, centre: float = 0.0, power: int = 1
 ) -> Measure:
     """The sum of the numbers, measured from `centre`, to the first or second power."""
-    moved = [replace(piece, values=np.nan_to_num((piece.values - centre) ** power)) for piece in pieces]
+    moved = [replace(piece, values=np.nan_to_num(_power(piece, centre, power))) for piece in pieces]
     scale = max((float(np.abs(piece.values).max(initial=0.0)) for piece in moved), default=0.0)
     weight = added([piece.weigh(schema, np.abs(piece.values) / (scale or 1.0)) for piece in moved])
     signed, plain = any((piece.values < 0).any() for piece in moved), axes
@@ -82,6 +116,12 @@ def total(  # noqa: PLR0917
     own = _own_values(schema, pieces, plain, keep, centre) if power == 1 else None
     ends = extent(pieces) if power == 1 else None
     return Measure(Marginal(schema, axes, keep & weight), scale, signed, centre, own, ends)
+
+
+def _power(piece: Piece, centre: float, power: int) -> Values:
+    """Distances from the centre to a power; a square is its mean where values are even inside a bin (Sheppard)."""
+    found = (piece.values - centre) ** power
+    return found if power == 1 or piece.hidden is None else found + piece.hidden.variances
 
 
 def _own_values(
