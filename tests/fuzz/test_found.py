@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ import pytest
 from fuzz_maq import sealed, seeds
 
 import maquette as mq
+from maquette.answers import rehearse
 from maquette.errors import DataError, QueryError, SchemaError
-from maquette.query import question, where
+from maquette.query import Program, question, where
 from maquette.query.expression import Between, Compare, In, IsNull
 from maquette.releases.archive import MANIFEST
 from maquette.schema import Boolean, Category, Date, Integer, Number, Schema
@@ -216,3 +218,19 @@ def test_long_lists_and_comparisons_of_a_few_comparisons_are_read() -> None:
     assert where(SCHEMA, "CASE nullif(age % 3, 2) WHEN 0 THEN 1 WHEN 1 THEN 1 END IN (1, 5)") == where(
         SCHEMA, "age % 3 <> 2"
     )
+
+
+def test_groups_that_are_too_many_are_refused_before_room_is_made_for_them() -> None:
+    wide = Schema([Integer("a", 0, 1_999), Integer("b", 0, 2_999), Boolean("c")])
+    asked = question(
+        wide,
+        "WITH w AS (SELECT a, b, c, count(*) AS n, avg(a) AS m FROM t GROUP BY a, b, c) SELECT * FROM w ORDER BY n",
+    )
+    assert isinstance(asked, Program)
+    tracemalloc.start()
+    try:
+        with pytest.raises(QueryError, match="12,000,000 groups are too many"):
+            rehearse(asked)
+        assert tracemalloc.get_traced_memory()[1] < 2**22
+    finally:
+        tracemalloc.stop()

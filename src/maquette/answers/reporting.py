@@ -27,6 +27,8 @@ Solve = Callable[[Statement], Mapping[str, OutputColumn]]
 
 def report(program: Program, solve: Solve, confidence: float, cost: Loss, source: Source) -> Answered:
     """The answer; `solve` answers each statement, at the confidence that `program.joint` asks for."""
+    for statement in program.statements:
+        _check_size(statement)  # before an array of it is made
     box = Box()
     promises: list[str | None] = []
     cores = [_core(statement, solve(statement), box, promises) for statement in program.statements]
@@ -58,12 +60,6 @@ def report(program: Program, solve: Solve, confidence: float, cost: Loss, source
 def _core(statement: Statement, solved: Mapping[str, OutputColumn], box: Box, promises: list[str | None]) -> Frame:
     """The groups of a statement as a frame, every number a variable of the box."""
     shape = Marginal(statement.schema, statement.axes).shape
-    size = math.prod(shape)
-    if size * max(1, len(solved)) > 20 * MOST or size > MOST:
-        raise QueryError(
-            f"{size:,} groups are too many to sort, filter or combine; at most {MOST:,}",
-            advice="ask GROUP BY alone, or group by fewer columns",
-        )
     places = np.indices(shape).reshape(len(shape), -1) if shape else np.zeros((0, 1), dtype=int)
     columns: dict[str, Vector] = {}
     for i, axis in enumerate(statement.axes):
@@ -73,7 +69,17 @@ def _core(statement: Statement, solved: Mapping[str, OutputColumn], box: Box, pr
     for title, column in solved.items():
         columns[title] = _numbers(column, shape, box)
         promises.append(column.guarantee)
-    return Frame(columns, size, box)
+    return Frame(columns, math.prod(shape), box)
+
+
+def _check_size(statement: Statement) -> None:
+    size = math.prod(Marginal(statement.schema, statement.axes).shape)
+    numbers = sum(output.measure is not None for output in statement.outputs)
+    if size * max(1, numbers) > 20 * MOST or size > MOST:
+        raise QueryError(
+            f"{size:,} groups are too many to sort, filter or combine; at most {MOST:,}",
+            advice="ask GROUP BY alone, or group by fewer columns",
+        )
 
 
 def _dated(statement: Statement, axis: Any) -> bool:
