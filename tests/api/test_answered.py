@@ -122,3 +122,27 @@ def test_a_chart_has_a_bar_for_every_interval() -> None:
     drawn = table(1.0, 2.0).plot().to_dict()
     assert len(drawn["data"]["values"]) == 2
     assert {record["high"] - record["low"] for record in drawn["data"]["values"]} == {2.0}
+
+
+def test_a_public_number_of_rows_is_neither_noisy_nor_charged() -> None:
+    schema = mq.Schema([mq.Integer("age", 0, 99, width=10), mq.Boolean("smoker")])
+    table = mq.open_table({"age": [30, 40] * 500, "smoker": [True] * 1_000}, schema)
+    public = mq.Curator(table, mq.Budget(epsilon=5.0), relation="replace")
+    (number,) = mq.answer(public, "SELECT count(*) FROM people", epsilon=1.0).numbers
+    assert (number.low, number.value, number.high, public.spent.epsilon) == (1_000, 1_000, 1_000, 0.0)
+    told = mq.answer(public, "SELECT avg(age), count(*), count(*) FILTER (WHERE smoker) AS s FROM people", epsilon=1.0)
+    average, rows, smokers = told.numbers
+    assert (rows.low, rows.high) == (1_000, 1_000)
+    assert smokers.low < smokers.high
+    assert average.low < average.high
+    assert public.spent.epsilon == 1.0
+    private = mq.Curator(table, mq.Budget(epsilon=5.0))
+    (number,) = mq.answer(private, "SELECT count(*) FROM people", epsilon=1.0).numbers
+    assert number.low < number.high
+    assert private.spent.epsilon == 1.0
+    people = mq.open_table(
+        {"age": [30, 40], "smoker": [True] * 2, "who": [1, 2]}, schema, privacy_unit="who", max_contributions=2
+    )
+    several = mq.Curator(people, mq.Budget(epsilon=5.0), relation="replace")  # a person may have one row or two
+    (number,) = mq.answer(several, "SELECT count(*) FROM people", epsilon=1.0).numbers
+    assert number.low < number.high

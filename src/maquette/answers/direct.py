@@ -89,7 +89,11 @@ def answer(
             parsed = parsed.on_values()
         if isinstance(parsed, Program):
             rehearse(parsed)
-        marginals = _of_fraction(curator, parsed) if isinstance(parsed, LinearQuery) else needed(parsed)
+        exact = _exact(curator)
+        if isinstance(parsed, LinearQuery):
+            marginals = _of_fraction(curator, parsed)
+        else:
+            marginals = tuple(marginal for marginal in needed(parsed) if marginal.key not in exact)
         name = "\n".join([*(m.key for m in marginals), repr((epsilon, rho, noise, analyst))])
         measured: Sequence[Measurement] = []
         if marginals:  # a list of declared levels needs no measurement
@@ -106,8 +110,8 @@ def answer(
             return finished(_fraction(curator, measured, confidence, cost))
         by_key = {m.key: measurement for m, measurement in zip(marginals, measured, strict=True)}
         if isinstance(parsed, Statement):
-            return finished(assemble(parsed, by_key, confidence, cost, "measured"))
-        known = derived(parsed, by_key)
+            return finished(assemble(parsed, {**by_key, **exact}, confidence, cost, "measured"))
+        known = derived(parsed, by_key, exact)
         each = 1.0 - (1.0 - confidence) / parsed.joint
         found = report(parsed, lambda statement: columns_of(statement, known, each), confidence, cost, "measured")
         return finished(found)
@@ -156,6 +160,24 @@ def _summand(marginal: Marginal) -> object:
 
 
 @dataclass(frozen=True)
+class _Exact:
+    """A number that is public."""
+
+    values: Values
+
+    def half_width(self, confidence: float) -> float:
+        """Nothing: no noise was added."""
+        return 0.0
+
+
+def _exact(curator: Curator) -> dict[str, Estimated]:
+    """The table that needs no measurement: the number of rows, where neighbours have as many."""
+    if not curator.relation.rows_are_public:
+        return {}
+    return {Marginal(curator.schema).key: _Exact(np.array(curator.count_rows()))}
+
+
+@dataclass(frozen=True)
 class _Summed:
     """Cells of a measured table, added up: independent noise of each, at most as wide as their sum allows."""
 
@@ -176,9 +198,11 @@ class _Summed:
         )
 
 
-def derived(program: Program, measured: Mapping[str, Measurement]) -> dict[str, Estimated]:
-    """An estimate of every table of a program, measured or added up from a finer one."""
-    known: dict[str, Estimated] = dict(measured)
+def derived(
+    program: Program, measured: Mapping[str, Measurement], exact: Mapping[str, Estimated] | None = None
+) -> dict[str, Estimated]:
+    """An estimate of every table of a program: measured, public, or added up from a finer one."""
+    known: dict[str, Estimated] = {**measured, **(exact or {})}
     by_key = {marginal.key: marginal for marginal in program.marginals}
     outputs = [output for statement in program.statements for output in statement.outputs]
     for marginal in program.marginals:

@@ -135,6 +135,6 @@ def _read(path: str) -> pa.Table:
     with duckdb.connect() as engine:
         reader = "read_parquet" if path.endswith(".parquet") else "read_csv"
         try:
-            return engine.execute(f"SELECT * FROM {reader}(?)", [path]).to_arrow_table()
+            return engine.sql(f"SELECT * FROM {reader}(?)", params=[path]).to_arrow_table()
         except duckdb.Error:
             raise QueryError("a public table cannot be read", expected="a CSV or Parquet file") from None
