@@ -234,3 +234,18 @@ def test_groups_that_are_too_many_are_refused_before_room_is_made_for_them() -> 
         assert tracemalloc.get_traced_memory()[1] < 2**22
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "GROUP BY WHERE smoker",
+        "GROUP BY ORDER BY 1",
+        "WHERE GROUP BY smoker",
+        "WHERE",
+        "GROUP BY smoker HAVING LIMIT 1",
+    ],
+)
+def test_a_clause_with_nothing_in_it_is_refused(end: str) -> None:
+    with pytest.raises(QueryError, match="with nothing on one side|cannot be read"):
+        question(SCHEMA, f"SELECT count(*) FROM t {end}")

@@ -99,10 +99,11 @@ _PENDING = {
     *(_OPENING | _PREFIX),
 }
 # sqlglot accepts these; a text with something missing may not mean what its author meant.
+_CLAUSES = (TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.QUALIFY, TokenType.ORDER_BY)
 _GAPS = {
     *((before, _COMMA) for before in (TokenType.SELECT, TokenType.L_PAREN, TokenType.GROUP_BY, _COMMA)),
     *((_COMMA, after) for after in (TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.R_PAREN, None)),
-    (TokenType.GROUP_BY, None),
+    *((clause, after) for clause in _CLAUSES for after in (*_CLAUSES, TokenType.LIMIT, TokenType.R_PAREN, None)),
 }
 
 COMPARISONS: dict[type[Any], Comparison] = {
