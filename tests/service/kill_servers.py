@@ -312,12 +312,13 @@ def judge(servers: Servers, asking: Clients, outcome: Outcome) -> None:
         named = [(charge.described.note.get("request", {}).get("name"), charge.state) for charge in charges]
         times = Counter(name for name, _ in named if name is not None)
         outcome.faults["key that paid twice"] += sum(count > 1 for count in times.values())
-        lost = {name for name, state in named if state == "lost"}
-        refused = {f"custodian:{key}": code for key, (_, code) in asking.final.items()}
-        # Answered, but planned on a charge that was lost, and killed before it could buy the rest.
-        supports = {name for name, code in refused.items() if code == LOST and name in times and name not in lost}
-        outcome.refusals["its support was lost"] += len(supports)
-        unbacked = [name for name, code in refused.items() if code != LOST or name not in lost | supports]
+        # What a key buys a second time, under a name of its own: what a lost charge of another was to bring.
+        rests = [i for i, (name, _) in enumerate(named) if name is not None and "\n" in name]
+        outcome.states["of these, a rest"] += len(rests)
+        unlost = [i for i in rests if not any(state == "lost" for _, state in named[:i])]
+        outcome.faults["rest without a lost charge"] += len(unlost)
+        lost = {name.partition("\n")[0] for name, state in named if name is not None and state == "lost"}
+        unbacked = [key for key, (_, code) in asking.final.items() if code != LOST or f"custodian:{key}" not in lost]
         outcome.faults["refusal without a lost charge"] += len(unbacked)
         session = mq.online(curator, alpha=ALPHA, rows=ROWS, table=servers.table)
         promised: dict[str, set[float]] = {}

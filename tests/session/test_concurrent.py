@@ -21,6 +21,7 @@ from maquette.privacy.ledger import writer
 from maquette.session import record as records, session as sessions
 from maquette.session.record import Record
 from maquette.session.session import Session
+from maquette.session.shared import overlap
 
 SCHEMA = mq.Schema(
     [
@@ -219,6 +220,42 @@ def test_a_charge_that_fails_does_not_cost_others_their_promise(
         assert numbers(session.ask("a AND b AND c AND d", request=request_name)) == numbers(second.result())
 
 
+def test_what_a_failed_charge_was_to_bring_is_bought_after_a_crash(tmp_path: Path) -> None:
+    """A request was charged and answered, another's charge that it was planned on failed, and then all ended."""
+    measure, question = Record._measure, "a AND b AND c AND d"
+    with opened(tmp_path / "ledger") as session:
+        calls: list[str] = []
+
+        def trouble(self: Record, request: str, *args: Any) -> Any:
+            calls.append(request)
+            if request.endswith(":0"):
+                raise DeadlineMissed
+            if len(calls) > 2:
+                raise KeyboardInterrupt
+            return measure(self, request, *args)
+
+        flights = Flights(session)
+        with held_back_calls(flights, trouble):
+            flights.ask("a AND b AND c")
+            flights.ask(question, request="mine")
+        assert isinstance(flights.told[1].exception(), KeyboardInterrupt)
+        (paid,) = session.curator.ledger.charges()
+    with opened(tmp_path / "ledger") as session:
+        most = session.curator.budget.accountant.loss(paid.units, session.curator.budget.delta).epsilon
+        with pytest.raises(BudgetExceeded, match="was charged before"):
+            session.ask(question, request="mine", max_cost=most)
+        found = session.ask(question, request="mine")
+        assert found.guarantee is not None
+        assert found.cost.units > 0
+        spent = session.curator.ledger.spent()
+        assert numbers(session.ask(question, request="mine")) == numbers(found)
+    with opened(tmp_path / "ledger") as session:
+        assert numbers(session.ask(question, request="mine")) == numbers(found)
+        assert session.curator.ledger.spent() == spent
+        named = [charge.described.note["request"]["name"] for charge in session.curator.ledger.charges()]
+        assert named == ["mine", "mine\n1"]
+
+
 @contextmanager
 def held_back_calls(flights: Flights, measure: Callable[..., Any]) -> Iterator[None]:
     def wait(self: Record, *args: Any) -> Any:
@@ -260,23 +297,37 @@ def test_an_interrupted_charge_is_found_again_by_the_others(tmp_path: Path) -> N
         assert session._record.transcript.digest == digest
 
 
-def test_a_request_whose_support_was_lost_is_not_paid_for_twice(tmp_path: Path) -> None:
-    """Its charge was answered, but it was planned on another that a crash took; under its name it pays no more."""
+def test_a_request_whose_support_was_lost_buys_that_once_and_nothing_twice(tmp_path: Path) -> None:
+    """Its charge was answered, but it was planned on another that a crash took."""
     with opened(tmp_path / "ledger") as session:
         with held_back(session, 2) as flights:
             flights.ask("a AND b AND c")
             flights.ask("a AND b AND c AND d", request="mine")
         lost = min(charge.id for charge in session.curator.ledger.charges())  # the first; either may be written first
-    spent = 0
     answered = records.Record._recover
 
     def crashed(self: Record, charge: Any, note: Any) -> None:
         answered(self, charge, note) if charge.id != lost else None
 
     with mock.patch.object(Record, "_recover", crashed), opened(tmp_path / "ledger") as session:
+        found = session.ask("a AND b AND c AND d", request="mine")
+        assert found.guarantee is not None
         spent = session.curator.ledger.spent()
+        assert numbers(session.ask("a AND b AND c AND d", request="mine")) == numbers(found)
+        assert session.curator.ledger.spent() == spent
+        notes = [charge.described.note for charge in session.curator.ledger.charges() if charge.id != lost]
+        assert [note["request"]["name"] for note in notes] == ["mine", "mine\n1"]
+        assert not overlap(*notes)
+
+
+def test_a_request_that_needed_no_other_and_is_not_enough_is_lost(tmp_path: Path) -> None:
+    """What it bought cannot be found again; under its name nothing more is charged."""
+    with opened(tmp_path / "ledger") as session:
+        session.ask("a AND b AND c", request="mine")
+        spent = session.curator.ledger.spent()
+    with mock.patch.object(Record, "_replay", return_value=None), opened(tmp_path / "ledger") as session:
         with pytest.raises(RequestLost, match="does not answer"):
-            session.ask("a AND b AND c AND d", request="mine")
+            session.ask("a AND b AND c", request="mine")
         assert session.curator.ledger.spent() == spent
 
 
