@@ -6,14 +6,16 @@ import os
 from pathlib import Path
 
 import pytest
-from ledger_disk import LOSSES, Judgement, build, judge, record
+from ledger_disk import LOSSES, RECORDER, Judgement, judge, record
+
+from preloaded import build
 
 IMAGES = 150
 
 
 @pytest.fixture(scope="module")
 def recorder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    library = build(tmp_path_factory.mktemp("recorder"), "ledger_recorder")
+    library = build(tmp_path_factory.mktemp("recorder"), RECORDER)
     if library is None:
         assert not os.environ.get("MAQUETTE_REQUIRE_ALL"), "the power-loss tests need Linux and a C compiler"
         pytest.skip("needs Linux and a C compiler")

@@ -263,8 +263,10 @@ class Service:
 
     @property
     def ready(self) -> bool:
-        """Whether every ledger answers and the service is not stopping."""
-        return not self.stopping and bool(self._tables) and all(table.ready for table in self._tables.values())
+        """Whether every ledger answers, the state can be written and the service is not stopping."""
+        if self.stopping or self._state is None or not self._state.ready:
+            return False
+        return bool(self._tables) and all(table.ready for table in self._tables.values())
 
     def _open(self, config: TableConfig) -> ServedTable:
         from maquette.curator import Curator, settle_bins
