@@ -31,6 +31,7 @@ REGISTRY: dict[str, str] = {  # the test of each table of mutants, and the room 
     "query/test_rehearsal.py::test_rehearsal_mutant_is_killed": "sessions",
     "pgwire/test_charging.py::test_charging_mutant_is_killed": "service",
     "pgwire/test_charging.py::test_purse_mutant_is_killed": "service",
+    "service/test_mending.py::test_mending_mutant_is_killed": "service",
     "session/test_bases_privacy.py::test_basis_mutant_is_killed": "sessions",
     "disjunctions/test_parities.py::test_mutants_are_caught": "doors",
     "game/test_lottery.py::test_a_broken_lottery_is_caught": "doors",

@@ -138,10 +138,20 @@ class Nursery:
 class Servers:
     """Processes of one configuration, each on a port of its own."""
 
-    def __init__(self, nursery: Nursery, folder: Path, address: str, *, table: str = "people", count: int = 3) -> None:
+    def __init__(
+        self,
+        nursery: Nursery,
+        folder: Path,
+        address: str,
+        *,
+        table: str = "people",
+        count: int = 3,
+        state: str | None = None,
+    ) -> None:
         write_table(folder, table)
         self.config = folder / "maquette.toml"
-        self.config.write_text(settings(table, f'ledger = "{address}"\nshared = true\n'))
+        service = "" if state is None else f'state = "{state}"\n'
+        self.config.write_text(settings(table, f'ledger = "{address}"\nshared = true\n', service))
         self.table, self.folder = table, folder
         key = folder / f"{table}.key"
         self.ledger: LedgerSource = lambda terms: PostgresLedger(address, terms, name=table, key_path=key)

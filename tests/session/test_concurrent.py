@@ -16,9 +16,10 @@ from session_checks import SeededNoise
 
 import maquette as mq
 from maquette.curator import Curator
-from maquette.errors import BudgetExceeded, DeadlineMissed, LedgerCorrupted, RequestLost
+from maquette.errors import BudgetExceeded, DeadlineMissed, LedgerCorrupted, MaquetteError, RequestLost
 from maquette.privacy.ledger import writer
 from maquette.session import record as records, session as sessions
+from maquette.session.buying import Bill, Buyer
 from maquette.session.record import Record
 from maquette.session.session import Session
 from maquette.session.shared import overlap
@@ -220,42 +221,6 @@ def test_a_charge_that_fails_does_not_cost_others_their_promise(
         assert numbers(session.ask("a AND b AND c AND d", request=request_name)) == numbers(second.result())
 
 
-def test_what_a_failed_charge_was_to_bring_is_bought_after_a_crash(tmp_path: Path) -> None:
-    """A request was charged and answered, another's charge that it was planned on failed, and then all ended."""
-    measure, question = Record._measure, "a AND b AND c AND d"
-    with opened(tmp_path / "ledger") as session:
-        calls: list[str] = []
-
-        def trouble(self: Record, request: str, *args: Any) -> Any:
-            calls.append(request)
-            if request.endswith(":0"):
-                raise DeadlineMissed
-            if len(calls) > 2:
-                raise KeyboardInterrupt
-            return measure(self, request, *args)
-
-        flights = Flights(session)
-        with held_back_calls(flights, trouble):
-            flights.ask("a AND b AND c")
-            flights.ask(question, request="mine")
-        assert isinstance(flights.told[1].exception(), KeyboardInterrupt)
-        (paid,) = session.curator.ledger.charges()
-    with opened(tmp_path / "ledger") as session:
-        most = session.curator.budget.accountant.loss(paid.units, session.curator.budget.delta).epsilon
-        with pytest.raises(BudgetExceeded, match="was charged before"):
-            session.ask(question, request="mine", max_cost=most)
-        found = session.ask(question, request="mine")
-        assert found.guarantee is not None
-        assert found.cost.units > 0
-        spent = session.curator.ledger.spent()
-        assert numbers(session.ask(question, request="mine")) == numbers(found)
-    with opened(tmp_path / "ledger") as session:
-        assert numbers(session.ask(question, request="mine")) == numbers(found)
-        assert session.curator.ledger.spent() == spent
-        named = [charge.described.note["request"]["name"] for charge in session.curator.ledger.charges()]
-        assert named == ["mine", "mine\n1"]
-
-
 @contextmanager
 def held_back_calls(flights: Flights, measure: Callable[..., Any]) -> Iterator[None]:
     def wait(self: Record, *args: Any) -> Any:
@@ -318,17 +283,6 @@ def test_a_request_whose_support_was_lost_buys_that_once_and_nothing_twice(tmp_p
         notes = [charge.described.note for charge in session.curator.ledger.charges() if charge.id != lost]
         assert [note["request"]["name"] for note in notes] == ["mine", "mine\n1"]
         assert not overlap(*notes)
-
-
-def test_a_request_that_needed_no_other_and_is_not_enough_is_lost(tmp_path: Path) -> None:
-    """What it bought cannot be found again; under its name nothing more is charged."""
-    with opened(tmp_path / "ledger") as session:
-        session.ask("a AND b AND c", request="mine")
-        spent = session.curator.ledger.spent()
-    with mock.patch.object(Record, "_replay", return_value=None), opened(tmp_path / "ledger") as session:
-        with pytest.raises(RequestLost, match="does not answer"):
-            session.ask("a AND b AND c", request="mine")
-        assert session.curator.ledger.spent() == spent
 
 
 def test_what_is_expected_of_a_measurement_is_known_without_it() -> None:
@@ -484,6 +438,76 @@ def _whole_charges(folder: Path) -> None:
         assert set(seen) == {0}
 
 
+def _refusal(session: Session, question: str, **given: Any) -> MaquetteError | None:
+    try:
+        session.ask(question, request="mine", **given)
+    except MaquetteError as refused:
+        return refused
+    return None
+
+
+def _what_failed_is_bought_once_after_a_crash(tmp_path: Path) -> None:
+    """A request was charged and answered, another's charge that it was planned on failed, and then all ended."""
+    measure, question = Record._measure, "a AND b AND c AND d"
+    with opened(tmp_path / "ledger") as session:
+        calls: list[str] = []
+
+        def trouble(self: Record, request: str, *args: Any) -> Any:
+            calls.append(request)
+            if request.endswith(":0"):
+                raise DeadlineMissed
+            if len(calls) > 2:
+                raise KeyboardInterrupt
+            return measure(self, request, *args)
+
+        flights = Flights(session)
+        with held_back_calls(flights, trouble):
+            flights.ask("a AND b AND c")
+            flights.ask(question, request="mine")
+        assert isinstance(flights.told[1].exception(), KeyboardInterrupt)
+        (paid,) = session.curator.ledger.charges()
+    with opened(tmp_path / "ledger") as session:
+        most = session.curator.budget.accountant.loss(paid.units, session.curator.budget.delta).epsilon
+        refused = _refusal(session, question, max_cost=most)
+        assert isinstance(refused, BudgetExceeded)
+        assert "was charged before" in str(refused)
+        found = session.ask(question, request="mine")
+        assert found.guarantee is not None
+        assert found.cost.units > 0
+        spent = session.curator.ledger.spent()
+        assert numbers(session.ask(question, request="mine")) == numbers(found)
+    with opened(tmp_path / "ledger") as session:
+        assert numbers(session.ask(question, request="mine")) == numbers(found)
+        assert session.curator.ledger.spent() == spent
+        notes = [charge.described.note for charge in session.curator.ledger.charges()]
+        assert [note.get("request", {}).get("name") for note in notes] == ["mine", "mine\n1"]
+
+
+def _what_needed_no_other_is_lost(tmp_path: Path) -> None:
+    """What it bought cannot be found again; under its name nothing more is charged."""
+    with opened(tmp_path / "ledger") as session:
+        session.ask("a AND b AND c", request="mine")
+        spent = session.curator.ledger.spent()
+    with mock.patch.object(Record, "_replay", return_value=None), opened(tmp_path / "ledger") as session:
+        assert isinstance(_refusal(session, "a AND b AND c"), RequestLost)
+        assert session.curator.ledger.spent() == spent
+
+
+def _turned(units: bool, name: bool) -> Callable[[], AbstractContextManager[Any]]:
+    """A bill that forgets what was paid, or gives the rest no name."""
+
+    def turn(self: Bill, spent: int) -> None:
+        original(self, spent if units else 0)
+        self.name = self.name if name else None
+
+    original = Bill.turn
+    return lambda: mock.patch.object(Bill, "turn", turn)
+
+
+def _bought_whatever_it_was_planned_on() -> AbstractContextManager[Any]:
+    return mock.patch.object(Buyer, "_built_on_others", return_value=0)
+
+
 MUTANTS: dict[str, tuple[Callable[[], AbstractContextManager[Any]], Callable[[Path], None]]] = {
     "taken as they arrive": (_taken_as_they_arrive, _same_digest),
     "replayed as they were reserved": (_replayed_as_they_were_reserved, _same_digest),
@@ -491,6 +515,9 @@ MUTANTS: dict[str, tuple[Callable[[], AbstractContextManager[Any]], Callable[[Pa
     "told before its group is durable": (_told_before_its_group_is_durable, _nothing_told_before_it_is_durable),
     "answered from zeros": (_answered_from_zeros, _never_zeros),
     "read before its moment": (_read_before_its_moment, _whole_charges),
+    "forgotten what was paid": (_turned(units=False, name=True), _what_failed_is_bought_once_after_a_crash),
+    "rest without a name": (_turned(units=True, name=False), _what_failed_is_bought_once_after_a_crash),
+    "rest for whoever asks": (_bought_whatever_it_was_planned_on, _what_needed_no_other_is_lost),
 }
 
 

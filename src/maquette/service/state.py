@@ -18,6 +18,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from maquette.privacy.ledger import network_settings
+
 VERSION = 1
 FLUSH_SECONDS = 0.05
 RETRY_SECONDS = 1.0
@@ -113,13 +115,15 @@ class State:
 
     def __init__(self, address: str) -> None:
         self._failed = False  # whether the last attempt to read or write did
-        self._engine = sa.create_engine(address, pool_pre_ping=True)
-        if self._engine.dialect.name == "sqlite":
-            sa.event.listen(self._engine, "connect", _durable)
-        metadata.create_all(self._engine)
-        self.secret = bytes.fromhex(self._fact("secret", secrets.token_hex(32)))
-        self._fact("version", str(VERSION))
-        self._fact("tried", "")
+        self._engine = _engine(address)
+        try:
+            metadata.create_all(self._engine)
+            self.secret = bytes.fromhex(self._fact("secret", secrets.token_hex(32)))
+            self._fact("version", str(VERSION))
+            self._fact("tried", "")
+        except BaseException:
+            self._engine.dispose()
+            raise
         self._queue: queue.SimpleQueue[tuple[sa.Table, dict[str, Any]] | threading.Event | None] = queue.SimpleQueue()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._write, name="maquette-state", daemon=True)
@@ -155,8 +159,9 @@ class State:
         """Notice whether the database answers; a full one can still be read."""
         try:
             yield
-        except (sa.exc.OperationalError, sa.exc.InterfaceError):
+        except (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.InternalError):
             self._failed = True
+            self._engine.dispose()  # its connections may lead to a server that is no longer written to
             raise
         self._failed = self._failed and reading
 
@@ -227,6 +232,22 @@ class State:
             except sa.exc.DBAPIError:  # the database is away
                 if self._closing.wait(RETRY_SECONDS):
                     return
+
+
+def _engine(address: str) -> sa.Engine:
+    """What connects to an address: PostgreSQL's own form, as for ledgers, or SQLAlchemy's."""
+    if address.startswith(("postgresql://", "postgres://")):
+        return sa.create_engine("postgresql+psycopg://", creator=lambda: _connected(address), pool_pre_ping=True)
+    engine = sa.create_engine(address, pool_pre_ping=True)
+    if engine.dialect.name == "sqlite":
+        sa.event.listen(engine, "connect", _durable)
+    return engine
+
+
+def _connected(address: str) -> Any:
+    import psycopg
+
+    return psycopg.connect(**network_settings(address), application_name="maquette state")
 
 
 def _durable(connection: Any, _record: object) -> None:
