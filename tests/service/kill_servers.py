@@ -357,6 +357,8 @@ def judge(servers: Server, asking: Clients, outcome: Outcome) -> None:
         unlost = [i for i in rests if not any(state == "lost" for _, state in named[:i])]
         outcome.faults["rest without a lost charge"] += len(unlost)
         lost = {name.partition("\n")[0] for name, state in named if name is not None and state == "lost"}
+        own = {name for name, state in named if state == "lost"}
+        outcome.faults["answer of a lost charge"] += sum(f"custodian:{key}" in own for key in asking.told)
         unbacked = [key for key, (_, code) in asking.final.items() if code != LOST or f"custodian:{key}" not in lost]
         outcome.faults["refusal without a lost charge"] += len(unbacked)
         session = mq.online(curator, alpha=ALPHA, rows=ROWS, table=servers.table)
