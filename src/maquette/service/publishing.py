@@ -74,8 +74,8 @@ class Publisher:
                 path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
                 return made.save(path)
             except (DataError, OSError) as error:
-                written = isinstance(error, DataError) and not isinstance(error.__context__, OSError)
-                if written or self._jobs.closing.wait(RETRY_SECONDS):
+                room = isinstance(error, OSError) or isinstance(error.__context__, OSError)
+                if not room or self._jobs.closing.wait(RETRY_SECONDS):
                     raise
 
     def path(self, table: ServedTable, name: str) -> Path:
