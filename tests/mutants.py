@@ -50,6 +50,7 @@ REGISTRY: dict[str, str] = {  # the test of each table of mutants, and the room 
     "session/test_guard_policy.py::test_a_broken_rule_differs_on_some_short_history": "sessions",
     "session/test_lazy_construction.py::test_broken_session_is_caught": "sessions",
     "session/test_private_multiplicative_weights.py::test_a_broken_promise_is_noticed": "sessions",
+    "session/test_rests.py::test_rest_mutant_is_killed": "sessions",
     "session/test_session_privacy.py::test_mutant_is_killed": "sessions",
     "session/test_textbook_mutants.py::test_mutants_are_killed": "sessions",
     "sparse/test_lookup_doors.py::test_lookup_mutant_is_killed": "doors",
