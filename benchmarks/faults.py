@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 TESTS = Path(__file__).parents[1] / "tests" / "ledger"
-sys.path.insert(0, str(TESTS))
+sys.path[:0] = [str(TESTS), str(TESTS.parent)]
 
 KILLS_PER_ROUND = 500
 IMAGES_PER_ROUND = 1_000
@@ -47,14 +47,16 @@ def kills(count: int, variant: str, seed: int) -> dict[str, int]:
 
 def images(count: int, variant: dict[str, str], seed: int, *, directories: bool = True) -> dict[str, Any]:
     """Power cuts in rounds, each over a fresh recording of three boots; without `directories` none is ever synced."""
-    from ledger_disk import build, judge, record
+    from ledger_disk import RECORDER, judge, record
+
+    from preloaded import build
 
     opened: Counter[str] = Counter()
     bad: Counter[str] = Counter()
     refused: Counter[str] = Counter()
     told = 0
     with tempfile.TemporaryDirectory() as name:
-        recorder = build(Path(name), "ledger_recorder")
+        recorder = build(Path(name), RECORDER)
         if recorder is None:
             raise SystemExit("power-loss images need Linux and a C compiler; run with --images 0")
         for number in range(0, count, IMAGES_PER_ROUND):

@@ -1,6 +1,6 @@
 """The service under load, on this machine alone: fresh, derived and cached answers, and the PostgreSQL ledger.
 
-    python benchmarks/serve.py [--clients 64] [--seconds 5 | --requests 1000]
+    python benchmarks/serve.py [--clients 64] [--seconds 5 | --requests 1000] [--record]
 
 Starts `maquette serve` on a generated table in a process of its own, and asks it from this one over loopback. A figure
 stands beside the same questions asked of a session in one process, in the same run. Rates are per second of wall time;
@@ -25,6 +25,7 @@ from typing import Any
 import httpx
 import psutil
 
+CPU = "server CPU ms"
 MAIN = [sys.executable, "-c", "from maquette.cli import main; main()"]
 
 
@@ -88,7 +89,7 @@ def measured(process: psutil.Process, work: Callable[[], dict[str, float]]) -> d
     """The figures of a load, with the server's CPU seconds per request."""
     before = sum(process.cpu_times()[:2])
     figures = work()
-    figures["server CPU ms"] = 1e3 * (sum(process.cpu_times()[:2]) - before) / max(1.0, figures["requests"])
+    figures[CPU] = 1e3 * (sum(process.cpu_times()[:2]) - before) / max(1.0, figures["requests"])
     return figures
 
 
@@ -109,7 +110,7 @@ def in_process(seconds: float, most: int | None) -> dict[str, float]:
                 if time.perf_counter() - began > seconds or count == most:
                     break
             elapsed, used = time.perf_counter() - began, time.process_time() - cpu
-    return {"rate": count / elapsed, "requests": count, "server CPU ms": 1e3 * used / count}
+    return {"rate": count / elapsed, "requests": count, CPU: 1e3 * used / count}
 
 
 def main() -> None:
@@ -117,6 +118,9 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--requests", type=int, help="Ask so many instead, and read the CPU times.")
+    parser.add_argument(
+        "--record", action="store_true", help="Keep the CPU times, which a busy machine changes little."
+    )
     given = parser.parse_args()
     most, seconds = given.requests, given.seconds if given.requests is None else 3_600.0
     rows = {"one process, one thread, fresh": in_process(seconds, most)}
@@ -152,6 +156,12 @@ def main() -> None:
             server.wait(30)
     for name, figures in rows.items():
         print(f"{name:34}", "  ".join(f"{word} {value:,.4g}" for word, value in figures.items()))
+    if given.record:
+        from recording import record
+
+        spent = {name: round(figures[CPU], 2) for name, figures in rows.items() if CPU in figures}
+        megabytes, requests = round(rows["memory"]["MB"]), int(rows["HTTP, fresh"]["requests"])
+        record("serve", {"cpu_ms": spent, "clients": given.clients, "requests": requests, "megabytes": megabytes})
 
 
 PAIRS = [("sex", "region"), ("sex", "education"), ("region", "education"), ("region", "smoker"), ("sex", "smoker")]

@@ -27,6 +27,7 @@ from maquette.errors import LedgerCorrupted, LedgerError, PrivacyWarning
 from maquette.privacy.ledger import SqliteLedger
 
 HERE = Path(__file__).parent
+RECORDER = HERE / "ledger_recorder.c"
 SECTOR = 512
 _HEADER = Struct("=cIIQ")
 
@@ -146,17 +147,6 @@ LOSSES: dict[str, Callable[[Image, Image, random.Random], Image]] = {
     "older copy": _older_copy,
     "log and head lost": _lose_head,
 }
-
-
-def build(directory: Path, name: str) -> Path | None:
-    """Compile a library to preload; None where that cannot be done."""
-    compiler = shutil.which("cc")
-    if compiler is None or sys.platform != "linux":
-        return None
-    library = directory / f"{name}.so"
-    source = str(HERE / f"{name}.c")
-    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", str(library), source, "-ldl", "-lpthread"], check=True)
-    return library
 
 
 def record(

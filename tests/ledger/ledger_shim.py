@@ -1,4 +1,4 @@
-"""Failing disks and jumping clocks: run as a program with `ledger_failing.c` preloaded, it prints one JSON report.
+"""Failing disks and jumping clocks: run as a program with `failing.c` preloaded, it prints one JSON report.
 
 It runs apart from the tests because it forks, which a process with threads must not do.
 """

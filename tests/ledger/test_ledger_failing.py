@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 from ledger_checks import ask, contents, opened, quick_directory
-from ledger_disk import build
 
 import maquette.privacy
+from preloaded import FAILING, built
 
 HARNESS = Path(__file__).with_name("ledger_shim.py")
 PLACES = 30
@@ -23,11 +23,7 @@ PLACES = 30
 
 @pytest.fixture(scope="module")
 def failing(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    library = build(tmp_path_factory.mktemp("failing"), "ledger_failing")
-    if library is None:
-        assert not os.environ.get("MAQUETTE_REQUIRE_ALL"), "the tests of failing disks need Linux and a C compiler"
-        pytest.skip("needs Linux and a C compiler")
-    return library
+    return built(tmp_path_factory, FAILING)
 
 
 @pytest.fixture

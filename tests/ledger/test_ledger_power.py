@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
-from ledger_disk import LOSSES, Judgement, build, judge, record
+from ledger_disk import LOSSES, RECORDER, Judgement, judge, record
+
+from preloaded import built
 
 IMAGES = 150
 
 
 @pytest.fixture(scope="module")
 def recorder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    library = build(tmp_path_factory.mktemp("recorder"), "ledger_recorder")
-    if library is None:
-        assert not os.environ.get("MAQUETTE_REQUIRE_ALL"), "the power-loss tests need Linux and a C compiler"
-        pytest.skip("needs Linux and a C compiler")
-    return library
+    return built(tmp_path_factory, RECORDER)
 
 
 def judged(recorder: Path, tmp_path: Path, **variant: str) -> Judgement:

@@ -23,13 +23,13 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import httpx
 from nursery import PLACES
 
 import maquette as mq
-from maquette.privacy.ledger import PostgresLedger
+from maquette.privacy.ledger import LedgerSource, PostgresLedger
 
 FLAGS = [f"f{number}" for number in range(16)]
 SCHEMA = mq.Schema([mq.Boolean(name) for name in FLAGS])
@@ -59,6 +59,37 @@ class Outcome:
 
     def __add__(self, other: Outcome) -> Outcome:
         return Outcome(**{name: value + getattr(other, name) for name, value in vars(self).items()})
+
+
+def write_table(folder: Path, name: str) -> None:
+    """Rows and their schema, in files."""
+    rng = random.Random(name)
+    lines = [",".join(FLAGS), *(",".join(rng.choice(("true", "false")) for _ in FLAGS) for _ in range(ROWS))]
+    (folder / "people.csv").write_text("\n".join(lines) + "\n")
+    (folder / "people.schema.toml").write_text(SCHEMA.dumps())
+
+
+def settings(table: str, ledger: str, service: str = "") -> str:
+    """A settings file for a table of these rows."""
+    return (
+        f'port = 0\npg_port = 0\nlog_level = "error"\n{service}[limits]\nasks_per_minute = 100000000\n'
+        f'[[table]]\nname = "{table}"\nsource = "people.csv"\nschema = "people.schema.toml"\n'
+        f"epsilon = {EPSILON}\ndelta = {DELTA}\nalpha = {ALPHA}\nrows = {ROWS}\n{ledger}"
+        'deadline = "none"\n'
+    )
+
+
+class Server(Protocol):
+    """What clients and the judge need to know of servers."""
+
+    urls: list[str]
+    token: str
+    table: str
+    folder: Path
+    ledger: LedgerSource
+
+    def stop(self) -> None:
+        """End all of them, in order."""
 
 
 class Nursery:
@@ -107,19 +138,23 @@ class Nursery:
 class Servers:
     """Processes of one configuration, each on a port of its own."""
 
-    def __init__(self, nursery: Nursery, folder: Path, address: str, *, table: str = "people", count: int = 3) -> None:
-        rng = random.Random(table)
-        lines = [",".join(FLAGS), *(",".join(rng.choice(("true", "false")) for _ in FLAGS) for _ in range(ROWS))]
-        (folder / "people.csv").write_text("\n".join(lines) + "\n")
-        (folder / "people.schema.toml").write_text(SCHEMA.dumps())
+    def __init__(
+        self,
+        nursery: Nursery,
+        folder: Path,
+        address: str,
+        *,
+        table: str = "people",
+        count: int = 3,
+        state: str | None = None,
+    ) -> None:
+        write_table(folder, table)
         self.config = folder / "maquette.toml"
-        self.config.write_text(
-            'port = 0\npg_port = 0\nlog_level = "error"\n[limits]\nasks_per_minute = 100000000\n'
-            f'[[table]]\nname = "{table}"\nsource = "people.csv"\nschema = "people.schema.toml"\n'
-            f"epsilon = {EPSILON}\ndelta = {DELTA}\nalpha = {ALPHA}\nrows = {ROWS}\n"
-            f'ledger = "{address}"\nshared = true\ndeadline = "none"\n'
-        )
-        self.table, self.address, self.key = table, address, folder / f"{table}.key"
+        service = "" if state is None else f'state = "{state}"\n'
+        self.config.write_text(settings(table, f'ledger = "{address}"\nshared = true\n', service))
+        self.table, self.folder = table, folder
+        key = folder / f"{table}.key"
+        self.ledger: LedgerSource = lambda terms: PostgresLedger(address, terms, name=table, key_path=key)
         self.nursery = nursery
         self.token = ""
         self.pids = [0] * count
@@ -154,11 +189,12 @@ class Servers:
 class Clients:
     """Threads that ask until they are told to stop; each keeps its key until it has an answer or a final refusal."""
 
-    def __init__(self, servers: Servers, seed: int) -> None:
+    def __init__(self, servers: Server, seed: int) -> None:
         self.servers = servers
         self.told: dict[str, tuple[str, float, bool]] = {}  # by key: the question, the value, whether it is promised
         self.final: dict[str, tuple[str, str]] = {}  # by key: the question, and the code of a final refusal
         self.cut = 0
+        self.wrong: Counter[str] = Counter()  # what no trouble excuses
         self.stop = threading.Event()
         self._seed = seed
         self._texts = questions()
@@ -194,6 +230,9 @@ class Clients:
                 self.cut += isinstance(error, httpx.ReadTimeout)
                 time.sleep(0.02)
                 continue
+            problem = got.headers.get("Content-Type") == "application/problem+json"
+            self.wrong["internal error"] += got.status_code == 500
+            self.wrong["refusal that is no problem"] += got.status_code != 200 and not problem
             if got.status_code not in AGAIN:
                 return got.status_code, got.json()
             time.sleep(0.02)
@@ -257,7 +296,7 @@ def torture(servers: Servers, *, kills: int, clients: int = 4, seed: int = 1) ->
     return outcome
 
 
-def under_load(servers: Servers, trouble: Callable[[Callable[[], None]], None], *, clients: int = 3) -> Outcome:
+def under_load(servers: Server, trouble: Callable[[Callable[[], None]], None], *, clients: int = 3) -> Outcome:
     """Ask while `trouble` happens, until it has and answers come again; then ask every key again, and judge.
 
     `trouble` is given a function that returns when a few more answers have come.
@@ -296,14 +335,14 @@ def fetch_again(asking: Clients, rng: random.Random, outcome: Outcome) -> None:
         outcome.faults["conflicting replay"] += status == 200 and body["value"] != value
 
 
-def judge(servers: Servers, asking: Clients, outcome: Outcome) -> None:
+def judge(servers: Server, asking: Clients, outcome: Outcome) -> None:
     """Open the ledger alone, when every process has ended, and compare what was told with what it holds."""
     outcome.asked, outcome.answered, outcome.cut = len(asking.told) + len(asking.final), len(asking.told), asking.cut
     outcome.refusals.update(code for _, code in asking.final.values())
+    outcome.faults.update(asking.wrong)
     budget = mq.Budget(epsilon=EPSILON, delta=DELTA)
-    table = mq.open_table(str(servers.key.parent / "people.csv"), SCHEMA)
-    kept = lambda terms: PostgresLedger(servers.address, terms, name=servers.table, key_path=servers.key)  # noqa: E731
-    with mq.Curator(table, budget, ledger=kept) as curator:
+    table = mq.open_table(str(servers.folder / "people.csv"), SCHEMA)
+    with mq.Curator(table, budget, ledger=servers.ledger) as curator:
         curator.ledger.verify()
         charges = list(curator.ledger.charges())
         outcome.states.update(charge.state for charge in charges)
@@ -312,12 +351,15 @@ def judge(servers: Servers, asking: Clients, outcome: Outcome) -> None:
         named = [(charge.described.note.get("request", {}).get("name"), charge.state) for charge in charges]
         times = Counter(name for name, _ in named if name is not None)
         outcome.faults["key that paid twice"] += sum(count > 1 for count in times.values())
-        lost = {name for name, state in named if state == "lost"}
-        refused = {f"custodian:{key}": code for key, (_, code) in asking.final.items()}
-        # Answered, but planned on a charge that was lost, and killed before it could buy the rest.
-        supports = {name for name, code in refused.items() if code == LOST and name in times and name not in lost}
-        outcome.refusals["its support was lost"] += len(supports)
-        unbacked = [name for name, code in refused.items() if code != LOST or name not in lost | supports]
+        # What a key buys a second time, under a name of its own: what a lost charge of another was to bring.
+        rests = [i for i, (name, _) in enumerate(named) if name is not None and "\n" in name]
+        outcome.states["of these, a rest"] += len(rests)
+        unlost = [i for i in rests if not any(state == "lost" for _, state in named[:i])]
+        outcome.faults["rest without a lost charge"] += len(unlost)
+        lost = {name.partition("\n")[0] for name, state in named if name is not None and state == "lost"}
+        own = {name for name, state in named if state == "lost"}
+        outcome.faults["answer of a lost charge"] += sum(f"custodian:{key}" in own for key in asking.told)
+        unbacked = [key for key, (_, code) in asking.final.items() if code != LOST or f"custodian:{key}" not in lost]
         outcome.faults["refusal without a lost charge"] += len(unbacked)
         session = mq.online(curator, alpha=ALPHA, rows=ROWS, table=servers.table)
         promised: dict[str, set[float]] = {}

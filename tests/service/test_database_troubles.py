@@ -35,11 +35,15 @@ def database() -> Iterator[Server]:
 
 
 def asked_during(
-    nursery: Nursery, folder: Path, address: str, trouble: Callable[[Callable[[], None]], None]
+    nursery: Nursery,
+    folder: Path,
+    address: str,
+    trouble: Callable[[Callable[[], None]], None],
+    state: str | None = None,
 ) -> Outcome:
     from kill_servers import Servers, under_load
 
-    outcome = under_load(Servers(nursery, folder, address, count=2), trouble)
+    outcome = under_load(Servers(nursery, folder, address, count=2, state=state), trouble)
     assert +outcome.faults == {}, outcome
     return outcome
 
@@ -56,13 +60,13 @@ def test_a_restart_of_the_database(nursery: Nursery, database: Server, tmp_path:
 def test_a_failover_to_a_synchronous_standby(nursery: Nursery, database: Server, tmp_path: Path) -> None:
     with database.standby() as standby:
         hosts = f"127.0.0.1:{database.port},127.0.0.1:{standby.port}"
-        address = f"postgresql://maquette@{hosts}/postgres?target_session_attrs=read-write"
+        address = f"postgresql://maquette@{hosts}/postgres?target_session_attrs=read-write"  # of the state as well
 
         def failover(_: Callable[[], None]) -> None:
             database.stop()
             standby.promote()
 
-        asked_during(nursery, tmp_path, address, failover)
+        asked_during(nursery, tmp_path, address, failover, state=address)
 
 
 def test_a_cut_between_a_commit_and_its_reply(nursery: Nursery, database: Server, tmp_path: Path) -> None:

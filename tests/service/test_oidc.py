@@ -61,8 +61,9 @@ def token(issuer: str, key: Any = RSA, algorithm: str = "RS256", **changed: Any)
 
 def test_tokens_of_a_provider(provider: tuple[str, Path]) -> None:
     issuer, keys = provider
-    clock = [time.time()]
-    known = Provider(OidcConfig(issuer=issuer, audience="maquette", allow_http=True), lambda: clock[0])
+    clock, elapsed = [time.time()], [0.0]
+    config = OidcConfig(issuer=issuer, audience="maquette", allow_http=True)
+    known = Provider(config, lambda: clock[0], lambda: elapsed[0])
     ada = known.authenticate(token(issuer))
     assert (ada.name, ada.role) == ("ada", "analyst")
     assert known.authenticate(token(issuer, aud=["other", "maquette"], maquette_role="auditor")).role == "auditor"
@@ -89,7 +90,8 @@ def test_tokens_of_a_provider(provider: tuple[str, Path]) -> None:
     with pytest.raises(Unauthenticated):
         known.authenticate(token(issuer, EC, "ES256"))
     keys.write_text(json.dumps({"keys": [RSA.as_dict(private=False), EC.as_dict(private=False)]}))
-    clock[0] += AGAIN
+    elapsed[0] += AGAIN
+    clock[0] -= 30  # set back: it must not keep old keys
     assert known.authenticate(token(issuer, EC, "ES256")).name == "ada", "the provider's new key is read"
 
 

@@ -3,56 +3,23 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import numpy as np
 import pytest
-from session_checks import SeededNoise
+from flights import QUESTIONS, Flights, held_back, held_back_calls, numbers, opened
 
-import maquette as mq
-from maquette.curator import Curator
-from maquette.errors import BudgetExceeded, DeadlineMissed, LedgerCorrupted, RequestLost
+from maquette.errors import BudgetExceeded, DeadlineMissed, LedgerCorrupted
 from maquette.privacy.ledger import writer
 from maquette.session import record as records, session as sessions
 from maquette.session.record import Record
 from maquette.session.session import Session
 
-SCHEMA = mq.Schema(
-    [
-        mq.Integer("age", 0, 99, width=10),
-        mq.Category("region", ["north", "east", "south"]),
-        *(mq.Boolean(name) for name in "abcdef"),
-    ]
-)
-RNG = np.random.default_rng(11)
-ROWS = 4_000
-TABLE = mq.open_table(
-    {
-        "age": RNG.integers(0, 100, ROWS),
-        "region": RNG.choice(["north", "east", "south"], ROWS),
-        **{name: RNG.random(ROWS) < 0.4 for name in "abcdef"},
-    },
-    SCHEMA,
-)
-BUDGET = mq.Budget(rho=40.0, delta=1e-9)
-QUESTIONS = [f"{x} AND {y} AND region = '{where}'" for x, y in ("ab", "cd", "ef", "ac") for where in ("north", "east")]
-QUESTIONS += [f"SELECT {x}, count(*) FROM people WHERE age >= 50 GROUP BY {x}" for x in "abc"]
 AT_ONCE = 6
-
-
-@contextmanager
-def opened(path: Path | None, budget: mq.Budget = BUDGET, seed: int = 1, **named: Any) -> Iterator[Session]:
-    with Curator(TABLE, budget, ledger=path, noise=SeededNoise(seed)) as curator:
-        yield mq.online(curator, **{"alpha": 0.05, "rows": ROWS, "warm_start": "none", **named})
-
-
-def numbers(answer: mq.Answered) -> list[Any]:
-    return [(one.value, one.low, one.high, one.guarantee is not None) for one in answer.numbers]
 
 
 def asked_at_once(session: Session, questions: list[str]) -> dict[str, list[Any]]:
@@ -93,41 +60,6 @@ def test_threads_together_pay_what_one_after_the_other_would(tmp_path: Path) -> 
                 flights.ask(text)
         assert session.curator.ledger.spent() == single
         assert session.curator.ledger.verify().seq > 2 * session._record.transcript.moment
-
-
-class Flights:
-    """Asks in threads, one after the other, each held back once it is planned."""
-
-    def __init__(self, session: Session) -> None:
-        self.session = session
-        self.begun = threading.Semaphore(0)
-        self.gate = threading.Event()
-        self.pool = ThreadPoolExecutor(16)
-        self.told: list[Any] = []
-
-    def ask(self, text: str, **named: Any) -> None:
-        """Ask, and return when the question is in flight or answered; or, for a while, waits for what others buy."""
-        future = self.pool.submit(self.session.ask, text, **named)
-        future.add_done_callback(lambda _: self.begun.release())
-        self.told.append(future)
-        self.begun.acquire(timeout=4)
-
-
-@contextmanager
-def held_back(session: Session, count: int) -> Iterator[Flights]:
-    flights, measure = Flights(session), Record._measure
-
-    def wait(self: Record, *args: Any) -> Any:
-        flights.begun.release()
-        assert flights.gate.wait(120)
-        return measure(self, *args)
-
-    with mock.patch.object(Record, "_measure", wait):
-        yield flights
-        flights.gate.set()
-        flights.pool.shutdown()
-    for future in flights.told:
-        future.result()
 
 
 def test_what_is_known_is_answered_while_others_wait_for_the_disk(tmp_path: Path) -> None:
@@ -219,19 +151,6 @@ def test_a_charge_that_fails_does_not_cost_others_their_promise(
         assert numbers(session.ask("a AND b AND c AND d", request=request_name)) == numbers(second.result())
 
 
-@contextmanager
-def held_back_calls(flights: Flights, measure: Callable[..., Any]) -> Iterator[None]:
-    def wait(self: Record, *args: Any) -> Any:
-        flights.begun.release()
-        assert flights.gate.wait(120)
-        return measure(self, *args)
-
-    with mock.patch.object(Record, "_measure", wait):
-        yield
-        flights.gate.set()
-        flights.pool.shutdown()
-
-
 def test_an_interrupted_charge_is_found_again_by_the_others(tmp_path: Path) -> None:
     measure = Record._measure
     with opened(tmp_path / "ledger") as session:
@@ -258,26 +177,6 @@ def test_an_interrupted_charge_is_found_again_by_the_others(tmp_path: Path) -> N
         digest = session._record.transcript.digest
     with opened(tmp_path / "ledger") as session:
         assert session._record.transcript.digest == digest
-
-
-def test_a_request_whose_support_was_lost_is_not_paid_for_twice(tmp_path: Path) -> None:
-    """Its charge was answered, but it was planned on another that a crash took; under its name it pays no more."""
-    with opened(tmp_path / "ledger") as session:
-        with held_back(session, 2) as flights:
-            flights.ask("a AND b AND c")
-            flights.ask("a AND b AND c AND d", request="mine")
-        lost = min(charge.id for charge in session.curator.ledger.charges())  # the first; either may be written first
-    spent = 0
-    answered = records.Record._recover
-
-    def crashed(self: Record, charge: Any, note: Any) -> None:
-        answered(self, charge, note) if charge.id != lost else None
-
-    with mock.patch.object(Record, "_recover", crashed), opened(tmp_path / "ledger") as session:
-        spent = session.curator.ledger.spent()
-        with pytest.raises(RequestLost, match="does not answer"):
-            session.ask("a AND b AND c AND d", request="mine")
-        assert session.curator.ledger.spent() == spent
 
 
 def test_what_is_expected_of_a_measurement_is_known_without_it() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
@@ -67,6 +68,15 @@ class Members:
 def state(session: mq.Session) -> str:
     session.explain("smoker AND age < 5 AND rooms < 2")  # takes what others have charged
     return session._record.transcript.digest
+
+
+def end(postgres: Server, session: mq.Session) -> None:
+    """Cut a member off from its ledger, as its death would."""
+    ledger = session.curator.ledger
+    assert isinstance(ledger, SharedPostgresLedger)
+    pids = [c._connection.info.backend_pid for c in (ledger._connection, ledger._reader) if c is not None]
+    with psycopg.connect(postgres.address, autocommit=True) as admin:
+        admin.execute("SELECT pg_terminate_backend(pid, 5000) FROM unnest(%s::int[]) AS pid", (pids,))
 
 
 def test_what_one_process_bought_is_free_in_another(postgres: Server, name: str) -> None:
@@ -179,13 +189,10 @@ def test_a_process_that_dies_between_charge_and_answer(
         one, two = members.join(), members.join()
         two.ask("rooms < 3")
         ledger = one.curator.ledger
-        assert isinstance(ledger, SharedPostgresLedger)
         commit = ledger.commit
 
         def dying(*given: Any, **named: Any) -> Any:
-            pids = [c._connection.info.backend_pid for c in (ledger._connection, ledger._reader) if c is not None]
-            with psycopg.connect(postgres.address, autocommit=True) as admin:
-                admin.execute("SELECT pg_terminate_backend(pid, 5000) FROM unnest(%s::int[]) AS pid", (pids,))
+            end(postgres, one)
             return commit(*given, **named)
 
         with monkeypatch.context() as patch:
@@ -208,3 +215,45 @@ def test_a_process_that_dies_between_charge_and_answer(
         alone = members.alone()
         assert alone._record.transcript.digest == digest
         assert alone.ask("age >= 5").value == answer.value
+
+
+def test_what_a_dead_process_was_to_bring_is_bought_under_the_key_that_needs_it(
+    postgres: Server, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One process dies with a charge that another's was planned on; then the other dies before it buys the rest."""
+    wide = "age = 3 AND smoker AND owner"
+    with Members(postgres, name) as members:
+        one, two, three = members.join(), members.join(), members.join()
+        flying, dead, commit = threading.Event(), threading.Event(), one.curator.ledger.commit
+
+        def dying(*given: Any, **named: Any) -> Any:
+            flying.set()
+            assert dead.wait(60)
+            return commit(*given, **named)
+
+        monkeypatch.setattr(one.curator.ledger, "commit", dying)
+        first = ThreadPoolExecutor(1).submit(one.ask, "age = 3 AND smoker")
+        assert flying.wait(60)
+        record = two.curator.ledger.commit
+
+        def answered(*given: Any, **named: Any) -> Any:
+            done = record(*given, **named)
+            end(postgres, one)
+            end(postgres, two)
+            return done
+
+        monkeypatch.setattr(two.curator.ledger, "commit", answered)
+        with pytest.raises(LedgerError):
+            two.ask(wide, request="k")
+        dead.set()
+        assert isinstance(first.exception(60), LedgerError)
+        answer = three.ask(wide, request="k")
+        assert answer.guarantee is not None
+        spent = three.spent.units
+        assert three.ask(wide, request="k").value == members.join().ask(wide, request="k").value == answer.value
+        assert three.spent.units == spent
+        charges = list(three.curator.ledger.charges())
+        named = {charge.described.note.get("request", {}).get("name"): charge for charge in charges}
+        assert [charge.state for charge in charges] == ["lost", "answered", "answered"]
+        assert list(named) == [None, "k", "k\n1"]
+        assert not overlap(*(named[key].described.note for key in ("k", "k\n1")))

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from test_concurrent import QUESTIONS, numbers, opened
+from flights import QUESTIONS, numbers, opened
 
 from maquette.errors import QueryError
 

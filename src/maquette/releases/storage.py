@@ -5,6 +5,7 @@ Publish the digest of the whole file (what `sha256sum` prints) beside it, and lo
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -22,6 +23,7 @@ from maquette.releases.artifact import Certificate, Release
 from maquette.releases.kinds import restore_evidence, restore_model, savable
 from maquette.releases.soundness import sound
 from maquette.releases.sums import restore
+from maquette.releases.whole import whole
 from maquette.schema import Schema, shown
 
 FORMAT = "maquette release 1"
@@ -50,13 +52,12 @@ def save(release: Release, path: Path) -> str:
         sealed = pack(manifest, arrays)
     except (TypeError, ValueError) as error:  # facts of a model that JSON cannot represent
         raise DataError(f"a {type(release.model).__name__} cannot be saved ({error})") from None
-    try:
-        path.write_bytes(sealed)
-    except OSError as error:
-        raise DataError(
-            f"{str(path)!r} could not be written ({error.strerror})",
-            advice="the release is still there and paid for: save it to a folder that exists",
-        ) from None
+    advice = "the release is still there and paid for: save it to a folder that exists and has room"
+    with whole(path, advice) as unfinished, unfinished.open("wb") as file:
+        file.write(sealed)
+        file.flush()
+        if unfinished is not path:
+            os.fsync(file.fileno())
     return digest_of(sealed)
 
 

@@ -11,19 +11,18 @@ Privacy: post-processing of the release.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.errors import DataError, QueryError
+from maquette.errors import QueryError
 from maquette.estimates import DenseModel
 from maquette.releases.progress import Progress
+from maquette.releases.whole import whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -87,7 +86,7 @@ def write(
     if path.suffix not in FORMATS:
         raise QueryError(f"{path} ends in {path.suffix!r}", expected=" or ".join(FORMATS))
     done = 0
-    with Progress("synthetic rows", rows, progress) as bar, _whole(path) as unfinished:
+    with Progress("synthetic rows", rows, progress) as bar, whole(path) as unfinished:
         tables = stream(release, rows, rng, batch)
         first = next(tables)
         with _writer(path.suffix)(unfinished, first.schema) as writer:
@@ -115,16 +114,3 @@ def _writer(suffix: str) -> Callable[..., Any]:
 
     made: Callable[..., Any] = csv.CSVWriter if suffix == ".csv" else parquet.ParquetWriter
     return made
-
-
-@contextmanager
-def _whole(path: Path) -> Iterator[Path]:
-    """A file beside `path` that takes its place when complete, and is removed if that fails."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        yield unfinished
-        unfinished.replace(path)
-    except OSError as error:
-        raise DataError(f"{str(path)!r} could not be written ({error.strerror or error})") from None
-    finally:
-        unfinished.unlink(missing_ok=True)

@@ -124,8 +124,8 @@ class Service:
     def start(self) -> None:
         """Check the configuration in full, then open everything; on failure nothing stays open."""
         self.config.check()
-        self.config.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         try:
+            self.config.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._state = State(self.config.state or f"sqlite:///{self.config.directory / 'state.db'}")
             opened = lambda: (*self._tables, *self._holdouts)  # noqa: E731
             self._people = People(self.config, self._state, self._clock, opened)
@@ -136,8 +136,10 @@ class Service:
             for table in (*self.config.tables, *self.drafts.opened()):
                 self.open(table)
             self.erase()
-        except BaseException:
+        except BaseException as error:
             self.close()
+            if isinstance(error, OSError | sa.exc.DBAPIError):
+                raise unusable(error) from None
             raise
 
     def open(self, config: TableConfig) -> None:
@@ -165,11 +167,11 @@ class Service:
         try:
             served = self._open(table.config)
             self._let_in(served)
+            self.note(None, "ledger opened again", table=table.name)
         except Exception as error:  # its text may hold anything
             self.telemetry.log(WARNING, "ledger stopped", {"table": table.name, "error": type(error).__name__})
         else:
             self.telemetry.log(WARNING, "ledger opened again", {"table": table.name})
-            self.note(None, "ledger opened again", table=table.name)
         let_in = self._tables[table.name] is served
         if served is not None and (self.stopping or not let_in):
             served.close()
@@ -223,7 +225,10 @@ class Service:
         except (OSError, UnicodeDecodeError, Unauthenticated):
             pass
         token, _ = self.people.mint(CUSTODIAN, "custodian", lasting=True)
-        write_secret(path, token)
+        try:
+            write_secret(path, token)
+        except OSError as error:
+            raise unusable(error) from None
         return token
 
     def note(
@@ -263,8 +268,10 @@ class Service:
 
     @property
     def ready(self) -> bool:
-        """Whether every ledger answers and the service is not stopping."""
-        return not self.stopping and bool(self._tables) and all(table.ready for table in self._tables.values())
+        """Whether every ledger answers, the state can be written and the service is not stopping."""
+        if self.stopping or self._state is None or not self._state.ready:
+            return False
+        return bool(self._tables) and all(table.ready for table in self._tables.values())
 
     def _open(self, config: TableConfig) -> ServedTable:
         from maquette.curator import Curator, settle_bins
@@ -338,6 +345,19 @@ def write_secret(path: Path, text: str) -> None:
         file.write(text)
         file.flush()
         os.fsync(descriptor)
+
+
+def unusable(error: OSError | sa.exc.DBAPIError) -> ConfigError:
+    """A file, or the database of the state, that the service cannot read or write when it starts."""
+    if isinstance(error, OSError):
+        return ConfigError(
+            f"{str(error.filename or 'a file of the service')!r} cannot be used ({error.strerror or error})",
+            advice="make room, or give the service's user the right to write there",
+        )
+    return ConfigError(
+        f"the service's state cannot be used ({next(iter(str(error.orig).splitlines()), type(error).__name__)})",
+        advice="look for a full or read-only disk, or a database that does not answer at the address `state`",
+    )
 
 
 def _rows_of(config: TableConfig) -> PrivateTable:

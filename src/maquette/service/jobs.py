@@ -21,7 +21,7 @@ from maquette.releases import watch_progress
 from maquette.service import state as kept
 from maquette.service.errors import NotFound, TooManyRequests
 from maquette.service.principals import Principal
-from maquette.service.state import State, as_text, now
+from maquette.service.state import RETRY_SECONDS, State, as_text, now
 
 JobState = Literal["waiting", "running", "done", "failed", "lost"]
 EVENTS = 1_000  # progress events kept of one job
@@ -92,6 +92,7 @@ class Jobs:
         self._jobs: dict[str, Job] = {}
         self._pools: dict[str, ThreadPoolExecutor] = {}
         self._lock = threading.Lock()
+        self.closing = threading.Event()
         self._recall()
 
     def submit(self, principal: Principal, table: str, what: str, work: Callable[[], dict[str, Any]]) -> Job:
@@ -105,7 +106,11 @@ class Jobs:
             job = Job(secrets.token_hex(8), table, principal.account, what, now())
             self._jobs[job.id] = job
             pool = self._pools.setdefault(table, ThreadPoolExecutor(1, f"maquette-job-{table}"))
-        self._save(job, new=True)
+        try:
+            self._save(job, new=True)
+        except BaseException:
+            del self._jobs[job.id]
+            raise
         pool.submit(contextvars.Context().run, self._run, job, work)
         return job
 
@@ -122,13 +127,14 @@ class Jobs:
 
     def close(self) -> None:
         """Wait for running jobs; those that have not begun never run."""
+        self.closing.set()
         for pool in self._pools.values():
             pool.shutdown(wait=True, cancel_futures=True)
 
     def _run(self, job: Job, work: Callable[[], dict[str, Any]]) -> None:
         job.state = "running"
         job.tell("running")
-        self._save(job)
+        self._saved(job)
         try:
             with watch_progress(lambda what, done, steps: job.tell("progress", what=what, done=done, steps=steps)):
                 job.facts = work()
@@ -137,8 +143,18 @@ class Jobs:
             job.facts, job.state = {"error": {"code": error.code, "detail": str(error)}}, "failed"
         except Exception as error:  # its text could hold anything
             job.facts, job.state = {"error": {"code": "service", "detail": type(error).__name__}}, "failed"
-        self._save(job)
+        saved = self._saved(job)
         job.tell(job.state, **job.facts)
+        while not saved and not self.closing.wait(RETRY_SECONDS):
+            saved = self._saved(job)
+
+    def _saved(self, job: Job) -> bool:
+        """Write down what became of a job; whether the database was there."""
+        try:
+            self._save(job)
+        except sa.exc.DBAPIError:
+            return False
+        return True
 
     def _save(self, job: Job, *, new: bool = False) -> None:
         facts = as_text({"what": job.what, **job.facts})

@@ -28,9 +28,15 @@ MOST = 1_000_000  # bytes of a document
 class Provider:
     """One provider: its keys, and the principals that its tokens name."""
 
-    def __init__(self, config: OidcConfig, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        config: OidcConfig,
+        clock: Callable[[], float] = time.time,
+        elapsed: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._config = config
         self._clock = clock
+        self._elapsed = elapsed  # a clock that is set back must not keep old keys
         self._lock = threading.Lock()
         self._keys: Any = None
         self._read = float("-inf")
@@ -44,7 +50,7 @@ class Provider:
             try:
                 decoded = jwt.decode(token, self._key_set(reread=not known), algorithms=list(self._config.algorithms))
             except (JoseError, ValueError, TypeError):
-                if known and self._clock() - self._read >= AGAIN:
+                if known and self._elapsed() - self._read >= AGAIN:
                     continue  # the provider may have a new key
                 raise Unauthenticated from None
             return self._principal(decoded.claims)
@@ -74,13 +80,13 @@ class Provider:
         from joserfc.jwk import KeySet
 
         with self._lock:
-            age = self._clock() - self._read
+            age = self._elapsed() - self._read
             if self._keys is None or age > FRESH or (reread and age >= AGAIN):
                 found = self._get(f"{self._config.issuer.rstrip('/')}/.well-known/openid-configuration")
                 if found.get("issuer") != self._config.issuer:
                     raise Unavailable("the provider's discovery document names another issuer")
                 self._keys = KeySet.import_key_set(self._get(str(found["jwks_uri"])))  # type: ignore[arg-type]
-                self._read = self._clock()
+                self._read = self._elapsed()
             return self._keys
 
     def _get(self, address: str) -> dict[str, Any]:

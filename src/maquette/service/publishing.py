@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from maquette.errors import QueryError
+from maquette.errors import DataError, QueryError
 from maquette.query import marginals
 from maquette.releases import Release, method_of, release
 from maquette.service.errors import NotFound
 from maquette.service.jobs import Job, Jobs
 from maquette.service.principals import Principal
 from maquette.service.served import ServedTable
+from maquette.service.state import RETRY_SECONDS
 from maquette.service.wire import loss_data
 
 NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
@@ -60,12 +61,22 @@ class Publisher:
 
         def work() -> dict[str, Any]:
             made = release(table.curator, workload, method=method, epsilon=epsilon, check=check)
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            digest = made.save(path)
+            digest = self._kept(made, path)
             table.releases[name] = made
             return {"release": name, "digest": digest, "cost": loss_data(made.cost)}
 
         return self._jobs.submit(principal, table.name, f"release {name}", work)
+
+    def _kept(self, made: Release, path: Path) -> str:
+        """Save a release; it is paid for, so where the disk is full it waits for room, as long as the service runs."""
+        while True:
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                return made.save(path)
+            except (DataError, OSError) as error:
+                room = isinstance(error, OSError) or isinstance(error.__context__, OSError)
+                if not room or self._jobs.closing.wait(RETRY_SECONDS):
+                    raise
 
     def path(self, table: ServedTable, name: str) -> Path:
         """The file of a release."""

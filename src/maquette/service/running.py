@@ -10,6 +10,7 @@ import ssl
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from logging import WARNING
 from typing import Any
 
 from maquette.service.config import ServiceConfig
@@ -87,14 +88,23 @@ async def _serve(service: Service, listening: socket.socket, tell: Callable[[Run
 async def _clean(service: Service) -> None:
     while True:
         await asyncio.sleep(3600)
-        await asyncio.to_thread(service.erase)
+        await _tried(service, service.erase)
 
 
 async def _mend(service: Service) -> None:
     pause = MEND
     while True:
         await asyncio.sleep(pause)
-        pause = MEND if await asyncio.to_thread(service.mend) else min(2 * pause, 30)
+        pause = MEND if await _tried(service, service.mend) else min(2 * pause, 30)
+
+
+async def _tried(service: Service, work: Callable[[], Any]) -> Any:
+    """What `work` returns, or None where it fails: whoever does it again and again must not end."""
+    try:
+        return await asyncio.to_thread(work)
+    except Exception as error:  # its text may hold anything
+        service.telemetry.log(WARNING, f"{work.__name__} failed", {"error": type(error).__name__})
+        return None
 
 
 async def _start_pgwire(service: Service) -> asyncio.Server | None:

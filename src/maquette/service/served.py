@@ -180,6 +180,11 @@ class ServedTable:
     def _fresh(
         self, principal: Principal, asked: Sequence[str], key: str | None, settings: Mapping[str, float]
     ) -> list[Answered]:
+        if self.stopped:
+            raise Unavailable(
+                "the ledger of this table has stopped, and is opened again as soon as that is possible",
+                advice="nothing was charged. Ask again in a moment, under the same key if you gave one.",
+            )
         if not self._line.acquire(blocking=False):
             raise Unavailable(
                 f"{self._limits.waiting_asks:,} questions wait for this table already",
@@ -199,6 +204,11 @@ class ServedTable:
         principal.require("ask")
         if not asked:
             raise QueryError("there is no question", expected="at least one")
+        if self._state.behind:
+            raise Unavailable(
+                "the service's log cannot be written, and too much waits for it already",
+                advice="nothing was charged. Ask again in a moment.",
+            )
         if len(asked) > self._limits.questions:
             raise TooLarge(f"there are {len(asked):,} questions", expected=f"at most {self._limits.questions:,}")
         for text in asked:

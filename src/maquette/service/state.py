@@ -13,15 +13,18 @@ import secrets
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import sqlalchemy as sa
+
+from maquette.privacy.ledger import network_settings
 
 VERSION = 1
 FLUSH_SECONDS = 0.05
 RETRY_SECONDS = 1.0
 GROUP = 1_000
+MOST_WAITING = 100_000  # rows
 
 metadata = sa.MetaData()
 facts = sa.Table(
@@ -111,12 +114,16 @@ class State:
     """The database of one service, at a SQLAlchemy address."""
 
     def __init__(self, address: str) -> None:
-        self._engine = sa.create_engine(address, pool_pre_ping=True)
-        if self._engine.dialect.name == "sqlite":
-            sa.event.listen(self._engine, "connect", _durable)
-        metadata.create_all(self._engine)
-        self.secret = bytes.fromhex(self._fact("secret", secrets.token_hex(32)))
-        self._fact("version", str(VERSION))
+        self._failed = False  # whether the last attempt to read or write did
+        self._engine = _engine(address)
+        try:
+            metadata.create_all(self._engine)
+            self.secret = bytes.fromhex(self._fact("secret", secrets.token_hex(32)))
+            self._fact("version", str(VERSION))
+            self._fact("tried", "")
+        except BaseException:
+            self._engine.dispose()
+            raise
         self._queue: queue.SimpleQueue[tuple[sa.Table, dict[str, Any]] | threading.Event | None] = queue.SimpleQueue()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._write, name="maquette-state", daemon=True)
@@ -125,13 +132,38 @@ class State:
     @contextmanager
     def begin(self) -> Iterator[sa.Connection]:
         """One transaction."""
-        with self._engine.begin() as connection:
+        with self._watched(), self._engine.begin() as connection:
             yield connection
 
     def rows(self, statement: sa.Select[Any]) -> list[dict[str, Any]]:
         """The rows of a query, as dicts."""
-        with self._engine.connect() as connection:
+        with self._watched(reading=True), self._engine.connect() as connection:
             return [dict(row) for row in connection.execute(statement).mappings()]
+
+    @property
+    def ready(self) -> bool:
+        """Whether it can be read and written; tried only if the last attempt failed."""
+        if self._failed:
+            another = secrets.token_hex(8)  # writing the same again would write nothing
+            with suppress(sa.exc.DBAPIError), self.begin() as connection:
+                connection.execute(facts.update().where(facts.c.name == "tried").values(value=another))
+        return not self._failed
+
+    @property
+    def behind(self) -> bool:
+        """Whether so many rows wait to be written that no more may come."""
+        return self._queue.qsize() >= MOST_WAITING
+
+    @contextmanager
+    def _watched(self, *, reading: bool = False) -> Iterator[None]:
+        """Notice whether the database answers; a full one can still be read."""
+        try:
+            yield
+        except (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.InternalError):
+            self._failed = True
+            self._engine.dispose()  # its connections may lead to a server that is no longer written to
+            raise
+        self._failed = self._failed and reading
 
     def later(self, table: sa.Table, row: Mapping[str, Any]) -> None:
         """Write a row soon, in a group with others."""
@@ -200,6 +232,22 @@ class State:
             except sa.exc.DBAPIError:  # the database is away
                 if self._closing.wait(RETRY_SECONDS):
                     return
+
+
+def _engine(address: str) -> sa.Engine:
+    """What connects to an address: PostgreSQL's own form, as for ledgers, or SQLAlchemy's."""
+    if address.startswith(("postgresql://", "postgres://")):
+        return sa.create_engine("postgresql+psycopg://", creator=lambda: _connected(address), pool_pre_ping=True)
+    engine = sa.create_engine(address, pool_pre_ping=True)
+    if engine.dialect.name == "sqlite":
+        sa.event.listen(engine, "connect", _durable)
+    return engine
+
+
+def _connected(address: str) -> Any:
+    import psycopg
+
+    return psycopg.connect(**network_settings(address), application_name="maquette state")
 
 
 def _durable(connection: Any, _record: object) -> None:

@@ -17,7 +17,7 @@ from maquette.privacy.ledger import BookLedger, Overtaken
 from maquette.session.ahead import Ahead
 from maquette.session.guard_policy import STALE, GuardPolicy, Values, guessed
 from maquette.session.knowledge import Knowledge
-from maquette.session.order import Flight, Order
+from maquette.session.order import Flight, Named, Order
 from maquette.session.planner import Planner
 from maquette.session.question import Goal
 
@@ -55,7 +55,7 @@ class Buyer:
         self,
         goals: Sequence[Goal],
         analyst: str,
-        named: tuple[str, str] | None,
+        named: Named | None,
         most: int | None = None,
         way: Way = "usual",
     ) -> tuple[int, Loss]:
@@ -66,10 +66,11 @@ class Buyer:
         another thread meanwhile, and then nothing is charged.
 
         The lock is held for the plan alone. What others have in flight is planned on as if it were there; should it
-        fail, the rest is bought in a second charge, without the request's name: a crash between the two leaves a
-        request that was charged and cannot be answered, as one between a charge and its answer does.
+        fail, the rest is bought in a second charge, which has a name of its own (`Bill`): whoever asks again under
+        the request's name, after a crash or meanwhile, buys the rest or finds it bought.
         """
-        before, paid, charged, heard = self._record.transcript.moment, self.free, False, False
+        before, paid, heard = self._record.transcript.moment, self.free, False
+        bill = Bill(named)
         while True:
             counted = False
             flight = Flight(veiled=threading.get_ident() if self.timed else None)
@@ -78,9 +79,7 @@ class Buyer:
             try:
                 with self._lock:
                     self._record.ready()
-                    if named is not None and not charged and not paid.units:
-                        charged = self._record.settle_request(named[0], analyst, named[1])
-                        self._record.ready()
+                    if self._settled(bill, analyst) and not paid.units:
                         before = self._record.transcript.moment
                     self._look_first(goals, way)
                     missing = [goal for goal in goals if self._knowledge.state(goal) is None]
@@ -92,12 +91,13 @@ class Buyer:
                             return before, paid
                         self._record.drain()  # others are buying all of it
                         continue
-                    if charged and all(map(self._knowledge.measured_alone, missing)):
+                    if bill.made and all(map(self._knowledge.measured_alone, missing)):
                         return before, paid  # the request bought what the rest of the budget allowed
-                    if charged:
-                        raise _bought_too_little(named)
-                    self.check_price(plan.units + paid.units, most)
-                    self._record.begin(flight, plan, analyst=analyst, named=None if paid.units else named)
+                    if bill.made:
+                        bill.turn(self._built_on_others(bill))
+                        continue
+                    self.check_price(plan.units, most, bill.units)
+                    self._record.begin(flight, plan, analyst=analyst, named=bill.signed(way))
                     self._planner.settle(plan, goals)
                     self._planner.answer([] if paid.units or heard or way != "usual" else goals)
                     counted = True
@@ -117,6 +117,33 @@ class Buyer:
                 self._compare(plan, goals, guesses)
                 if not flight.ahead or all(self._knowledge.state(goal) is not None for goal in goals):
                     return before, paid
+            bill.turn(plan.units)
+
+    def _settled(self, bill: Bill, analyst: str) -> bool:
+        """Find whether the next charge of a request was made before; False if that is known. Called with the lock."""
+        if bill.name is None or bill.made:
+            return False
+        bill.made = self._record.settle_request(bill.name.text, analyst, bill.name.asked)
+        self._record.ready()
+        return True
+
+    def _built_on_others(self, bill: Bill) -> int:
+        """The units of a charge made before that was planned on others' charges; refused if it was not.
+
+        Such a charge may be answered and yet not be enough, because one of the others came to nothing.
+        """
+        assert bill.name is not None, "only what has a name was made before"
+        name = bill.name.text
+        own, *_ = self._record.requests[name]
+        charge = next(one for one in self._curator.ledger.charges() if one.id == own)
+        note = charge.described.note
+        if "since" not in note or note["request"].get("last"):
+            raise RequestLost(
+                f"request {name!r} was charged before, and what it bought does not answer the question within the "
+                "tolerance",
+                advice="nothing more is charged under this name. Ask under a fresh one, which is charged anew.",
+            )
+        return charge.units
 
     def prepare(self, goals: Sequence[Goal], analyst: str) -> Loss:
         """Buy in one charge what all these goals need; called with the lock, alone."""
@@ -171,13 +198,14 @@ class Buyer:
             None if epsilon is None else budget.accountant.share(epsilon=epsilon, delta=budget.delta) if epsilon else 0
         )
 
-    def check_price(self, units: int, most: int | None) -> None:
-        """Refuse a plan above the highest price, before anything is charged."""
-        if most is not None and units > most:
-            price, limit = self.loss(min(units, self._curator.budget.limit)), self.loss(most)
+    def check_price(self, units: int, most: int | None, spent: int = 0) -> None:
+        """Refuse a plan that comes, with what was spent on the same request, above the highest price."""
+        if most is not None and units + spent > most:
+            price, limit = self.loss(min(units + spent, self._curator.budget.limit)), self.loss(most)
+            charged = f"{self.loss(spent)} was charged before" if spent else "nothing was charged"
             raise TooDear(
                 f"this would cost {price}, more than the max_cost of epsilon {limit.epsilon:.4g} given with it",
-                advice="nothing was charged. Ask with a higher max_cost, or a larger alpha",
+                advice=f"{charged}. Ask with a higher max_cost, or a larger alpha",
                 requested=price.epsilon,
                 remaining=limit.epsilon,
             )
@@ -212,9 +240,20 @@ class TooDear(BudgetExceeded):
     """A price above the highest that was given with the question."""
 
 
-def _bought_too_little(named: tuple[str, str] | None) -> RequestLost:
-    name = None if named is None else named[0]
-    return RequestLost(
-        f"request {name!r} was charged before, and what it bought does not answer the question within the tolerance",
-        advice="nothing more is charged under this name. Ask under a fresh one, which is charged anew.",
-    )
+class Bill:
+    """The charges of one request, made before or now: its own, and one for each rest that others did not bring."""
+
+    def __init__(self, named: Named | None) -> None:
+        self.name = self._named = named  # of the next charge
+        self.made = False  # whether the next charge was made before
+        self.units = self._turns = 0
+
+    def turn(self, units: int) -> None:
+        """Add a charge that was not enough; the next has a name of its own."""
+        self.units += units
+        self._turns, self.made = self._turns + 1, False
+        self.name = self._named and self._named._replace(text=f"{self._named.text}\n{self._turns}")
+
+    def signed(self, way: Way) -> Named | None:
+        """The name as the next charge, made in this way, records it."""
+        return self.name and self.name._replace(last=way == "rest")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from maquette.curator import Measurement
 from maquette.estimates import Columns
@@ -41,6 +41,22 @@ class Order:
 
     def __bool__(self) -> bool:
         return bool(self.parts or self.directs or self.rents)
+
+
+class Named(NamedTuple):
+    """The caller's name of a request, and what it asked.
+
+    `last`: it buys what the rest of a budget allows, which may not be all that was asked.
+    """
+
+    text: str
+    asked: str
+    last: bool = False
+
+    @property
+    def note(self) -> dict[str, Any]:
+        """As it is recorded with the charge."""
+        return {"name": self.text, "asked": self.asked, **({"last": True} if self.last else {})}
 
 
 @dataclass(eq=False)

@@ -27,7 +27,7 @@ from maquette.privacy.ledger import BookLedger, Charge, Overtaken, SharedLedger
 from maquette.query import Contrasts, Marginal
 from maquette.session import checkpoint
 from maquette.session.ahead import Ahead, Layered
-from maquette.session.order import Directs, Flight, Order, Owned, components
+from maquette.session.order import Directs, Flight, Named, Order, Owned, components
 from maquette.session.own import Guarded, Own
 from maquette.session.question import Goal, as_json, from_json, restored, stored
 from maquette.session.taking import keep, take
@@ -225,7 +225,7 @@ class Record:
         order: Order | Flight,
         *,
         analyst: str,
-        named: tuple[str, str] | None = None,
+        named: Named | None = None,
     ) -> Loss:
         """Measure what was ordered, as one charge; `named` is the caller's name of the request, and what it asked.
 
@@ -248,7 +248,7 @@ class Record:
             self._land(flight)
         return self.curator.cost_of(flight.measured)
 
-    def begin(self, flight: Flight, order: Order, *, analyst: str, named: tuple[str, str] | None = None) -> None:
+    def begin(self, flight: Flight, order: Order, *, analyst: str, named: Named | None = None) -> None:
         """Give a charge its number and its place in the line; called with the lock, which planning the order took."""
         self._refuse_more_than_ever(order)
         rents = [(goal, parts) for goal, parts in order.rents.values()]
@@ -269,15 +269,15 @@ class Record:
             "chained": True,
             **({"account": self.settings} if self.begun is None else {}),
             **({"since": self.transcript.moment} if self._crowded else {}),
-            **({} if named is None else {"request": {"name": named[0], "asked": named[1]}}),
+            **({} if named is None else {"request": named.note}),
         }
         request = self._new_id()
         if named is not None:
-            self.requests[named[0]] = request, analyst, named[1]
+            self.requests[named.text] = request, analyst, named.asked
         directs: Directs = [(goal, goal.as_asked) for goal, _ in order.directs.values()]
         flight.owned = directs, [(goal, components(goal, parts)) for goal, parts in rents]
         flight.number, flight.request, flight.note = self.following, request, note
-        flight.name, flight.ahead = named and named[0], self._crowded
+        flight.name, flight.ahead = named and named.text, self._crowded
         self.following += 1  # the request's name is used up even if the request fails
         self._line.append(flight)
 

@@ -35,7 +35,7 @@ from maquette.session.explanation import Explanation, in_words, page, promise, s
 from maquette.session.guard_policy import GuardPolicy
 from maquette.session.knowledge import Knowledge
 from maquette.session.model import Model
-from maquette.session.order import Order
+from maquette.session.order import Named, Order
 from maquette.session.outlook import new_table, tables_of
 from maquette.session.planner import Planner
 from maquette.session.question import Goal, Question, lasting
@@ -248,7 +248,7 @@ class Session(Streams):
         self, questions: Sequence[Question], analyst: str, request: str | None, most: int | None, ways: Sequence[Way]
     ) -> tuple[int, Loss]:
         """Pay for questions in the first of some ways that the budget allows."""
-        named = None if request is None else (request, digest(self._set, questions))
+        named = None if request is None else Named(request, digest(self._set, questions))
         for way in ways[:-1]:
             with suppress(BudgetExceeded):
                 return self._buyer.pay(self._lacking(questions), analyst, named, most, way)

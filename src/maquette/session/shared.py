@@ -21,7 +21,7 @@ from typing import Any
 from maquette.curator import Curator, Measurement
 from maquette.privacy.ledger import Charge, SharedLedger
 from maquette.session.ahead import Ahead
-from maquette.session.order import Flight, Order, Owned
+from maquette.session.order import Flight, Named, Order, Owned
 from maquette.session.record import DOORS, IN_FLIGHT, REBUILT, Record, in_order
 
 POLL = 0.02  # seconds between two looks at what another process has in flight
@@ -91,7 +91,7 @@ class SharedRecord(Record):
             self._look_again()
         return super().settle_request(name, analyst, asked)
 
-    def begin(self, flight: Flight, order: Order, *, analyst: str, named: tuple[str, str] | None = None) -> None:
+    def begin(self, flight: Flight, order: Order, *, analyst: str, named: Named | None = None) -> None:
         """Give a charge its id; it gets its place in the ledger's order when it is charged."""
         super().begin(flight, order, analyst=analyst, named=named)
         flight.seen = self._listed, self._folded

@@ -24,7 +24,7 @@ from .places import (
     rotate_key as rotate_key,
     write_ledger as write_ledger,
 )
-from .postgres import PostgresLedger as PostgresLedger
+from .postgres import PostgresLedger as PostgresLedger, network_settings as network_settings
 from .postgres_shared import SharedPostgresLedger as SharedPostgresLedger
 from .recovery import Recovery as Recovery, recover as recover
 from .replay import replayed as replayed

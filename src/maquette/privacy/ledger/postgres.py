@@ -383,6 +383,13 @@ def _inside(address: str, name: str, begin: str, *, alone: bool = False) -> Iter
         connection.close()
 
 
+def network_settings(address: str) -> dict[str, Any]:
+    """The parts of a PostgreSQL address, which may name several hosts, with the patience that it does not mention."""
+    from psycopg.conninfo import conninfo_to_dict
+
+    return {**NETWORK, **conninfo_to_dict(address)}
+
+
 def connect(address: str) -> Connection:
     """Connect to a database that keeps what it says it has kept."""
     try:
@@ -392,8 +399,7 @@ def connect(address: str) -> Connection:
             "a PostgreSQL ledger needs the package psycopg", advice='install it with: pip install "maquette[postgres]"'
         ) from None
     try:
-        given: dict[str, Any] = {**NETWORK, **psycopg.conninfo.conninfo_to_dict(address)}
-        raw = psycopg.connect(**given, autocommit=True, application_name="maquette ledger")
+        raw = psycopg.connect(**network_settings(address), autocommit=True, application_name="maquette ledger")
     except psycopg.Error as error:
         raise _broken(error) from None
     connection = Connection(raw)

@@ -160,6 +160,6 @@ def _fatal(failure: Exception) -> LedgerError:
     """The error that every later call raises."""
     cause = explain(failure)
     return type(cause)(
-        f"the ledger stopped: {cause} Nothing was released; what was being charged may stay charged. Open the ledger "
-        "again when the cause is removed: it is verified then."
+        f"the ledger stopped: {str(cause).rstrip('.')}. Nothing was released; what was being charged may stay charged. "
+        "Open the ledger again when the cause is removed: it is verified then."
     )

@@ -18,7 +18,7 @@ from maquette.service.http import asking, drafting, governing, holding, releasin
 from maquette.service.http.access import Room
 from maquette.service.http.gate import App, Gate
 from maquette.service.http.pages import Pages
-from maquette.service.http.problems import MEDIA, on_away, on_error, on_http, on_invalid
+from maquette.service.http.problems import MEDIA, on_away, on_error, on_full, on_http, on_invalid
 from maquette.version import __version__
 
 CONSOLE = "maquette.service.console"
@@ -67,6 +67,7 @@ def make_app(service: Service) -> App:
     app.state.service = service
     app.add_exception_handler(MaquetteError, on_error)
     app.add_exception_handler(DBAPIError, on_away)
+    app.add_exception_handler(OSError, on_full)
     app.add_exception_handler(HTTPException, on_http)
     app.add_exception_handler(RequestValidationError, on_invalid)
     for router in (open_routes, asking.router, releasing.router, holding.router, governing.router, drafting.router):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
 from fastapi import HTTPException, Request
@@ -12,6 +13,7 @@ from starlette.responses import JSONResponse
 from maquette.errors import BudgetExceeded, MaquetteError, QueryError
 from maquette.service.errors import TooManyRequests, Unauthenticated, status_of
 
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 MEDIA = "application/problem+json"
 TITLES = {
     400: "The request is malformed",
@@ -33,6 +35,7 @@ TITLES = {
     431: "Headers too large",
     500: "Internal error",
     503: "Not available",
+    507: "No space left",
 }
 
 
@@ -89,6 +92,14 @@ async def on_error(request: Request, error: Exception) -> JSONResponse:
 async def on_away(_: Request, __: Exception) -> JSONResponse:
     """The database of the service's state does not answer; what it says may hold anything."""
     return problem(503, "service.unavailable", "the service's database does not answer; try again in a moment")
+
+
+async def on_full(_: Request, error: Exception) -> JSONResponse:
+    """A disk that is full, or a quota that is used up, while a file was written; other failures are passed on."""
+    assert isinstance(error, OSError)
+    if error.errno not in FULL:
+        raise error
+    return problem(507, "service.no-space", "the service's disk is full: its operator must make room")
 
 
 async def on_http(_: Request, error: Exception) -> JSONResponse:

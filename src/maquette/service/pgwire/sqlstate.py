@@ -9,6 +9,8 @@ from __future__ import annotations
 import logging
 import traceback
 
+from sqlalchemy.exc import DBAPIError
+
 from maquette.errors import (
     BudgetError,
     BudgetExceeded,
@@ -96,6 +98,8 @@ def problem_of(error: BaseException, text: str = "") -> Problem:
         detail = None if error.expected is None else f"expected {error.expected}"
         place = _position(text, error) if isinstance(error, QueryError) else None
         return Problem(code_of(error), error.happened, detail=detail, hint=error.advice, position=place)
+    if isinstance(error, DBAPIError):
+        return Problem("57P03", "the service's database does not answer", hint="try again in a moment")
     frames = traceback.extract_tb(error.__traceback__)[-1:]
     where = f"{frames[0].name}, line {frames[0].lineno}" if frames else "nowhere"
     LOG.error("a statement met an error of the service: %s in %s", type(error).__name__, where)
