@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from maquette.answers import BoundKind, OutputColumn
 from maquette.query import LinearQuery, Marginal, Output, ValueSums
 from maquette.releases.bounds import Asked, Bound
-from maquette.schema.ordered import Numeric
+from maquette.schema import Numeric
 
 if TYPE_CHECKING:
     from maquette.releases.artifact import Release

@@ -40,7 +40,7 @@ from .impossible import impossible_cells as impossible_cells
 from .integers import Integer as Integer
 from .kinds import column_kind as column_kind, kind_named as kind_named, kind_names as kind_names
 from .numbers import Number as Number
-from .ordered import Ordered as Ordered
+from .ordered import Numeric as Numeric, Ordered as Ordered
 from .row_streams import RowStream as RowStream
 from .schema import (
     Schema as Schema,
