@@ -51,3 +51,10 @@ def test_ranges_are_told_in_words() -> None:
     shown = CliRunner().invoke(app, ["preview", "--help"], env=WIDE).output
     assert "NUMBER [1 to 1,000,000]" in shown
     assert "NUMBER [at least 1]" in CliRunner().invoke(app, ["sample", "--help"], env=WIDE).output
+
+
+def test_a_pattern_without_quotes_is_told_to_need_them() -> None:
+    """The shell writes it out as several files; other commands take no pattern."""
+    said = CliRunner().invoke(app, ["schema", "guess", "a.csv", "b.csv"]).output
+    assert "one pattern in quotes" in " ".join(said.replace("│", " ").split())
+    assert "pattern" not in CliRunner().invoke(app, ["ask", "a.maq", "smoker", "c"]).output

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import maquette as mq
 from maquette.cli import main
-from maquette.demo import foresee, needs
+from maquette.demo import Foreseen, foresee, needs
 from maquette.errors import QueryError
 
 SCHEMA = mq.Schema([mq.Integer("age", 0, 99, width=10), mq.Boolean("smoker"), mq.Number("x", 0, 1000, bins="auto")])
@@ -70,3 +71,11 @@ def test_several_rows_of_one_person_cost_what_a_smaller_budget_does() -> None:
     assert "of one person" not in str(one)
     with pytest.raises(QueryError, match="max_contributions is 0"):
         foresee(small, rows=2_000, epsilon=1.0, delta=0.0, max_contributions=0)
+
+
+def test_averages_that_only_bins_tell_are_named_with_what_to_type() -> None:
+    """One level for each value needs nothing."""
+    told = Foreseen(1_000, 1.0, 1e-9, {1: 5.0}, 0.01, 3, binned=("net pay", "weight", "a", "b"))
+    assert "averages     of net pay, weight, a and 1 more: to within their bins" in str(told)
+    assert "release --sums 'net pay'" in str(told)
+    assert "averages" not in str(replace(told, binned=()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import random
@@ -327,11 +328,32 @@ def test_a_check_tells_the_custodian_what_a_range_or_a_pivot_clamps(tmp_path: Pa
         Integer("age", 0, 99, nullable=True, missing=["-"]),
     ]
     Schema(declared, file=FileFormat(delimiter=";")).save(schema)
-    said = CliRunner().invoke(app, ["schema", "check", str(rows), "--schema", str(schema)]).output
+    with pytest.warns(mq.errors.PrivacyWarning, match="column 'day': pivot = 22 reads two-digit years as 1923 to 2022"):
+        said = CliRunner().invoke(app, ["schema", "check", str(rows), "--schema", str(schema)]).output
     assert "day has values outside its declared range (2 below, 50.0% of rows)" in said
     assert "is pivot = 22 right?" in said
     assert "cost has values outside its declared range (1 below, 25.0% of rows)" in said
     assert "age has values outside its declared range (1 above, 25.0% of rows)" in said
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "pivot", "told"),
+    [
+        ("2021-01-01", "2024-12-31", 22, "the declared range also has others: a 24 that means 2024 is read as 1924"),
+        ("1930-01-01", "2024-12-31", 30, "the declared range also has 1930: a 30 that means 1930 is read as 2030"),
+        ("1931-01-01", "2030-12-31", 30, ""),
+        ("2021-01-01", "2024-12-31", None, ""),
+    ],
+)
+def test_a_pivot_that_contradicts_the_range_is_told_before_anything_is_charged(
+    low: str, high: str, pivot: int | None, told: str
+) -> None:
+    """From the declaration alone: rows, or how many of them are clamped, have no part in it."""
+    schema = Schema([Date("day", low, high, unit="year", order="dmy", pivot=pivot)])
+    assert schema["day"].remark.endswith(told)
+    assert bool(schema["day"].remark) == bool(told)
+    with pytest.warns(mq.errors.PrivacyWarning, match=told) if told else contextlib.nullcontext():
+        mq.open_table({"day": ["2024-03-01"]}, schema)
 
 
 def test_a_check_says_that_rows_are_protected_and_leaves_the_bound_to_the_custodian(tmp_path: Path) -> None:

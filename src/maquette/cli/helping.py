@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from types import NoneType
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+_Usage = cast(type[typer.BadParameter], typer.BadParameter.__mro__[1])  # UsageError, which typer does not export
 _BY_NAME = {
     **dict.fromkeys(("unit", "target", "sums"), "COLUMN"),
     **dict.fromkeys(("folder", "directory"), "FOLDER"),
@@ -40,7 +41,16 @@ class _Plain:
 
 
 class _PlainCommand(_Plain, TyperCommand):
-    """A command with plain help."""
+    """A command with plain help. A pattern that the shell wrote out as several files is told to need quotes."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the arguments of a command line."""
+        try:
+            return list(super().parse_args(ctx, args))
+        except _Usage as error:
+            if "extra argument" in error.message and any(parameter.name == "source" for parameter in self.params):
+                error.message += ". Several files are one pattern in quotes: 'visits-*.csv'"
+            raise
 
 
 class _PlainGroup(_Plain, TyperGroup):

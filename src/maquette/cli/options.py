@@ -205,7 +205,8 @@ def _first_misfits(
         f"{one.column}: {'line' if plain else 'row'} {one.row + above:,}, written like '{one.shape}'"
         for one in first_misfits(source, declared, columns, missing=missing or (), delimiter=delimiter)
     ]
-    return f". First of them (x is a letter, 9 a digit): {'; '.join(told)}"
+    breaks = "; line breaks inside quotes are not counted" if plain else ""
+    return f". First of them (x is a letter, 9 a digit{breaks}): {'; '.join(told)}"
 
 
 @contextmanager

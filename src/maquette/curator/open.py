@@ -25,7 +25,7 @@ from maquette.curator.sources import Source, content_of, name_of, read_source, r
 from maquette.curator.spark import SparkTable, is_frame, open_spark
 from maquette.curator.table import PrivateTable, check_unit, private_table
 from maquette.errors import DataError, PrivacyWarning, SchemaError
-from maquette.schema import FileFormat, Schema
+from maquette.schema import Date, FileFormat, Schema
 
 if TYPE_CHECKING:
     import duckdb
@@ -186,6 +186,9 @@ def _check_declared(schema: Schema, privacy_unit: str | None, max_contributions:
             PrivacyWarning,
             stacklevel=3,
         )
+    for column in schema:
+        if isinstance(column, Date) and column.remark:  # follows from the declaration: no row is looked at
+            warnings.warn(f"column {column.name!r}: {column.remark}", PrivacyWarning, stacklevel=3)
 
 
 def _load(read: Pass, rows: Source, limit: int, shelf: Shelf | None, content: str | None) -> Engine:

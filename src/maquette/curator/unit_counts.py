@@ -13,7 +13,7 @@ from maquette.curator.sources import looked_at, reading
 from maquette.errors import DataError
 from maquette.schema import FileFormat
 
-BOUNDS = (1, 2, 3, 5, 10, 20, 50, 100)
+BOUNDS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100)  # noise is proportional to the bound, so they lie close
 LOST = 0.05  # share of the rows that a recommended bound drops at most
 
 

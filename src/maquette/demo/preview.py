@@ -6,6 +6,7 @@ whole journey can be seen, and its errors measured against known counts, before 
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from itertools import combinations, islice
 from typing import TYPE_CHECKING
@@ -48,6 +49,8 @@ class Foreseen:
     sampled: float
     session: int
     max_contributions: int = 1
+    binned: tuple[str, ...] = ()
+    """Columns of numbers whose bins hold several values."""
 
     def __str__(self) -> str:
         words = {1: "single columns", 2: "pairs", 3: "triples"}
@@ -56,10 +59,20 @@ class Foreseen:
             f"With epsilon {self.epsilon:g} and a table of {self.rows:,} rows{self._each} and these columns:\n"
             f"  a release    counts of {within} (for 95 of 100 cells)\n"
             f"  its rows     synthetic rows reproduce pairs within {self.sampled:.1%} of the table\n"
+            f"{self._averages}"
             f"  a session    answers about {self.session:,} different tables to within 2% of the rows\n"
             f"Measured on {min(self.rows, MOST):,} invented rows, drawn from the schema with independent columns.\n"
             "Your table will differ. Nothing was read or charged."
         )
+
+    @property
+    def _averages(self) -> str:
+        """A model knows bins: whose averages that concerns, and what to type."""
+        if not self.binned:
+            return ""
+        named = ", ".join(self.binned[:3]) + (f" and {len(self.binned) - 3} more" if len(self.binned) > 3 else "")
+        option = f"release --sums {shlex.quote(self.binned[0])}"
+        return f"  averages     of {named}: to within their bins; `{option}` buys the sums themselves\n"
 
     @property
     def _each(self) -> str:
@@ -84,7 +97,8 @@ def foresee(
     tried = Trial(schema.evenly_cut(), min(rows, MOST), strength_rows, delta, seed)
     errors = {k: tried.error(k) * rows for k in range(1, tried.most + 1)}
     session = int(_session_tables(strength_rows, 0.02, delta))
-    return Foreseen(rows, epsilon, delta, errors, tried.distance(), session, max_contributions)
+    binned = tuple(column.name for column in schema if column.value_grid is not None)
+    return Foreseen(rows, epsilon, delta, errors, tried.distance(), session, max_contributions, binned)
 
 
 def strength_of(budget: Budget) -> float:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from maquette.answers import OutputColumn
 from maquette.query import LinearQuery, Marginal, Measure, Output
+from maquette.releases.binned import of_bins
 from maquette.releases.bounds import Asked, Bound
 from maquette.releases.sums import SumTable, sum_for
 
@@ -40,6 +41,8 @@ def column_of(release: Release, output: Output, confidence: float) -> OutputColu
     table = sum_for(release.sums, output.measure.values)
     if table is not None:
         return _of_values(release, output, table, confidence)
+    if output.measure.values is not None:
+        return of_bins(release, output, output.measure.values, confidence, LARGEST)
     measure, shape = output.measure, output.measure.marginal.shape
     shape = shape[:-1] if measure.signed else shape
     value, low, high = (np.zeros(shape) for _ in range(3))

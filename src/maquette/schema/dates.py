@@ -120,6 +120,23 @@ class Date(Ordered):
         return (start.isoformat() for start in self._starts)
 
     @property
+    def remark(self) -> str:
+        """Says if two digits of a year cannot name a year of the declared range: such dates are read as others."""
+        if self.pivot is None:
+            return ""
+        first, last = 1901 + self.pivot, 2000 + self.pivot
+        declared = range(_date(self.low).year, _date(self.high).year + 1)
+        lost = [year for year in declared if not first <= year <= last]
+        if not lost:
+            return ""
+        example = lost[-1]
+        misread = first + (example - first) % 100
+        return (
+            f"pivot = {self.pivot} reads two-digit years as {first} to {last}; the declared range also has "
+            f"{'others' if len(lost) > 1 else lost[0]}: a {example % 100:02d} that means {example} is read as {misread}"
+        )
+
+    @property
     def values(self) -> Sequence[dt.date]:
         """The first day of each unit."""
         return self._starts

@@ -57,7 +57,7 @@ def _words(column: Column) -> tuple[str, str, str]:
 
 
 def _numbers(column: Numeric) -> tuple[str, str, str]:
-    whole = isinstance(column, Integer)
+    whole = isinstance(column, Integer) or (isinstance(column, Number) and column.precision == 0)
     seen = "whole numbers" if whole else "numbers"
     if isinstance(column, Number) and column.precision:
         digits, mark = column.precision, "comma" if column.decimal == "," else "point"
@@ -77,6 +77,8 @@ def _numbers(column: Numeric) -> tuple[str, str, str]:
         if width is not None
         else f"{column.known - len(column.atoms)} bins from {first} to {last}"
     )
+    if isinstance(column, Number) and column.edges is not None:
+        chosen += ", narrow for small numbers, because most are small beside the largest"
     if column.atoms:
         listed = ", ".join(f"{atom:,.12g}" for atom in column.atoms)
         own, it = ("a level of its own", "it") if len(column.atoms) == 1 else ("levels of their own", "them")

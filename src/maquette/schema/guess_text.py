@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from maquette.schema.columns import NULL_LABEL, Boolean, Category, Column, quoted, text_sql
 from maquette.schema.dates import SHORT, YEAR_LAST, Date
 from maquette.schema.guess_numbers import Style, atoms_of, style_of, thousands_of, top_code, without_codes
+from maquette.schema.guess_tails import with_tails
 from maquette.schema.integers import Integer
 from maquette.schema.numbers import Number
 from maquette.schema.ordered import EXACT
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     import duckdb
 
 LEVELS = 50  # maximum distinct texts that are drafted as levels
+SEVERAL = 5  # frequent texts that make a column with more texts a column of codes
+COMMON, FIRST = 0.5, 0.1  # and the share of the rows that all of them, and the first of them, have: people are even
 STRAYS = 3  # maximum different words among numbers that are read as missing
 SEEN = 3  # a level seen less often may identify one person
 BINS = 32
@@ -131,6 +134,8 @@ def draft_text(relation: duckdb.DuckDBPyRelation, name: str, value: str) -> tupl
             f'check: {apart} is far from the other values; if it means "no answer", write nullable = true and '
             f'missing = ["{apart}"]'
         )
+    if isinstance(column, Category) and facts.distinct > LEVELS:
+        remarks.append(f"check: there are more than {LEVELS} different texts; add levels that matter to you")
     if isinstance(column, Integer) and not column.thousands and _dense(facts):
         remarks.append(
             f"check: many different numbers, close together. If they identify people, use --unit {shlex.quote(name)} "
@@ -194,12 +199,12 @@ def _drafted(texts: duckdb.DuckDBPyRelation, name: str, facts: _Facts) -> Column
         number = number_sql("known")
         if facts.whole == facts.known:
             whole = _whole(texts, name, facts)
-            return _with_atoms(whole, texts, facts, number)
+            return _shaped(whole, texts, facts, number)
         digits = facts.digits if facts.digits and facts.digits <= PRECISE else None
         codes, high = top_code(_known(texts), number)
         missing = {"nullable": facts.nullable or bool(codes), "missing": (*facts.missing, *codes)}
         drafted = draft_number(name, facts.low, facts.high if high is None else high, precision=digits, **missing)
-        return drafted if codes else _with_atoms(drafted, texts, facts, number)
+        return drafted if codes else _shaped(drafted, texts, facts, number)
     if (style := style_of(_known(texts), facts.known)) is not None:
         return _styled(texts, name, facts, style)
     if facts.iso + facts.year_last == facts.known:
@@ -250,14 +255,12 @@ def _known(texts: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
     return texts.filter(f"text IS NOT NULL AND NOT {said}").project("text AS known, seen")
 
 
-def _with_atoms(
-    column: Integer | Number, texts: duckdb.DuckDBPyRelation, facts: _Facts, number: str
-) -> Integer | Number:
-    """The column with a level of its own for every value that many rows share, unless it has one already."""
+def _shaped(column: Integer | Number, texts: duckdb.DuckDBPyRelation, facts: _Facts, number: str) -> Integer | Number:
+    """The column with a level of its own for every value that many rows share, and bins that suit the others."""
     if isinstance(column, Integer) and column.width == 1:
         return column
     atoms = atoms_of(_known(texts), facts.known, number, whole=isinstance(column, Integer))
-    return replace(column, atoms=atoms)
+    return with_tails(replace(column, atoms=atoms), _known(texts), number, BINS)
 
 
 def _styled(texts: duckdb.DuckDBPyRelation, name: str, facts: _Facts, style: Style) -> Integer | Number:
@@ -270,9 +273,9 @@ def _styled(texts: duckdb.DuckDBPyRelation, name: str, facts: _Facts, style: Sty
     number = number_sql("known", style.decimal, style.thousands, style.marks)
     if style.whole:
         whole = draft_integer(name, int(style.low), int(style.high), **settings)
-        return _with_atoms(whole, texts, facts, number)
+        return _shaped(whole, texts, facts, number)
     drafted = draft_number(name, style.low, style.high, precision=min(style.digits, PRECISE), **settings)
-    return _with_atoms(drafted, texts, facts, number)
+    return _shaped(drafted, texts, facts, number)
 
 
 def draft_integer(name: str, low: int, high: int, **settings: Any) -> Integer:
@@ -411,13 +414,17 @@ def _names(texts: duckdb.DuckDBPyRelation, name: str, facts: _Facts) -> Category
         raise _Mixed("dates")
     if facts.distinct == facts.known >= KEYS:
         raise Skipped(_key(name))
-    if facts.distinct > LEVELS:
+    common = texts.filter(f"text IS NOT NULL AND seen >= {SEEN}").order("seen DESC, text").limit(LEVELS)
+    seen: dict[str, int] = {str(text): int(often) for text, often in common.fetchall()}
+    share = [often / facts.present for often in seen.values()]  # from the most frequent on
+    codes = len(share) >= SEVERAL and sum(share) >= COMMON and share[0] >= FIRST
+    if facts.distinct > LEVELS and (not codes or _IDENTIFIER.search(name)):
         raise Skipped(
-            f"text with more than {LEVELS} different values; {_owner(name)}; otherwise declare the levels by hand"
+            f"text with more than {LEVELS} different values; {_owner(name)}; otherwise declare by hand the levels that "
+            f'matter, and other = "{OTHER}"'
         )
-    seen = texts.filter(f"text IS NOT NULL AND seen >= {SEEN}").fetchall()
     missing = tuple(sorted(text for text in facts.missing if text.lower() in SIGNS))
-    levels = {str(level) for level, _ in seen} - {OTHER, NULL_LABEL, *missing}
+    levels = set(seen) - {OTHER, NULL_LABEL, *missing}
     if not levels:
         raise Skipped(f"text in which no value occurs {SEEN} times or more")
     nullable = facts.present < facts.rows or bool(missing)

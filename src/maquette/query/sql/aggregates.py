@@ -29,7 +29,7 @@ from maquette.query.sql.affine import affine, kept_case
 from maquette.query.sql.axes import _CONDITIONS, literal_value
 from maquette.query.sql.context import Context
 from maquette.query.sql.formulas import call
-from maquette.query.sql.grammar import Source, named
+from maquette.query.sql.grammar import Source, instead, named
 from maquette.query.sql.keeping import Kept, kept_by
 from maquette.query.sql.levels import on_levels
 from maquette.query.sql.parser import Reader, is_literal
@@ -148,7 +148,7 @@ class Aggregates:
             self.source.refuse(
                 node, "the function mode is", "GROUP BY the column with count(*), ORDER BY it DESC LIMIT 1"
             )
-        self.source.refuse(node, f"{self.source.named(node)} is")
+        self.source.refuse(node, f"{self.source.named(node)} is", instead(node))
 
     # counts
 

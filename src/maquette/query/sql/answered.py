@@ -34,7 +34,8 @@ def framed(work: Work, tree: Any, scope: Frame, names: Names) -> Found:
     if tree.args.get("where") is not None:
         relation = work.filtered(relation, resolve(tree.args["where"].this))
     body = Body(work, tree, names, items)
-    aggregates = any(is_aggregate(n) and not isinstance(n.parent, exp.Window) for i, _ in items for n in i.walk())
+    parts = (n for i, _ in items for n in i.walk(prune=lambda node: isinstance(node, exp.Subquery)))
+    aggregates = any(is_aggregate(n) and not isinstance(n.parent, exp.Window) for n in parts)
     if tree.args.get("group") is None and not aggregates:
         body.read(_columns_of(work, scope))
         return body.finish(relation)

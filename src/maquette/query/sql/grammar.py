@@ -83,6 +83,14 @@ _NODES: dict[type[Any], tuple[str, str | None]] = {
     exp.HexString: ("a text with a letter before it", "write it in single quotes alone"),
 }
 
+# Functions that people use for what is said here in another way.
+_FUNCTIONS: dict[type[Any], str] = {
+    exp.ToChar: "group by year(x), quarter(x), date_trunc('month', x), or strftime(x, '%Y-%m')",
+    exp.WidthBucket: "group by floor(x / 20), with a width that cuts between declared bins",
+    exp.GroupConcat: "values of rows are never listed: GROUP BY the column with count(*)",
+    exp.ArrayAgg: "values of rows are never listed: GROUP BY the column with count(*)",
+}
+
 BEGINNINGS = {TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN}
 _OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
@@ -423,4 +431,4 @@ def _date_text(node: Any) -> str:
 
 def instead(node: Any) -> str | None:
     """What to write instead of a sqlglot node, if there is specific advice."""
-    return _NODES.get(type(node), (None, None))[1]
+    return _FUNCTIONS.get(type(node)) or _NODES.get(type(node), (None, None))[1]

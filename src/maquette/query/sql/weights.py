@@ -134,8 +134,9 @@ def _own_values(
     middles, grid = column.midpoints, column.value_grid
     if grid is None or middles is None or not keep.is_predicate:
         return None
-    if not np.array_equal(pieces[0].values[: column.known], middles):
-        return None  # an expression on the column, not the column itself
+    own = np.pad(middles, (0, column.size - column.known), constant_values=np.nan)
+    if not np.array_equal(pieces[0].values, own, equal_nan=True):
+        return None  # an expression on the column, which may give a missing value a number, not the column itself
     return ValueSums(schema, column.name, centre=round(centre / grid.step), axes=axes, where=keep)
 
 

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from maquette.query.sql import program as p
 from maquette.query.sql.context import Context
-from maquette.query.sql.grammar import SCALARS, Source
+from maquette.query.sql.grammar import SCALARS, Source, instead
 from maquette.query.sql.parser import Reader
 from maquette.query.sql.public import PublicTable
 from maquette.query.sql.statement import Statement
@@ -93,7 +93,8 @@ class Work:
         for part in node.walk():
             ours = isinstance(part, exp.Anonymous) and str(part.this).startswith("mq_")
             if not isinstance(part, (*SCALARS, exp.Anonymous)) and not ours:
-                self.source.refuse(part, f"{self.source.named(part)} here is")
+                here = self.source.named(part).removesuffix(" here")
+                self.source.refuse(part, f"{here} here is", instead(part))
             if isinstance(part, exp.Anonymous) and not ours:
                 self.source.scalar(part)
         return node
