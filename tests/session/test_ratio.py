@@ -102,10 +102,12 @@ def test_corners_hold_every_ratio_of_numbers_within_their_widths(
 
 
 def test_totals_of_what_is_never_negative_have_no_negative_interval() -> None:
-    counted = total(reading(np.array([-3.0, 40.0]), 1.0, 5.0), 2.0, signed=False, guarantee=None)
+    counted = total(reading(np.array([-3.0, 40.0]), 1.0, 5.0), 2.0, (0.0, math.inf), None)
     assert counted.low.tolist() == [0.0, 70.0]
     assert counted.high.tolist() == [4.0, 90.0]
-    assert total(reading(np.array([-30.0]), 1.0, 5.0), 2.0, signed=True, guarantee=None).low.tolist() == [-70.0]
+    assert total(reading(np.array([-30.0]), 1.0, 5.0), 2.0, (-math.inf, math.inf), None).low.tolist() == [-70.0]
+    owed = total(reading(np.array([3.0, -40.0]), 1.0, 5.0), 2.0, (-math.inf, 0.0), None)
+    assert (owed.low.tolist(), owed.high.tolist()) == ([-4.0, -90.0], [0.0, -70.0])
 
 
 def test_public_rows_give_fractions_of_exactly_that_many() -> None:
