@@ -249,3 +249,10 @@ def test_groups_that_are_too_many_are_refused_before_room_is_made_for_them() -> 
 def test_a_clause_with_nothing_in_it_is_refused(end: str) -> None:
     with pytest.raises(QueryError, match=r"with nothing on one side|cannot be read"):
         question(SCHEMA, f"SELECT count(*) FROM t {end}")
+
+
+@pytest.mark.parametrize("again", [" <=> age", " IS NOT NULL", " = 3"])
+def test_a_long_chain_of_comparisons_is_refused_as_deep_parentheses_are(again: str) -> None:
+    with pytest.raises(QueryError, match="nesting more than 24 deep"):
+        question(SCHEMA, "smoker OR age" + 30 * again)
+    question(SCHEMA, " OR ".join(f"age = {number}" for number in range(60)))  # wide, not deep

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import accumulate
 from typing import Any
 
 from maquette.schema import Integer, Ordered
@@ -143,7 +144,7 @@ def quantile(column: Any) -> tuple[Callable[..., float], Callable[..., Ends]]:
         return next((i for i, count in enumerate(counts) if count > rank), len(counts))
 
     def value(share: float, discrete: float, rows: float, *cuts: float) -> float:
-        rising = [max(cuts[: i + 1]) for i in range(len(cuts))]
+        rising = list(accumulate(cuts, max))
         if discrete:
             return middles[level(max(0.0, math.ceil(share * rows - 1e-9) - 1), rising)]
         rank = max(0.0, share * (rows - 1))

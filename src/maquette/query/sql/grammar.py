@@ -141,6 +141,7 @@ SCALARS: tuple[type[Any], ...] = (
 _CHECKED = (exp.In, exp.DataType, exp.Column, exp.Sub, exp.Between, exp.Anonymous)
 _PLAIN = frozenset(kind for kind in SCALARS if not issubclass(kind, _CHECKED))
 _COPYING = (exp.In, exp.Between, exp.Case, exp.Nullif)
+_NESTING = (*COMPARISONS, exp.Is, exp.Not, exp.NullSafeEQ, exp.NullSafeNEQ, exp.In, exp.Between)
 _NAMED = {"date_part", "datepart", "weekday", "prefix", "suffix", "yearweek", "isoyear", "decade", "century", "era"}
 MOST_NODES = 10_000  # of one expression, with the columns of a subquery written out
 MOST_GROWTH = 1_000  # times that replace may lengthen a text
@@ -234,6 +235,16 @@ class Source:
             self.refuse(tree, f"replace that lengthens a text more than {MOST_GROWTH:,} times is", "ask it in parts")
         if any(isinstance(node, _COPYING) for node in nodes):
             self._few_copies(tree)
+        if sum(isinstance(node, _NESTING) for node in nodes) > MAX_NESTING:
+            self._shallow(tree, nodes)
+
+    def _shallow(self, tree: Any, nodes: Sequence[Any]) -> None:
+        """Refuse comparisons of comparisons that would need too many parentheses to be written again."""
+        depths: dict[int, int] = {}
+        for node in nodes:  # parents first
+            depths[id(node)] = depths.get(id(node.parent), 0) + isinstance(node, _NESTING)
+        if max(depths.values()) > MAX_NESTING:
+            self.refuse(tree, f"nesting more than {MAX_NESTING} deep is", "ask it in parts")
 
     def _few_copies(self, tree: Any) -> None:
         """Refuse IN, BETWEEN, CASE and nullif of one another so deep that DuckDB's copies would fill the memory."""
