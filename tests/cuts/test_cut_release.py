@@ -47,7 +47,7 @@ def made(hypothesis: str, seed: int, relation: Any = "replace", budget: str = "z
     return found
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 @pytest.mark.parametrize("hypothesis", RULES)
 def test_the_promise_on_every_cut_is_kept(hypothesis: str, relation: Any) -> None:
@@ -151,6 +151,7 @@ def test_a_dense_graph_gets_a_better_promise_from_the_decomposition() -> None:
     assert promises["cut-decomposition"] < promises["multiplicative-weights"] < 1
 
 
+@pytest.mark.thorough
 def test_a_practical_session_answers_cuts() -> None:
     with mq.Curator(table(), BUDGETS["zcdp"], relation="replace", noise=Seeded(0)) as curator:
         session = mq.online(curator, alpha=0.02)

@@ -137,6 +137,7 @@ def plainly(rows: list[tuple[Any, ...]], question: ValueSums) -> list[int]:
     return [int(number) for number in np.ravel(total)]
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("cells", [2**22, 0], ids=["cells", "records"])
 @pytest.mark.parametrize("memory_limit", [2**30, 0], ids=["memory", "duckdb"])
 def test_sums_are_those_of_a_plain_loop(memory_limit: int, cells: int) -> None:

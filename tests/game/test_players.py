@@ -246,6 +246,7 @@ def test_both_learn_refuses_a_play_of_hours_before_any_charge() -> None:
     assert "rows it would fit" in said
 
 
+@pytest.mark.thorough(fast=3)
 @pytest.mark.parametrize("budget", [mq.Budget(epsilon=50.0), mq.Budget(epsilon=50.0, delta=1e-9), ZCDP])
 @pytest.mark.parametrize("relation", ["replace", "add-remove"])
 def test_practical_play_spends_what_was_given(budget: mq.Budget, relation: Any) -> None:

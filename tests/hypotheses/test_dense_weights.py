@@ -46,7 +46,7 @@ class LogWeights:
         return np.einsum(f"{''.join(letters.values())}->{''.join(letters[c] for c in columns)}", self.masses)
 
 
-@pytest.mark.thorough(fast=6)
+@pytest.mark.thorough(fast=1)
 @EVERY_ENGINE
 @pytest.mark.parametrize("step", ["theory", "book", "exact"])
 def test_kernels_agree_with_log_weights(engine: str, step: Step, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -163,6 +163,7 @@ def test_draws_from_a_large_universe_are_rounded_shares_in_every_block_of_a_comp
         assert not counts[table[0] == 0.0].any()
 
 
+@pytest.mark.thorough
 def test_five_hundred_columns() -> None:
     schema = Schema([Integer(f"c{i}", 0, 9) for i in range(500)])
     model, rng = random_mixture(schema, [(name,) for name in schema.names], components=300), np.random.default_rng(2)

@@ -21,11 +21,13 @@ def test_discrete_laplace_law(scale: Any) -> None:
     checks.laplace_follows_its_law(SOURCE.laplace, scale, 1_000_000)
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("variance", [Fraction(1, 10), Fraction(1, 2), Fraction(1), Fraction(10, 3), Fraction(400)])
 def test_discrete_gaussian_law(variance: Any) -> None:
     checks.gaussian_follows_its_law(SOURCE.gaussian, variance, 1_000_000)
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("exponent", [17, 30, 40, 50])
 def test_large_scales_follow_their_quantiles_down_to_the_low_bits(exponent: Any) -> None:
     scale = Fraction(3 * 2**exponent, 4)

@@ -47,7 +47,7 @@ def normal_scores(variance: mpmath.mpf, reach: int) -> list[mpmath.mpf]:
     return [-score for score in reversed(scores)] + scores
 
 
-@pytest.mark.thorough(fast=5)
+@pytest.mark.thorough(fast=3)
 @pytest.mark.parametrize("text", VARIANCES)
 def test_discrete_gaussian_cost_covers_every_corner(text: str) -> None:
     """sup over thresholds of Phi^-1(F(k)) - Phi^-1(F(k - d)), out to 40 standard deviations."""

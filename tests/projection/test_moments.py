@@ -121,6 +121,7 @@ def test_the_bound_fails_no_more_often_than_beta() -> None:
     assert failures <= 86
 
 
+@pytest.mark.thorough
 def test_a_bound_without_its_dimension_would_fail() -> None:
     """A mutant: without the factor D (the trace), the promise is broken in every run."""
     scale = 1.5

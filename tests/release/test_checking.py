@@ -101,7 +101,7 @@ def truths() -> list[float]:
     return found
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("relation", "currency"), [("add-remove", "zcdp"), ("replace", "zcdp"), ("replace", "pure")])
 def test_every_question_of_the_workload_has_a_certified_interval_that_holds(relation: Any, currency: str) -> None:
     """All of them together, in nearly all releases: at 95% no more than chance allows at 1e-6 may fail."""
@@ -115,6 +115,7 @@ def test_every_question_of_the_workload_has_a_certified_interval_that_holds(rela
     assert held >= rarely_missed(60, 0.95)
 
 
+@pytest.mark.thorough
 def test_the_noise_is_taken_at_the_quantile_of_all_tables_and_models_together() -> None:
     """At 50% the distances of 18 tables hold at once in half of the checks; with a quantile for one, almost never."""
     models, held = [frozen(i) for i in range(3)], 0

@@ -15,6 +15,7 @@ from rooms import House, house, settings
 from maquette.service import Limits
 
 
+@pytest.mark.thorough
 def test_malformed_bodies_are_refused_with_a_problem(shared: House) -> None:
     rng, paths = random.Random(7), ("ask", "ask-many", "explain")
     pieces = ["{", "}", "[", "]", '"sql"', ":", ",", '"where"', "null", "1e999", '"\\ud800"', "\x00", '"smoker"', "NaN"]

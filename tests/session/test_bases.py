@@ -133,6 +133,7 @@ TEXTS = [
 ]
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("simultaneous", [False, True])
 def test_without_noise_every_answer_is_exact(simultaneous: bool) -> None:
     curator = curator_of(SCHEMA, TABLE, mq.Budget(rho=50.0), NoNoise(0))

@@ -136,6 +136,7 @@ def agrees(table: Any, copied: Any, *, used: bool) -> None:
         assert session.spent.units == spent
 
 
+@pytest.mark.thorough(fast=1)
 def test_with_and_without_a_checkpoint_all_digits_are_the_same(table: Any, copied: Any) -> None:
     agrees(table, copied, used=True)
     ledger, settings, _, _ = copied
@@ -160,6 +161,7 @@ def test_a_missing_checkpoint_is_rebuilt(table: Any, copied: Any) -> None:
         assert {text: numbers(session.ask(text)) for text in TEXTS} == told
 
 
+@pytest.mark.thorough(fast=1)
 def test_no_changed_byte_is_believed(table: Any, copied: Any) -> None:
     ledger, settings, _, known = copied
     (file,) = ledger.parent.glob("*.checkpoint")
@@ -251,6 +253,7 @@ def test_a_newer_checkpoint_than_the_ledger_is_ignored(table: Any, made: Any, tm
     agrees(table, (older / "ledger", *made[1:]), used=False)
 
 
+@pytest.mark.thorough(fast=5)
 @pytest.mark.parametrize("when", ["before", "while", "after"])
 def test_a_kill_around_a_checkpoint_loses_nothing(table: Any, copied: Any, when: str) -> None:
     """A crash before the rename leaves the checkpoint before it; after it, the new one; the ledger decides in both."""

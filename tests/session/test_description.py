@@ -59,6 +59,7 @@ def share(bits: float) -> float:
     return math.pow(2.0, -bits)
 
 
+@pytest.mark.thorough(fast=3)
 @each
 def test_all_codes_together_keep_krafts_inequality(schema: Schema) -> None:
     total = 0.0

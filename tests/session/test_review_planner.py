@@ -51,7 +51,7 @@ def test_a_need_that_is_named_twice_is_paid_once(sizes: tuple[int, ...], columns
     assert session.curator.ledger.spent() - before <= once.units
 
 
-@pytest.mark.thorough(fast=4)
+@pytest.mark.thorough(fast=3)
 @pytest.mark.parametrize("warm_start", ["none", "histogram"])
 @pytest.mark.parametrize("simultaneous", [True, False])
 @pytest.mark.parametrize("tables", [[("c0",)], [("c0",), ("c1",)], [("c0", "c1"), ("c2",)]])

@@ -89,6 +89,7 @@ def test_intervals_of_sums_hold_as_often_as_they_say() -> None:
     assert missed <= 40
 
 
+@pytest.mark.thorough
 def test_a_restart_knows_what_was_bought(tmp_path: Path) -> None:
     asked = "SELECT a, avg(gain) FROM t GROUP BY a"
     found = []

@@ -92,7 +92,7 @@ def session(accounting: str, noise: Any, **settings: Any) -> mq.Session:
     return mq.online(curator_of(SCHEMA, TABLE, BUDGETS[accounting], noise), alpha=0.05, **settings)
 
 
-@pytest.mark.thorough(fast=2)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("accounting", BUDGETS)
 @pytest.mark.parametrize(("simultaneous", "warm_start"), [(True, "none"), (False, "none"), (True, "histogram")])
 def test_without_noise_a_session_answers_as_sql_does(

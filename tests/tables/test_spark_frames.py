@@ -57,6 +57,7 @@ def test_a_curator_answers_under_the_ledger_of_the_rows(tmp_path: Path) -> None:
         assert again.spent.epsilon > 0  # the ledger recognises the rows behind another engine
 
 
+@pytest.mark.thorough
 def test_planes_that_are_lost_are_encoded_again_and_a_changed_source_is_refused() -> None:
     table = rows()
     source = [table]
@@ -112,6 +113,7 @@ def test_executors_with_another_version_are_refused(monkeypatch: pytest.MonkeyPa
         mq.open_table(frame(rows()), SCHEMA)
 
 
+@pytest.mark.thorough
 def test_records_do_not_come_to_the_driver_and_planes_are_forgotten() -> None:
     table = mq.open_table(frame(rows()), SCHEMA)
     engine: Any = engine_of(table)

@@ -58,6 +58,7 @@ def promised(text: str | None) -> float:
     return float(found[1])
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("currency", BUDGETS)
 def test_the_book_runs_certifies_and_plans_the_same_construction(currency: str) -> None:
     """T(alpha / 2) = 16 ln N / alpha^2 updates, steps alpha / 4: in the loop, in its certificate and in the plan."""

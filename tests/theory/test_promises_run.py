@@ -35,6 +35,7 @@ def cases() -> list[object]:
     return [name if name in QUICK else pytest.param(name, marks=pytest.mark.thorough) for name in TOYS]
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("name", cases())
 def test_a_promise_fails_no_more_often_than_beta(name: str) -> None:
     assert not judge.judged(failures(name, RUNS), RUNS, BETA).refuted
