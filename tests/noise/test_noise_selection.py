@@ -7,7 +7,6 @@ from typing import Any
 
 import noise_checks as checks
 import numpy as np
-import opendp.prelude as dp
 import pytest
 
 from maquette.audit.reference import exponential_law, goodness_of_fit, permute_and_flip_law
@@ -65,6 +64,8 @@ def test_exact_privacy_loss_of_selection(epsilon: Any, em: Any, pf: Any) -> None
 
 @pytest.mark.thorough
 def test_same_choice_as_opendp_gumbel() -> None:
+    import opendp.prelude as dp
+
     scores, draws = np.array([0, 3, 5, 9], dtype=np.int64), 3_000
     dp.enable_features("contrib")
     domain = dp.vector_domain(dp.atom_domain(T="i64"))
