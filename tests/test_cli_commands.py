@@ -184,7 +184,7 @@ def test_interrupt_keeps_the_ledger(shell: Shell, monkeypatch: pytest.MonkeyPatc
     assert "verified" in shell.ok("verify", "people.ledger")
 
 
-@pytest.mark.thorough(fast=3)
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize(
     "command",
     [

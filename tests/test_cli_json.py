@@ -103,7 +103,7 @@ TROUBLE: dict[str, tuple[tuple[str, ...], int, str, dict[str, str]]] = {
 }
 
 
-@pytest.mark.thorough(fast=3)
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize("mistake", TROUBLE)
 def test_trouble_is_one_object_with_its_exit_code(mistake: str, program: Program) -> None:
     arguments, code, name, parts = TROUBLE[mistake]
@@ -196,6 +196,7 @@ def test_the_demo_says_where_everything_is(program: Program, monkeypatch: pytest
     assert (code, told["advice"]) == (1, "give a new folder, or delete that one")
 
 
+@pytest.mark.thorough
 def test_a_release_states_its_check_and_every_answer_its_kind(program: Program) -> None:
     made = program.ok("release", *TABLE, *BUDGET, "--ways", "2", "--out", "people.maq")
     assert "certified at 95%" in made["checked"]

@@ -199,6 +199,7 @@ def test_what_is_computed_from_answers_or_on_levels_is_not_refused(text: str) ->
     assert answered_exactly(PEOPLE, FOUR, text) == ANSWERED[text]
 
 
+@pytest.mark.thorough
 def test_no_refusal_names_a_class_of_the_parser() -> None:
     named = [name for name, value in vars(exp).items() if isinstance(value, type) and len(name) > 4]
     inside = {name.upper() for name in named if re.search(r"[A-Z][a-z]*[A-Z]", name)}
@@ -281,7 +282,7 @@ def test_columns_in_the_same_trouble_share_the_advice() -> None:
         schema.encode({"a": ["x"], "b": ["y"], "d": [1]})
 
 
-@pytest.mark.thorough(fast=5)
+@pytest.mark.thorough(fast=4)
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_that_cannot_be_drafted_says_why_and_quotes_no_row(name: str, tmp_path: Path) -> None:
     content, *helpful = FILES[name]
@@ -333,6 +334,7 @@ def test_a_draft_says_which_columns_it_skipped_and_lists_no_rare_level() -> None
     assert schema.encode(table).shape == (rows, 1)
 
 
+@pytest.mark.thorough
 def test_one_bad_value_far_down_skips_its_column_only(tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
     path.write_text("income,age\n" + "".join(f"{i},{i % 90}\n" for i in range(30_000)) + f"{CANARY}x,3\n")
@@ -490,7 +492,7 @@ NEWCOMER: dict[str, tuple[Callable[[], object], type[MaquetteError], str]] = {
 }
 
 
-@pytest.mark.thorough(fast=14)
+@pytest.mark.thorough(fast=10)
 @pytest.mark.parametrize("mistake", NEWCOMER)
 def test_a_newcomers_mistake_is_told_with_what_to_do(mistake: str) -> None:
     make, kind, helpful = NEWCOMER[mistake]

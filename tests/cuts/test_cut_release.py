@@ -119,6 +119,7 @@ def test_refusals_charge_nothing(work: Callable[[mq.Curator], object], says: str
         assert curator.ledger.spent() == 0
 
 
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize("hypothesis", RULES)
 def test_an_online_session_keeps_its_promise_on_cuts(hypothesis: str) -> None:
     rng = np.random.default_rng(2)

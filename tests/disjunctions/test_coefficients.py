@@ -215,6 +215,7 @@ def test_a_saved_release_answers_the_same(tmp_path: Path) -> None:
     assert "coefficients" in release.certificate.method
 
 
+@pytest.mark.thorough
 def test_hundreds_of_columns_in_one_release() -> None:
     schema = Schema([Boolean(f"s{i}") for i in range(120)])
     data = np.random.default_rng(2).random((2000, 120)) < 0.05

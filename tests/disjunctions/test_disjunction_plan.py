@@ -41,7 +41,7 @@ def printed(number: float, like: str) -> str:
     return f"{number:.{1 if '.' in like else 0}e}"
 
 
-@pytest.mark.thorough(fast=3)
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize(("d", "k"), TABLE)
 def test_the_table_of_rows_needed(d: int, k: int) -> None:
     family, alpha = Family(d=d, k=k), 0.05

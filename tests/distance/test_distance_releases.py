@@ -151,7 +151,7 @@ def test_the_construction_refuses_before_any_charge() -> None:
     assert curator.ledger.spent() == 0
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("columns", [2, 50])
 def test_online_distances_stay_within_their_promise(columns: int) -> None:
     box = Box(cube(columns, 20))

@@ -69,7 +69,7 @@ def test_production_noise_is_drawn_at_the_scale_of_every_part(
         assert (one.values - values).reshape(-1).tolist() == [1000 * (i + 1) + j for j in range(values.size)]
 
 
-@pytest.mark.thorough(fast=3)
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize("sets", [SETS[:4], SETS[-3:], [("c0", "c1"), ("c3",)], SETS, [("c2",)]])
 def test_sets_counted_together_have_the_counts_of_each(sets: list[tuple[str, ...]]) -> None:
     engine = engine_of(opened())

@@ -155,6 +155,7 @@ def test_sums_are_those_of_a_plain_loop(memory_limit: int, cells: int) -> None:
             assert np.ravel(curator.measure(question, epsilon=1.0).values).tolist() == plainly(rows, question)
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("memory_limit", [2**30, 0], ids=["memory", "duckdb"])
 def test_the_values_kept_of_a_person_do_not_depend_on_the_order_of_rows(memory_limit: int) -> None:
     schema = Schema([Integer("gain", 0, 999, width=1000)])

@@ -104,6 +104,7 @@ def test_records_depend_on_rows_only_through_what_was_drawn() -> None:
     assert "NOT PRIVATE" in first.certificate.method
 
 
+@pytest.mark.thorough
 def test_with_many_draws_a_response_is_the_exact_best_response() -> None:
     """The weights themselves, known here, value the response within what so many draws can miss."""
     index = CellIndex(SCHEMA, [Marginal(SCHEMA, table.names) for table in WORKLOAD.marginals])

@@ -117,6 +117,7 @@ def test_one_step_tilts_weights_and_blocks_as_written() -> None:
     assert np.allclose(ratios, ratios[0])
 
 
+@pytest.mark.thorough
 def test_many_steps_fit_every_pair() -> None:
     truth = np.random.default_rng(3).dirichlet(np.full(24, 0.5)).reshape(3, 2, 4)
     model = random_mixture(SMALL, [("a",), ("b",), ("c",)], components=30)

@@ -31,7 +31,7 @@ def worst_case(alpha: float, step: Step) -> tuple[int, float]:
     return longest, bound
 
 
-@pytest.mark.thorough(fast=3)
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize(
     ("alpha", "step", "bound"),
     [(0.3, "theory", 19.3), (0.2, "theory", 43.3), (0.1, "theory", 173.3), (0.3, "book", 154.0), (0.2, "book", 346.6)],

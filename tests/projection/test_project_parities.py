@@ -34,7 +34,7 @@ def feasible(size: int, rng: np.random.Generator) -> np.ndarray:
     return rows.T @ rows / len(rows)
 
 
-@pytest.mark.thorough(fast=5)
+@pytest.mark.thorough(fast=3)
 @pytest.mark.parametrize("noisy", noisy_matrices(24, 1), ids=lambda m: f"{len(m)}")
 def test_result_is_feasible_and_projecting_again_changes_nothing(noisy: np.ndarray) -> None:
     projected = project_parities(noisy)

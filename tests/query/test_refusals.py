@@ -133,7 +133,7 @@ def test_bad_statements_are_explained(text: str) -> None:
     assert BAD_STATEMENTS[text] in str(caught.value)
 
 
-@pytest.mark.thorough(fast=7)
+@pytest.mark.thorough(fast=5)
 @pytest.mark.parametrize("name", BAD_CALLS)
 def test_bad_calls_are_explained(name: str) -> None:
     call, helpful = BAD_CALLS[name]
@@ -340,6 +340,7 @@ GROWING = {
 }
 
 
+@pytest.mark.thorough(fast=3)
 @pytest.mark.parametrize("name", GROWING)
 def test_what_grows_with_each_word_is_refused_before_it_grows(name: str) -> None:
     accepted("SELECT sum(age + 1) FROM t WHERE age % 2 = 0")

@@ -268,6 +268,7 @@ def mean_error(model: DenseModel, rows: Any) -> float:
     return float(sum(error.sum() for error in errors) / sum(error.size for error in errors))
 
 
+@pytest.mark.thorough
 def test_the_typical_error_is_the_mean_over_a_public_family() -> None:
     """Its bound holds as often as it says, and its noise is at most that of one mean of sensitivity 1."""
     truth, held, units = mean_error(frozen(), records(SCHEMA, ROWS)), 0, UNITS_PER_ONE // 200
@@ -458,6 +459,7 @@ def test_questions_use_the_table_with_the_smallest_distance() -> None:
     assert "\n" not in repr(made.check)
 
 
+@pytest.mark.thorough
 def test_a_question_beyond_the_checked_tables_has_the_bounds_of_its_parts() -> None:
     """Three columns, of which pairs were checked: certified, and true."""
     query = mq.where(SCHEMA, "NOT smoker AND region = 'n' AND age < 20")

@@ -64,6 +64,7 @@ def test_all_that_was_asked_for_is_charged_and_never_more(name: str, relation: A
     whole(made)
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("price", [{"rho": 0.01}, {"epsilon": 0.3}])
 def test_a_part_of_the_budget_is_left_for_others(price: dict[str, Any]) -> None:
     with mq.Curator(table_of(SCHEMA, 800), BUDGETS["some"], noise=Seeded(1)) as curator:
@@ -182,7 +183,7 @@ ODD = mq.Schema(
 )
 
 
-@pytest.mark.thorough(fast=4)
+@pytest.mark.thorough(fast=3)
 @pytest.mark.parametrize("name", ["little", "much"])
 @pytest.mark.parametrize(
     "columns",

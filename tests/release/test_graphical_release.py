@@ -132,7 +132,7 @@ def test_intervals_hold_the_truth(merge: bool) -> None:
     covered(40, 0.95, intervals)
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("merge", [False, True])
 def test_a_saved_release_is_the_same(merge: bool, tmp_path: Path) -> None:
     rows = records(MANY if merge else WIDE, 2000)

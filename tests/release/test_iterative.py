@@ -121,6 +121,7 @@ class Adversary(Seeded):
         return np.full(size, int(self.push * math.sqrt(variance)), dtype=np.int64)
 
 
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize("push", [-2, 0, 2])
 def test_updates_never_exceed_the_bound(push: int, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen: list[Parameters] = []

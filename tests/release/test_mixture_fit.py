@@ -107,7 +107,7 @@ SETS: dict[str, tuple[Schema, list[Columns]]] = {
 }
 
 
-@pytest.mark.thorough(fast=2)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("name", SETS)
 def test_the_gradient_is_that_of_the_sum_it_makes_small(name: str) -> None:
     """Central differences in double precision, in every logit and score; the fit itself counts in single precision."""

@@ -80,7 +80,7 @@ def test_a_part_of_the_budget_stays_a_part(method: str) -> None:
         assert curator.spent.epsilon == pytest.approx(1.0, rel=1e-9)
 
 
-@pytest.mark.thorough(fast=2)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("method", ["everything", "adaptive", "laplace", "gaussian"])
 def test_more_rows_of_one_person_mean_more_noise_for_the_same_price(method: str) -> None:
     """max_contributions = 3: Laplace scales times 3, Gaussian variances times 9, the price unchanged."""
@@ -120,7 +120,7 @@ class Blind(Seeded):
     permute_and_flip = exponential
 
 
-@pytest.mark.thorough(fast=2)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 @pytest.mark.parametrize("currency", BUDGETS)
 @pytest.mark.parametrize(
@@ -324,7 +324,7 @@ def test_a_spent_budget_is_refused_whatever_the_method() -> None:
         assert len(list(curator.ledger.charges())) == 1
 
 
-@pytest.mark.thorough(fast=7)
+@pytest.mark.thorough(fast=5)
 @pytest.mark.parametrize("method", ["everything", "adaptive", "laplace", "averaged-construction"])
 @pytest.mark.parametrize("sizes", [(1,), (1, 2), (1, 1)])
 def test_universes_of_one_level_or_one_cell(method: str, sizes: tuple[int, ...]) -> None:

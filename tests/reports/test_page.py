@@ -200,6 +200,7 @@ def test_loops_leave_a_trace(method: Any) -> None:
     assert all(step.noise > 0 for step in made.trace)
 
 
+@pytest.mark.thorough
 def test_separate_tables_have_a_page_too() -> None:
     made = gaussian(curator(), mq.queries(SCHEMA, [mq.where(SCHEMA, "age >= 50 AND kids >= 1")]), epsilon=0.5)
     text = report(made)

@@ -34,7 +34,7 @@ def text(towns: list[str], delimiter: str = ";") -> str:
     return "\r\n".join([f"Größe des Orts{delimiter}Zahl".replace("Größe des Orts", "Ort"), *lines]) + "\r\n"
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("encoding", "towns", "detected"),
     [
@@ -185,6 +185,7 @@ def test_dates_in_several_styles_are_drafted_and_read(style: str, order: str, sh
     assert column.encode([day.strftime(style) for day in days]).tolist() == column.encode(days).tolist()
 
 
+@pytest.mark.thorough
 def test_the_draft_says_what_it_saw_and_keeps_saying_it() -> None:
     answers = [str(i % 5 + 1) for i in range(300)]
     answers[::20] = ["98"] * 15

@@ -71,13 +71,14 @@ def test_a_key_is_flagged_and_not_drafted(draft: Schema) -> None:
     assert any("looks like a key" in line and "--unit Kunde" in line for line in draft.skipped)
 
 
+@pytest.mark.thorough
 def test_a_draft_fits_its_own_table_and_is_kept_by_its_file(draft: Schema) -> None:
     with pytest.warns(mq.errors.PrivacyWarning):
         mq.open_table(export(), draft)
     assert Schema.loads(draft.dumps()) == draft
 
 
-@pytest.mark.thorough(fast=4)
+@pytest.mark.thorough(fast=3)
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
@@ -136,7 +137,7 @@ ATOMS = [
 ]
 
 
-@pytest.mark.thorough(fast=2)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("column", ATOMS)
 def test_a_spread_value_lies_in_its_bin_and_an_atom_stands_for_itself(column: Integer | Number) -> None:
     codes = np.arange(column.size).repeat(50)

@@ -172,7 +172,7 @@ def test_codes_among_numbers_with_decimals_are_missing_values() -> None:
     assert any("9 is far from the other values" in line for line in schema.notes["smoker"])
 
 
-@pytest.mark.thorough(fast=2)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("word", ["n/d", "k.A.", "#VALUE!", "n.a."])
 def test_yes_and_no_beside_a_sign_for_nothing(word: str) -> None:
     schema = drafted({"paid": ["oui", "non", word, "oui"] * 50})

@@ -16,7 +16,7 @@ DAYS = [dt.date(2024, 1, 1) + dt.timedelta(days=day) for day in range(0, 366, 7)
 YEAR = ("2024-01-01", "2024-12-31")
 
 
-@pytest.mark.thorough(fast=2)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize(("order", "written"), [("dmy", "%d/%m/%Y"), ("dmy", "%d.%m.%Y"), ("mdy", "%m-%d-%Y")])
 @pytest.mark.parametrize("time", ["", " 08:15", "T23:59:59"])
 def test_a_declared_order_reads_dates_with_the_year_last(order: str, written: str, time: str) -> None:

@@ -62,6 +62,7 @@ def test_bad_questions_are_refused_and_free(shared: House, body: dict[str, Any])
     assert ledger.spent() == before
 
 
+@pytest.mark.thorough
 def test_sizes(tmp_path: Path) -> None:
     with house(
         settings(tmp_path, limits=Limits(body_bytes=2_000, upload_bytes=9_000, header_bytes=2_000, questions=3))

@@ -169,6 +169,7 @@ def test_a_signed_sum_is_one_measurement_at_the_price_of_one_count() -> None:
     assert prices[0] <= 2.02 * prices[1]
 
 
+@pytest.mark.thorough
 def test_a_batch_is_never_dearer_than_its_questions_one_by_one() -> None:
     schema = Schema([mq.Integer("x", 0, 31), mq.Boolean("s")])
     rng = np.random.default_rng(5)

@@ -224,6 +224,7 @@ def test_a_checkpoint_of_another_version_name_or_key_is_ignored(table: Any, copi
         assert _restore(session._record._replayed(), session._record) == 0
 
 
+@pytest.mark.thorough(fast=1)
 def test_an_older_checkpoint_is_followed_by_what_came_since(table: Any, copied: Any) -> None:
     ledger, settings, _, _ = copied
     (file,) = ledger.parent.glob("*.checkpoint")
@@ -240,6 +241,7 @@ def test_an_older_checkpoint_is_followed_by_what_came_since(table: Any, copied: 
         assert facts_of(session._record) == found
 
 
+@pytest.mark.thorough(fast=1)
 def test_a_newer_checkpoint_than_the_ledger_is_ignored(table: Any, made: Any, tmp_path: Path) -> None:
     ledger, settings, _, _ = made
     older, newer = tmp_path / "older", tmp_path / "newer"

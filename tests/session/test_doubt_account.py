@@ -27,6 +27,7 @@ each = pytest.mark.parametrize("schema", TINY.values(), ids=TINY)
 noises = st.builds(Noise, st.floats(0.01, 10.0), st.floats(0.1, 1.0), st.floats(0.01, 10.0), st.floats(0.1, 2.0))
 
 
+@pytest.mark.thorough(fast=3)
 @each
 def test_the_shorter_code_keeps_krafts_inequality(schema: Schema) -> None:
     total = 0.0

@@ -196,7 +196,7 @@ def test_the_tolerance_is_met_and_the_price_is_what_the_ledger_charges(
         spent += charged
 
 
-@pytest.mark.thorough(fast=4)
+@pytest.mark.thorough(fast=3)
 @pytest.mark.parametrize("accounting", BUDGETS)
 @pytest.mark.parametrize("signed", [False, True])
 def test_a_number_measured_as_asked_meets_the_tolerance_at_its_price(accounting: str, signed: bool) -> None:

@@ -123,7 +123,7 @@ def test_the_average_of_each_level_lies_in_it_and_of_none_in_the_declared_range(
             assert (one.low, one.high) == (0, 59)
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("accounting", BUDGETS)
 def test_every_interval_holds_the_answer_of_sql(binned: duckdb.DuckDBPyConnection, accounting: str) -> None:
     for seed, simultaneous in itertools.product(range(2), (True, False)):

@@ -87,6 +87,7 @@ def test_doors_give_the_same_numbers_by_counts_and_by_records(monkeypatch: pytes
     assert seen[:6] == seen[6:]
 
 
+@pytest.mark.thorough
 def test_lookups_over_columns_too_large_to_list() -> None:
     rng = np.random.default_rng(5)
     assert WIDE.size > 10**40

@@ -115,7 +115,7 @@ def test_many_threads_count_the_same(engine: Engine) -> None:
             assert np.array_equal(counts, counted(names))
 
 
-@pytest.mark.thorough(fast=2)
+@pytest.mark.thorough(fast=1)
 def test_the_same_rows_have_one_fingerprint_whatever_counts_them(engine: Engine) -> None:
     reference = KINDS["memory"](columns(), SCHEMA)
     assert engine.fingerprint == engine_of(reference).fingerprint

@@ -178,6 +178,7 @@ def test_too_many_cells_are_refused_and_a_repeated_column_too() -> None:
             engine.counts(["c9"])
 
 
+@pytest.mark.thorough
 def test_threads_share_an_engine() -> None:
     table, records = random_numbers(300)
     sets = subsets(NUMBERS.names, 3)

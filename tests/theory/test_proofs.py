@@ -18,7 +18,7 @@ from maquette.privacy.lazy import lazy_epsilon, lazy_rate
 GDP = GdpAccountant()
 
 
-@pytest.mark.thorough(fast=5)
+@pytest.mark.thorough(fast=4)
 @pytest.mark.parametrize("variance", [Fraction(1, 3), Fraction(2, 5), Fraction(1), Fraction(10, 3), Fraction(40)])
 @pytest.mark.parametrize("shift", [1, 2, 5])
 def test_the_discrete_gaussian_by_brute_force(variance: Fraction, shift: int) -> None:
@@ -127,6 +127,7 @@ def _worst_delta(hits: int, rate: float, rounds: int, epsilon: float) -> float:
     return float(value[hits, rounds + 1])
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize(("hits", "delta"), [(1, 1e-3), (2, 1e-6), (5, 1e-9)])
 def test_lazy_rounds_by_brute_force(hits: int, delta: float) -> None:
     for epsilon in (0.5, 1.0, 3.0):
