@@ -162,7 +162,7 @@ def test_a_practical_session_answers_cuts() -> None:
             assert answer.low <= query.evaluate(EDGES[::10_000]).mean() <= answer.high
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("undirected", [False, True])
 def test_a_synthetic_graph_has_every_pair_to_within_an_edge(undirected: bool) -> None:
     nx = pytest.importorskip("networkx")

@@ -113,7 +113,7 @@ MUTANTS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
 CASES = [(name, setting) for name in MUTANTS for setting in SETTINGS if setting[1] > 1 or "contributions" not in name]
 
 
-@pytest.mark.thorough(fast=8)
+@pytest.mark.thorough(fast=4)
 @pytest.mark.parametrize(("mutant", "setting"), CASES, ids=str)
 def test_value_mutant_is_killed(mutant: str, setting: tuple[str, int]) -> None:
     with MUTANTS[mutant](), pytest.raises(AssertionError):

@@ -17,6 +17,7 @@ SOURCE = ExactNoise()
 SCORES = [[0, 1, 3], [4, 4, 4], [0, 0, 0, 7, 9], [-5, 10, 2, 10, 8, 9]]
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("scores", SCORES)
 def test_exponential_mechanism_law(scores: Any) -> None:
     checks.selection_follows_its_law(SOURCE.exponential, exponential_law, scores, Fraction(7, 3), 8_000)
