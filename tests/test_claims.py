@@ -65,6 +65,7 @@ def mutants(path: str) -> frozenset[str]:
     return frozenset()
 
 
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize("page", PAGES)
 def test_every_reference_of_a_page_resolves(page: str) -> None:
     missing = []

@@ -47,6 +47,7 @@ def test_show_lists_bounds_levels_and_what_is_odd(
     assert "DRAFT" not in shown
 
 
+@pytest.mark.thorough
 def test_a_draft_is_printed_to_be_saved_and_shown_as_a_draft(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -49,6 +49,7 @@ def release(shell: Shell, *more: str) -> str:
     return shell.ok("release", "people.csv", "--schema", "people.toml", *BUDGET, "--out", "people.maq", *more)
 
 
+@pytest.mark.thorough
 def test_publish_then_ask_and_sample_for_free(shell: Shell) -> None:
     told = release(shell, "--spend", "0.5")
     assert "cost epsilon 0.5 at delta 1e-09" in told
@@ -75,6 +76,7 @@ def test_json_of_a_release_and_its_ledger_agree(shell: Shell) -> None:
     assert {charge["state"] for charge in account["charges"]} == {"answered"}
 
 
+@pytest.mark.thorough
 def test_verify_a_release_and_the_ledger_that_paid(shell: Shell) -> None:
     digest = json.loads(release(shell, "--json"))["digest"]
     told = shell.ok("verify", "people.maq", "--ledger", "people.ledger", "--digest", digest)
@@ -100,6 +102,7 @@ def test_a_changed_ledger_does_not_verify(shell: Shell) -> None:
         assert "error (ledger.corrupted)" in err
 
 
+@pytest.mark.thorough
 def test_verify_recovers_a_ledger_whose_log_or_newest_copy_is_lost(shell: Shell) -> None:
     release(shell, "--spend", "0.5")
     old = Path("people.ledger").read_bytes()
@@ -151,6 +154,7 @@ def test_a_budget_that_does_not_suffice_has_its_own_exit_code(shell: Shell) -> N
     assert not Path("more.maq").exists()
 
 
+@pytest.mark.thorough
 def test_plan_in_words_and_in_json(shell: Shell) -> None:
     numbers = ("plan", "--theory", "--rows", "4000", "--schema", "people.toml", "--epsilon", "1", "--delta", "1e-9")
     assert "Gaussian noise on each query" in shell.ok(*numbers, "--chart", "plan.svg")
@@ -165,6 +169,7 @@ def test_check_says_whether_a_table_fits(shell: Shell) -> None:
     assert (code, "city" in err) == (1, True)
 
 
+@pytest.mark.thorough
 def test_interrupt_keeps_the_ledger(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     import maquette as mq
 
@@ -179,6 +184,7 @@ def test_interrupt_keeps_the_ledger(shell: Shell, monkeypatch: pytest.MonkeyPatc
     assert "verified" in shell.ok("verify", "people.ledger")
 
 
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize(
     "command",
     [
@@ -217,6 +223,7 @@ def test_trouble_with_a_file_is_one_line(shell: Shell, monkeypatch: pytest.Monke
     assert (code, err) == (1, "error (data): 'people.maq': No space left on device; fix this and try again\n")
 
 
+@pytest.mark.thorough
 def test_the_next_step_is_told_and_the_draft_names_the_delimiter(shell: Shell) -> None:
     Path("semi.csv").write_text(Path("people.csv").read_text().replace(",", ";"))
     _, out, err = shell.run("schema", "guess", "semi.csv")
@@ -271,6 +278,7 @@ def test_plan_a_holdout(shell: Shell) -> None:
     assert facts["fixed_beforehand"] < min(method["half_width"] for method in facts["methods"])
 
 
+@pytest.mark.thorough
 def test_a_holdout_remembers_what_it_was_asked(shell: Shell) -> None:
     ask = ("holdout", "ask", "people.csv", "--schema", "people.toml", "--json")
     good = json.loads(shell.ok(*ask, "age >= 40", "--guess", "0.5"))

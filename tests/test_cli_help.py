@@ -25,7 +25,7 @@ def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[s
 ALL = dict(commands(typer.main.get_command(app)))
 
 
-@pytest.mark.thorough(fast=5)
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize("path", ALL, ids=" ".join)
 def test_help_names_no_python_type(path: tuple[str, ...]) -> None:
     shown = CliRunner().invoke(app, [*path, "--help"], env=WIDE)

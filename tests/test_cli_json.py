@@ -103,6 +103,7 @@ TROUBLE: dict[str, tuple[tuple[str, ...], int, str, dict[str, str]]] = {
 }
 
 
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize("mistake", TROUBLE)
 def test_trouble_is_one_object_with_its_exit_code(mistake: str, program: Program) -> None:
     arguments, code, name, parts = TROUBLE[mistake]
@@ -135,6 +136,7 @@ def test_a_warning_is_an_object_too(program: Program) -> None:
     assert "drafted by reading data" in told["message"]
 
 
+@pytest.mark.thorough
 def test_a_draft_for_programs(program: Program) -> None:
     Path("ward.csv").write_text(
         "patient;seen;weight\n" + "".join(f"p{i};{i % 28 + 1}/1/2024;6{i % 9},5\n" for i in range(99))
@@ -170,6 +172,7 @@ def test_a_scale_that_is_public_makes_a_hopeless_session_free(program: Program) 
     assert program.ok("budget", "people.ledger")["spent"]["epsilon"] == 0
 
 
+@pytest.mark.thorough
 def test_another_delimiter_is_an_option(program: Program) -> None:
     Path("semi.csv").write_text(Path("people.csv").read_text().replace(",", ";"))
     _, _, (told,) = program.run("schema", "check", "semi.csv", "--schema", "people.toml")
@@ -193,6 +196,7 @@ def test_the_demo_says_where_everything_is(program: Program, monkeypatch: pytest
     assert (code, told["advice"]) == (1, "give a new folder, or delete that one")
 
 
+@pytest.mark.thorough
 def test_a_release_states_its_check_and_every_answer_its_kind(program: Program) -> None:
     made = program.ok("release", *TABLE, *BUDGET, "--ways", "2", "--out", "people.maq")
     assert "certified at 95%" in made["checked"]

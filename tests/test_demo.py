@@ -81,7 +81,8 @@ def test_random_questions_can_all_be_asked() -> None:
         assert 0 <= mq.where(SCHEMA, condition).evaluate(records).mean() <= 1
 
 
-@pytest.mark.parametrize("part", [pytest.param(p, marks=pytest.mark.thorough) if p == "session" else p for p in PARTS])
+@pytest.mark.thorough(fast=1)
+@pytest.mark.parametrize("part", PARTS)
 def test_every_part_of_the_benchmark_measures_something(part: str) -> None:
     figures = measure(part, 20_000)  # type: ignore[arg-type]
     assert len({figure.name for figure in figures}) == len(figures) > 1

@@ -40,7 +40,7 @@ def _cases() -> list[Any]:
     return [pytest.param(name, marks=pytest.mark.thorough) if name == slow else name for name in _modules()]
 
 
-@pytest.mark.thorough(fast=20)
+@pytest.mark.thorough(fast=7)
 @pytest.mark.parametrize("name", _cases())
 def test_docstring_examples_run(name: str) -> None:
     results = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)

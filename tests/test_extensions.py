@@ -105,6 +105,7 @@ def test_packages_are_read_again_only_when_they_change(acme: Path, monkeypatch: 
     assert "nearer" not in offered("maquette.hypotheses", HYPOTHESES)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("acme")
 def test_a_name_of_a_package_works_everywhere(tmp_path: Path) -> None:
     """Offline, online, in MWEM, in a file and in a plan."""
@@ -200,6 +201,7 @@ def test_a_file_of_a_package_that_is_gone_says_so(tmp_path: Path, monkeypatch: p
         mq.Release.load(tmp_path / "it.maq")
 
 
+@pytest.mark.thorough
 def test_packages_are_not_looked_at_before_a_name_is_unknown(acme: Path) -> None:
     """In a process of its own: built-in names import nothing of others."""
     code = f"""

@@ -193,12 +193,13 @@ def test_a_refused_question_says_what_to_ask_instead(text: str) -> None:
     assert QUESTIONS[text] in str(caught.value)
 
 
-@pytest.mark.thorough(fast=2)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("text", ANSWERED)
 def test_what_is_computed_from_answers_or_on_levels_is_not_refused(text: str) -> None:
     assert answered_exactly(PEOPLE, FOUR, text) == ANSWERED[text]
 
 
+@pytest.mark.thorough
 def test_no_refusal_names_a_class_of_the_parser() -> None:
     named = [name for name, value in vars(exp).items() if isinstance(value, type) and len(name) > 4]
     inside = {name.upper() for name in named if re.search(r"[A-Z][a-z]*[A-Z]", name)}
@@ -281,6 +282,7 @@ def test_columns_in_the_same_trouble_share_the_advice() -> None:
         schema.encode({"a": ["x"], "b": ["y"], "d": [1]})
 
 
+@pytest.mark.thorough(fast=4)
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_that_cannot_be_drafted_says_why_and_quotes_no_row(name: str, tmp_path: Path) -> None:
     content, *helpful = FILES[name]
@@ -298,6 +300,7 @@ def test_paths_that_are_no_file_are_named(tmp_path: Path) -> None:
             Schema.guess(path)
 
 
+@pytest.mark.thorough
 def test_a_draft_says_which_columns_it_skipped_and_lists_no_rare_level() -> None:
     rows = 200
     table = {
@@ -331,6 +334,7 @@ def test_a_draft_says_which_columns_it_skipped_and_lists_no_rare_level() -> None
     assert schema.encode(table).shape == (rows, 1)
 
 
+@pytest.mark.thorough
 def test_one_bad_value_far_down_skips_its_column_only(tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
     path.write_text("income,age\n" + "".join(f"{i},{i % 90}\n" for i in range(30_000)) + f"{CANARY}x,3\n")
@@ -488,6 +492,7 @@ NEWCOMER: dict[str, tuple[Callable[[], object], type[MaquetteError], str]] = {
 }
 
 
+@pytest.mark.thorough(fast=10)
 @pytest.mark.parametrize("mistake", NEWCOMER)
 def test_a_newcomers_mistake_is_told_with_what_to_do(mistake: str) -> None:
     make, kind, helpful = NEWCOMER[mistake]
@@ -550,6 +555,7 @@ def test_true_and_false_have_losses_too() -> None:
     assert Holdout((SPLIT[0], flags)).ask(mean_loss(lambda x: flags[: len(x)]), guess=0.0).value == 0
 
 
+@pytest.mark.thorough
 def test_a_prompt_takes_what_other_prompts_call_its_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("t.csv").write_text("age,city,smoker\n" + "1,Rome,true\n" * 4000)

@@ -27,6 +27,7 @@ def test_both_directions_agree(delta: float) -> None:
     assert found.release.rows == pytest.approx(50_000 * found.release.epsilon, rel=0.5)
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("delta", [0.0, 1e-9])
 def test_a_session_is_planned_by_one_rule(delta: float) -> None:
     schema = mq.Schema([mq.Boolean("smoker")])
@@ -35,6 +36,7 @@ def test_a_session_is_planned_by_one_rule(delta: float) -> None:
     assert told == pytest.approx(200, abs=2)
 
 
+@pytest.mark.thorough
 def test_plan_speaks_in_sentences(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

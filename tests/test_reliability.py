@@ -45,6 +45,7 @@ def _some(family: Callable[[], Iterable[Callable[[], Any]]], count: int) -> list
     return [run()[0] for run in itertools.islice(family(), count)]
 
 
+@pytest.mark.thorough
 def test_every_family_of_grids_agrees_on_its_first_runs() -> None:
     for family in grids.FAMILIES:
         agreed = _some(family, 60)

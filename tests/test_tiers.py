@@ -11,6 +11,8 @@ import pytest
 HERE = Path(__file__).parent
 CASES = """
 import pytest
+from hypothesis import given, settings
+from hypothesis.strategies import integers
 
 @pytest.mark.thorough
 def test_slow(): pass
@@ -20,6 +22,10 @@ def test_slow(): pass
 def test_many(case): pass
 
 def test_quick(): pass
+
+@settings(max_examples=40, database=None)
+@given(integers())
+def test_property(number): print("tried", number)
 """
 
 
@@ -34,18 +40,22 @@ def run(folder: Path, *arguments: str) -> str:
 @pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("workers", [(), ("-n", "1")])
 def test_the_fast_tier_says_what_it_leaves_out(tmp_path: Path, workers: tuple[str, ...]) -> None:
-    told = run(tmp_path, *workers)
-    assert "4 passed" in told
+    told = run(tmp_path, *workers, "-s")
+    assert "5 passed" in told
     assert all(f"test_many[{case}]" in told for case in (0, 3, 6))
+    assert workers or told.count("tried") == 10, "a quarter of the examples"
     assert "7 thorough tests were left out; `make test-all` runs them too" in told
 
 
+@pytest.mark.thorough
 def test_everything_runs_when_asked(tmp_path: Path) -> None:
-    told = run(tmp_path, "--thorough")
-    assert "11 passed" in told
+    told = run(tmp_path, "--thorough", "-s")
+    assert "12 passed" in told
+    assert told.count("tried") == 40
     assert "left out" not in told
 
 
+@pytest.mark.thorough
 def test_a_thorough_test_runs_when_it_is_named(tmp_path: Path) -> None:
     assert "1 passed" in run(tmp_path, "test_cases.py::test_slow")
 

@@ -1,6 +1,7 @@
 """Tiers of tests: what is marked `thorough` takes long, and runs with `--thorough` or when its own name is given.
 
-`thorough(fast=3)` leaves three cases of a test that has many in the fast tier, spread evenly over their order.
+`thorough(fast=3)` leaves three cases of a test that has many in the fast tier, spread evenly over their order. There,
+properties of Hypothesis are tried on a quarter of their examples.
 Workers that share files take the longest first, as far as lengths are known, so that all end at about the same time.
 """
 
@@ -11,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 LONGER = 50  # times: about what a thorough test takes in comparison with another
+FEWER = 4  # times: examples of a property in the fast tier
 LEFT_OUT = pytest.StashKey[int]()
 
 
@@ -35,6 +38,17 @@ def _leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
     config.stash[LEFT_OUT] = len(left_out)
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
     items[:] = [item for item in items if item.nodeid not in left_out]
+    for item in items:
+        if item.get_closest_marker("hypothesis"):
+            _try_fewer_examples(getattr(item, "obj", None))
+
+
+def _try_fewer_examples(test: Any) -> None:
+    """A decorator cannot change settings that a test already has, so this uses the name under which they are kept."""
+    full = getattr(test, "_hypothesis_internal_use_settings", None)
+    if full is not None:
+        fewer = settings(full, max_examples=-(-full.max_examples // FEWER))
+        getattr(test, "__func__", test)._hypothesis_internal_use_settings = fewer
 
 
 def _marked(items: list[pytest.Item]) -> dict[str, list[pytest.Item]]:

@@ -27,6 +27,7 @@ def family(undirected: bool) -> Cuts:
     return Cuts(GRAPH, np.vstack([one, cells]), np.vstack([two, cells[::-1]]), undirected=undirected)
 
 
+@pytest.mark.thorough(fast=8)
 @pytest.mark.parametrize("undirected", [False, True], ids=["directed", "undirected"])
 @pytest.mark.parametrize("adversary", ADVERSARIES)
 @pytest.mark.parametrize("edges", [200, 800])

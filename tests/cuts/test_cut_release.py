@@ -47,7 +47,7 @@ def made(hypothesis: str, seed: int, relation: Any = "replace", budget: str = "z
     return found
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 @pytest.mark.parametrize("hypothesis", RULES)
 def test_the_promise_on_every_cut_is_kept(hypothesis: str, relation: Any) -> None:
@@ -119,6 +119,7 @@ def test_refusals_charge_nothing(work: Callable[[mq.Curator], object], says: str
         assert curator.ledger.spent() == 0
 
 
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize("hypothesis", RULES)
 def test_an_online_session_keeps_its_promise_on_cuts(hypothesis: str) -> None:
     rng = np.random.default_rng(2)
@@ -151,6 +152,7 @@ def test_a_dense_graph_gets_a_better_promise_from_the_decomposition() -> None:
     assert promises["cut-decomposition"] < promises["multiplicative-weights"] < 1
 
 
+@pytest.mark.thorough
 def test_a_practical_session_answers_cuts() -> None:
     with mq.Curator(table(), BUDGETS["zcdp"], relation="replace", noise=Seeded(0)) as curator:
         session = mq.online(curator, alpha=0.02)
@@ -160,7 +162,7 @@ def test_a_practical_session_answers_cuts() -> None:
             assert answer.low <= query.evaluate(EDGES[::10_000]).mean() <= answer.high
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("undirected", [False, True])
 def test_a_synthetic_graph_has_every_pair_to_within_an_edge(undirected: bool) -> None:
     nx = pytest.importorskip("networkx")

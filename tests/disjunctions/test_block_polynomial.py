@@ -58,7 +58,7 @@ def test_sizes_are_those_of_the_theory() -> None:
     assert (single.weight, single.features) == (1.0, 255)  # one block is plain multiplicative weights over rows
 
 
-@pytest.mark.thorough(fast=2)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("kind", ["max-gap", "min-gap", "random"])
 @pytest.mark.parametrize(("blocks", "exact"), [(1, True), (2, True), (2, False), (3, True)])
 def test_it_never_exceeds_its_update_bound(kind: str, blocks: int, exact: bool) -> None:

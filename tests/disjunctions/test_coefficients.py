@@ -79,7 +79,7 @@ def literal_questions(size: int, rng: np.random.Generator, count: int = 20) -> l
     return drawn
 
 
-@pytest.mark.thorough(fast=2)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 @pytest.mark.parametrize("degree", [1, 2, 3, 5])
 def test_without_noise_answers_are_within_the_bias_of_the_rows(degree: int, relation: str) -> None:
@@ -163,7 +163,7 @@ COVERAGE = [
 ]
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("budget", "relation", "degree"), COVERAGE)
 def test_intervals_hold_the_truth_as_often_as_they_say(budget: mq.Budget, relation: Any, degree: int | None) -> None:
     runs, missed, rng = 60, {0.8: 0, 0.95: 0}, np.random.default_rng(7)
@@ -181,6 +181,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(budget: mq.Budget, relati
         assert count <= stats.binom.isf(1e-6, runs, 1 - confidence)
 
 
+@pytest.mark.thorough
 def test_noise_is_as_small_as_promised() -> None:
     """The deviation over seeds of a disjunction's estimate is that of its polynomial over the parities' noise."""
     budget, runs = mq.Budget(rho=0.2, delta=1e-9), 100
@@ -214,6 +215,7 @@ def test_a_saved_release_answers_the_same(tmp_path: Path) -> None:
     assert "coefficients" in release.certificate.method
 
 
+@pytest.mark.thorough
 def test_hundreds_of_columns_in_one_release() -> None:
     schema = Schema([Boolean(f"s{i}") for i in range(120)])
     data = np.random.default_rng(2).random((2000, 120)) < 0.05

@@ -41,6 +41,7 @@ def printed(number: float, like: str) -> str:
     return f"{number:.{1 if '.' in like else 0}e}"
 
 
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize(("d", "k"), TABLE)
 def test_the_table_of_rows_needed(d: int, k: int) -> None:
     family, alpha = Family(d=d, k=k), 0.05
@@ -81,7 +82,7 @@ def test_parities_beat_products_and_noise_on_every_query(d: int, k: int) -> None
             assert parity.error < gaussian_rows(family, 1.0) / rows
 
 
-@pytest.mark.thorough(fast=2)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize(("d", "k"), [(16, 2), (20, 3), (100, 4), (60, 2)])
 def test_promises_fall_with_rows_and_meet_their_targets(d: int, k: int) -> None:
     plans = [plan_disjunctions(d=d, k=k, rows=rows, alpha=0.1) for rows in (10**3, 10**5, 10**7)]
@@ -95,6 +96,7 @@ def test_promises_fall_with_rows_and_meet_their_targets(d: int, k: int) -> None:
     assert not plans[0]["projection"].runnable
 
 
+@pytest.mark.thorough
 def test_the_verdicts() -> None:
     best = {(d, k, n): plan_disjunctions(d=d, k=k, rows=n).best for d, k, n in ((20, 2, 10**4), (100, 4, 10**6))}
     assert {p.name for p in best.values() if p} == {"parity-coefficients"}

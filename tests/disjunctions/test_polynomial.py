@@ -36,6 +36,7 @@ DEGREES = {  # Chebyshev's closed form and the least on integers, for gamma = 0.
 }
 
 
+@pytest.mark.thorough(fast=5)
 @pytest.mark.parametrize("k", DEGREES)
 def test_the_table_of_degrees(k: int) -> None:
     assert tuple((chebyshev_degree(k, g), least_degree(k, g)) for g in (0.1, 0.01, 0.001)) == DEGREES[k]
@@ -57,6 +58,7 @@ def test_the_closed_form_degree_is_the_least_that_reaches_gamma() -> None:
         assert degree == 1 or chebyshev_error(k, degree - 1) > gamma
 
 
+@pytest.mark.thorough(fast=56)
 @pytest.mark.parametrize(("k", "degree"), SIZES)
 def test_the_least_error_is_below_chebyshevs_and_has_r_of_zero_zero(k: int, degree: int) -> None:
     found = least_error(k, degree)

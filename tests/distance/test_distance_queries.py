@@ -160,6 +160,7 @@ def test_a_fan_of_directions_in_the_plane_is_never_off_by_more_than_it_says(dire
     assert 0.8 * euclid.distortion < worst <= euclid.distortion * (1 + 1e-9)
 
 
+@pytest.mark.thorough
 def test_average_euclidean_distances_come_through_the_embedding() -> None:
     plane = Box(Schema([Number("east", 0, 30, bins=30), Number("north", 0, 40, bins=40)]))
     euclid, rng = Embedding(plane, 8, bins=200), np.random.default_rng(8)
@@ -172,6 +173,7 @@ def test_average_euclidean_distances_come_through_the_embedding() -> None:
         assert abs(value - true) <= euclid.distortion * true + euclid.box.grid_error
 
 
+@pytest.mark.thorough
 def test_random_directions_have_the_relative_deviation_they_say() -> None:
     solid = Box(cube(5, 10))
     rng, ratios = np.random.default_rng(9), []

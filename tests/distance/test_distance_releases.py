@@ -39,6 +39,7 @@ def test_bounds_are_those_stated() -> None:
         assert errors[1] < finer < errors[1] * 2**0.25 * 1.05  # the fourth root of ln s
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("columns", [2, 20])
 def test_histograms_have_the_noise_that_theory_says_whatever_the_columns(columns: int) -> None:
     levels, box = 30, Box(cube(columns, 30))
@@ -90,7 +91,7 @@ def test_a_sum_from_columns_is_the_estimate_from_their_table() -> None:
     assert estimate_sum(Residuals(box.schema), query.sum) is None
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("delta", [0.0, 1e-9])
 def test_released_histograms_cover_the_distances_and_can_be_saved(delta: float, tmp_path: Path) -> None:
     box = Box(cube(12, 40))
@@ -150,7 +151,7 @@ def test_the_construction_refuses_before_any_charge() -> None:
     assert curator.ledger.spent() == 0
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("columns", [2, 50])
 def test_online_distances_stay_within_their_promise(columns: int) -> None:
     box = Box(cube(columns, 20))

@@ -80,7 +80,7 @@ def test_nested_sets_in_every_column_come_close_to_the_bound() -> None:
     assert 0.4 * model.update_bound < made <= model.update_bound
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @EVERY_ADVERSARY
 def test_the_weighted_divergence_drops_by_two_squared_alphas(adversary: Adversary) -> None:
     alpha, rng = 0.08, np.random.default_rng(3)

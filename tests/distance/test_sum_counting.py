@@ -77,6 +77,7 @@ def gate(relation: str) -> None:
             assert (after - before) ** 2 <= variance * (1 + Fraction(1, 10**9))
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 def test_a_row_moves_a_sum_by_its_weight_and_the_noise_covers_it(relation: str) -> None:
     gate(relation)

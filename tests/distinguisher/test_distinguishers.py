@@ -84,6 +84,7 @@ def test_objects_are_distinguishers_and_others_are_refused() -> None:
     assert release.certificate.accuracy is not None
 
 
+@pytest.mark.thorough(fast=7)
 @pytest.mark.parametrize("literals", [1, 2, 3])
 @pytest.mark.parametrize("seed", range(4))
 def test_the_solver_finds_what_enumeration_finds(literals: int, seed: int) -> None:

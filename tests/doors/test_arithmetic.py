@@ -38,6 +38,7 @@ def test_norms_of_contrasts_are_exact() -> None:
     assert many.gains == (2**28, 1000 * 2**28, 1000 * 2**56)
 
 
+@pytest.mark.thorough(fast=4)
 @pytest.mark.parametrize(
     "ask",
     [

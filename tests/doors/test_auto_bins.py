@@ -233,6 +233,7 @@ MUTANTS: dict[str, tuple[Callable[[], AbstractContextManager[Any]], Killer]] = {
 }
 
 
+@pytest.mark.thorough(fast=6)
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_bins_mutant_is_killed(mutant: str, tmp_path: Path) -> None:
     broken, killer = MUTANTS[mutant]
@@ -259,6 +260,7 @@ def test_an_interrupted_draw_is_charged_and_never_seen(tmp_path: Path) -> None:
         assert curator.schema == first
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("kind", ["memory", "duckdb", "planes"])
 def test_every_engine_keeps_values_and_units(kind: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(8)

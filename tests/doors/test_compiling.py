@@ -172,6 +172,7 @@ def test_points_changed_after_they_were_checked_are_refused() -> None:
         assert opened.ledger.spent() == 0
 
 
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize("points", [[[-1], [99]], [[100]], [[0.5]], [["0"]], [[2**40]], [[np.nan]], [], [[0, 1]]])
 def test_points_outside_their_columns_are_refused(points: Any) -> None:
     with pytest.raises(QueryError):

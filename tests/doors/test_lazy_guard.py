@@ -234,7 +234,7 @@ MUTANTS: dict[str, tuple[Callable[[], AbstractContextManager[Any]], str]] = {
 }
 
 
-@pytest.mark.thorough(fast=8)
+@pytest.mark.thorough(fast=7)
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_broken_lazy_guard_is_caught(mutant: str) -> None:
     breaking, killer = MUTANTS[mutant]

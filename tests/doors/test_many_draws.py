@@ -50,7 +50,7 @@ def as_exact_arithmetic_has_it(law: str, monkeypatch: pytest.MonkeyPatch) -> Non
     assert drawn(noise._SLACK) == drawn(1.0)
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("law", LAWS)
 def test_each_of_many_scales_has_its_law(law: str) -> None:
     each_follows_its_law(law, getattr(SOURCE, law))

@@ -69,6 +69,7 @@ def test_production_noise_is_drawn_at_the_scale_of_every_part(
         assert (one.values - values).reshape(-1).tolist() == [1000 * (i + 1) + j for j in range(values.size)]
 
 
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize("sets", [SETS[:4], SETS[-3:], [("c0", "c1"), ("c3",)], SETS, [("c2",)]])
 def test_sets_counted_together_have_the_counts_of_each(sets: list[tuple[str, ...]]) -> None:
     engine = engine_of(opened())
@@ -90,6 +91,7 @@ def test_the_parts_of_one_question_take_one_pass_and_later_ones_none(monkeypatch
     assert len(passes) == 1
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("memory", [0, 8, 100, 500, 2_000])
 def test_counts_survive_a_small_memory(memory: int) -> None:
     engine = engine_of(opened())

@@ -252,7 +252,7 @@ MUTANTS: dict[str, tuple[Callable[[], AbstractContextManager[Any]], str]] = {
 }
 
 
-@pytest.mark.thorough(fast=12)
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_mutant_is_killed(mutant: str) -> None:
     breaking, killer = MUTANTS[mutant]

@@ -121,6 +121,7 @@ def test_unit_mutant_is_killed(mutant: str) -> None:
         gate([setting])
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("memory_limit", [2**30, 0], ids=["memory", "duckdb"])
 def test_units_are_those_of_a_plain_loop(memory_limit: int) -> None:
     rng = np.random.default_rng(5)

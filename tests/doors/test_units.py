@@ -48,6 +48,7 @@ def curator() -> Iterator[mq.Curator]:
         yield found
 
 
+@pytest.mark.thorough(fast=14)
 @pytest.mark.parametrize(("door", "accounting"), list(itertools.product(DOORS, BUDGETS)))
 def test_units_charge_what_the_same_decimal_number_charges(door: str, accounting: str) -> None:
     with opened(accounting) as curator:
@@ -138,6 +139,7 @@ class Liar(int):
     __rmul__ = __floordiv__ = __truediv__ = __rtruediv__ = __mul__
 
 
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize("door", DOORS)
 def test_units_are_plain_numbers_before_they_are_used(door: str) -> None:
     found = []

@@ -113,7 +113,7 @@ MUTANTS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
 CASES = [(name, setting) for name in MUTANTS for setting in SETTINGS if setting[1] > 1 or "contributions" not in name]
 
 
-@pytest.mark.thorough(fast=8)
+@pytest.mark.thorough(fast=4)
 @pytest.mark.parametrize(("mutant", "setting"), CASES, ids=str)
 def test_value_mutant_is_killed(mutant: str, setting: tuple[str, int]) -> None:
     with MUTANTS[mutant](), pytest.raises(AssertionError):
@@ -137,6 +137,7 @@ def plainly(rows: list[tuple[Any, ...]], question: ValueSums) -> list[int]:
     return [int(number) for number in np.ravel(total)]
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("cells", [2**22, 0], ids=["cells", "records"])
 @pytest.mark.parametrize("memory_limit", [2**30, 0], ids=["memory", "duckdb"])
 def test_sums_are_those_of_a_plain_loop(memory_limit: int, cells: int) -> None:
@@ -154,6 +155,7 @@ def test_sums_are_those_of_a_plain_loop(memory_limit: int, cells: int) -> None:
             assert np.ravel(curator.measure(question, epsilon=1.0).values).tolist() == plainly(rows, question)
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("memory_limit", [2**30, 0], ids=["memory", "duckdb"])
 def test_the_values_kept_of_a_person_do_not_depend_on_the_order_of_rows(memory_limit: int) -> None:
     schema = Schema([Integer("gain", 0, 999, width=1000)])

@@ -104,6 +104,7 @@ def test_dates_of_all_years_cost_nothing_until_they_are_listed() -> None:
     assert time.process_time() - began < 1
 
 
+@pytest.mark.thorough
 def test_impossible_combinations_that_encode_a_hard_problem_are_refused_in_time() -> None:
     """Pigeons in holes: no search of this kind is quick, so there is an end to it."""
     pigeons, holes = 14, 13

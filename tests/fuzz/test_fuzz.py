@@ -80,6 +80,7 @@ def _numbered(fault: object) -> Target:
     return Target("faulty", lambda rng: next(counted), fault, (QueryError,), seconds=0.1)  # type: ignore[arg-type]
 
 
+@pytest.mark.thorough
 def test_the_fuzzer_sees_every_kind_of_fault() -> None:
     outcome = run(_numbered(_faulty), seed=0, first=0, count=20)
     assert [finding["input"] for finding in outcome.findings] == [3, 5, 7, 9, 11, 13, 15, 17]

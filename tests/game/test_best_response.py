@@ -101,6 +101,7 @@ def test_a_missing_solver_says_what_to_install(monkeypatch: pytest.MonkeyPatch) 
         enumerated(mq.Schema([mq.Boolean(f"c{i}") for i in range(40)]), [], rng)
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("literals", [1, 2, 3])
 def test_the_distinguisher_is_an_optimisation_oracle(literals: int) -> None:
     rng = np.random.default_rng(literals)

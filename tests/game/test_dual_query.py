@@ -104,6 +104,7 @@ def test_records_depend_on_rows_only_through_what_was_drawn() -> None:
     assert "NOT PRIVATE" in first.certificate.method
 
 
+@pytest.mark.thorough
 def test_with_many_draws_a_response_is_the_exact_best_response() -> None:
     """The weights themselves, known here, value the response within what so many draws can miss."""
     index = CellIndex(SCHEMA, [Marginal(SCHEMA, table.names) for table in WORKLOAD.marginals])
@@ -158,6 +159,7 @@ def test_a_bad_solver_costs_accuracy_and_nothing_else() -> None:
     assert errors[0] > 0.5 > errors[1]
 
 
+@pytest.mark.thorough
 def test_a_gap_is_added_to_the_promise() -> None:
     promises = []
     for slack in (0.0, 25.0):
@@ -176,6 +178,7 @@ def test_a_gap_is_added_to_the_promise() -> None:
     assert promises[1] - promises[0] == pytest.approx(0.1, abs=1e-3)
 
 
+@pytest.mark.thorough
 def test_many_columns_are_released_saved_and_loaded(tmp_path: Path) -> None:
     records = binary(150, 4000, 7)
     schema, table = opened(records)

@@ -141,6 +141,7 @@ def test_learning_on_both_sides_promises_less_than_best_responses_do() -> None:
         assert both.alpha < averaged.alpha
 
 
+@pytest.mark.thorough
 def test_a_round_reveals_of_a_query_what_the_bound_says() -> None:
     """The exact law of the response, over all s draws, for two families that differ in one signed pair."""
     rng = np.random.default_rng(7)

@@ -105,6 +105,7 @@ def test_capping_moves_other_queries_by_at_most_one_over_cap() -> None:
         assert np.abs(one[1:] - two[1:]).sum() <= 1 / limit + 4e-3  # a level is a whole number: 1/scale off at most
 
 
+@pytest.mark.thorough
 def test_many_draws_have_the_law_of_one() -> None:
     scores = np.array([0, 3, 7, 7, -20, 5], dtype=np.int64)
     drawn = ExactNoise().exponentials(scores, Fraction(7, 3), 20_000)

@@ -67,6 +67,7 @@ def test_the_data_player_keeps_its_regret() -> None:
     assert (totals.max() - gained) / rounds <= math.sqrt(math.log(64) / (2 * rounds))
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("pure", [True, False])
 def test_both_learn_pays_its_formula_and_keeps_its_promise(pure: bool) -> None:
     budget = mq.Budget(epsilon=4.0) if pure else mq.Budget(rho=0.3, delta=1e-9)
@@ -246,6 +247,7 @@ def test_both_learn_refuses_a_play_of_hours_before_any_charge() -> None:
     assert "rows it would fit" in said
 
 
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize("budget", [mq.Budget(epsilon=50.0), mq.Budget(epsilon=50.0, delta=1e-9), ZCDP])
 @pytest.mark.parametrize("relation", ["replace", "add-remove"])
 def test_practical_play_spends_what_was_given(budget: mq.Budget, relation: Any) -> None:

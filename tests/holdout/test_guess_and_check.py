@@ -23,7 +23,7 @@ def _transcripts(**settings: Any) -> dict[tuple[int, ...], list[tuple[Subset, fl
     return {counts: greedy_analyst(Holdout(sample_of(counts), **settings), POINTS, QUESTIONS) for counts in SAMPLES}
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("settings", [{}, {"tolerance": 0.3}, {"queries": QUESTIONS}], ids=str)
 def test_all_intervals_cover_together_exactly(settings: dict[str, Any]) -> None:
     confidence = 0.6  # a large share of failure, so that intervals of 28 rows say something
@@ -39,6 +39,7 @@ def test_all_intervals_cover_together_exactly(settings: dict[str, Any]) -> None:
     assert min(widths) < 0.35  # not by saying nothing
 
 
+@pytest.mark.thorough
 def test_the_nodes_of_the_transcript_tree_have_beta_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """The union bound itself, over every node that some sample of the toy reaches, guessed and unguessed."""
     shares: list[float] = []
@@ -59,6 +60,7 @@ def test_the_nodes_of_the_transcript_tree_have_beta_in_all(monkeypatch: pytest.M
     assert sum(nodes.values()) <= 0.4
 
 
+@pytest.mark.thorough
 def test_a_guess_is_returned_iff_the_interval_of_the_sample_lies_within_its_tolerance() -> None:
     rng = np.random.default_rng(5)
     accepted = narrowly = 0

@@ -120,6 +120,7 @@ BAD: list[tuple[Any, str]] = [
 ]
 
 
+@pytest.mark.thorough(fast=27)
 @pytest.mark.parametrize(
     "settings", [{}, {"train": X}, {"method": "gaussian", "queries": 5}], ids=["plain", "train", "gaussian"]
 )

@@ -92,6 +92,7 @@ def _told(holdout: Holdout, statistic: Any) -> QueryError:
     return refusal.value
 
 
+@pytest.mark.thorough(fast=3)
 @pytest.mark.parametrize("method", SETTINGS)
 def test_every_failure_is_the_same_outcome_recorded_before_it_is_told(method: str, tmp_path: Path) -> None:
     seen = set()

@@ -46,6 +46,7 @@ def test_a_restart_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None:
         assert holdout.answers == whole.answers
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("kind", ["median", "weights", "weights-bounded"])
 def test_guessers_come_back_as_they_were(kind: str, tmp_path: Path) -> None:
     schema = mq.Schema([mq.Integer("x", 0, 2)])

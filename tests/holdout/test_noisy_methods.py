@@ -42,6 +42,7 @@ def _numeric_sparse(
     return told
 
 
+@pytest.mark.thorough
 def test_thresholdout_is_numeric_sparse_on_every_noise_of_a_grid(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transfer, "thresholdout", functools.cache(transfer.thresholdout))
     unit = ROWS * FINE

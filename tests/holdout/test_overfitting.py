@@ -94,7 +94,7 @@ METHODS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.thorough(fast=3)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("settings", METHODS.values(), ids=METHODS)
 def test_every_method_covers(settings: dict[str, Any]) -> None:
     held, _ = covered(through(**settings))
@@ -116,6 +116,7 @@ def test_a_reused_holdout_is_not_fooled() -> None:
     assert abs(told - 0.5) < 0.06
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("how", ["nan", "outside", "shape", "error"])
 def test_refusals_are_no_oracle(how: str) -> None:
     """An analyst makes statistics fail where a row lies in an interval, finds rows by bisection, and asks about them.

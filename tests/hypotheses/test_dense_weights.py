@@ -46,7 +46,7 @@ class LogWeights:
         return np.einsum(f"{''.join(letters.values())}->{''.join(letters[c] for c in columns)}", self.masses)
 
 
-@pytest.mark.thorough(fast=6)
+@pytest.mark.thorough(fast=1)
 @EVERY_ENGINE
 @pytest.mark.parametrize("step", ["theory", "book", "exact"])
 def test_kernels_agree_with_log_weights(engine: str, step: Step, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,6 +70,7 @@ def test_kernels_agree_with_log_weights(engine: str, step: Step, monkeypatch: py
     assert np.allclose(model.marginal(WIDE.names), plain.masses, rtol=1e-8, atol=1e-15)
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("step", ["theory", "exact"])
 def test_bits_do_not_depend_on_threads_nor_on_how_patterns_are_read_nor_on_what_is_asked_between(
     step: Step, monkeypatch: pytest.MonkeyPatch

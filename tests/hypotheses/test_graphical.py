@@ -137,6 +137,7 @@ def test_samples_keep_tables_across_nodes_closer_than_independent_draws() -> Non
     assert np.mean(ours) < 0.6 * np.mean(apart)
 
 
+@pytest.mark.thorough
 def test_samples_are_right_on_average_across_nodes() -> None:
     model, draws, rows = chain(4, 3, seed=2), 1500, 5
     rng = np.random.default_rng(3)
@@ -157,6 +158,7 @@ def test_huge_potentials_stay_numbers(scale: float) -> None:
         assert len(model.sample(50, np.random.default_rng(seed))) == 50
 
 
+@pytest.mark.thorough
 def test_a_thousand_rounds_of_updates_keep_a_distribution() -> None:
     schema, rng = universe(2, 3, 2, 4, 2, 3, 2), np.random.default_rng(0)
     model = GraphicalModel(schema, step="exact", max_cells=400)

@@ -38,6 +38,7 @@ def test_every_registered_class_is_tested() -> None:
         assert all(type(variant.build()) is HYPOTHESES[name] for variant in variants)
 
 
+@pytest.mark.thorough(fast=12)
 @EVERY_VARIANT
 def test_the_answer_to_a_cell_is_the_cell_of_the_marginal(variant: Variant) -> None:
     model = trained(variant)
@@ -48,6 +49,7 @@ def test_the_answer_to_a_cell_is_the_cell_of_the_marginal(variant: Variant) -> N
         assert all(abs(table[cell] - answer) < 1e-12 for cell, answer in answers.items())
 
 
+@pytest.mark.thorough(fast=15)
 @EVERY_VARIANT
 def test_a_distribution_answers_a_complement_with_the_rest(variant: Variant) -> None:
     model, rng = trained(variant), np.random.default_rng(4)
@@ -61,6 +63,7 @@ def test_a_distribution_answers_a_complement_with_the_rest(variant: Variant) -> 
         assert abs(model.answer(query) + model.answer(~query) - 1.0) < 1e-9
 
 
+@pytest.mark.thorough(fast=12)
 @EVERY_VARIANT
 def test_an_update_moves_the_answer_towards_the_value(variant: Variant) -> None:
     rng = np.random.default_rng(6)
@@ -74,6 +77,7 @@ def test_an_update_moves_the_answer_towards_the_value(variant: Variant) -> None:
             assert (model.answer(query) - before) * (value - before) > 0
 
 
+@pytest.mark.thorough(fast=9)
 @EVERY_VARIANT
 def test_replaying_a_transcript_gives_identical_bits_whatever_was_asked_between(variant: Variant) -> None:
     rng = np.random.default_rng(8)
@@ -124,6 +128,7 @@ def test_sampled_marginals_are_within_one_row_per_cell(variant: Variant) -> None
     assert np.array_equal(records, model.sample(rows, np.random.default_rng(7)))
 
 
+@pytest.mark.thorough(fast=17)
 @EVERY_VARIANT
 def test_a_model_is_restored_from_plain_facts_and_finite_arrays(variant: Variant) -> None:
     model, rng = trained(variant), np.random.default_rng(11)

@@ -66,6 +66,7 @@ def longest_run(alpha: float, adversary: str) -> int:
     return longest
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("adversary", ["min-gap", "random"])
 def test_the_median_never_exceeds_log2_of_its_net_also_for_non_linear_queries(adversary: str) -> None:
     longest = max(longest_run(alpha, adversary) for alpha in ALPHAS)

@@ -117,6 +117,7 @@ def test_one_step_tilts_weights_and_blocks_as_written() -> None:
     assert np.allclose(ratios, ratios[0])
 
 
+@pytest.mark.thorough
 def test_many_steps_fit_every_pair() -> None:
     truth = np.random.default_rng(3).dirichlet(np.full(24, 0.5)).reshape(3, 2, 4)
     model = random_mixture(SMALL, [("a",), ("b",), ("c",)], components=30)
@@ -163,6 +164,7 @@ def test_draws_from_a_large_universe_are_rounded_shares_in_every_block_of_a_comp
         assert not counts[table[0] == 0.0].any()
 
 
+@pytest.mark.thorough
 def test_five_hundred_columns() -> None:
     schema = Schema([Integer(f"c{i}", 0, 9) for i in range(500)])
     model, rng = random_mixture(schema, [(name,) for name in schema.names], components=300), np.random.default_rng(2)

@@ -49,6 +49,7 @@ def test_refined_records_are_at_most_half_as_far_in_pairs_and_two_thirds_in_trip
     assert distance(tables(model, after, 3), rows) < 0.67 * distance(tables(model, drawn, 3), rows)
 
 
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize("seed", range(5))
 def test_no_move_increases_the_sum_of_squared_errors(seed: int, model: Mixture) -> None:
     rng = np.random.default_rng(seed)

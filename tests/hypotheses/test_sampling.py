@@ -96,6 +96,7 @@ def test_runs_are_walked_as_one_snake(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (np.diff(places) == 3).all()
 
 
+@pytest.mark.thorough
 def test_a_million_rows_from_four_million_cells() -> None:
     schema, rng = universe(*(2,) * 22), np.random.default_rng(4)
     cells = Cells(Grid(schema))

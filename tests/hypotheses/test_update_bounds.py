@@ -31,6 +31,7 @@ def worst_case(alpha: float, step: Step) -> tuple[int, float]:
     return longest, bound
 
 
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize(
     ("alpha", "step", "bound"),
     [(0.3, "theory", 19.3), (0.2, "theory", 43.3), (0.1, "theory", 173.3), (0.3, "book", 154.0), (0.2, "book", 346.6)],
@@ -41,6 +42,7 @@ def test_multiplicative_weights_never_exceed_their_update_bound(alpha: float, st
     assert 0.25 * promised < longest <= promised
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize(("step", "expected", "bound"), [("theory", 185, 346.6), ("book", 1286, 2772.6)])
 def test_nested_sets_come_within_a_factor_two_of_the_bound(step: Step, expected: int, bound: float) -> None:
     alpha, cells = 0.1, 1024

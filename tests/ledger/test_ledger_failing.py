@@ -52,6 +52,7 @@ def test_whichever_call_fails_the_ledger_stops_and_nothing_told_is_unbacked(
     assert report["unopened"] + report["stopped"] > PLACES // 2, report
 
 
+@pytest.mark.thorough
 def test_the_same_judgement_catches_a_ledger_that_does_not_stop(failing: Path, quick: Path) -> None:
     report = play(failing, "fail", quick, "EIO on sync", 0, PLACES, "GoesOn")
     assert report["told_after_stopping"] > 0, report

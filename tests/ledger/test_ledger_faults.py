@@ -175,6 +175,7 @@ def test_creation_syncs_each_file_before_it_gets_its_name_and_names_the_key_last
         assert trace == [*key, *head, *ledger, "name ledger.head", directory, "name ledger.key", directory]
 
 
+@pytest.mark.thorough(fast=8)
 @pytest.mark.parametrize("steps", range(13))
 def test_creation_can_stop_anywhere_and_be_taken_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int

@@ -42,6 +42,7 @@ def cut(postgres: Server, ledger: SharedPostgresLedger) -> None:
         admin.execute("SELECT pg_terminate_backend(pid, 5000) FROM unnest(%s::int[]) AS pid", (pids,))
 
 
+@pytest.mark.thorough
 def test_members_see_one_budget_and_each_others_answers(postgres: Server, name: str) -> None:
     with closing(member(postgres, name)) as one, closing(member(postgres, name)) as two:
         assert isinstance(one, SharedLedger)

@@ -61,6 +61,7 @@ def check(opened: Any, spent: int) -> None:
         found.verify()
 
 
+@pytest.mark.thorough
 def test_a_copy_is_verified_and_becomes_a_ledger(ledger: Path, tmp_path: Path) -> None:
     out, target, key = tmp_path / "x.export", tmp_path / "new" / "people.ledger", tmp_path / "people.ledger.key"
     target.parent.mkdir()
@@ -153,6 +154,7 @@ def test_an_older_copy_does_not_pass_through_a_rotation(
         rotate_key(Place(str(ledger)))
 
 
+@pytest.mark.thorough
 def test_there_and_back_again(ledger: Path, postgres: Server, name: str, tmp_path: Path) -> None:
     key, back = tmp_path / "people.ledger.key", tmp_path / "back.ledger"
     with closing(SqliteLedger(ledger, TERMS)):

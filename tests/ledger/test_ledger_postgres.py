@@ -30,6 +30,7 @@ def opened(postgres: Server, name: str, terms: Terms = TERMS, **given: Any) -> c
     return closing(PostgresLedger(postgres.address, terms, name=name, **{"key": KEY, **given}))
 
 
+@pytest.mark.thorough
 def test_it_keeps_the_books_of_every_other_ledger(postgres: Server, name: str) -> None:
     memory = MemoryLedger(TERMS, key=KEY)
     with opened(postgres, name) as stored:
@@ -190,6 +191,7 @@ def test_threads_share_commits_and_never_overspend(postgres: Server, name: str) 
         ledger.verify()
 
 
+@pytest.mark.thorough
 def test_a_session_on_it_goes_on_after_a_restart(postgres: Server, name: str, tmp_path: Path) -> None:
     schema = mq.Schema([mq.Integer("age", 0, 9), mq.Boolean("smoker")])
     rows = {"age": [3, 7] * 500, "smoker": [True, False] * 500}

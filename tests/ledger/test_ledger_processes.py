@@ -35,16 +35,19 @@ def test_the_same_judgement_catches_broken_ledgers(tmp_path: Path, variant: str,
     assert report[caught] > 0, report
 
 
+@pytest.mark.thorough
 def test_a_kill_during_creation_leaves_a_ledger_that_opens(tmp_path: Path) -> None:
     report = play("create", tmp_path, 40)
     assert report["finished"] < report["opened"] == 40, report
 
 
+@pytest.mark.thorough
 def test_eight_processes_are_granted_the_limit_exactly(tmp_path: Path) -> None:
     report = play("race", tmp_path, "SqliteLedger", 8, 600)
     assert (report["granted"], report["failed"]) == (600, 0), report
 
 
+@pytest.mark.thorough
 def test_the_race_catches_check_then_act(tmp_path: Path) -> None:
     report = play("race", tmp_path, "ChecksThenActs", 8, 600)
     assert report["granted"] > 600, report

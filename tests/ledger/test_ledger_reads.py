@@ -87,6 +87,7 @@ def _clerk(path: Path, pipe: Connection) -> None:
     pipe.send("closed")
 
 
+@pytest.mark.thorough
 def test_every_process_sees_what_another_has_committed(tmp_path: Path) -> None:
     path = tmp_path / "ledger"
     ledger = SqliteLedger(path, TERMS, shared=True)

@@ -104,6 +104,7 @@ MUTANTS: dict[str, tuple[Callable[[], Any], str]] = {
 }
 
 
+@pytest.mark.thorough(fast=5)
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_function_mutant_is_killed(mutant: str) -> None:
     breaking, killer = MUTANTS[mutant]

@@ -197,6 +197,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.thorough(fast=9)
 @pytest.mark.parametrize("case", REFUSED)
 def test_refusals_charge_nothing(case: str) -> None:
     act, message = REFUSED[case]

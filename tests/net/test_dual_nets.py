@@ -52,7 +52,7 @@ def test_multiplicative_updates_commute() -> None:
     assert "335,923 transcripts of 7 updates" in repr(net)
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("rule", ["multiplicative-weights", MultiplicativeWeights])
 def test_every_table_has_a_candidate_within_alpha(rule: type | str) -> None:
     """All tables of ten rows over four points: OPT is below alpha, as the bound on updates says."""
@@ -79,6 +79,7 @@ def test_a_shallower_net_does_not_cover() -> None:
     assert abs(first.answer(asked[0]) - 1.0) > alpha, "without any update it does not"
 
 
+@pytest.mark.thorough
 def test_the_mechanism_on_a_dual_net_certifies_its_alpha() -> None:
     table = mq.open_table({"a": [True, False] * 500, "b": [True, True, False, False] * 250}, SCHEMA)
     net = Net.transcripts("multiplicative-weights", ASKED, 0.3)

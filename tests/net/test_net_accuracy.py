@@ -20,7 +20,7 @@ from maquette.schema import Boolean, Schema
 GRID = 2**-20  # half of the queries' fixed point, twice: how far rounding at the wall can move an error
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("currency", ["pure", "zcdp"])
 @pytest.mark.parametrize("rows", [1, 2, 3])
 def test_error_exceeds_the_proposition_with_probability_beta_at_most(rows: int, currency: str) -> None:
@@ -119,6 +119,7 @@ def test_relabelled_universe_permuted_duplicated_and_complemented_queries_give_t
         assert again.tolist() == base.tolist()
 
 
+@pytest.mark.thorough
 def test_without_noise_the_trivial_net_returns_the_table() -> None:
     net = Net.small_databases(SCHEMA, 4)
     for x in tables(4):
@@ -169,6 +170,7 @@ def promised(made: mq.Release) -> float:
     return float(found[1])
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("mechanism", ["auto", "exponential", "permute-and-flip"])
 @pytest.mark.parametrize("relation", ["replace", "add-remove"])
 def test_the_certificate_fails_with_probability_beta_at_most(relation: Any, mechanism: Any) -> None:

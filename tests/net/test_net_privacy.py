@@ -17,6 +17,7 @@ from maquette.releases.nets.net import Net, local_search, net_mechanism
 TOLERANCE = 1 + 1e-9
 
 
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize("rows", [1, 2, 4])
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_loss_under_replace_is_within_the_charge_on_every_table(rows: int, epsilon: float) -> None:

@@ -90,6 +90,7 @@ def test_floor_log_reveals_bits_while_it_straddles(monkeypatch: pytest.MonkeyPat
         assert floor_log(Uniform(word, 63), Fraction(10)) == expected
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("scale", SCALES)
 def test_the_float_filter_agrees_with_exact_arithmetic(scale: Any) -> None:
     rng = np.random.default_rng(1)

@@ -92,6 +92,7 @@ def test_sampler_mutant_is_killed(check: Any, mutant: Any, arguments: Any) -> No
         check(mutant, *arguments)
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize(
     ("law", "sound", "mutant"),
     [

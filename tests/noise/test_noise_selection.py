@@ -7,7 +7,6 @@ from typing import Any
 
 import noise_checks as checks
 import numpy as np
-import opendp.prelude as dp
 import pytest
 
 from maquette.audit.reference import exponential_law, goodness_of_fit, permute_and_flip_law
@@ -24,6 +23,7 @@ def test_exponential_mechanism_law(scores: Any) -> None:
     checks.selection_follows_its_law(SOURCE.exponential, exponential_law, scores, Fraction(7, 3), 8_000)
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("scores", SCORES)
 def test_permute_and_flip_law(scores: Any) -> None:
     checks.selection_follows_its_law(SOURCE.permute_and_flip, permute_and_flip_law, scores, Fraction(7, 3), 8_000)
@@ -35,6 +35,7 @@ def test_adding_a_constant_to_all_scores_changes_nothing() -> None:
     checks.selection_follows_its_law(SOURCE.permute_and_flip, permute_and_flip_law, shifted, Fraction(7, 3), 3_000)
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("select", [SOURCE.exponential, SOURCE.permute_and_flip])
 def test_selection_across_blocks(select: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(noise, "_BLOCK", 3)
@@ -43,6 +44,7 @@ def test_selection_across_blocks(select: Any, monkeypatch: pytest.MonkeyPatch) -
     assert goodness_of_fit(counts, np.where(scores == 9, 0.25, 0)) > checks.RARE
 
 
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize(
     ("epsilon", "em", "pf"),
     [(0.5, (0.422, 0.500, 0.0311), (0.500, 0.840, 0.0805)), (1, (0.935, 1.00, 0.1233), (1.00, 1.63, 0.3054)),
@@ -60,7 +62,10 @@ def test_exact_privacy_loss_of_selection(epsilon: Any, em: Any, pf: Any) -> None
     assert measured[2] <= epsilon**2 / 2
 
 
+@pytest.mark.thorough
 def test_same_choice_as_opendp_gumbel() -> None:
+    import opendp.prelude as dp
+
     scores, draws = np.array([0, 3, 5, 9], dtype=np.int64), 3_000
     dp.enable_features("contrib")
     domain = dp.vector_domain(dp.atom_domain(T="i64"))

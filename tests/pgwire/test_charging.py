@@ -162,6 +162,7 @@ def test_a_named_request_is_paid_at_most_once(own_door: Door) -> None:
         assert refused["C"] == "23505"
 
 
+@pytest.mark.thorough
 def test_previews_and_catalogues_never_spend(own_door: Door) -> None:
     with RawClient(own_door.port).login("alice", own_door.tokens["alice"]) as client:
         before = own_door.units()
@@ -174,6 +175,7 @@ def test_previews_and_catalogues_never_spend(own_door: Door) -> None:
         assert own_door.units() == before
 
 
+@pytest.mark.thorough
 def test_previews_are_synthetic_and_levels_declared(own_door: Door) -> None:
     with RawClient(own_door.port).login("alice", own_door.tokens["alice"]) as client:
         listed = client.query("SELECT DISTINCT region FROM people ORDER BY region")
@@ -327,6 +329,7 @@ def test_columns_may_name_their_table(door: Door) -> None:
         assert problem(client.query("EXPLAIN SELECT count(*) FROM people, visits"))["C"] == "0A000"
 
 
+@pytest.mark.thorough
 def test_a_view_of_a_release_answers_free(own_door: Door) -> None:
     table = own_door.service.tables["people"]
     table.releases["first"] = mq.release(table.curator, mq.marginals(table.schema, k=1), epsilon=0.5)

@@ -32,6 +32,7 @@ MATRIX = {
 }
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("user", list(MATRIX))
 def test_what_a_role_may_do(door: Door, user: str) -> None:
     with RawClient(door.port).login(user, door.tokens[user]) as client:

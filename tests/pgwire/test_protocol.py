@@ -92,6 +92,7 @@ def test_text_and_binary_agree(client: RawClient) -> None:
     assert row == ["7", "7", "t", "1.5", "x", "2001-02-03", '{a,"b c"}']
 
 
+@pytest.mark.thorough
 def test_deep_and_long_texts_are_refused(client: RawClient) -> None:
     for sql, code in [
         ("SELECT " + "(" * 5000 + "1" + ")" * 5000, "54001"),
@@ -106,6 +107,7 @@ def test_deep_and_long_texts_are_refused(client: RawClient) -> None:
     assert list(rows(client.query("SELECT 1"))) == [["1"]]
 
 
+@pytest.mark.thorough
 def test_long_chains_do_not_end_the_server(client: RawClient) -> None:
     for sql in (
         "SELECT " + " + ".join(["1"] * 2000),

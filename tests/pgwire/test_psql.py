@@ -36,6 +36,7 @@ def psql(
     return subprocess.run(words, capture_output=True, text=True, env=known, timeout=60, check=False)
 
 
+@pytest.mark.thorough
 def test_a_first_session(door: Door) -> None:
     said = psql(
         door,

@@ -184,6 +184,7 @@ class TestPg8000:
 
 @pytest.mark.parametrize("driver", ["postgresql+psycopg", "postgresql+psycopg2", "postgresql+pg8000"])
 class TestSqlAlchemy:
+    @pytest.mark.thorough
     def test_reflection_and_expressions(self, door: Door, driver: str) -> None:
         engine = sa.create_engine(door.url(driver))
         with engine.connect() as connection:
@@ -203,6 +204,7 @@ class TestSqlAlchemy:
         engine.dispose()
 
 
+@pytest.mark.thorough
 def test_pandas(door: Door) -> None:
     pandas = pytest.importorskip("pandas")
     engine = sa.create_engine(door.url("postgresql+psycopg"))

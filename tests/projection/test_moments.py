@@ -41,6 +41,7 @@ def test_a_table_is_left_where_it_is(k: int) -> None:
         np.testing.assert_allclose(after, before, atol=1e-4)
 
 
+@pytest.mark.thorough
 def test_the_result_is_feasible_nearer_to_the_truth_and_satisfies_the_inequality_of_a_projection() -> None:
     rng, d = np.random.default_rng(1), 6
     for _ in range(5):
@@ -121,6 +122,7 @@ def test_the_bound_fails_no_more_often_than_beta() -> None:
     assert failures <= 86
 
 
+@pytest.mark.thorough
 def test_a_bound_without_its_dimension_would_fail() -> None:
     """A mutant: without the factor D (the trace), the promise is broken in every run."""
     scale = 1.5

@@ -34,6 +34,7 @@ def feasible(size: int, rng: np.random.Generator) -> np.ndarray:
     return rows.T @ rows / len(rows)
 
 
+@pytest.mark.thorough(fast=3)
 @pytest.mark.parametrize("noisy", noisy_matrices(24, 1), ids=lambda m: f"{len(m)}")
 def test_result_is_feasible_and_projecting_again_changes_nothing(noisy: np.ndarray) -> None:
     projected = project_parities(noisy)
@@ -68,6 +69,7 @@ def test_alternating_projections_end_at_the_same_matrix() -> None:
         assert np.abs(project_parities(target) - current).max() <= 1e-5
 
 
+@pytest.mark.thorough
 def test_it_is_non_expansive() -> None:
     rng = np.random.default_rng(4)
     for one in noisy_matrices(24, 5):
@@ -94,6 +96,7 @@ def test_hopeless_noise_still_gives_a_feasible_matrix() -> None:
     assert project_parities(np.array([[5.0]])).tolist() == [[1.0]]
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize(
     ("rows", "before", "after"),
     [(500, 2.07, 0.34), (2_000, 0.52, 0.17), (10_000, 0.105, 0.065), (100_000, 0.0104, 0.0104)],

@@ -89,6 +89,7 @@ def test_noise_enters_rows_means_and_parities() -> None:
     assert model.model.moments == pytest.approx(expected)
 
 
+@pytest.mark.thorough
 def test_marginals_are_consistent_probabilities_whatever_the_noise() -> None:
     rng = np.random.default_rng(9)
     for _ in range(12):

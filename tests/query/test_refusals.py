@@ -133,6 +133,7 @@ def test_bad_statements_are_explained(text: str) -> None:
     assert BAD_STATEMENTS[text] in str(caught.value)
 
 
+@pytest.mark.thorough(fast=5)
 @pytest.mark.parametrize("name", BAD_CALLS)
 def test_bad_calls_are_explained(name: str) -> None:
     call, helpful = BAD_CALLS[name]
@@ -310,6 +311,7 @@ def test_no_function_of_the_engine_is_reached_but_the_listed_ones(computed: list
     assert_closed(kept)
 
 
+@pytest.mark.thorough
 def test_the_oracle_sees_what_is_not_listed() -> None:
     for sql in ("random()", "getenv('HOME')", "(SELECT 1)", "age IN (SELECT 1)", "sum(age) OVER ()"):
         with pytest.raises(AssertionError):
@@ -338,6 +340,7 @@ GROWING = {
 }
 
 
+@pytest.mark.thorough(fast=3)
 @pytest.mark.parametrize("name", GROWING)
 def test_what_grows_with_each_word_is_refused_before_it_grows(name: str) -> None:
     accepted("SELECT sum(age + 1) FROM t WHERE age % 2 = 0")
@@ -358,6 +361,7 @@ UNCOMPUTABLE = {
 }
 
 
+@pytest.mark.thorough(fast=3)
 @pytest.mark.parametrize("text", UNCOMPUTABLE)
 def test_what_cannot_be_computed_is_refused_before_it_is_charged(text: str) -> None:
     rows = {"age": [1], "smoker": [True], "sex": ["f"], "bmi": [20.0], "seen": ["2024-01-01"]}
@@ -410,7 +414,7 @@ HUGE: dict[str, Callable[[], object]] = {
 }
 
 
-@pytest.mark.thorough(fast=3)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.usefixtures("undisturbed")
 @pytest.mark.parametrize("name", HUGE)
 def test_huge_questions_are_refused_at_once(name: str) -> None:

@@ -50,6 +50,7 @@ def outcome(text: str, read: object) -> str:
         return f"refused: {error}"
 
 
+@pytest.mark.thorough
 def test_every_text_is_read_as_the_grammar_reads_it() -> None:
     rng, fast = random.Random(5), 0
     for _ in range(600):

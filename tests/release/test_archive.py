@@ -71,6 +71,7 @@ def _opened(path: Path, **settings: Any) -> tuple[str, int]:
     return outcome, peak
 
 
+@pytest.mark.thorough
 def test_a_small_file_cannot_fill_the_memory(published: dict[str, bytes], tmp_path: Path) -> None:
     """A dense model of zeros, which fits its schema: 300 megabytes in 300 kilobytes of zip."""
     levels = 6_200
@@ -183,7 +184,7 @@ def test_impossible_combinations_of_a_small_schema_cannot_fill_the_memory() -> N
     assert mq.Schema(columns, impossible=pairs[:3]).impossible
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", ["everything", "graphical", "laplace"])
 def test_damaged_files_fail_as_errors_of_ours_in_bounded_memory(
     method: str, published: dict[str, bytes], tmp_path: Path

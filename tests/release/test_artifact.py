@@ -163,7 +163,7 @@ def test_samples_are_arrow_tables_of_the_declared_types() -> None:
     assert first.equals(second)
 
 
-@pytest.mark.thorough(fast=6)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("method", [*METHODS, "net", "projection"])
 def test_a_saved_release_answers_with_the_same_bytes(method: str, tmp_path: Path) -> None:
     release = made(method) if method in METHODS else other_models()[method]

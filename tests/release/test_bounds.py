@@ -55,6 +55,7 @@ def model() -> DenseModel:
     return DenseModel(SCHEMA, np.full(SCHEMA.shape(SCHEMA.names), 1 / SCHEMA.size))
 
 
+@pytest.mark.thorough
 def test_fieller_holds_for_fractions_and_averages_of_small_groups() -> None:
     """Numerator and denominator share noise: one interval for both, no wider than it must be."""
     rows = records(SCHEMA, 400)
@@ -173,7 +174,7 @@ WEIGHTS = {
 }
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", WEIGHTS)
 def test_levels_and_groups_together_are_unbiased_and_less_noisy_than_levels(name: str) -> None:
     weights = WEIGHTS[name]
@@ -194,7 +195,7 @@ PAIRS = {
 }
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", PAIRS)
 def test_what_only_levels_say_of_groups_is_added_up_from_them(name: str) -> None:
     weights, columns = PAIRS[name], ("age", "smoker")
@@ -239,7 +240,7 @@ def test_a_condition_that_cuts_a_group_is_narrowed_by_its_levels_and_holds(text:
     assert np.mean(widths) <= np.mean(wide) * (1.01 if text == CUTS[0] else 0.95), (np.mean(widths), np.mean(wide))
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("levels", [(0,), (0, 2), (0, 2, 4, 6), (0, 2, 4, 6, 8, 10, 12, 14)])
 def test_ends_that_are_chosen_by_noisy_numbers_hold(levels: tuple[int, ...]) -> None:
     """In every group all smokers have the other level: nobody is counted, and noise alone can choose the higher end."""
@@ -253,7 +254,7 @@ def test_ends_that_are_chosen_by_noisy_numbers_hold(levels: tuple[int, ...]) -> 
     assert held >= rarely_missed(200, 0.9, 4)
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("text", ["age >= 5 AND age < 10 AND smoker", "age < 15 AND NOT smoker"])
 def test_groups_that_were_measured_with_others_only_are_sums_of_levels(text: str) -> None:
     query, columns = mq.where(AGES, text), ("age", "smoker")
@@ -267,7 +268,7 @@ def test_groups_that_were_measured_with_others_only_are_sums_of_levels(text: str
     assert all(each.half_width(0.9) < 2 * each.deviation for each in found), "no group is cut"
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("text", CUTS)
 def test_a_cut_group_whose_levels_stand_for_it_holds_too(text: str) -> None:
     query, columns = mq.where(AGES, text), ("age", "smoker")

@@ -101,7 +101,7 @@ def truths() -> list[float]:
     return found
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("relation", "currency"), [("add-remove", "zcdp"), ("replace", "zcdp"), ("replace", "pure")])
 def test_every_question_of_the_workload_has_a_certified_interval_that_holds(relation: Any, currency: str) -> None:
     """All of them together, in nearly all releases: at 95% no more than chance allows at 1e-6 may fail."""
@@ -115,6 +115,7 @@ def test_every_question_of_the_workload_has_a_certified_interval_that_holds(rela
     assert held >= rarely_missed(60, 0.95)
 
 
+@pytest.mark.thorough
 def test_the_noise_is_taken_at_the_quantile_of_all_tables_and_models_together() -> None:
     """At 50% the distances of 18 tables hold at once in half of the checks; with a quantile for one, almost never."""
     models, held = [frozen(i) for i in range(3)], 0
@@ -267,6 +268,7 @@ def mean_error(model: DenseModel, rows: Any) -> float:
     return float(sum(error.sum() for error in errors) / sum(error.size for error in errors))
 
 
+@pytest.mark.thorough
 def test_the_typical_error_is_the_mean_over_a_public_family() -> None:
     """Its bound holds as often as it says, and its noise is at most that of one mean of sensitivity 1."""
     truth, held, units = mean_error(frozen(), records(SCHEMA, ROWS)), 0, UNITS_PER_ONE // 200
@@ -457,6 +459,7 @@ def test_questions_use_the_table_with_the_smallest_distance() -> None:
     assert "\n" not in repr(made.check)
 
 
+@pytest.mark.thorough
 def test_a_question_beyond_the_checked_tables_has_the_bounds_of_its_parts() -> None:
     """Three columns, of which pairs were checked: certified, and true."""
     query = mq.where(SCHEMA, "NOT smoker AND region = 'n' AND age < 20")

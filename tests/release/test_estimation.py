@@ -127,6 +127,7 @@ def test_overlapping_measurements_combine_by_inverse_variance() -> None:
         np.testing.assert_allclose(last.model.marginal(("a",)), near, atol=0.06)
 
 
+@pytest.mark.thorough
 def test_thousands_of_tables_are_fitted() -> None:
     """Pairs of neighbours among 400 yes/no columns, each measured twice."""
     schema = mq.Schema([mq.Boolean(f"b{i}") for i in range(400)])

@@ -293,7 +293,7 @@ MUTANTS: dict[str, tuple[Callable[[], AbstractContextManager[Any]], str]] = {
 }
 
 
-@pytest.mark.thorough(fast=2)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_mutant_is_killed(mutant: str) -> None:
     breaking, killer = MUTANTS[mutant]
@@ -306,7 +306,7 @@ def _parts(evidence: Any) -> set[tuple[str, ...]]:
     return {columns for each in (evidence.fine, evidence.coarse) for columns, _, _ in each}
 
 
-@pytest.mark.thorough(fast=8)
+@pytest.mark.thorough(fast=4)
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("access", range(5))
 def test_an_interrupted_access_leaves_a_ledger_that_adds_up(access: int, moment: str) -> None:

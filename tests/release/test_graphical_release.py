@@ -34,6 +34,7 @@ def distance(made: mq.Release, schema: Schema, rows: Any, k: int) -> float:
     return float(np.mean(far))
 
 
+@pytest.mark.thorough(fast=16)
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 @pytest.mark.parametrize("currency", BUDGETS)
 @pytest.mark.parametrize("rounds", [None, 1, 9])
@@ -56,6 +57,7 @@ def test_every_access_is_a_door_and_every_noise_has_its_price() -> None:
     assert {call.kind for call in noise.calls} == {"gaussian"}
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("currency", ["pure", "zcdp"])
 def test_without_noise_to_speak_of_pairs_are_exact(currency: str) -> None:
     schema = mq.Schema(WIDE.columns[:6])
@@ -66,6 +68,7 @@ def test_without_noise_to_speak_of_pairs_are_exact(currency: str) -> None:
     assert distance(made, schema, rows, 2) < 0.01
 
 
+@pytest.mark.thorough
 def test_it_beats_independent_columns_and_respects_its_size() -> None:
     rows = records(WIDE, 20_000)
     table = open_records(WIDE, rows)
@@ -110,7 +113,7 @@ def test_rare_levels_are_merged_and_answers_agree_with_tables() -> None:
         assert asked.low <= asked.value <= asked.high
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("merge", [False, True])
 def test_intervals_hold_the_truth(merge: bool) -> None:
     """Also where the question tells merged levels apart."""
@@ -129,6 +132,7 @@ def test_intervals_hold_the_truth(merge: bool) -> None:
     covered(40, 0.95, intervals)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("merge", [False, True])
 def test_a_saved_release_is_the_same(merge: bool, tmp_path: Path) -> None:
     rows = records(MANY if merge else WIDE, 2000)
@@ -153,6 +157,7 @@ def test_samples_follow_the_model() -> None:
         assert far < 0.02
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("at", [0, 1, 2, 3])
 def test_an_interrupted_run_releases_what_was_paid_for(at: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Interrupted during the first fit, at the choice, at the measurement, and during the last fit."""

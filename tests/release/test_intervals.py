@@ -52,6 +52,7 @@ def within(law: np.ndarray, width: float) -> float:
     return float(law[np.abs(places) <= width + 1e-9].sum())
 
 
+@pytest.mark.thorough(fast=14)
 @pytest.mark.parametrize("law", ["gaussian", "laplace"])
 @pytest.mark.parametrize("size", [0.05, 0.1, 0.2, 0.34, 0.5, 1.0, 2.0, 3.7, 10.0, 90.0])
 def test_one_cell_and_sums_of_cells_hold_exactly(law: str, size: float) -> None:
@@ -65,6 +66,7 @@ def test_one_cell_and_sums_of_cells_hold_exactly(law: str, size: float) -> None:
         assert within(two, 2 * tables.estimate(np.array([0.5, 0.5]), ("bit",)).half_width(confidence)) >= confidence
 
 
+@pytest.mark.thorough(fast=15)
 @pytest.mark.parametrize("law", ["gaussian", "laplace"])
 @pytest.mark.parametrize("sizes", list(itertools.product([0.1, 0.5, 2.0, 30.0], repeat=2)))
 def test_sums_of_residuals_hold_exactly(law: str, sizes: tuple[float, float]) -> None:

@@ -76,7 +76,7 @@ def _runs(method: str, currency: str, relation: Any, count: int, **settings: Any
     return (build(method, currency, Seeded(seed), relation, **settings) for seed in range(count))
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 @pytest.mark.parametrize("currency", BUDGETS)
 def test_the_average_keeps_its_promise(currency: str, relation: Any) -> None:
@@ -86,7 +86,7 @@ def test_the_average_keeps_its_promise(currency: str, relation: Any) -> None:
         assert worst(made, truth) <= promised(made) < 0.2
 
 
-@pytest.mark.thorough(fast=2)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("constants", ["tight", "book"])
 @pytest.mark.parametrize("hypothesis", RULES)
 def test_every_rule_keeps_its_promise(hypothesis: str, constants: str) -> None:
@@ -99,7 +99,7 @@ def test_every_rule_keeps_its_promise(hypothesis: str, constants: str) -> None:
         assert worst(made, truth) <= promised(made) < 1
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("distinguisher", ["exponential", "permute-and-flip", "signed"])
 def test_every_distinguisher_keeps_its_promise(distinguisher: str) -> None:
     truth = replicated(200_000)[1]
@@ -121,6 +121,7 @@ class Adversary(Seeded):
         return np.full(size, int(self.push * math.sqrt(variance)), dtype=np.int64)
 
 
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize("push", [-2, 0, 2])
 def test_updates_never_exceed_the_bound(push: int, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen: list[Parameters] = []
@@ -144,7 +145,7 @@ def test_updates_never_exceed_the_bound(push: int, monkeypatch: pytest.MonkeyPat
     assert worst(made, replicated(200_000)[1]) <= chosen[0].resolution + 0.01, "without noise, the resolution is met"
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("currency", ["pure", "zcdp"])
 def test_relabelling_the_universe_relabels_the_model(currency: str) -> None:
     """With the worst query always chosen and no noise, no tie is broken by the order of levels."""
@@ -230,6 +231,7 @@ def test_the_row_estimate_is_part_of_the_price_and_of_the_promise() -> None:
     assert private.answer("a").bound == "certified"
 
 
+@pytest.mark.thorough
 def test_more_rows_of_one_person_weaken_the_promise() -> None:
     small = np.repeat(records(TINY, 40, 1), 5000, axis=0)
     people = {name: TINY.decode(small)[name].to_pylist() for name in TINY.names} | {"id": list(range(200_000))}

@@ -58,6 +58,7 @@ def length(cells: np.ndarray) -> float:
     return float((apart * cells).sum() / (apart**2).sum())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("model", "deviation"), [("tree", 20.0), ("mixture", 5.0)])
 def test_a_dependence_that_stands_out_of_its_noise_is_not_shrunk(
     model: str, deviation: float, monkeypatch: pytest.MonkeyPatch

@@ -107,6 +107,7 @@ SETS: dict[str, tuple[Schema, list[Columns]]] = {
 }
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("name", SETS)
 def test_the_gradient_is_that_of_the_sum_it_makes_small(name: str) -> None:
     """Central differences in double precision, in every logit and score; the fit itself counts in single precision."""
@@ -158,6 +159,7 @@ def fitted(found: Residuals, known: dict[str, KnownColumn], **settings: Any) -> 
     return Mixture(found.schema, made.weights, made.tables), made.residual
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("schema", [PLAIN, BARRED], ids=["plain", "impossible"])
 def test_a_planted_mixture_is_found_from_exact_coefficients(schema: Schema) -> None:
     """Pairs and triples are met, and so is the whole table that nobody measured."""
@@ -181,6 +183,7 @@ def test_noise_is_not_followed_and_the_fit_stops_at_its_level() -> None:
     assert np.mean(far) < 0.4 * np.mean(noisy)
 
 
+@pytest.mark.thorough
 def test_impossible_combinations_have_exactly_nothing() -> None:
     """Also where the evidence gives them half of the rows."""
     sets = [*sets_of(PLAIN, 2), *sets_of(PLAIN, 3)]

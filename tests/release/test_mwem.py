@@ -45,6 +45,7 @@ def test_it_comes_close_and_spends_what_it_was_given() -> None:
     assert error(made, records) < 0.05
 
 
+@pytest.mark.thorough
 def test_public_records_stand_for_a_universe_of_two_to_the_two_hundred() -> None:
     schema = mq.Schema([mq.Boolean(f"c{i}") for i in range(200)])
     records = correlated(200, 5_000, 2)

@@ -40,6 +40,7 @@ def run(
         return made, list(curator.ledger.charges())
 
 
+@pytest.mark.thorough(fast=18)
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 @pytest.mark.parametrize(
     ("method", "currency"), [pair for pair in itertools.product(WHOLE, BUDGETS) if pair != ("gaussian", "pure")]
@@ -79,6 +80,7 @@ def test_a_part_of_the_budget_stays_a_part(method: str) -> None:
         assert curator.spent.epsilon == pytest.approx(1.0, rel=1e-9)
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("method", ["everything", "adaptive", "laplace", "gaussian"])
 def test_more_rows_of_one_person_mean_more_noise_for_the_same_price(method: str) -> None:
     """max_contributions = 3: Laplace scales times 3, Gaussian variances times 9, the price unchanged."""
@@ -118,7 +120,7 @@ class Blind(Seeded):
     permute_and_flip = exponential
 
 
-@pytest.mark.thorough(fast=10)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 @pytest.mark.parametrize("currency", BUDGETS)
 @pytest.mark.parametrize(
@@ -150,6 +152,7 @@ def test_given_the_same_released_values_neighbours_ask_and_pay_the_same(
     assert len(seen[0][0]) >= 2
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("method", ["everything", "adaptive", "gaussian"])
 def test_at_a_tiny_price_two_tables_cannot_be_told_apart(method: str) -> None:
     """Noise of a million rows on tables of opposite content: same requests, and answers that differ by less than 2%."""
@@ -217,6 +220,7 @@ def test_an_interrupt_while_fitting_releases_a_coarser_fit(monkeypatch: pytest.M
     assert made.marginal("smoker").sum() == pytest.approx(1)
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("currency", ["zcdp", "gdp"])
 def test_auto_under_budgets_with_delta_measures_everything_or_combines_and_says_why(currency: str) -> None:
     """Everything in a small universe with little noise; else what is worth its noise."""
@@ -296,6 +300,7 @@ BAD: dict[str, tuple[Schema, dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.thorough(fast=8)
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input_is_refused_before_any_charge(name: str) -> None:
     schema, settings, words = BAD[name]
@@ -319,6 +324,7 @@ def test_a_spent_budget_is_refused_whatever_the_method() -> None:
         assert len(list(curator.ledger.charges())) == 1
 
 
+@pytest.mark.thorough(fast=5)
 @pytest.mark.parametrize("method", ["everything", "adaptive", "laplace", "averaged-construction"])
 @pytest.mark.parametrize("sizes", [(1,), (1, 2), (1, 1)])
 def test_universes_of_one_level_or_one_cell(method: str, sizes: tuple[int, ...]) -> None:

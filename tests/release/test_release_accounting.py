@@ -23,6 +23,7 @@ def released(folder: Path, *more: str) -> Any:
     return CliRunner().invoke(app, arguments)
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize(
     ("more", "currency"),
     [
@@ -40,6 +41,7 @@ def test_a_new_ledger_counts_in_what_is_cheaper(tmp_path: Path, more: list[str],
     assert mq.Release.load(tmp_path / "people.maq").certificate.currency == currency
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("currency", ["zcdp", "gdp"])
 def test_a_ledger_keeps_its_own(tmp_path: Path, currency: str) -> None:
     """One made under either is opened by every command that leaves the method open."""

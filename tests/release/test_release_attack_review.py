@@ -27,6 +27,7 @@ def sealed(stream: io.BytesIO) -> bytes:
     return content + hashlib.sha256(content).hexdigest().encode()
 
 
+@pytest.mark.thorough
 def test_a_manifest_that_claims_to_be_small_cannot_fill_the_memory(tmp_path: Path) -> None:
     """1,000 bytes by its header and its checksum, 256 megabytes when they are unpacked."""
     stream = io.BytesIO()

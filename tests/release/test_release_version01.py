@@ -47,6 +47,7 @@ def test_the_files_hold_every_kind() -> None:
     assert {facts[role] for facts in SAID.values() for role in ("model", "evidence")} == KINDS
 
 
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize("name", SAID)
 def test_a_release_of_version_01_answers_as_it_did(name: str) -> None:
     release, said = opened(name), SAID[name]

@@ -151,7 +151,7 @@ def test_shares_are_a_split_that_no_small_change_improves(schema: Schema, linear
         assert allocation.spreads(other / other.sum()).sum() >= least * (1 - 1e-6)
 
 
-@pytest.mark.thorough(fast=2)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("currency", ["pure", "zcdp", "gdp"])
 @pytest.mark.parametrize("schema", [BINARY, SCHEMA], ids=["binary", "mixed"])
 def test_expected_error_is_the_error_that_happens(schema: Schema, currency: str) -> None:

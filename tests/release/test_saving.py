@@ -105,6 +105,7 @@ def test_every_hypothesis_is_here() -> None:
     assert len({each.kind for each in HYPOTHESES.values()}) == len(HYPOTHESES)
 
 
+@pytest.mark.thorough(fast=13)
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("steps", [0, 8, 60])
 def test_a_restored_hypothesis_goes_on_from_where_it_was(name: str, steps: int) -> None:
@@ -122,6 +123,7 @@ def test_a_restored_hypothesis_goes_on_from_where_it_was(name: str, steps: int) 
     assert getattr(again, "alpha", None) == getattr(model, "alpha", None)
 
 
+@pytest.mark.thorough(fast=12)
 @pytest.mark.parametrize("name", MODELS)
 def test_a_release_of_any_hypothesis_is_saved_loaded_and_asked(name: str, tmp_path: Path) -> None:
     release = publish(trained(name))
@@ -178,7 +180,7 @@ def test_a_boosted_release_is_saved(tmp_path: Path) -> None:
 ODD: list[Any] = [None, -1, 2**40, 1e308, float("nan"), float("inf"), "", "x", [], {}, [[]], True]
 
 
-@pytest.mark.thorough(fast=8)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("name", MODELS)
 def test_what_does_not_fit_is_refused_as_an_error_of_ours(name: str, tmp_path: Path) -> None:
     """Every fact and every array replaced by something odd; what still loads answers or refuses."""

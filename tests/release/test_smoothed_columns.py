@@ -57,6 +57,7 @@ def test_exact_counts_are_kept(ordered: bool) -> None:
     assert nearly == pytest.approx(counts / counts.sum(), abs=LEAST)
 
 
+@pytest.mark.thorough(fast=6)
 @pytest.mark.parametrize("size", [64, 100])
 @pytest.mark.parametrize("name", ["hump", "falling", "two humps", "flat", "step", "peak"])
 def test_smooth_ordered_columns_err_less_than_clipped_counts(name: str, size: int) -> None:

@@ -61,6 +61,7 @@ def test_every_special_method_has_a_case() -> None:
     assert not set(SPECIAL) & set(METHODS)
 
 
+@pytest.mark.thorough(fast=6)
 @pytest.mark.parametrize("name", SPECIAL)
 def test_a_special_release_is_reached_by_its_name(name: str) -> None:
     table, asked, settings = cases()[name]

@@ -93,6 +93,7 @@ def test_the_price_is_the_same_with_a_start() -> None:
     assert units["start"] >= 0.95 * units["none"]
 
 
+@pytest.mark.thorough
 def test_a_start_is_a_table_a_file_a_release_or_a_model(tmp_path: Path) -> None:
     from pyarrow import csv, parquet
 
@@ -181,6 +182,7 @@ def test_raked_records_have_the_wanted_tables() -> None:
         assert made.marginal(columns) == pytest.approx(table, abs=1e-3)
 
 
+@pytest.mark.thorough
 def test_an_average_with_records_is_saved_and_drawn(tmp_path: Path) -> None:
     made = released(frame(PUBLIC), 0)
     assert isinstance(made.model, BlendedModel | WeightedRecords)
@@ -215,6 +217,7 @@ def test_a_session_does_not_keep_a_start_that_measurements_refute() -> None:
         assert session.model.marginal(("c0",)) == pytest.approx(exact, abs=0.05)
 
 
+@pytest.mark.thorough
 def test_the_command_line_takes_a_start(tmp_path: Path) -> None:
     from pyarrow import csv
 

@@ -41,7 +41,7 @@ def test_generated_codes_fit_their_schema(name: str) -> None:
 
 
 @pytest.mark.skipif(not all(map(importlib.util.find_spec, PACKAGES)), reason="the extra benchmarks is not installed")
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", [source.name for source in suite.REAL])
 def test_real_tables_have_the_rows_and_the_target_they_say(name: str) -> None:
     found = suite.table(name)
@@ -94,6 +94,7 @@ def test_the_error_of_an_average_is_a_share_of_the_typical_value() -> None:
     assert (of_sums, of_averages) == pytest.approx((5 / 15, 5 / 15))
 
 
+@pytest.mark.thorough
 def test_baselines_err_less_than_nothing_and_more_than_resampling() -> None:
     found = suite.table("functional")
     errors = {}

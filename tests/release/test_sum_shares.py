@@ -55,6 +55,7 @@ def table(value: int) -> dict[str, list[Any]]:
     return {name: [value] for name in (*NAMES, "place")} | {"a": [True]}
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_no_other_split_has_a_smaller_total_of_squared_relative_errors(budget: mq.Budget) -> None:
     asked, shares = split(budget, k=1)

@@ -30,6 +30,7 @@ def test_few_pairs_are_all_looked_at() -> None:
     assert listed(few, 50) == few
 
 
+@pytest.mark.thorough
 def test_of_many_pairs_neighbours_the_target_and_some_of_every_column_are_looked_at() -> None:
     found = listed(PAIRS, MANY, "c7")
     assert len(found) == MANY < len(PAIRS)
@@ -47,6 +48,7 @@ def test_the_forest_links_columns_by_their_best_pairs() -> None:
     assert _forest(ranked) == [("a", "b"), ("b", "c"), ("d", "e"), ("c", "e")]
 
 
+@pytest.mark.thorough
 def test_a_wide_tree_holds_the_forest_and_few_tables_more() -> None:
     schema = mq.Schema([mq.Boolean(name) for name in NAMES[: 2 * WIDE]])
     rng = np.random.default_rng(3)

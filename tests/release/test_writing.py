@@ -88,7 +88,7 @@ def test_batches_together_have_the_tables_of_the_model(name: str) -> None:
         assert (np.abs(counts / rows - expected) < 6 * np.sqrt(expected / rows) + 7 / rows).all()
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["dense", "graphical", "mixture"])
 def test_full_batches_together_have_what_a_model_allocates_first_rounded(name: str) -> None:
     release, rows = released(MODELS[name]()), 12_000
@@ -99,6 +99,7 @@ def test_full_batches_together_have_what_a_model_allocates_first_rounded(name: s
     assert np.abs(counts - rows * release.model.marginal(columns)).max() < 1 + 1e-6
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("suffix", [".parquet", ".csv"])
 @pytest.mark.parametrize("batch", [None, 700])
 def test_a_file_holds_the_rows_of_the_stream(suffix: str, batch: int | None, tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def gives_nothing(made: mq.Release, schema: Schema, rows: int = 3000) -> None:
     assert not zeros[tuple(sampled.T)].any()
 
 
-@pytest.mark.thorough(fast=6)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("held", [False, True], ids=["rows-agree", "rows-disagree"])
 @pytest.mark.parametrize("method", MODELS)
 def test_no_model_gives_an_impossible_combination_any_mass(method: str, held: bool) -> None:
@@ -83,7 +83,7 @@ def test_no_model_gives_an_impossible_combination_any_mass(method: str, held: bo
     assert child.low == 0.0
 
 
-@pytest.mark.thorough(fast=2)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("currency", BUDGETS)
 @pytest.mark.parametrize("method", ["everything", "adaptive", "graphical"])
 def test_noise_never_brings_them_back(method: str, currency: str) -> None:
@@ -92,6 +92,7 @@ def test_noise_never_brings_them_back(method: str, currency: str) -> None:
         gives_nothing(made, PEOPLE, rows=500)
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("method", ["everything", "adaptive", "graphical"])
 def test_without_noise_to_speak_of_the_possible_is_fitted(method: str) -> None:
     rows = possible(PEOPLE, 5000)
@@ -100,6 +101,7 @@ def test_without_noise_to_speak_of_the_possible_is_fitted(method: str) -> None:
         assert np.abs(made.marginal(*columns) - counts(PEOPLE, rows, columns) / len(rows)).sum() < 0.02
 
 
+@pytest.mark.thorough
 def test_knowing_them_helps() -> None:
     """Mean distance of the table that noise would fill, over the same noise with and without the declaration."""
     rows, plain = possible(PEOPLE, 2000), Schema(COLUMNS)
@@ -185,8 +187,8 @@ def test_their_columns_keep_their_levels_while_others_are_merged() -> None:
 @pytest.mark.thorough
 def test_a_universe_that_cannot_be_listed() -> None:
     schema = Schema(
-        [*COLUMNS, *(mq.Integer(f"c{i}", 0, 7) for i in range(6))],
-        impossible=[*PEOPLE.impossible, {"c0": ["0", "1"], "c5": ["0", "1"], "age": "30-39"}],
+        [*COLUMNS, *(mq.Integer(f"c{i}", 0, 23) for i in range(4))],
+        impossible=[*PEOPLE.impossible, {"c0": ["0", "1"], "c3": ["0", "1"], "age": "30-39"}],
     )
     rows = records(schema, 3000)
     made = released("auto", open_records(schema, rows), mq.Budget(epsilon=1.0, delta=1e-9), Seeded(0))

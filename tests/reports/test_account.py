@@ -57,6 +57,7 @@ def test_lines_are_numbered_by_their_charges() -> None:
     assert numbered([Line("measure age", 1), Line("choose among 3 tables", 2)])[1] == "2. choose among 3 tables"
 
 
+@pytest.mark.thorough
 def test_the_drawn_waterfall_ends_at_what_was_spent() -> None:
     for text, units in (
         (page(), subject_of(released()).total.units),

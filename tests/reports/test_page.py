@@ -75,7 +75,7 @@ def test_nothing_is_fetched() -> None:
     assert "$schema" not in str(specs(text))
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("made", [page, session_page])
 def test_every_chart_is_one_that_vega_lite_knows(made: Any) -> None:
     drawn = specs(made())
@@ -105,6 +105,7 @@ def test_no_field_or_expression_holds_a_name() -> None:
     assert not any(name in text for text in found for name in (HOSTILE, "region", "kids"))
 
 
+@pytest.mark.thorough
 def test_a_saved_release_gives_the_same_page(tmp_path: Path) -> None:
     released().save(tmp_path / "people.maq")
     again = Release.load(tmp_path / "people.maq")
@@ -199,6 +200,7 @@ def test_loops_leave_a_trace(method: Any) -> None:
     assert all(step.noise > 0 for step in made.trace)
 
 
+@pytest.mark.thorough
 def test_separate_tables_have_a_page_too() -> None:
     made = gaussian(curator(), mq.queries(SCHEMA, [mq.where(SCHEMA, "age >= 50 AND kids >= 1")]), epsilon=0.5)
     text = report(made)
@@ -206,6 +208,7 @@ def test_separate_tables_have_a_page_too() -> None:
     assert 'id="synthetic"' not in text
 
 
+@pytest.mark.thorough
 def test_truth_is_told_only_of_declared_test_data() -> None:
     with pytest.raises(QueryError, match="never reads rows on its own"):
         report(released(), truth=rows())  # type: ignore[call-overload]

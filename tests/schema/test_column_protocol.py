@@ -46,13 +46,14 @@ def column(request: pytest.FixtureRequest, declared: tuple[Column, Raw]) -> Colu
     return replace(declared[0], nullable=request.param)
 
 
-@pytest.mark.thorough(fast=2)
+@pytest.mark.thorough(fast=1)
 def test_raw_values_get_their_codes(column: Column, declared: tuple[Column, Raw]) -> None:
     for value, code in declared[1]:
         assert column.encode([value]).tolist() == [code], value
         assert column.encode([str(value)]).tolist() == [code], "as a text, which is how CSV files hold it"
 
 
+@pytest.mark.thorough(fast=3)
 def test_missing_values_have_the_last_level_or_none(column: Column) -> None:
     codes = column.encode(pa.array([None, "", "  "], pa.string()))
     unknown = column.encode(["\x01 no level \x01"])[0]
@@ -64,6 +65,7 @@ def test_missing_values_have_the_last_level_or_none(column: Column) -> None:
     assert np.array_equal(column.is_null(), np.arange(column.size) >= column.known)
 
 
+@pytest.mark.thorough(fast=6)
 def test_encoding_is_total(column: Column) -> None:
     odd = ["", "é", "'", '"', "-", "1e999", "NaN", "2024-02-30", "\t", "x" * 1000, "-0", "∞", None]
     codes = column.encode(pa.array(odd, pa.string()))
@@ -71,6 +73,7 @@ def test_encoding_is_total(column: Column) -> None:
     assert ((codes >= INVALID) & (codes < column.size)).all()
 
 
+@pytest.mark.thorough(fast=5)
 def test_levels_labels_and_values_agree(column: Column) -> None:
     assert column.size == column.known + column.nullable == len(column.labels)
     assert len(set(column.labels)) == column.size
@@ -81,6 +84,7 @@ def test_levels_labels_and_values_agree(column: Column) -> None:
         assert np.isfinite(column.midpoints).all()
 
 
+@pytest.mark.thorough(fast=5)
 def test_decoded_values_encode_to_the_same_codes(column: Column) -> None:
     codes = np.arange(column.size)
     decoded = column.decode(codes)
@@ -128,7 +132,7 @@ def rows_of(column: Column) -> dict[str, Any]:
     return {"x": column.decode(codes), "other": pa.array(np.arange(len(codes)) % 2 == 0)}
 
 
-@pytest.mark.thorough(fast=2)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("memory_limit", [2**30, 0], ids=["memory", "duckdb"])
 def test_a_table_of_it_is_opened_asked_and_released(column: Column, memory_limit: int, tmp_path: Path) -> None:
     schema = mq.Schema([column, mq.Boolean("other")])

@@ -94,7 +94,7 @@ def test_encoding_is_total_on_dirty_text(column: Column, values: list[str | None
     assert ((codes >= INVALID) & (codes < column.size)).all()
 
 
-@pytest.mark.thorough(fast=17)
+@pytest.mark.thorough(fast=7)
 @pytest.mark.parametrize(
     "values",
     [

@@ -34,7 +34,7 @@ def text(towns: list[str], delimiter: str = ";") -> str:
     return "\r\n".join([f"Größe des Orts{delimiter}Zahl".replace("Größe des Orts", "Ort"), *lines]) + "\r\n"
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("encoding", "towns", "detected"),
     [
@@ -139,6 +139,7 @@ def test_a_sheet_of_what_is_no_spreadsheet_is_refused(tmp_path: Path) -> None:
         mq.open_table(path, schema)
 
 
+@pytest.mark.thorough
 def test_a_sheet_is_read_as_a_file_is(tmp_path: Path) -> None:
     rng = np.random.default_rng(4)
     rows: list[list[Any]] = [["Betrag", "Datum", "Raucher", "Stadt", "Anzahl"]]
@@ -170,6 +171,7 @@ def test_two_digits_of_a_year_need_a_pivot() -> None:
         mq.open_table({"d": ["1.2.31"]}, Schema([Date("d", "1900-01-01", "2099-12-31", order="dmy")]))
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize(
     ("style", "order", "short"),
     [("%d.%m.%Y", "dmy", False), ("%m/%d/%y", "mdy", True), ("%d.%m.%y", "dmy", True), ("%Y-%m-%d", "ymd", False)],
@@ -183,6 +185,7 @@ def test_dates_in_several_styles_are_drafted_and_read(style: str, order: str, sh
     assert column.encode([day.strftime(style) for day in days]).tolist() == column.encode(days).tolist()
 
 
+@pytest.mark.thorough
 def test_the_draft_says_what_it_saw_and_keeps_saying_it() -> None:
     answers = [str(i % 5 + 1) for i in range(300)]
     answers[::20] = ["98"] * 15
@@ -201,6 +204,7 @@ def test_the_draft_says_what_it_saw_and_keeps_saying_it() -> None:
     assert "saw:" not in reviewed.dumps()
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize(("mark", "sign"), [(",", ""), (".", ""), (",", "$")])
 def test_thousands_are_told_from_fractions_by_smaller_numbers(mark: str, sign: str) -> None:
     numbers = [*range(100, 1_000, 90), *range(1_234, 90_000, 1_777)] * 3
@@ -214,6 +218,7 @@ def test_thousands_are_told_from_fractions_by_smaller_numbers(mark: str, sign: s
             Schema.guess(alone)
 
 
+@pytest.mark.thorough
 def test_a_bound_read_from_the_rows_is_recorded_and_every_answer_says_what_is_counted(tmp_path: Path) -> None:
     from typer.testing import CliRunner
 

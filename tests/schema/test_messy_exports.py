@@ -50,6 +50,7 @@ def draft() -> Schema:
         return Schema.guess(export())
 
 
+@pytest.mark.thorough
 def test_a_draft_names_how_numbers_are_written(draft: Schema) -> None:
     money, share = draft["Betrag"].as_dict(), draft["Quote"].as_dict()
     assert (money["decimal"], money["thousands"], money["marks"]) == (",", ".", ("€",))
@@ -71,12 +72,14 @@ def test_a_key_is_flagged_and_not_drafted(draft: Schema) -> None:
     assert any("looks like a key" in line and "--unit Kunde" in line for line in draft.skipped)
 
 
+@pytest.mark.thorough
 def test_a_draft_fits_its_own_table_and_is_kept_by_its_file(draft: Schema) -> None:
     with pytest.warns(mq.errors.PrivacyWarning):
         mq.open_table(export(), draft)
     assert Schema.loads(draft.dumps()) == draft
 
 
+@pytest.mark.thorough(fast=3)
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
@@ -135,6 +138,7 @@ ATOMS = [
 ]
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("column", ATOMS)
 def test_a_spread_value_lies_in_its_bin_and_an_atom_stands_for_itself(column: Integer | Number) -> None:
     codes = np.arange(column.size).repeat(50)
@@ -203,6 +207,7 @@ def test_an_average_asked_directly_is_that_of_the_values() -> None:
         assert abs(mq.answer(curator, "SELECT sum(gain) FROM t", epsilon=40.0).value - 30_000) < 5_000
 
 
+@pytest.mark.thorough
 def test_a_draft_is_refused_until_it_is_reviewed_or_trusted(tmp_path: Path) -> None:
     rows, schema = tmp_path / "t.csv", tmp_path / "t.schema.toml"
     rows.write_text("a,b\n" + "true,1\nfalse,2\n" * 50)
@@ -240,6 +245,7 @@ def test_the_custodian_sees_what_a_contribution_bound_would_drop(tmp_path: Path)
     assert "--max-contributions 10" in shown
 
 
+@pytest.mark.thorough
 def test_a_plan_is_in_peoples_words_and_a_preview_reads_no_row(tmp_path: Path) -> None:
     path = tmp_path / "t.schema.toml"
     Schema([Boolean("a"), Integer("b", 0, 99, width=10, atoms=[0]), Boolean("c")]).save(path)

@@ -70,6 +70,7 @@ def test_a_bad_line_below_a_title_is_named_by_its_number(tmp_path: Path) -> None
             drafted(path, file)
 
 
+@pytest.mark.thorough
 def test_rows_above_the_header_of_a_sheet_are_found(tmp_path: Path) -> None:
     openpyxl = pytest.importorskip("openpyxl")
     book = openpyxl.Workbook()
@@ -102,7 +103,7 @@ def test_nothing_is_skipped_that_may_be_a_header_or_a_row(rows: list[list[str]])
     assert title_lines(rows) == 0
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("encoding", ["utf-8", "cp1252"])
 def test_a_file_without_a_header_is_read_by_declared_names(encoding: str, tmp_path: Path) -> None:
     path = tmp_path / "bare.csv"
@@ -115,6 +116,7 @@ def test_a_file_without_a_header_is_read_by_declared_names(encoding: str, tmp_pa
     assert counted(path, schema, "SELECT count(*) FROM t") == pytest.approx(len(ROWS) + 1, abs=0.5)
 
 
+@pytest.mark.thorough
 def test_names_are_typed_on_the_command_line(tmp_path: Path) -> None:
     path = tmp_path / "bare.csv"
     path.write_text("\n".join(lines()))
@@ -141,6 +143,7 @@ def test_odd_settings_of_files_are_refused(settings: dict[str, object], why: str
         FileFormat(**settings)  # type: ignore[arg-type]
 
 
+@pytest.mark.thorough
 def test_words_among_numbers_are_missing_values() -> None:
     ages = [str(age) if i % 20 else "NSP" for i, (age, _, _) in enumerate(ROWS)]
     money = [f"{cost:,.2f} €" if i % 15 else "offen" for i, (_, _, cost) in enumerate(ROWS)]
@@ -169,6 +172,7 @@ def test_codes_among_numbers_with_decimals_are_missing_values() -> None:
     assert any("9 is far from the other values" in line for line in schema.notes["smoker"])
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("word", ["n/d", "k.A.", "#VALUE!", "n.a."])
 def test_yes_and_no_beside_a_sign_for_nothing(word: str) -> None:
     schema = drafted({"paid": ["oui", "non", word, "oui"] * 50})
@@ -176,6 +180,7 @@ def test_yes_and_no_beside_a_sign_for_nothing(word: str) -> None:
     assert schema["paid"].kind == "boolean"
 
 
+@pytest.mark.thorough
 def test_advice_about_odd_column_names_can_be_typed(tmp_path: Path) -> None:
     path = tmp_path / "odd.csv"
     path.write_text("N° dossier,,sex\n" + "".join(f"D{i:06d},a,{'FM'[i % 2]}\n" for i in range(200)))

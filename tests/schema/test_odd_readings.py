@@ -91,7 +91,7 @@ def test_every_odd_text_is_read_as_decided(position: int) -> None:
     assert codes == {text: expected[position] for text, expected in TEXTS.items()}
 
 
-@pytest.mark.thorough(fast=2)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("name", TYPED)
 def test_every_type_is_read_as_decided(name: str) -> None:
     values, expected = TYPED[name]

@@ -16,6 +16,7 @@ DAYS = [dt.date(2024, 1, 1) + dt.timedelta(days=day) for day in range(0, 366, 7)
 YEAR = ("2024-01-01", "2024-12-31")
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize(("order", "written"), [("dmy", "%d/%m/%Y"), ("dmy", "%d.%m.%Y"), ("mdy", "%m-%d-%Y")])
 @pytest.mark.parametrize("time", ["", " 08:15", "T23:59:59"])
 def test_a_declared_order_reads_dates_with_the_year_last(order: str, written: str, time: str) -> None:
@@ -27,6 +28,7 @@ def test_a_declared_order_reads_dates_with_the_year_last(order: str, written: st
     assert list(column.encode(column.decode(np.arange(366)))) == list(range(366))
 
 
+@pytest.mark.thorough
 def test_what_is_no_date_in_the_declared_order_is_refused() -> None:
     texts = [
         "31/01/2024",
@@ -53,6 +55,7 @@ def test_old_dates_are_clamped_as_ever() -> None:
     assert list(column.encode([dt.date(1, 1, 1), dt.date(9999, 12, 31)])) == [0, 365]
 
 
+@pytest.mark.thorough
 def test_a_decimal_comma_is_read_where_it_is_declared() -> None:
     column = Number("w", 0, 100, bins=100, decimal=",")
     assert list(column.encode(["61,5", " 7,25 ", "12", "-3,5", "1e1", "1,5e1"])) == [61, 7, 12, 0, 10, 15]

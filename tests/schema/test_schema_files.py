@@ -140,6 +140,7 @@ def test_an_unknown_column_is_answered_with_the_nearest() -> None:
         Schema([Integer("age", 0, 9)])["aeg"]
 
 
+@pytest.mark.thorough
 def test_a_draft_of_census_like_text(tmp_path: Path) -> None:
     rng = random.Random(1)
     header = ["age", "workclass", "fnlwgt", "hours-per-week", "income>50K", "joined", "score", "note"]

@@ -114,6 +114,7 @@ def test_the_matrix_knows_every_route(shared: House) -> None:
     assert {key for key in documented(shared) if key[1] not in OPEN} == set(MATRIX)
 
 
+@pytest.mark.thorough(fast=35)
 @pytest.mark.parametrize("key", MATRIX, ids=" ".join)
 def test_every_route_with_every_role(shared: House, key: tuple[str, str]) -> None:
     method, path = key
@@ -182,6 +183,7 @@ def test_tokens_end(alone: House) -> None:
         assert token.encode() not in stored
 
 
+@pytest.mark.thorough
 def test_analysts_do_not_see_each_other(alone: House) -> None:
     assert alone.ask("bob", "age >= 50 AND b").status_code == 200
     for path in ("transcript", "charges"):

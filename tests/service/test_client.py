@@ -46,6 +46,7 @@ def session(served: tuple[House, str], request: pytest.FixtureRequest) -> Iterat
         yield remote
 
 
+@pytest.mark.thorough(fast=1)
 def test_a_number_and_a_table(session: Any) -> None:
     number = session.ask("smoker")
     assert isinstance(number, mq.Answer)

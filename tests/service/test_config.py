@@ -207,6 +207,7 @@ def test_bins_to_be_drawn_need_a_price_before_anything_opens(line: str, said: st
     assert not (tmp_path / "kept").exists()
 
 
+@pytest.mark.thorough
 def test_bins_are_drawn_once_for_the_named_price(tmp_path: Path) -> None:
     file = write_pay(tmp_path)
     file.write_text(AUTO + "bins_epsilon = 0.25\n")

@@ -44,6 +44,7 @@ def test_the_console_and_the_report_have_the_same_colours() -> None:
         assert {name: own[name] for name in report} == report
 
 
+@pytest.mark.thorough
 def test_the_first_page_is_painted_within_a_second(browser: Any, server: tuple[str, str]) -> None:
     """With an empty cache, in a browser that runs already: the median of five."""
     painted: list[float] = []
@@ -75,7 +76,7 @@ def sign_in(page: Any, token: str, seen: str) -> None:
     page.wait_for_selector(seen)
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 def test_asking_is_accessible(looked: Any) -> None:
     """Each form of chart, a refusal, what helps writing; a service that does not answer; exploring, budget, model."""
     tab, look, _ = looked

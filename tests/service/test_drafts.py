@@ -29,6 +29,7 @@ def drafted(service: Service) -> dict[str, Any]:
     return service.drafts.upload(CUSTODIAN, "Clinic visits.csv", [LINES])
 
 
+@pytest.mark.thorough
 def test_a_draft_becomes_a_table_and_is_there_after_a_restart(service: Service) -> None:
     draft = drafted(service)
     assert draft["name"] == "clinic_visits"
@@ -60,6 +61,7 @@ def test_a_setting_that_is_not_a_value_is_named(service: Service) -> None:
         service.drafts.revise(CUSTODIAN, draft["id"], wrong, reviewed=True)
 
 
+@pytest.mark.thorough
 def test_files_are_readable_by_their_owner_alone(service: Service) -> None:
     drafted(service)
     kept = list((service.config.directory / "drafts").rglob("*"))
@@ -67,6 +69,7 @@ def test_files_are_readable_by_their_owner_alone(service: Service) -> None:
     assert all(path.stat().st_mode & 0o077 == 0 for path in kept)
 
 
+@pytest.mark.thorough
 def test_an_upload_that_was_not_opened_is_erased_in_time(service: Service) -> None:
     old, new, opened = drafted(service), drafted(service), drafted(service)
     service.drafts.revise(CUSTODIAN, opened["id"], opened["columns"], reviewed=True)
@@ -81,6 +84,7 @@ def test_an_upload_that_was_not_opened_is_erased_in_time(service: Service) -> No
     assert service.drafts.show(CUSTODIAN, new["id"])["name"] == "clinic_visits"
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize(("name", "content"), [("x.exe", b"a"), ("../../x", b"a"), ("empty.csv", b"")])
 def test_a_bad_upload_leaves_nothing(service: Service, name: str, content: bytes) -> None:
     with pytest.raises((QueryError, DataError, SchemaError)):
@@ -89,6 +93,7 @@ def test_a_bad_upload_leaves_nothing(service: Service, name: str, content: bytes
     assert not folder.exists() or not list(folder.iterdir())
 
 
+@pytest.mark.thorough
 def test_a_setting_cannot_bring_another_column(service: Service) -> None:
     draft = drafted(service)
     column = {"name": "age", "kind": "integer", "settings": {"low": '0\n[[column]]\nname = "x"', "high": "99"}}
@@ -96,12 +101,14 @@ def test_a_setting_cannot_bring_another_column(service: Service) -> None:
         service.drafts.revise(CUSTODIAN, draft["id"], [column], reviewed=True)
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("wrong", ["../people", "0" * 16, ""])
 def test_only_drafts_can_be_named(service: Service, wrong: str) -> None:
     with pytest.raises(NotFound):
         service.drafts.show(CUSTODIAN, wrong)
 
 
+@pytest.mark.thorough
 def test_a_draft_that_nobody_reviewed_is_not_opened(service: Service) -> None:
     with pytest.raises(QueryError, match="not reviewed"):
         service.drafts.publish(CUSTODIAN, drafted(service)["id"], "clinic", **PLAN)
@@ -117,6 +124,7 @@ def test_a_name_in_use_or_bad_settings_charge_nothing_and_keep_the_draft(service
     assert set(service.tables) == {"people", "other"}
 
 
+@pytest.mark.thorough
 def test_the_plan_reads_no_row(service: Service) -> None:
     draft = drafted(service)
     service.drafts.revise(CUSTODIAN, draft["id"], draft["columns"], reviewed=True)
@@ -179,6 +187,7 @@ def test_an_open_table_gets_no_second_budget(service: Service) -> None:
         service.drafts.publish(CUSTODIAN, reviewed(service), "other_clinic", **PLAN)
 
 
+@pytest.mark.thorough
 def test_a_refusal_before_any_row_was_counted_claims_nothing(service: Service) -> None:
     id_ = reviewed(service)
     with pytest.raises(QueryError):
@@ -186,6 +195,7 @@ def test_a_refusal_before_any_row_was_counted_claims_nothing(service: Service) -
     assert service.drafts.publish(CUSTODIAN, id_, "visits", **PLAN) == "visits"
 
 
+@pytest.mark.thorough
 def test_the_name_of_another_files_ledger_is_refused_and_claims_nothing(service: Service) -> None:
     refused_after_counting(service, reviewed(service), "clinic")
     other = reviewed(service, LINES + b"\n30,f")

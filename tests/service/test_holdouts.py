@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from rooms import SCHEMA, house, rows, settings
 
 from maquette.service import Service
@@ -48,6 +49,7 @@ def test_a_leaderboard(tmp_path: Path) -> None:
         assert code.status_code == 422
 
 
+@pytest.mark.thorough
 def test_a_holdout_is_registered_from_a_file_and_is_there_after_a_restart(tmp_path: Path) -> None:
     config = settings(tmp_path)
     with house(config) as made:

@@ -15,6 +15,7 @@ from rooms import House, house, settings
 from maquette.service import Limits
 
 
+@pytest.mark.thorough
 def test_malformed_bodies_are_refused_with_a_problem(shared: House) -> None:
     rng, paths = random.Random(7), ("ask", "ask-many", "explain")
     pieces = ["{", "}", "[", "]", '"sql"', ":", ",", '"where"', "null", "1e999", '"\\ud800"', "\x00", '"smoker"', "NaN"]
@@ -61,6 +62,7 @@ def test_bad_questions_are_refused_and_free(shared: House, body: dict[str, Any])
     assert ledger.spent() == before
 
 
+@pytest.mark.thorough
 def test_sizes(tmp_path: Path) -> None:
     with house(
         settings(tmp_path, limits=Limits(body_bytes=2_000, upload_bytes=9_000, header_bytes=2_000, questions=3))

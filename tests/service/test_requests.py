@@ -42,6 +42,7 @@ def test_a_repeated_request_is_answered_and_not_charged(tmp_path: Path) -> None:
         assert charges(made) == paid
 
 
+@pytest.mark.thorough
 def test_the_ledger_alone_knows_a_name(tmp_path: Path) -> None:
     """Without the service's state, the name still never pays twice, and still conflicts."""
     config = settings(tmp_path)

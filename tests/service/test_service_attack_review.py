@@ -28,6 +28,7 @@ class Day(dt.date):
         return cls.now
 
 
+@pytest.mark.thorough
 def test_a_text_about_today_is_answered_anew_tomorrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parser, "dt", SimpleNamespace(date=Day))
     (tmp_path / "visits.csv").write_text("\n".join(["day", *["2024-02-20"] * 500, *["2024-03-01"] * 3_500]))

@@ -53,7 +53,7 @@ def opened(budget: str = "zcdp", relation: Any = "replace", noise: Any = None) -
     return mq.Curator(people()[0], BUDGETS[budget], relation=relation, noise=noise)
 
 
-@pytest.mark.thorough(fast=2)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize(
     ("budget", "relation"),
     [("pure", "replace"), ("pure", "add-remove"), ("zcdp", "replace"), ("zcdp", "add-remove"), ("gdp", "replace")],
@@ -75,6 +75,7 @@ def test_answers_are_within_alpha_as_often_as_promised(kind: type[Baseline], bud
     assert kept.min() >= rarely_missed(trials, 1 - beta, kept.size), kept / trials
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_widths_are_not_far_too_wide(kind: type[Baseline]) -> None:
     """The first answer of a cache is as wide as alpha allows, so its noise has the deviation that beta implies."""

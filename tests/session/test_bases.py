@@ -133,6 +133,7 @@ TEXTS = [
 ]
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("simultaneous", [False, True])
 def test_without_noise_every_answer_is_exact(simultaneous: bool) -> None:
     curator = curator_of(SCHEMA, TABLE, mq.Budget(rho=50.0), NoNoise(0))
@@ -168,6 +169,7 @@ def test_a_signed_sum_is_one_measurement_at_the_price_of_one_count() -> None:
     assert prices[0] <= 2.02 * prices[1]
 
 
+@pytest.mark.thorough
 def test_a_batch_is_never_dearer_than_its_questions_one_by_one() -> None:
     schema = Schema([mq.Integer("x", 0, 31), mq.Boolean("s")])
     rng = np.random.default_rng(5)

@@ -36,7 +36,7 @@ def gate(settings: Sequence[tuple[str, int]] = tuple(SETTINGS)) -> None:
     lose_no_more_than_charged(SCHEMA, asked(), BASE, POINTS, settings)
 
 
-@pytest.mark.thorough(fast=2)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("setting", SETTINGS, ids=str)
 def test_bases_lose_no_more_than_they_are_charged(setting: tuple[str, int]) -> None:
     gate([setting])
@@ -123,7 +123,7 @@ CASES = [
 ]
 
 
-@pytest.mark.thorough(fast=8)
+@pytest.mark.thorough(fast=3)
 @pytest.mark.parametrize(("mutant", "setting"), CASES, ids=str)
 def test_basis_mutant_is_killed(mutant: str, setting: tuple[str, int]) -> None:
     with MUTANTS[mutant](), pytest.raises(AssertionError):

@@ -51,7 +51,7 @@ def spent(texts: list[str], batch: int, simultaneous: bool) -> int:
         return curator.ledger.spent()
 
 
-@pytest.mark.thorough(fast=2)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("simultaneous", [False, True], ids=["each", "together"])
 @pytest.mark.parametrize("texts", STREAMS.values(), ids=STREAMS)
 def test_a_batch_costs_no_more_than_its_questions_one_by_one(texts: list[str], simultaneous: bool) -> None:

@@ -136,6 +136,7 @@ def agrees(table: Any, copied: Any, *, used: bool) -> None:
         assert session.spent.units == spent
 
 
+@pytest.mark.thorough(fast=1)
 def test_with_and_without_a_checkpoint_all_digits_are_the_same(table: Any, copied: Any) -> None:
     agrees(table, copied, used=True)
     ledger, settings, _, _ = copied
@@ -160,6 +161,7 @@ def test_a_missing_checkpoint_is_rebuilt(table: Any, copied: Any) -> None:
         assert {text: numbers(session.ask(text)) for text in TEXTS} == told
 
 
+@pytest.mark.thorough(fast=1)
 def test_no_changed_byte_is_believed(table: Any, copied: Any) -> None:
     ledger, settings, _, known = copied
     (file,) = ledger.parent.glob("*.checkpoint")
@@ -222,6 +224,7 @@ def test_a_checkpoint_of_another_version_name_or_key_is_ignored(table: Any, copi
         assert _restore(session._record._replayed(), session._record) == 0
 
 
+@pytest.mark.thorough(fast=1)
 def test_an_older_checkpoint_is_followed_by_what_came_since(table: Any, copied: Any) -> None:
     ledger, settings, _, _ = copied
     (file,) = ledger.parent.glob("*.checkpoint")
@@ -238,6 +241,7 @@ def test_an_older_checkpoint_is_followed_by_what_came_since(table: Any, copied: 
         assert facts_of(session._record) == found
 
 
+@pytest.mark.thorough(fast=1)
 def test_a_newer_checkpoint_than_the_ledger_is_ignored(table: Any, made: Any, tmp_path: Path) -> None:
     ledger, settings, _, _ = made
     older, newer = tmp_path / "older", tmp_path / "newer"
@@ -251,6 +255,7 @@ def test_a_newer_checkpoint_than_the_ledger_is_ignored(table: Any, made: Any, tm
     agrees(table, (older / "ledger", *made[1:]), used=False)
 
 
+@pytest.mark.thorough(fast=5)
 @pytest.mark.parametrize("when", ["before", "while", "after"])
 def test_a_kill_around_a_checkpoint_loses_nothing(table: Any, copied: Any, when: str) -> None:
     """A crash before the rename leaves the checkpoint before it; after it, the new one; the ledger decides in both."""

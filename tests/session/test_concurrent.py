@@ -35,6 +35,7 @@ def asked_at_once(session: Session, questions: list[str]) -> dict[str, list[Any]
         return {text: answer for told in found for text, answer in told.items()}
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("simultaneous", [False, True])
 def test_a_restart_knows_what_many_threads_were_told(tmp_path: Path, simultaneous: bool) -> None:
     with opened(tmp_path / "ledger", simultaneous=simultaneous) as session:

@@ -199,7 +199,7 @@ def test_all_intervals_of_a_session_hold_together(opened: tuple[str, Opened], an
     assert not exceeds(missed, runs, BETA)
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 def test_the_adversary_is_a_strong_one(opened: tuple[str, Opened]) -> None:
     """Intervals that hold for each question fail an adversary most of the time: the tests above can see a miss.
 

@@ -59,6 +59,7 @@ def share(bits: float) -> float:
     return math.pow(2.0, -bits)
 
 
+@pytest.mark.thorough(fast=2)
 @each
 def test_all_codes_together_keep_krafts_inequality(schema: Schema) -> None:
     total = 0.0
@@ -73,6 +74,7 @@ def test_all_codes_together_keep_krafts_inequality(schema: Schema) -> None:
     assert 0.4 < total <= 1.0
 
 
+@pytest.mark.thorough(fast=3)
 @each
 def test_the_kinds_of_one_set_of_columns_take_their_part_each(schema: Schema) -> None:
     for columns in subsets(schema.names):
@@ -98,6 +100,7 @@ def test_products_that_are_no_cells_take_one_kind_together(schema: Schema) -> No
         assert others <= share(KIND) * (1 + 1e-12)
 
 
+@pytest.mark.thorough(fast=3)
 @pytest.mark.parametrize("levels", [1, 2, 3, 5, 9])
 def test_the_conditions_of_a_column_take_no_more_than_all_of_it(levels: int) -> None:
     for column in (mq.Integer("a", 0, levels - 1), mq.Number("a", edges=[float(i - 2) for i in range(levels + 1)])):

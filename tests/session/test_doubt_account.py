@@ -27,6 +27,7 @@ each = pytest.mark.parametrize("schema", TINY.values(), ids=TINY)
 noises = st.builds(Noise, st.floats(0.01, 10.0), st.floats(0.1, 1.0), st.floats(0.01, 10.0), st.floats(0.1, 2.0))
 
 
+@pytest.mark.thorough(fast=3)
 @each
 def test_the_shorter_code_keeps_krafts_inequality(schema: Schema) -> None:
     total = 0.0
@@ -43,6 +44,7 @@ def test_the_shorter_code_keeps_krafts_inequality(schema: Schema) -> None:
     assert 0.1 < total <= 1.0
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("levels", [1, 2, 3, 5, 9])
 def test_the_conditions_of_a_column_share_one(levels: int) -> None:
     for column in (mq.Integer("a", 0, levels - 1), mq.Number("a", edges=[float(i - 2) for i in range(levels + 1)])):

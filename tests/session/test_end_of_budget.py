@@ -248,6 +248,7 @@ def within(table: Any, seed: int, ledger: Path) -> None:
             assert session.spent.units <= limit.limit
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("seed", range(3))
 def test_no_budget_is_exceeded_and_answers_stay(table: Any, seed: int, tmp_path: Path) -> None:
     within(table, seed, tmp_path / "ledger")

@@ -26,6 +26,7 @@ CONDITIONS = [
 GAUSSIAN, LAPLACE = mq.Budget(rho=5e3), mq.Budget(epsilon=5e3)
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize(
     ("budget", "simultaneous"),
     [(GAUSSIAN, False), (GAUSSIAN, True), (LAPLACE, False)],

@@ -71,7 +71,7 @@ def lazily(curator: Curator, hypothesis: Any = "multiplicative-weights", **named
     return LazyConstruction(curator, hypothesis, **given)
 
 
-@pytest.mark.thorough(fast=2)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("relation", ["replace", "add-remove"])
 @pytest.mark.parametrize("rule", [*RULES, "weighted-records"])
 def test_every_answer_is_within_alpha_and_updates_stay_below_their_bound(

@@ -59,7 +59,7 @@ def orders(monkeypatch: pytest.MonkeyPatch, accounting: str, together: bool, see
     return [(parts, directs, [(key, rents[key][1]) for key in rents]) for parts, directs, rents in found]
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("together", [True, False])
 @pytest.mark.parametrize("accounting", ["zcdp", "gdp"])
 @pytest.mark.parametrize("seed", range(2))
@@ -71,6 +71,7 @@ def test_bounds_and_prices_plan_the_same(
     assert any(directs for _, directs, _ in full)
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("together", [True, False])
 def test_no_offer_is_cheaper_than_its_bound(monkeypatch: pytest.MonkeyPatch, together: bool) -> None:
     seen = list[tuple[Offer, Offer]]()

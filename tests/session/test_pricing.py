@@ -173,7 +173,7 @@ def test_a_tolerance_below_the_grain_of_the_counts_cannot_be_bought() -> None:
     assert ZCDP.shop(view("smoker"), {}, 0.4, Widths(0.05, False, gaussian=True), 16) is None
 
 
-@pytest.mark.thorough(fast=10)
+@pytest.mark.thorough(fast=9)
 @pytest.mark.parametrize("accounting", BUDGETS)
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 @pytest.mark.parametrize("text", QUESTIONS.values(), ids=QUESTIONS)
@@ -196,6 +196,7 @@ def test_the_tolerance_is_met_and_the_price_is_what_the_ledger_charges(
         spent += charged
 
 
+@pytest.mark.thorough(fast=3)
 @pytest.mark.parametrize("accounting", BUDGETS)
 @pytest.mark.parametrize("signed", [False, True])
 def test_a_number_measured_as_asked_meets_the_tolerance_at_its_price(accounting: str, signed: bool) -> None:
@@ -256,7 +257,7 @@ POOL = [
 ]
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 @pytest.mark.parametrize("accounting", ["pure", "zcdp", "gdp"])
 def test_whatever_is_paid_for_together_is_promised(accounting: str, relation: str) -> None:

@@ -50,6 +50,7 @@ def curator(seed: int = 0, ledger: Path | None = None, budget: mq.Budget = BUDGE
     return mq.Curator(TABLE, budget, noise=SeededNoise(seed), ledger=ledger)
 
 
+@pytest.mark.thorough
 def test_what_a_loose_guard_accepted_is_no_promise_of_a_strict_session() -> None:
     guarded = 0
     for seed in range(40):
@@ -127,6 +128,7 @@ def test_an_interrupt_between_the_record_and_the_answer_loses_nothing(
 WIDE = [(100,) * 4, (60,) * 7, (20,) * 8, (20,) * 4, (30,) * 4, (100, 20, 20, 20), (10,) * 6, (7,) * 7]
 
 
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize("sizes", WIDE, ids=str)
 def test_wide_conjunctions_are_answered_within_their_tolerance(sizes: tuple[int, ...]) -> None:
     rng = np.random.default_rng(4)
@@ -159,6 +161,7 @@ def test_two_sessions_of_one_name_have_a_guard_each() -> None:
         assert two._policy.accept(BOTH, Says(TRUE / ROWS), ROWS)  # the other is not
 
 
+@pytest.mark.thorough
 def test_a_session_of_one_histogram_costs_little_more_than_the_histogram() -> None:
     """128 cells, alpha a thousand rows: 500 random questions, asked one by one, rows unknown."""
     sizes, rows, alpha = (2, 4, 4, 4), 100_000, 0.01

@@ -40,6 +40,7 @@ def numbers(answer: Answered) -> list[Answer]:
     return list(answer.numbers)
 
 
+@pytest.mark.thorough(fast=4)
 @pytest.mark.parametrize("sizes", [(2, 2, 2), (3, 4, 5)])
 @pytest.mark.parametrize("columns", [("c2",), ("c0", "c1"), ("c0", "c1", "c2")])
 def test_a_need_that_is_named_twice_is_paid_once(sizes: tuple[int, ...], columns: tuple[str, ...]) -> None:
@@ -51,7 +52,7 @@ def test_a_need_that_is_named_twice_is_paid_once(sizes: tuple[int, ...], columns
     assert session.curator.ledger.spent() - before <= once.units
 
 
-@pytest.mark.thorough(fast=4)
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize("warm_start", ["none", "histogram"])
 @pytest.mark.parametrize("simultaneous", [True, False])
 @pytest.mark.parametrize("tables", [[("c0",)], [("c0",), ("c1",)], [("c0", "c1"), ("c2",)]])

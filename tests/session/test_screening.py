@@ -44,7 +44,7 @@ def one_by_one(account: Account, columns: Columns, noises: Mapping[Columns, Nois
     return widest
 
 
-@pytest.mark.thorough(fast=9)
+@pytest.mark.thorough(fast=3)
 @pytest.mark.parametrize("scales", [(40.0,), (10.0, 14.1, 20.0)])
 @pytest.mark.parametrize("seed", range(60))
 def test_the_least_width_is_the_same_as_one_by_one(seed: int, scales: tuple[float, ...]) -> None:

@@ -65,7 +65,7 @@ def opened(path: Path | None, budget: mq.Budget = ZCDP, **named: Any) -> Iterato
         yield curator, mq.online(curator, **{"alpha": 0.05, "simultaneous": False, **named})
 
 
-@pytest.mark.thorough(fast=3)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("simultaneous", [False, True])
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 @pytest.mark.parametrize("budget", [PURE, ZCDP], ids=["pure", "zcdp"])

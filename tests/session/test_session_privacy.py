@@ -33,7 +33,7 @@ Opening = opening._Opening
 Record = record.Record
 
 
-@pytest.mark.thorough(fast=4)
+@pytest.mark.thorough(fast=3)
 @pytest.mark.parametrize("gate", GATES)
 def test_sessions_pass(gate: str) -> None:
     GATES[gate]()

@@ -47,6 +47,7 @@ def opened(noise: Any, *, epsilon: float = 50.0, **settings: Any) -> mq.Curator:
     return mq.Curator(mq.open_table(TABLE, SCHEMA), mq.Budget(epsilon=epsilon, delta=1e-9), noise=noise, **settings)
 
 
+@pytest.mark.thorough(fast=3)
 @pytest.mark.filterwarnings("ignore::maquette.errors.PrivacyWarning")
 @pytest.mark.parametrize("asked", TRUTHS)
 def test_a_sum_is_that_of_the_clamped_values(asked: str) -> None:
@@ -89,6 +90,7 @@ def test_intervals_of_sums_hold_as_often_as_they_say() -> None:
     assert missed <= 40
 
 
+@pytest.mark.thorough
 def test_a_restart_knows_what_was_bought(tmp_path: Path) -> None:
     asked = "SELECT a, avg(gain) FROM t GROUP BY a"
     found = []

@@ -128,6 +128,7 @@ def test_a_request_pays_once_whichever_process_hears_it(postgres: Server, name: 
         assert sum(charge.described.note.get("request", {}).get("name") == "same" for charge in charges) == 1
 
 
+@pytest.mark.thorough
 def test_processes_that_ask_the_same_at_once_buy_it_once(postgres: Server, name: str) -> None:
     """Every question is asked through every member at the same time; no part is bought twice for one precision."""
     with Members(postgres, name) as members:
@@ -160,6 +161,7 @@ def test_processes_that_ask_the_same_at_once_buy_it_once(postgres: Server, name:
         assert alone.spent.units == spent
 
 
+@pytest.mark.thorough
 def test_the_budget_is_one(postgres: Server, name: str) -> None:
     with Members(postgres, name, epsilon=0.35) as members:
         sessions = [members.join() for _ in range(3)]

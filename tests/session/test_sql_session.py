@@ -92,7 +92,7 @@ def session(accounting: str, noise: Any, **settings: Any) -> mq.Session:
     return mq.online(curator_of(SCHEMA, TABLE, BUDGETS[accounting], noise), alpha=0.05, **settings)
 
 
-@pytest.mark.thorough(fast=2)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("accounting", BUDGETS)
 @pytest.mark.parametrize(("simultaneous", "warm_start"), [(True, "none"), (False, "none"), (True, "histogram")])
 def test_without_noise_a_session_answers_as_sql_does(
@@ -123,7 +123,7 @@ def test_the_average_of_each_level_lies_in_it_and_of_none_in_the_declared_range(
             assert (one.low, one.high) == (0, 59)
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("accounting", BUDGETS)
 def test_every_interval_holds_the_answer_of_sql(binned: duckdb.DuckDBPyConnection, accounting: str) -> None:
     for seed, simultaneous in itertools.product(range(2), (True, False)):

@@ -130,7 +130,7 @@ def opened(curator: mq.Curator, noise: Edge, rule: str, *, spare: int = 1, **set
     return session, found
 
 
-@pytest.mark.thorough(fast=3)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("push", [-1, 1])
 @pytest.mark.parametrize("greedy", [True, False])
 @pytest.mark.parametrize("rule", RULES)
@@ -206,7 +206,7 @@ def seeded(seed: int) -> Any:
     return Seeded(seed)
 
 
-@pytest.mark.thorough(fast=2)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("relation", ["replace", "add-remove"])
 @pytest.mark.parametrize("currency", BUDGETS)
 def test_the_promise_is_kept_in_every_run(currency: str, relation: Any) -> None:
@@ -237,6 +237,7 @@ def test_quiet_answers_are_the_models_to_the_bit(rule: str) -> None:
             assert again is answer
 
 
+@pytest.mark.thorough
 def test_rules_start_in_their_own_state() -> None:
     """Zero for the Perceptron, the whole net for the Median, uniform weights only for weights (erratum A10)."""
     starts = {}
@@ -350,6 +351,7 @@ def test_the_book_is_what_the_book_says(currency: str) -> None:
             assert 0.3 < curator.spent.epsilon < 0.5
 
 
+@pytest.mark.thorough
 def test_more_rows_of_one_person_mean_more_noise() -> None:
     columns = {"a": [True, False] * 100_000, "b": ["x"] * 200_000, "id": list(range(200_000))}
     alphas, scales = [], []

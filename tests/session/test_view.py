@@ -141,6 +141,7 @@ def test_exact_residuals_give_exact_counts(name: str, goal: Goal) -> None:
         np.testing.assert_allclose(values, weights_of(goal) @ counts, rtol=0, atol=1e-8)
 
 
+@pytest.mark.thorough(fast=12)
 @each
 def test_variances_and_gains_are_those_of_brute_force(name: str, goal: Goal) -> None:
     rng = np.random.default_rng(2)

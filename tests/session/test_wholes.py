@@ -116,6 +116,7 @@ def test_a_question_belongs_to_the_family_of_its_ranges(text: str, kind: str | N
     assert (found[0] if found else None) == kind
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("simultaneous", [False, True])
 def test_without_noise_whole_tables_answer_exactly(simultaneous: bool) -> None:
     _, session = opened(simultaneous=simultaneous, noise=NoNoise(0))

@@ -178,6 +178,7 @@ GROUPS = [
 ]
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("groups", GROUPS, ids=str)
 @pytest.mark.parametrize("size", [0.3, 5.0])
 def test_a_sum_of_groups_of_laplace_noise_stays_within_its_width(

@@ -63,6 +63,7 @@ def test_the_same_question_in_words_is_the_same_question() -> None:
     assert lookup(binned, {"age": "30-39"}) == where(binned, "age BETWEEN 30 AND 39")
 
 
+@pytest.mark.thorough
 def test_doors_give_the_same_numbers_by_counts_and_by_records(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(3)
     table = mq.open_table(ROWS, SMALL)
@@ -86,6 +87,7 @@ def test_doors_give_the_same_numbers_by_counts_and_by_records(monkeypatch: pytes
     assert seen[:6] == seen[6:]
 
 
+@pytest.mark.thorough
 def test_lookups_over_columns_too_large_to_list() -> None:
     rng = np.random.default_rng(5)
     assert WIDE.size > 10**40

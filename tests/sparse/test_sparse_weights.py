@@ -73,6 +73,7 @@ def test_the_bound_is_that_of_the_theory_whatever_the_universe(support: int, alp
     assert model.update_bound < MultiplicativeWeights.max_updates(HUGE, alpha)
 
 
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize("adversary", ["min-gap", "max-gap", "random"])
 @pytest.mark.parametrize(("support", "alpha"), [(5, 0.1), (20, 0.1), (5, 0.2)])
 def test_sparse_weights_never_exceed_their_update_bound(adversary: str, support: int, alpha: float) -> None:

@@ -31,6 +31,7 @@ def loss(guard: GuardNoise, pattern: Any, stream: Any, change: Any) -> float:
     return abs(log(p / q))
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize(("hits", "runs"), [(1, 2_000), (2, 20_000)])
 def test_transcript_and_scales_equal_the_reference_on_every_noise_vector(hits: Any, runs: Any) -> None:
     assert checks.matches_the_reference_on_every_noise(SOUND, hits=hits) > runs
@@ -80,7 +81,7 @@ def test_above_threshold_on_the_streams_of_the_theory(query_scale: Any, expected
     assert worst == pytest.approx(expected, abs=5e-3)
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("hits", "equal", "optimal", "ignored"), [(2, 0.63, 0.89, 1.25), (3, 0.50, 0.77, 1.50), (5, 0.40, 0.64, 1.97)]
 )

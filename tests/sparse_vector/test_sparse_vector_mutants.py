@@ -174,6 +174,7 @@ def test_mutant_is_killed(name: Any) -> None:
         AUDITS[audit](mutant)
 
 
+@pytest.mark.thorough(fast=4)
 @pytest.mark.parametrize("audit", AUDITS)
 def test_the_audits_that_kill_pass_the_production_guard(audit: Any) -> None:
     AUDITS[audit](Subject())

@@ -106,6 +106,7 @@ MUTANTS: dict[str, tuple[Callable[[], AbstractContextManager[Any]], str, str, in
 }  # fmt: skip
 
 
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_sql_mutant_is_killed(mutant: str) -> None:
     broken, name, relation, m, law = MUTANTS[mutant]

@@ -88,7 +88,7 @@ def test_the_list_is_long_enough() -> None:
     assert len(WORKS) >= 85
 
 
-@pytest.mark.thorough(fast=2)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("text", WORKS)
 def test_a_statement_gives_what_duckdb_gives_with_noise_off(engine: Any, text: str) -> None:
     asked = text.replace("SELECT TOP 2", "SELECT") + (" LIMIT 2" if "TOP 2" in text else "")

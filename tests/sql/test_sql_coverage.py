@@ -86,7 +86,7 @@ def missed(answer: mq.Answered, groups: dict[Any, float]) -> bool:
     return False
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", EXACT)
 def test_intervals_hold_for_all_groups_considered_together(engine: Any, table: mq.PrivateTable, name: str) -> None:
     """60 answers, at most 19 misses at doubt 0.1 (error 1e-6)."""
@@ -112,6 +112,7 @@ def test_single_intervals_of_chosen_groups_would_be_caught(engine: Any, table: m
     assert misses > allowed(trials, 1 - CONFIDENCE)
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("name", ["window", "largest"])
 def test_a_combination_of_groups_is_covered(engine: Any, table: mq.PrivateTable, name: str) -> None:
     """The numbers that do not depend on the order of noisy ones: the last running sum, and the largest count."""

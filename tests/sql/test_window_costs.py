@@ -45,6 +45,7 @@ def work(monkeypatch: pytest.MonkeyPatch, groups: int, item: str) -> tuple[int, 
         return Counting.reads, list(found)
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize(
     "item",
     [

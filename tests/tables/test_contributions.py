@@ -115,6 +115,7 @@ def test_rows_without_an_owner_are_refused_with_a_count(absent: str | None) -> N
     assert caught.value.counts == {"id": 2}
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("kind", [pa.float64(), pa.float32()], ids=str)
 def test_not_a_number_is_no_owner_in_any_frame(kind: pa.DataType) -> None:
     owners = pa.array(np.array([7.0, np.nan, -np.nan]), kind)

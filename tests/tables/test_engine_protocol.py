@@ -92,6 +92,7 @@ def test_counts_cannot_be_written(engine: Engine) -> None:
         engine.counts(["smoker"])[0] = 0
 
 
+@pytest.mark.thorough(fast=1)
 def test_blocks_hold_every_record_once(engine: Engine) -> None:
     for _ in range(2):
         blocks = list(engine.blocks())
@@ -114,11 +115,13 @@ def test_many_threads_count_the_same(engine: Engine) -> None:
             assert np.array_equal(counts, counted(names))
 
 
+@pytest.mark.thorough(fast=1)
 def test_the_same_rows_have_one_fingerprint_whatever_counts_them(engine: Engine) -> None:
     reference = KINDS["memory"](columns(), SCHEMA)
     assert engine.fingerprint == engine_of(reference).fingerprint
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_fingerprint_is_of_the_rows_as_a_multiset(kind: str) -> None:
     first, other = columns(), columns()
@@ -129,7 +132,7 @@ def test_the_fingerprint_is_of_the_rows_as_a_multiset(kind: str) -> None:
     assert prints[0] == prints[1] != prints[2]
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 def test_a_curator_answers_through_it(table: PrivateTable) -> None:
     with mq.Curator(table, mq.Budget(epsilon=1000.0)) as curator:
         answer = mq.answer(curator, "SELECT count(*) FROM t WHERE smoker AND age >= 3", epsilon=200.0)

@@ -74,6 +74,7 @@ def test_engines_agree_with_a_plain_loop_on_dirty_rows(rows: Rows) -> None:
         assert sorted(map(tuple, np.concatenate(list(engine.blocks())).tolist())) == sorted(records)
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("work", [0, 2**62], ids=["compiled", "plain"])
 @pytest.mark.parametrize("sets", [[("c0", "c1", "c4")], subsets(NUMBERS.names, 5)], ids=["one set", "all sets"])
 def test_both_kernels_count_exactly(work: int, sets: Sequence[Sequence[str]], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,6 +178,7 @@ def test_too_many_cells_are_refused_and_a_repeated_column_too() -> None:
             engine.counts(["c9"])
 
 
+@pytest.mark.thorough
 def test_threads_share_an_engine() -> None:
     table, records = random_numbers(300)
     sets = subsets(NUMBERS.names, 3)

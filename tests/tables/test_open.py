@@ -102,7 +102,7 @@ SOURCES: dict[str, Callable[[Path], object]] = {
 }
 
 
-@pytest.mark.thorough(fast=9)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("kind", SOURCES)
 def test_every_source_gives_the_same_table(kind: str, tmp_path: Path) -> None:
     table = open_table(SOURCES[kind](tmp_path), DIRTY)
@@ -138,7 +138,7 @@ def test_names_that_differ_in_case_only_are_told_apart(tmp_path: Path) -> None:
         assert engine_of(open_table(source, schema)).counts(["A"])[[1, 2]].tolist() == [2, 1]
 
 
-@pytest.mark.thorough(fast=4)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("cell", [("sex", "m"), ("age", "4.9"), ('seen "at"', "2024-08-01"), ("place", "place 7")])
 @pytest.mark.parametrize("row", [0, 31, 59])
 def test_one_changed_cell_changes_the_fingerprint(cell: tuple[str, str], row: int) -> None:
@@ -235,6 +235,7 @@ def test_a_first_line_without_any_column_is_not_quoted(name: str, text: str, hin
     assert not re.search(r"SECRET|39", str(e.value).replace(str(tmp_path), ""))
 
 
+@pytest.mark.thorough
 def test_declared_texts_are_missing_values_in_every_column(tmp_path: Path) -> None:
     schema = Schema([Category("sex", ["f", "m"], nullable=True), Integer("age", 0, 9, nullable=True)])
     marked = pa.table({"sex": ["f", "?", " ?\t", "m"], "age": ["1", "n/a", "3", "?"], "id": ["a", "b", "c", "d"]})
@@ -374,6 +375,7 @@ def test_a_guessed_schema_is_warned_about() -> None:
         open_table({"a": [True]}, Schema([Boolean("a")], guessed=True))
 
 
+@pytest.mark.thorough
 def test_frames_and_numba_are_not_imported_for_a_small_file(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("sex,age\nf,30\n")
     script = (

@@ -46,6 +46,7 @@ def csv(folder: Path, table: pa.Table) -> Path:
     return folder / "t.csv"
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("unit", [{}, {"privacy_unit": "who", "max_contributions": 2}], ids=["rows", "units"])
 @pytest.mark.parametrize("keep", [False, True], ids=["deleted", "kept"])
 def test_planes_count_and_add_what_memory_does(
@@ -121,6 +122,7 @@ def test_rows_in_place_are_refused_by_content_although_all_totals_agree(tmp_path
         engine_of(table).counts(["d"])
 
 
+@pytest.mark.thorough(fast=3)
 @pytest.mark.parametrize("fault", ["altered", "cut off", "longer"])
 @pytest.mark.parametrize("when", ["before opening", "between two asks"])
 def test_altered_planes_are_refused(fault: str, when: str, tmp_path: Path) -> None:

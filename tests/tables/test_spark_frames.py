@@ -45,6 +45,7 @@ def test_executors_count_and_add_what_memory_does(unit: dict[str, Any], parts: i
     assert np.array_equal(spread.sums(["d", "a"], amount), memory.sums(["d", "a"], amount))
 
 
+@pytest.mark.thorough
 def test_a_curator_answers_under_the_ledger_of_the_rows(tmp_path: Path) -> None:
     table = mq.open_table(mq.SparkTable(frame(rows())), SCHEMA, **UNIT)
     with mq.Curator(table, mq.Budget(epsilon=1000.0), ledger=tmp_path / "ledger") as curator:
@@ -57,6 +58,7 @@ def test_a_curator_answers_under_the_ledger_of_the_rows(tmp_path: Path) -> None:
         assert again.spent.epsilon > 0  # the ledger recognises the rows behind another engine
 
 
+@pytest.mark.thorough
 def test_planes_that_are_lost_are_encoded_again_and_a_changed_source_is_refused() -> None:
     table = rows()
     source = [table]
@@ -75,6 +77,7 @@ def test_planes_that_are_lost_are_encoded_again_and_a_changed_source_is_refused(
         assert curator.spent.epsilon == pytest.approx(0.5)  # charged before rows are read, as ever
 
 
+@pytest.mark.thorough
 def test_rows_that_must_be_refused_are_counted_over_all_parts() -> None:
     wrong = {"a": [7, 1, 8] * 5, "b": [1] * 15, "c": [1] * 15, "d": ["x"] * 14 + ["q"], "who": ["", "1", "2"] * 5}
     with pytest.raises(OutOfDomain) as caught:
@@ -112,6 +115,7 @@ def test_executors_with_another_version_are_refused(monkeypatch: pytest.MonkeyPa
         mq.open_table(frame(rows()), SCHEMA)
 
 
+@pytest.mark.thorough
 def test_records_do_not_come_to_the_driver_and_planes_are_forgotten() -> None:
     table = mq.open_table(frame(rows()), SCHEMA)
     engine: Any = engine_of(table)

@@ -58,6 +58,7 @@ def promised(text: str | None) -> float:
     return float(found[1])
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("currency", BUDGETS)
 def test_the_book_runs_certifies_and_plans_the_same_construction(currency: str) -> None:
     """T(alpha / 2) = 16 ln N / alpha^2 updates, steps alpha / 4: in the loop, in its certificate and in the plan."""
@@ -74,6 +75,7 @@ def test_the_book_runs_certifies_and_plans_the_same_construction(currency: str) 
     assert bound == pytest.approx(updates.multiplicative_weights_book(SCHEMA.size, alpha / 2), rel=5e-3)
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("currency", BUDGETS)
 def test_the_book_runs_certifies_and_plans_the_same_session(currency: str) -> None:
     """T(alpha) = 4 ln N / alpha^2 hits with steps alpha / 2, error 3 alpha, in the session and in the plan."""

@@ -15,7 +15,7 @@ from maquette.theory import holdout, transfer
 BETA = 0.05
 
 
-@pytest.mark.thorough(fast=4)
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize(
     ("queries", "universe", "rows", "printed"),
     [
@@ -44,6 +44,7 @@ def test_guess_and_check_table(queries: int, universe: int, rows: int, printed: 
         assert error == pytest.approx(float(text), abs=0.51 * 10.0 ** -len(text.split(".")[1]))
 
 
+@pytest.mark.thorough(fast=6)
 @pytest.mark.parametrize(
     ("queries", "rows", "jung", "bassily", "splitting"),
     [
@@ -219,6 +220,7 @@ def test_all_nodes_together_have_at_most_beta() -> None:
     assert 0.9 * BETA / 100 < sum(known) < BETA / 100
 
 
+@pytest.mark.thorough(fast=3)
 @pytest.mark.parametrize("rows", [1, 2, 7, 200])
 @pytest.mark.parametrize("log_failure", [math.log(0.05), math.log(1e-9), -60.0])
 def test_intervals_miss_no_more_often_than_they_say(rows: int, log_failure: float) -> None:

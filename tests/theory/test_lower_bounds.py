@@ -161,6 +161,7 @@ def test_a_plan_says_what_no_mechanism_can_do() -> None:
     assert averaged.title in found.possibilities()
 
 
+@pytest.mark.thorough
 def test_the_map_numbers_every_mechanism_and_names_every_region() -> None:
     found = mq.plan(rows=10**5, universe=2**20, queries=10**6, epsilon=1.0, alpha=0.05, relation="replace", delta=1e-9)
     drawn = found.possibilities()

@@ -149,7 +149,7 @@ def test_a_pure_budget_has_no_gaussian(example: Plan) -> None:
     assert all(pure[p.name].error >= p.error for p in example)
 
 
-@pytest.mark.thorough(fast=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("relation", ["replace", "add-remove"])
 @pytest.mark.parametrize("delta", [0.0, 1e-9])
 def test_rows_needed_are_enough_and_not_many_too_many(relation: str, delta: float) -> None:
@@ -166,6 +166,7 @@ def test_rows_needed_are_enough_and_not_many_too_many(relation: str, delta: floa
         assert mechanism.promise(replace(found.question, rows=int(0.985 * rows)))[0].error > alpha
 
 
+@pytest.mark.thorough
 def test_unreachable_alpha_says_what_is_reachable() -> None:
     with pytest.raises(QueryError, match="out of reach: even 9,999 rows, the most this delta allows") as refusal:
         plan(**{**FACTS, "rows": 5000, "delta": 1e-4}, alpha=1e-6)

@@ -18,6 +18,7 @@ from maquette.privacy.lazy import lazy_epsilon, lazy_rate
 GDP = GdpAccountant()
 
 
+@pytest.mark.thorough(fast=4)
 @pytest.mark.parametrize("variance", [Fraction(1, 3), Fraction(2, 5), Fraction(1), Fraction(10, 3), Fraction(40)])
 @pytest.mark.parametrize("shift", [1, 2, 5])
 def test_the_discrete_gaussian_by_brute_force(variance: Fraction, shift: int) -> None:
@@ -77,6 +78,7 @@ def test_selections_of_every_range_cost_at_most_half_a_pure_access() -> None:
                 assert _score(1 - mpmath.mpf(alarm)) + _score(mpmath.mpf(high) * alarm) <= mu * (1 + 1e-12)
 
 
+@pytest.mark.thorough
 def test_the_cap_by_brute_force() -> None:
     """Definition, bound on probabilities and sensitivity, at D = 1 and 2, on all small score vectors."""
     for scale, cap in itertools.product((Fraction(2, 3), Fraction(5, 2)), (1, 2, 3)):
@@ -125,6 +127,7 @@ def _worst_delta(hits: int, rate: float, rounds: int, epsilon: float) -> float:
     return float(value[hits, rounds + 1])
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize(("hits", "delta"), [(1, 1e-3), (2, 1e-6), (5, 1e-9)])
 def test_lazy_rounds_by_brute_force(hits: int, delta: float) -> None:
     for epsilon in (0.5, 1.0, 3.0):
@@ -153,6 +156,7 @@ def test_a_round_of_lazy_rounds_by_enumeration() -> None:
                 assert quiet + (1 - u) * ratios[hit].sum() <= 1 + 1e-6  # the window is cut off at e^-18 or less
 
 
+@pytest.mark.thorough
 def test_interleaved_guards_cost_their_sum() -> None:
     """Two AboveThreshold guards, asked in any order by an adversary that sees everything: exact, for all adversaries.
 

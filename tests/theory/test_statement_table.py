@@ -20,6 +20,7 @@ def test_every_numbered_statement_is_on_the_map() -> None:
     assert statements.missing() == []
 
 
+@pytest.mark.thorough
 def test_every_statement_has_an_example_and_a_picture() -> None:
     assert statements.bare() == []
     for line in (line for each in statements.lines().values() for line in each):
@@ -27,6 +28,7 @@ def test_every_statement_has_an_example_and_a_picture() -> None:
         assert not picture or (ROOT / "docs" / "images" / picture).exists(), picture
 
 
+@pytest.mark.thorough
 def test_the_table_is_up_to_date() -> None:
     written = statements.PAGE.read_text(encoding="utf-8")
     assert written == statements.page(), "run python docs/statements.py"

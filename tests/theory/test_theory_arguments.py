@@ -57,6 +57,7 @@ def arguments(bound: Callable[..., Any]) -> dict[str, Any]:
     return {name: GOOD.get(name, 2) for name in inspect.signature(bound).parameters}
 
 
+@pytest.mark.thorough(fast=75)
 @pytest.mark.parametrize("name", BOUNDS)
 def test_a_bound_checks_every_argument(name: str) -> None:
     bound = BOUNDS[name]

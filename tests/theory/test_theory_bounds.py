@@ -224,6 +224,7 @@ SOLVERS = {
 }
 
 
+@pytest.mark.thorough(fast=8)
 @pytest.mark.parametrize("name", SOLVERS)
 @pytest.mark.parametrize("delta", [0.0, DELTA])
 def test_errors_fall_with_rows_and_epsilon(name: str, delta: float) -> None:

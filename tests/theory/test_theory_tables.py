@@ -37,6 +37,7 @@ def test_composition_table(accesses: int, epsilon: float, printed: tuple[float, 
     assert computed == pytest.approx(printed, rel=0.006)
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize(
     ("law", "epsilon", "printed"),
     [

@@ -195,6 +195,7 @@ MUTANTS: dict[Callable[[], Any], str] = {
 }
 
 
+@pytest.mark.thorough(fast=3)
 @pytest.mark.parametrize("gate", GATES)
 def test_sound_deadlines_pass_every_gate(gate: str, tmp_path: Path) -> None:
     GATES[gate](tmp_path / "ledger")

@@ -47,6 +47,7 @@ def test_opening_a_session_takes_whole_deadlines(cost: float) -> None:
     assert scene.clock.now - start == pytest.approx(looks * DEADLINE)
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("where", ["evaluation", "record"])
 def test_a_late_measurement_is_paid_for_and_not_found_again(tmp_path: Path, where: str) -> None:
     scene, session = opened(tmp_path / "ledger")

@@ -51,7 +51,8 @@ class Sheet:
 
     def lines(self) -> Iterator[list[str | None]]:
         """All lines of the sheet, from its first that is not empty."""
-        for row in self._sheet.iter_rows():
+        # Before 0.9 the reader crashes on a sheet without cells.
+        for row in self._sheet.iter_rows() if self._sheet.height else ():
             yield [text_of(cell) for cell in row]
 
 

@@ -294,13 +294,13 @@ class Pricing:
         row count; a more precise row count is bought where that makes the whole cheaper.
         """
         reuse, found = dict.fromkeys(((), CELLS), max(1.0, sets)), list[Purchase]()
-        bases = {part: Basis(part, 1.0) for part in reuse}
+        bases, hardest = {part: Basis(part, 1.0) for part in reuse}, view.hardest
         for more in MORE_ROWS:
             rows = more / known[()].variance
             precision = _least_precision(
                 lambda cells, rows=rows: all(  # type: ignore[misc]
                     widths.of(hard, {(): after(known[()], rows), CELLS: after(None, cells)}) <= tolerance * (1 - CLOSE)
-                    for hard in view.hardest
+                    for hard in hardest
                 ),
                 self._schema.size / tolerance**2,
             )

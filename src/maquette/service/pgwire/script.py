@@ -96,7 +96,7 @@ def _check_nesting(tokens: tuple[Token, ...]) -> None:
 def parsed(piece: Piece) -> Any:
     """The tree of a statement."""
     try:
-        trees = _POSTGRES.parser().parse(list(piece.tokens), piece.text)
+        trees = _POSTGRES.parser().parse(_written_out(piece), piece.text)
     except ParseError as error:
         detail = error.errors[0] if error.errors else {}
         near = str(detail.get("highlight") or "")[:40]
@@ -106,6 +106,12 @@ def parsed(piece: Piece) -> Any:
     if len(trees) != 1 or not isinstance(trees[0], exp.Expression):
         raise Problem("42601", "the statement cannot be read")
     return trees[0]
+
+
+def _written_out(piece: Piece) -> list[Token]:
+    """The tokens, with SELECT * FROM for TABLE, which sqlglot reads only since 30.30."""
+    first, *others = piece.tokens
+    return [*_POSTGRES.tokenize("SELECT * FROM"), *others] if first.token_type == TokenType.TABLE else [first, *others]
 
 
 def _place(text: str, detail: dict[str, Any]) -> int | None:
