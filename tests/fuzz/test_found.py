@@ -257,3 +257,8 @@ def test_a_long_chain_of_comparisons_is_refused_as_deep_parentheses_are(again: s
     with pytest.raises(QueryError, match="nesting more than 24 deep"):
         question(SCHEMA, "smoker OR age" + 30 * again)
     question(SCHEMA, " OR ".join(f"age = {number}" for number in range(60)))  # wide, not deep
+
+
+def test_a_title_that_cannot_be_written_is_refused() -> None:
+    with pytest.raises(QueryError, match="a title with a NUL"):
+        question(SCHEMA, r"SELECT count(*) AS e'\x00', count(smoker) AS n FROM t")

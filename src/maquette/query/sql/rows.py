@@ -18,6 +18,7 @@ from maquette.query.sql.keeping import Kept, kept_by
 from maquette.query.sql.parser import title_of
 from maquette.query.sql.public import PublicTable
 from maquette.query.sql.work import ROWS, Frame, View, Work
+from maquette.schema import writable
 
 
 def rowwise(work: Work, node: Any, scope: View) -> Any:
@@ -96,6 +97,8 @@ def item(work: Work, node: Any, scope: View | Frame) -> tuple[Any, str]:
     if isinstance(inner, exp.Star) or (isinstance(inner, exp.Column) and isinstance(inner.this, exp.Star)):
         work.source.refuse(node, "* in the select list is", ROWS)
     if isinstance(node, exp.Alias):
+        if not writable(node.alias):
+            work.source.refuse(node, "a title with a NUL is", "name the column by letters")
         return inner, str(node.alias)
     if isinstance(inner, exp.Column):
         if isinstance(scope, View) and scope.columns is None and not inner.table and work.reader.match(inner.this):
