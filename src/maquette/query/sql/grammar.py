@@ -111,7 +111,8 @@ _CLAUSES = (TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.QUA
 _GAPS = {
     *((before, _COMMA) for before in (TokenType.SELECT, TokenType.L_PAREN, TokenType.GROUP_BY, _COMMA)),
     *((_COMMA, after) for after in (TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.R_PAREN, None)),
-    *((clause, after) for clause in _CLAUSES for after in (*_CLAUSES, TokenType.LIMIT, TokenType.R_PAREN, None)),
+    *((clause, after) for clause in _CLAUSES for after in (*_CLAUSES, TokenType.LIMIT, TokenType.R_PAREN)),
+    (TokenType.GROUP_BY, None),
 }
 
 COMPARISONS: dict[type[Any], Comparison] = {
