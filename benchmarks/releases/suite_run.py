@@ -216,6 +216,8 @@ def main(console: Console, given: argparse.Namespace, venvs: Path) -> None:
         show(console, done, half)
     if given.baseline:
         compare(console, done, read(given.baseline))
+    if given.record:
+        done = suite_page.with_earlier(done)
     if given.chart or given.record:
         chart(done, given.chart or suite_page.CHART)
     if given.record:
