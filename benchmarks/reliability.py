@@ -171,9 +171,8 @@ ROWS = (
     Row("fuzz-sql, strict", "the same with programs and expressions on levels; titles compared, no refusal of what is "
         "written again", "1,000,000 inputs, 0 findings", FUZZ_FAILS + ". The findings (room made for "
         "groups before they were refused, a clause with nothing in it, chains of comparisons, a median over many "
-        "groups, a title with a NUL) are mended, each with a test; one was not seen again. Inputs before a mend ran on the code "
-        "before it",
-        "fuzz.py --target sql", _fuzzed),
+        "groups, a title with a NUL) are mended, each with a test; one was not seen again. Inputs "
+        "before a mend ran on the code before it", "fuzz.py --target sql", _fuzzed),
     Row("fuzz-predicate", "fuzzed conditions, as text and as Python", "1,000,000 inputs, 0 findings",
         FUZZ_FAILS + ". The finding, a chain of IN that filled the memory, is mended; the 20,000 inputs around it, run "
         "again, have none", "fuzz.py --target predicate", _fuzzed),
