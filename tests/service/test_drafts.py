@@ -147,6 +147,11 @@ def test_what_is_known_is_shown_without_a_charge(service: Service) -> None:
     assert found[-1]["column"] == "smoker"
     assert found[0]["width"] is None
     assert {each["column"] for each in found if each["free"]} == {"smoker"}
+    with pytest.MonkeyPatch.context() as patch:
+        taken: list[int] = []
+        patch.setattr(table._rates, "take", lambda _, count: taken.append(count))
+        doubts(CUSTODIAN, table)
+    assert taken == [1]  # one look, however many columns
     assert table.session.spent == spent
     with pytest.raises(QueryError):
         picture(CUSTODIAN, table, ["smoker", "smoker"])

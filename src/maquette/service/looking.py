@@ -21,7 +21,12 @@ def picture(principal: Principal, table: ServedTable, columns: Sequence[str]) ->
         raise QueryError(
             f"a picture of {cells:,} cells", expected=f"at most {MOST_CELLS:,}", advice="choose one column"
         )
-    answer = table.peek(principal, _counts(table, columns))
+    table.admit_look(principal)
+    return _picture(table, columns)
+
+
+def _picture(table: ServedTable, columns: Sequence[str]) -> dict[str, Any]:
+    answer = table.session.peek(_counts(table, columns))
     rows = table.session.rows
     found = [
         {"levels": list(row.groups), "kind": "promise" if answer.guarantee else "guess", **_shares(row, rows)}
@@ -36,12 +41,13 @@ def doubts(principal: Principal, table: ServedTable) -> list[dict[str, Any]]:
 
     `free` says that its counts are known within the session's tolerance, so that asking for them costs nothing.
     """
+    table.admit_look(principal)  # one look, however many columns
     found = []
     for column in table.schema:
         if column.size > MOST_CELLS:
             continue
         try:
-            cells = picture(principal, table, [column.name])["cells"]
+            cells = _picture(table, [column.name])["cells"]
             width = max((cell["high"] - cell["low"]) / 2 for cell in cells)
             free = all(cell["kind"] == "promise" for cell in cells)
         except MaquetteError:

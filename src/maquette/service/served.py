@@ -167,10 +167,14 @@ class ServedTable:
 
     def peek(self, principal: Principal, asked: str) -> Answered:
         """The answer from what is publicly known now, however wide its interval; never charges."""
-        self._look(principal)
+        self.admit_look(principal)
         check_text(asked, self._limits)
-        self._rates.take(principal, 1)
         return self.session.peek(asked)
+
+    def admit_look(self, principal: Principal) -> None:
+        """Refuse who may not look, and count one look against the caller's rate."""
+        self._look(principal)
+        self._rates.take(principal, 1)
 
     def outlook(self, principal: Principal, size: int | None = None) -> str:
         """What the rest of the budget can buy, in words."""
