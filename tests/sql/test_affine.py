@@ -95,7 +95,30 @@ def test_what_an_expression_says_is_what_was_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["x * x", "x + y", "1 / x", "abs(x)", "x // 2", "x % 3", "x * 0", "x / 0", "5", "x || 'a'"]
+    "text",
+    [
+        "x * x",
+        "x * 1e200",
+        "x + 1e200",
+        "x / 1e200",
+        "x + y",
+        "1 / x",
+        "abs(x)",
+        "x // 2",
+        "x % 3",
+        "x * 0",
+        "x / 0",
+        "5",
+        "x || 'a'",
+    ],
 )
 def test_anything_else_is_left_as_it_is(text: str) -> None:
     assert affine(sqlglot.parse_one(text, dialect="duckdb")) is None
+
+
+@pytest.mark.parametrize("expression", ["variance(x * 1e200)", "stddev(x * 1e200)", "sum(x * 1e308)"])
+def test_numbers_without_end_are_refused_before_a_charge(expression: str) -> None:
+    curator = mq.Curator(mq.open_table(people(), SCHEMA), mq.Budget(epsilon=1.0))
+    with pytest.raises(mq.QueryError):
+        mq.answer(curator, f"SELECT {expression} AS v FROM t", epsilon=0.5)
+    assert curator.spent.epsilon == 0.0

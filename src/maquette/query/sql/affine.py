@@ -6,7 +6,6 @@ FILTER (WHERE c) keeps. Written so, the sum is one of the column's own values, n
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +13,8 @@ from sqlglot import exp
 
 from maquette.query.sql.axes import literal_value
 from maquette.query.sql.parser import is_literal
+
+LARGEST = 1e100  # beyond it, and its inverse, a square or a sum may be no number: such texts are left to their levels
 
 
 @dataclass(frozen=True)
@@ -80,4 +81,4 @@ def _moved(inner: Affine | None, factor: float, offset: float) -> Affine | None:
     if inner is None:
         return None
     moved = Affine(inner.column, factor * inner.factor, factor * inner.offset + offset)
-    return moved if moved.factor and math.isfinite(moved.factor) and math.isfinite(moved.offset) else None
+    return moved if 1 / LARGEST < abs(moved.factor) < LARGEST and abs(moved.offset) < LARGEST else None
