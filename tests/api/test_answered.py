@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import maquette as mq
-from maquette.answers import Answered
+from maquette.answers import Answered, OutputColumn, Row, tabulate
+from maquette.query import Statement, parse
 
 LOSS = mq.Loss(epsilon=0.5, delta=0.0, rho=None, units=1, currency="pure")
 FREE = mq.Loss(epsilon=0.0, delta=0.0, rho=None, units=0, currency="pure")
@@ -21,8 +24,6 @@ def one(value: float, guarantee: str | None = "all of it") -> mq.Answer:
 
 
 def table(*values: float) -> mq.AnswerTable:
-    from maquette.answers import Row
-
     rows = tuple(Row((f"g{i}",), {"n": one(value)}) for i, value in enumerate(values))
     return mq.AnswerTable(("g",), ("n",), rows, LOSS)
 
@@ -49,11 +50,36 @@ def test_one_number_is_read_the_same_way(answer: Answered) -> None:
     assert "3" in answer._repr_html_()
 
 
+def test_a_changed_copy_is_that_of_the_standard_library() -> None:
+    answer = one(3.0)
+    assert answer.recalled(FREE) == replace(answer, source="cache", cost=FREE)
+    assert hash(answer.recalled(FREE)) == hash(replace(answer, source="cache", cost=FREE))
+    assert not any(
+        "__post_init__" in vars(kind) or "__slots__" in vars(kind) for kind in (mq.Answer, mq.AnswerTable, Row)
+    )
+
+
+def test_groups_and_their_numbers_stay_together() -> None:
+    schema = mq.Schema([mq.Category("a", ["x", "y"]), mq.Integer("b", 1, 3)])
+    statement = parse(schema, "SELECT a, b, count(*) AS n FROM t GROUP BY a, b")
+    assert isinstance(statement, Statement)
+    values = np.arange(6.0).reshape(2, 3)
+    found = tabulate(statement, {"n": OutputColumn(values, values - 1, values + 1)}, 0.9, LOSS, "measured")
+    told = [(row.groups, row.values, row["n"].value, row["n"].low, row["n"].high) for row in found.rows]
+    assert told == [
+        ((a, str(b)), (a, b), values[i, j], values[i, j] - 1, values[i, j] + 1)
+        for i, a in enumerate("xy")
+        for j, b in enumerate((1, 2, 3))
+    ]
+
+
 @pytest.mark.parametrize("answer", [one(1 / 3), table(1 / 3)])
 def test_fields_are_noted_on_every_number(answer: Answered) -> None:
     assert answer.noted(counted="10 rows").numbers[0].counted == "10 rows"
     settled = answer.settled(FREE)
     assert (settled.value, settled.count, settled.remaining, settled.bound) == (*[0.333333333333] * 2, FREE, "measured")
+    assert answer.settled(FREE, counted="10 rows", wider=True) == settled.noted(counted="10 rows", wider=True)
+    assert answer.numbers[0].value == 1 / 3, "the answer itself is as it was"
     guessed = answer.noted(guarantee=None, source="hypothesis")
     assert (guessed.bound, guessed.settled(FREE).bound) == ("measured", "logical")
 
@@ -126,7 +152,7 @@ def test_a_chart_has_a_bar_for_every_interval() -> None:
 
 def test_a_public_number_of_rows_is_neither_noisy_nor_charged() -> None:
     schema = mq.Schema([mq.Integer("age", 0, 99, width=10), mq.Boolean("smoker")])
-    table = mq.open_table({"age": [30, 40] * 500, "smoker": [True] * 1_000}, schema)
+    table = mq.open_table({"age": [30, 40] * 500, "smoker": [True, False] * 500}, schema)  # far from where counts end
     public = mq.Curator(table, mq.Budget(epsilon=5.0), relation="replace")
     (number,) = mq.answer(public, "SELECT count(*) FROM people", epsilon=1.0).numbers
     assert (number.low, number.value, number.high, public.spent.epsilon) == (1_000, 1_000, 1_000, 0.0)
@@ -141,7 +167,7 @@ def test_a_public_number_of_rows_is_neither_noisy_nor_charged() -> None:
     assert number.low < number.high
     assert private.spent.epsilon == 1.0
     people = mq.open_table(
-        {"age": [30, 40], "smoker": [True] * 2, "who": [1, 2]}, schema, privacy_unit="who", max_contributions=2
+        {"age": [30] * 900, "smoker": [True] * 900, "who": range(900)}, schema, privacy_unit="who", max_contributions=2
     )
     several = mq.Curator(people, mq.Budget(epsilon=5.0), relation="replace")  # a person may have one row or two
     (number,) = mq.answer(several, "SELECT count(*) FROM people", epsilon=1.0).numbers

@@ -12,9 +12,9 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+import scipy
 from hypothesis import given, settings, strategies as st
 from query_checks import schemas
-from scipy import stats
 
 from maquette.errors import QueryError
 from maquette.query import (
@@ -145,7 +145,7 @@ def test_samples_are_uniform_and_follow_the_generator() -> None:
     assert drawn[:50] == [query.key for query in workload.sample(50, np.random.default_rng(11))]
     counts = [drawn.count(key) for key in keys]
     assert sum(counts) == 3000
-    assert stats.chisquare(counts).pvalue > 1e-6
+    assert scipy.stats.chisquare(counts).pvalue > 1e-6
     (only,) = queries(SMALL, ["smoker"]).sample(1, np.random.default_rng(0))
     assert only == where(SMALL, "smoker")
 

@@ -49,6 +49,7 @@ ASKED = [
 ]
 
 
+@pytest.mark.thorough(fast=5)
 @pytest.mark.parametrize("expression", ASKED)
 def test_the_values_are_added_up(expression: str) -> None:
     rows = people()

@@ -197,8 +197,11 @@ def test_a_session_joins_public_tables() -> None:
     session = mq.online(curator, alpha=0.2, rows=1_000, public={"regions": lookup})
     answer = session.ask("SELECT r.name, count(*) AS n FROM t LEFT JOIN regions r ON t.region = r.code GROUP BY 1")
     assert [row.groups[0] for row in answer.rows] == ["North", "South"]
+    assert session.ask("SELECT count(*) FROM t JOIN regions r ON t.region = r.code").value == pytest.approx(
+        1_000, abs=200
+    )
     with pytest.raises(QueryError, match="LEFT JOIN"):
-        session.ask("SELECT count(*) FROM t JOIN regions r ON t.region = r.code")
+        session.ask("SELECT count(*) FROM t FULL JOIN regions r ON t.region = r.code")
 
 
 def test_displays_show_public_facts_alone() -> None:

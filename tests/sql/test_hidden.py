@@ -38,6 +38,7 @@ def near_the_middle(rng: np.random.Generator) -> dict[str, Any]:
     return {"x": np.where(low, 49, 50), "y": np.where(low, 19.999, 20.0), "z": np.where(low, 9, 0)}
 
 
+@pytest.mark.thorough(fast=8)
 @pytest.mark.parametrize("made", [even, at_the_ends, near_the_middle])
 @pytest.mark.parametrize("expression", ASKED)
 def test_the_interval_holds_wherever_values_lie(made: Any, expression: str) -> None:

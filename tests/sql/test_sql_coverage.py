@@ -15,7 +15,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
-from scipy.stats import binom
+import scipy
 from test_ordinary import DATA, SCHEMA, WORKS, plain
 
 import maquette as mq
@@ -72,7 +72,7 @@ def asked(table: mq.PrivateTable, text: str, seed: int, epsilon: float = 0.1) ->
 
 def allowed(trials: int, doubt: float, error: float = 1e-6) -> int:
     """So many misses have a probability of at most `error` if each has `doubt`."""
-    return int(binom.isf(error, trials, doubt))
+    return int(scipy.stats.binom.isf(error, trials, doubt))
 
 
 def missed(answer: mq.Answered, groups: dict[Any, float]) -> bool:

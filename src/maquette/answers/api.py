@@ -88,8 +88,8 @@ class Answered(Protocol):
     def noted(self, **facts: Any) -> Self:
         """The same answer, every number with these fields."""
 
-    def settled(self, remaining: Loss) -> Self:
-        """As a session gives it: every number rounded, and with the budget left after it."""
+    def settled(self, remaining: Loss, **facts: Any) -> Self:
+        """As a session gives it: every number rounded, with the budget left after it and these fields."""
 
     def recalled(self, cost: Loss) -> Self:
         """The same answer, marked as coming from the cache, at this cost."""

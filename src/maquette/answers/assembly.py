@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import math
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import compress, product, repeat
 from typing import Any, Protocol
 
 import numpy as np
@@ -37,20 +39,30 @@ def assemble(
     source: Source,
     *,
     unknown: Collection[str] = (),
+    most: float | None = None,
 ) -> Answered:
     """The answer to a statement from an estimate of each of its marginals (by key).
 
-    Numbers that need one of the `unknown` marginals (by key) carry no guarantee.
+    Numbers that need one of the `unknown` marginals (by key) carry no guarantee. `most` is as in `columns_of`.
     """
-    return tabulate(statement, columns_of(statement, estimates, confidence, unknown), confidence, cost, source)
+    columns = columns_of(statement, estimates, confidence, unknown, most)
+    return tabulate(statement, columns, confidence, cost, source)
 
 
 def columns_of(
-    statement: Statement, estimates: Mapping[str, Estimated], confidence: float, unknown: Collection[str] = ()
+    statement: Statement,
+    estimates: Mapping[str, Estimated],
+    confidence: float,
+    unknown: Collection[str] = (),
+    most: float | None = None,
 ) -> dict[str, OutputColumn]:
-    """Every measured output of a statement, by title."""
+    """Every measured output of a statement, by title.
+
+    At the wall weights are whole multiples of a grid, which moves a sum by a little for each row. Intervals of sums
+    allow for it where a bound on the number of rows is public (`most`); those of averages always, by their count.
+    """
     return {
-        output.title: _column(output, estimates, confidence, unknown)
+        output.title: _column(output, estimates, confidence, unknown, most)
         for output in statement.outputs
         if output.kind != "group"
     }
@@ -64,16 +76,16 @@ def tabulate(
     shape = tuple(len(labels) for labels in every)
     if not shape and len(columns) == 1:
         ((kind, title),) = ((o.kind, o.title) for o in statement.outputs if o.kind != "group")
-        return replace(columns[title].answer((), kind, confidence, cost, source), title=title)
+        (only,) = columns[title].answers(kind, confidence, cost, source)
+        return replace(only, title=title)
     kinds = {output.title: output.kind for output in statement.outputs}
-    values = [values_of(statement.schema, axis) for axis in statement.axes]
-    rows = []
-    for cell in np.ndindex(shape):
-        labels = tuple(every[axis][i] for axis, i in enumerate(cell))
-        answers = {t: e.answer(cell, kinds[t], confidence, cost, source) for t, e in columns.items()}
-        rows.append(Row(labels, answers, tuple(values[axis][i] for axis, i in enumerate(cell))))
+    found = [column.answers(kinds[title], confidence, cost, source) for title, column in columns.items()]
+    numbers = zip(*found, strict=True) if found else repeat((), math.prod(shape))
+    labels, values = product(*every), product(*(values_of(statement.schema, axis) for axis in statement.axes))
+    shown = compress(zip(labels, values, numbers, strict=True), statement.shown.reshape(-1).tolist())
+    rows = tuple(Row(named, dict(zip(columns, ones, strict=True)), group) for named, group, ones in shown)
     order = tuple(output.title for output in statement.outputs)
-    return AnswerTable(_group_titles(statement), tuple(columns), tuple(rows), cost, order)
+    return AnswerTable(_group_titles(statement), tuple(columns), rows, cost, order)
 
 
 def _labels(statement: Statement) -> tuple[tuple[str, ...], ...]:
@@ -111,27 +123,35 @@ class OutputColumn:
     kinds: NDArray[np.object_] | None = None
     """The kind of each interval; without them all are measured, and promise `guarantee`."""
 
-    def answer(self, cell: tuple[int, ...], kind: str, confidence: float, cost: Loss, source: Source) -> Answer:
-        """The answer for one group."""
-        raw, low, high = (float(part[cell]) for part in (self.value, self.low, self.high))
-        value = min(max(raw, low), high)
-        bound: BoundKind = "measured" if self.kinds is None else self.kinds[cell]
-        return Answer(
-            value=value,
-            low=low,
-            high=high,
-            unbiased=raw if source == "measured" else None,
-            confidence=confidence,
-            count=value if kind == "count" else None,
-            source=source,
-            cost=cost,
-            guarantee=self.guarantee if self.kinds is None else promise_of(bound),
-            bound=bound,
+    def answers(self, kind: str, confidence: float, cost: Loss, source: Source) -> list[Answer]:
+        """The answers for all groups, in order."""
+        raws, lows, highs = (
+            np.asarray(part, dtype=np.float64).reshape(-1).tolist() for part in (self.value, self.low, self.high)
         )
+        bounds: Iterable[BoundKind] = repeat("measured", len(raws)) if self.kinds is None else self.kinds.reshape(-1)
+        return [
+            Answer(
+                value=(value := min(max(raw, low), high)),
+                low=low,
+                high=high,
+                unbiased=raw if source == "measured" else None,
+                confidence=confidence,
+                count=value if kind == "count" else None,
+                source=source,
+                cost=cost,
+                guarantee=self.guarantee if self.kinds is None else promise_of(bound),
+                bound=bound,
+            )
+            for raw, low, high, bound in zip(raws, lows, highs, bounds, strict=True)
+        ]
 
 
 def _column(
-    output: Output, estimates: Mapping[str, Estimated], confidence: float, unknown: Collection[str]
+    output: Output,
+    estimates: Mapping[str, Estimated],
+    confidence: float,
+    unknown: Collection[str],
+    most: float | None,
 ) -> OutputColumn:
     assert output.measure is not None
     needed = {marginal.key for marginal in (output.measure.marginal, output.per) if marginal is not None}
@@ -139,6 +159,7 @@ def _column(
     if output.per is not None:
         return replace(_average(output.measure, output.per, estimates, confidence), guarantee=guarantee)
     total, width = _total(output.measure, estimates, confidence)
+    width = width + _rounding(output.measure, most or 0.0)
     sides = output.measure.sides
     return OutputColumn(total, np.clip(total - width, *sides), np.clip(total + width, *sides), guarantee)
 
@@ -153,6 +174,11 @@ def _total(measure: Measure, estimates: Mapping[str, Estimated], confidence: flo
     return measure.scale * difference, measure.scale * each.sum(axis=-1)
 
 
+def _rounding(measure: Measure, rows: Values | float) -> Values | float:
+    """How far the grid of the weights moves a sum over so many rows."""
+    return measure.scale * measure.marginal.weight.rounding * rows
+
+
 def _average(measure: Measure, per: Marginal, estimates: Mapping[str, Estimated], confidence: float) -> OutputColumn:
     """Centre plus sum / count. Its interval is the range of that while sum and count stay within their own intervals.
 
@@ -163,6 +189,7 @@ def _average(measure: Measure, per: Marginal, estimates: Mapping[str, Estimated]
     total, total_width = _total(measure, estimates, each)
     rows = estimates[per.key].values
     rows_width = estimates[per.key].half_width(each)
+    total_width = total_width + _rounding(measure, np.maximum(rows + rows_width, 0.0))
     centre, (lowest, highest) = measure.centre, measure.range
     known = rows - rows_width > 0
     fewest = np.where(known, rows - rows_width, 1.0)

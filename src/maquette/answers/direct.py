@@ -58,7 +58,7 @@ def answer(
     for every declared group. Asking the same question again at the same price returns the recorded answer and charges
     nothing; give a new name as `request` to measure it again.
     `table` is the table's name in statements (default: that of its file; any name if it has none); `public` are lookup
-    tables that it may LEFT JOIN. `cuts="between"` answers a comparison that cuts through a bin between the two cuts
+    tables that it may JOIN. `cuts="between"` answers a comparison that cuts through a bin between the two cuts
     around it; "refuse" is the default. A text may set `confidence` and `cuts` itself, as in
     `/* confidence = 0.99 */ SELECT ...`.
     With a `deadline` (seconds, or "auto"; default: the curator's) a new answer takes exactly that long. One that is not
@@ -89,7 +89,7 @@ def answer(
             parsed = parsed.on_values()
         if isinstance(parsed, Program):
             rehearse(parsed)
-        exact = _exact(curator)
+        exact, most = _exact(curator), curator.most_rows
         if isinstance(parsed, LinearQuery):
             marginals = _of_fraction(curator, parsed)
         else:
@@ -107,14 +107,14 @@ def answer(
             )
         cost = curator.cost_of(measured)
         if isinstance(parsed, LinearQuery):
-            return finished(_fraction(curator, measured, confidence, cost))
+            return finished(_fraction(curator, measured, confidence, cost, parsed.rounding))
         by_key = {m.key: measurement for m, measurement in zip(marginals, measured, strict=True)}
         if isinstance(parsed, Statement):
-            return finished(assemble(parsed, {**by_key, **exact}, confidence, cost, "measured"))
+            return finished(assemble(parsed, {**by_key, **exact}, confidence, cost, "measured", most=most))
         known = derived(parsed, by_key, exact)
         each = 1.0 - (1.0 - confidence) / parsed.joint
-        found = report(parsed, lambda statement: columns_of(statement, known, each), confidence, cost, "measured")
-        return finished(found)
+        solve = lambda statement: columns_of(statement, known, each, most=most)  # noqa: E731
+        return finished(report(parsed, solve, confidence, cost, "measured"))
 
 
 def context_of(
@@ -239,7 +239,9 @@ def _of_fraction(curator: Curator, query: LinearQuery) -> tuple[Marginal, ...]:
     return (Marginal(curator.schema, [Buckets("holds", ("true", "false"), (query, ~query))]),)
 
 
-def _fraction(curator: Curator, measured: Sequence[Measurement], confidence: float, cost: Loss) -> Answer:
+def _fraction(
+    curator: Curator, measured: Sequence[Measurement], confidence: float, cost: Loss, rounding: float
+) -> Answer:
     count, *others = (float(value) for measurement in measured for value in measurement.values.reshape(-1))
     if others:
         width = max(m.half_width((1 + confidence) / 2) for m in measured)  # both numbers must hold
@@ -247,6 +249,7 @@ def _fraction(curator: Curator, measured: Sequence[Measurement], confidence: flo
     else:
         width = measured[0].half_width(confidence)
         rows = max(curator.count_rows(), 1.0)
+    width += rounding * (rows + 2 * width)  # what the grid moves the weight of each row
     low, high = (min(1.0, max(0.0, bound / rows)) for bound in (count - width, count + width))
     value = min(max(count / rows, low), high)
     return Answer(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from maquette.answers.api import Answered
 from maquette.answers.assembly import OutputColumn, values_of
@@ -60,16 +61,17 @@ def report(program: Program, solve: Solve, confidence: float, cost: Loss, source
 def _core(statement: Statement, solved: Mapping[str, OutputColumn], box: Box, promises: list[str | None]) -> Frame:
     """The groups of a statement as a frame, every number a variable of the box."""
     shape = Marginal(statement.schema, statement.axes).shape
-    places = np.indices(shape).reshape(len(shape), -1) if shape else np.zeros((0, 1), dtype=int)
+    shown = np.flatnonzero(statement.shown)
+    places = np.array(np.unravel_index(shown, shape)) if shape else np.zeros((0, 1), dtype=int)
     columns: dict[str, Vector] = {}
     for i, axis in enumerate(statement.axes):
         values = values_of(statement.schema, axis)
         bins = (isinstance(axis, str) and statement.schema[axis].midpoints is not None) or _dated(statement, axis)
         columns[f"axis {i}"] = exact([values[place] for place in places[i]], places[i] if bins else None)
     for title, column in solved.items():
-        columns[title] = _numbers(column, shape, box)
+        columns[title] = _numbers(column, shown, box)
         promises.append(column.guarantee)
-    return Frame(columns, math.prod(shape), box)
+    return Frame(columns, len(shown), box)
 
 
 def _check_size(statement: Statement) -> None:
@@ -86,15 +88,15 @@ def _dated(statement: Statement, axis: Any) -> bool:
     return isinstance(axis, str) and statement.schema[axis].kind == "date"
 
 
-def _numbers(column: OutputColumn, shape: tuple[int, ...], box: Box) -> Vector:
+def _numbers(column: OutputColumn, shown: NDArray[np.int64], box: Box) -> Vector:
     low, high, raw = (
-        np.asarray(part, dtype=np.float64).reshape(-1) for part in (column.low, column.high, column.value)
+        np.asarray(part, dtype=np.float64).reshape(-1)[shown] for part in (column.low, column.high, column.value)
     )
     values = np.empty(len(raw), dtype=object)
     values[:] = np.clip(raw, low, high).tolist()
     kinds = np.ones(len(raw), dtype=np.int8)
     if column.kinds is not None:
-        kinds = np.array([KINDS.index(kind) for kind in column.kinds.reshape(-1)], dtype=np.int8)
+        kinds = np.array([KINDS.index(kind) for kind in column.kinds.reshape(-1)[shown]], dtype=np.int8)
     promised = np.full(len(raw), column.guarantee is not None)
     return Vector(
         values, [box.add(a, b) for a, b in zip(low.tolist(), high.tolist(), strict=True)], low, high, kinds, promised

@@ -100,6 +100,7 @@ from .steps import (
     RangeBasis as RangeBasis,
     family_of as family_of,
     hardest_of as hardest_of,
+    variances_of as variances_of,
     whole_inverse as whole_inverse,
     whole_scale as whole_scale,
     whole_table as whole_table,

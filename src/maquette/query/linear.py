@@ -215,6 +215,15 @@ class LinearQuery:
         """Weights are whole multiples of 1/grid at the wall."""
         return 1 if self.is_predicate else FINE
 
+    @cached_property
+    def rounding(self) -> float:
+        """How far the grid moves the weight of one row, at most."""
+        if self.is_predicate:
+            return 0.0
+        if isinstance(self._diagram, Sum) and not self._diagram.listed:
+            return 0.0 if self._diagram.whole(self.grid) is not None else 0.5 / self.grid
+        return max(abs(value - round(value * self.grid) / self.grid) for value in self._diagram.values)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, LinearQuery) and self.schema == other.schema and self.key == other.key
 

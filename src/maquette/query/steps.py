@@ -79,11 +79,26 @@ def hardest_of(schema: Schema, kind: RangeBasis, columns: tuple[str, ...]) -> fl
 
 @lru_cache(KEPT)
 def _hardest(size: int, kind: RangeBasis, scale: int) -> float:
+    return float(_variances(size, kind, scale).max())
+
+
+def variances_of(schema: Schema, kind: RangeBasis, columns: tuple[str, ...], name: str) -> Values:
+    """The variances that the conditions on one column have in these questions; those of the others multiply them."""
+    size = schema[name].size
+    return _variances(size, kind, whole_scale(schema, columns)) if is_ordered(schema, name) else np.ones(size)
+
+
+@lru_cache(KEPT)
+def _variances(size: int, kind: RangeBasis, scale: int) -> Values:
     ends = np.vstack([np.zeros(size), np.tri(size)]) @ _inverse(size, kind, scale)
-    if kind == "steps":
-        return float(max((row @ row for part in (ends, ends[-1] - ends) for row in part), default=0.0))
-    products = ends @ ends.T
-    return float((np.diag(products)[:, None] + np.diag(products)[None, :] - 2 * products).max())
+    if kind == "steps":  # all levels both begin and end there
+        found = np.array([row @ row for row in (*ends[1:], *(ends[-1] - ends[1:-1]))])
+    else:
+        products = ends @ ends.T
+        lengths = np.diag(products)[:, None] + np.diag(products)[None, :] - 2 * products
+        found = lengths[np.triu_indices(size + 1, 1)]
+    found.flags.writeable = False
+    return found
 
 
 @lru_cache(KEPT)

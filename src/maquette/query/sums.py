@@ -37,8 +37,8 @@ Whole = tuple[int, dict[str, NDArray[np.int64]]]
 class Sum:
     """An additive query: its parts by column position, each with minimum zero.
 
-    It replaces a `Diagram`: `digest`, `columns`, and `values`, here the smallest and the largest weight and one
-    between. Weights are equal if they agree to 2^-40, as in a diagram.
+    It replaces a `Diagram`: `digest`, `columns`, and `values`, here of several columns the smallest and the largest
+    weight and one between. Weights are equal if they agree to 2^-40, as in a diagram.
     """
 
     def __init__(self, schema: Schema, constant: float, parts: Mapping[int, Weights]) -> None:
@@ -107,10 +107,17 @@ class Sum:
         return tuple(self._schema.columns[position].name for position in self._parts)
 
     @property
-    def values(self) -> set[float]:
-        """The smallest and the largest weight, and one between if two columns matter: then it is no predicate."""
-        weights = (self._constant, self._constant + self._first, self._constant + self._reach)
-        return {min(1.0, max(0.0, weight / RESOLUTION)) for weight in weights}
+    def listed(self) -> bool:
+        """Whether `values` are all weights that occur."""
+        return len(self._parts) < 2
+
+    @cached_property
+    def values(self) -> frozenset[float]:
+        """All weights of one column; of several the least, the largest and one between: then it is no predicate."""
+        weights = [self._constant, self._constant + self._first, self._constant + self._reach]
+        if self.listed:
+            weights += [self._constant + one for part in self._parts.values() for one in np.unique(part).tolist()]
+        return frozenset(min(1.0, max(0.0, weight / RESOLUTION)) for weight in weights)
 
     @cached_property
     def digest(self) -> str:

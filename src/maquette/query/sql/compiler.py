@@ -17,6 +17,7 @@ groups) becomes relations over them. Where nothing is left to compute, the state
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
@@ -127,4 +128,4 @@ class Compiler:
         titles = {output.title for output in outputs}
         if len(used) < len(measured) or not used or len(titles) < len(outputs):
             return None
-        return Statement(self.schema, self.source.text, self.work.table, statement.axes, tuple(outputs))
+        return replace(statement, outputs=tuple(outputs))

@@ -21,6 +21,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from maquette.errors import QueryError
 from maquette.query.expression import Place
+from maquette.query.sql.advice import FUNCTIONS, TIMES
+from maquette.query.sql.dialects import translated
 from maquette.schema import Comparison, identifier, nearest, writable
 
 MAX_TEXT = 6_000
@@ -83,14 +85,7 @@ _NODES: dict[type[Any], tuple[str, str | None]] = {
     exp.HexString: ("a text with a letter before it", "write it in single quotes alone"),
 }
 
-# Functions that people use for what is said here in another way.
-_FUNCTIONS: dict[type[Any], str] = {
-    exp.ToChar: "group by year(x), quarter(x), date_trunc('month', x), or strftime(x, '%Y-%m')",
-    exp.WidthBucket: "group by floor(x / 20), with a width that cuts between declared bins",
-    exp.GroupConcat: "values of rows are never listed: GROUP BY the column with count(*)",
-    exp.ArrayAgg: "values of rows are never listed: GROUP BY the column with count(*)",
-}
-
+_MOMENT = {"HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND", "EPOCH"}
 BEGINNINGS = {TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN}
 _OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
@@ -131,15 +126,28 @@ SCALARS: tuple[type[Any], ...] = (
     *(exp.DataTypeParam, exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Greatest, exp.Least),
     *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Pow, exp.Abs, exp.Floor, exp.Ceil, exp.Round),
     *(exp.Trunc, exp.Sqrt, exp.Ln, exp.Log, exp.Exp, exp.Sign),
-    *(exp.Like, exp.ILike, exp.Escape, exp.RegexpLike, exp.SimilarTo, exp.Glob, exp.StartsWith, exp.EndsWith),
-    *(exp.Contains, exp.Lower, exp.Upper, exp.Trim, exp.Substring, exp.Left, exp.Right, exp.Length, exp.Concat),
+    *(exp.Like, exp.ILike, exp.Escape, exp.RegexpLike, exp.RegexpILike, exp.SimilarTo, exp.Glob),
+    *(
+        exp.StartsWith,
+        exp.EndsWith,
+        exp.Contains,
+        exp.Lower,
+        exp.Upper,
+        exp.Trim,
+        exp.Substring,
+        exp.Left,
+        exp.Right,
+        exp.Length,
+        exp.Concat,
+    ),
     *(exp.ConcatWs, exp.Replace, exp.StrPosition, exp.DPipe, exp.Reverse, exp.Initcap),
     *(exp.Year, exp.Quarter, exp.Month, exp.Week, exp.WeekOfYear, exp.Day, exp.DayOfMonth, exp.DayOfWeek),
     *(exp.DayOfWeekIso, exp.DayOfYear, exp.Monthname, exp.Dayname, exp.Extract, exp.TimestampTrunc, exp.DateTrunc),
     *(exp.DateDiff, exp.DateAdd, exp.DateSub, exp.Interval, exp.CurrentDate, exp.LastDay, exp.TimeToStr),
 )
 # Most nodes are of these kinds, and their kind is all there is to check.
-_CHECKED = (exp.In, exp.DataType, exp.Column, exp.Sub, exp.Between, exp.Anonymous)
+_DATED = (exp.Extract, exp.TimestampTrunc, exp.DateTrunc, exp.TimeToStr)
+_CHECKED = (exp.In, exp.DataType, exp.Column, exp.Sub, exp.Between, exp.Anonymous, *_DATED)
 _PLAIN = frozenset(kind for kind in SCALARS if not issubclass(kind, _CHECKED))
 _COPYING = (exp.In, exp.Between, exp.Case, exp.Nullif)
 _NESTING = (*COMPARISONS, exp.Is, exp.Not, exp.NullSafeEQ, exp.NullSafeNEQ, exp.In, exp.Between)
@@ -191,7 +199,10 @@ class Source:
             raise QueryError("cannot be read", expected=self.expected, line=1, column=1) from None
         if len(trees) != 1 or trees[0] is None or (whole and not isinstance(trees[0], exp.Query)):
             raise QueryError("more than one statement", expected=self.expected, line=1, column=1)
-        return trees[0]
+        try:
+            return translated(trees[0])
+        except (AttributeError, TypeError, ValueError, KeyError, IndexError, RecursionError):  # a damaged tree
+            raise QueryError("cannot be read", expected=self.expected, line=1, column=1) from None
 
     def scalar(self, tree: Any) -> None:
         """Refuse whatever is not a scalar expression on columns and literals."""
@@ -213,9 +224,21 @@ class Source:
         if isinstance(node, exp.Between) and node.args.get("symmetric"):
             self.refuse(node, "BETWEEN SYMMETRIC is", "write the smaller value first, without SYMMETRIC")
         if isinstance(node, exp.Anonymous) and str(node.this).lower() in _NAMED:
+            self._dated(node, node.expressions[0].name if node.expressions else "")
             return
+        if isinstance(node, exp.Extract):
+            self._dated(node, node.name)
+        if isinstance(node, exp.TimestampTrunc | exp.DateTrunc):
+            self._dated(node, node.args["unit"].name)
+        if isinstance(node, exp.TimeToStr) and re.search("%[HIMSfpcXT]", str(node.args["format"].this)):
+            self._dated(node, "HOUR")
         if not isinstance(node, SCALARS):
             self.refuse(node, f"{self.named(node)} is", instead(node))
+
+    def _dated(self, node: Any, unit: str) -> None:
+        """Refuse the time of a day, which no column has."""
+        if unit.upper() in _MOMENT:
+            self.refuse(node, "the time of a day is", TIMES)
 
     def bounded(self, tree: Any) -> None:
         """Refuse an expression that is large once columns of a subquery are written out, or whose texts grow large."""
@@ -443,4 +466,5 @@ def _date_text(node: Any) -> str:
 
 def instead(node: Any) -> str | None:
     """What to write instead of a sqlglot node, if there is specific advice."""
-    return _FUNCTIONS.get(type(node)) or _NODES.get(type(node), (None, None))[1]
+    name = str(node.this) if isinstance(node, exp.Anonymous) else type(node).__name__
+    return FUNCTIONS.get(name.lower().replace("_", "")) or _NODES.get(type(node), (None, None))[1]

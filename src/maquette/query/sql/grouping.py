@@ -25,6 +25,7 @@ class Grouping:
     def __init__(self, work: Work, tree: Any, items: Items, scope: View) -> None:
         self.work, self.items, self.scope = work, items, scope
         self.keys: list[Any] = []
+        self.texts: list[str] = []  # of the keys
         self.sets = [list(dict.fromkeys(one)) for one in self._sets(tree)]
 
     def _sets(self, tree: Any) -> list[list[int]]:
@@ -64,14 +65,15 @@ class Grouping:
 
     def _position(self, node: Any) -> int:
         resolved = self._key(node)
-        texts = [key.sql(dialect="duckdb") for key in self.keys]
-        if resolved.sql(dialect="duckdb") in texts:
-            return texts.index(resolved.sql(dialect="duckdb"))
+        text = resolved.sql(dialect="duckdb")
+        if text in self.texts:
+            return self.texts.index(text)
         if not list(resolved.find_all(exp.Column)):
             self.work.source.refuse(
                 node, "grouping by a constant is", "group by a column, a CASE or an expression on columns"
             )
         self.keys.append(resolved)
+        self.texts.append(text)
         return len(self.keys) - 1
 
     def _key(self, node: Any) -> Any:
@@ -118,8 +120,8 @@ class Grouping:
     def axes(self, titles: dict[str, str]) -> list[Axis]:
         """The axes of the keys; `titles` are those of the select list, by text."""
         axes: list[Axis] = []
-        for key in self.keys:
-            title = titles.get(key.sql(dialect="duckdb"), title_of(key))
+        for key, text in zip(self.keys, self.texts, strict=True):
+            title = titles[text] if text in titles else title_of(key)
             while any(title == (a if isinstance(a, str) else a.name) for a in axes) or (
                 title in self.work.schema and not isinstance(key, exp.Column)
             ):

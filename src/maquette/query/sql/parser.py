@@ -36,7 +36,18 @@ _MIRRORED: dict[Comparison, Comparison] = {"=": "=", "<>": "<>", "<": ">", "<=":
 
 _TRUTHS = (
     *COMPARISONS,
-    *(exp.Is, exp.In, exp.Between, exp.Like, exp.ILike, exp.Escape, exp.RegexpLike, exp.SimilarTo, exp.Glob),
+    *(
+        exp.Is,
+        exp.In,
+        exp.Between,
+        exp.Like,
+        exp.ILike,
+        exp.Escape,
+        exp.RegexpLike,
+        exp.RegexpILike,
+        exp.SimilarTo,
+        exp.Glob,
+    ),
     *(exp.StartsWith, exp.EndsWith, exp.Contains, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Case, exp.If, exp.Coalesce),
     *(exp.Anonymous, exp.Cast),
 )
@@ -60,9 +71,10 @@ def predicate(schema: Schema, text: str, *, between: bool = False) -> Expression
 class Reader:
     """Turns sqlglot's tree of a condition into ours."""
 
-    def __init__(self, schema: Schema, source: Source, *, between: bool = False) -> None:
-        """With `between`, a condition that cuts through a bin is read with that bin left open."""
+    def __init__(self, schema: Schema, source: Source, *, between: bool = False, unit: str | None = None) -> None:
+        """With `between`, a condition that cuts through a bin is read with that bin left open; `unit` is no column."""
         self.schema = schema
+        self.unit = unit
         self.between = between
         self.text = source.text
         self.at = source.at
@@ -125,6 +137,8 @@ class Reader:
                     raise
                 error = refused
                 columns, values = on_levels(self.schema, resolved, mixed=True)
+        if not columns and isinstance(values.item(), bool):
+            return Always(values.item())
         through = np.array([value is MIXED for value in values.reshape(-1)], dtype=bool).reshape(values.shape)
         if not all(value is None or value is MIXED or isinstance(value, bool) for value in values.reshape(-1)):
             self.refuse(node, f"{named(node)} as a condition is")
@@ -153,6 +167,11 @@ class Reader:
             every = ", ".join(map(written, self.schema.names))
             hint = f"did you mean {' or '.join(close)}?" if close else f"columns are {every}"
             with located(self.at(node)):
+                if self.unit is not None and node.name.casefold() == self.unit.casefold():
+                    raise QueryError(
+                        f"{self.unit} says whose row it is: it is neither shown nor compared",
+                        advice=f"count(DISTINCT {written(self.unit)}) counts them; columns are {every}",
+                    )
                 raise QueryError(f"there is no column {node.name!r}", advice=hint)
         return name
 

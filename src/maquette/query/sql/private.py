@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from maquette.query.linear import LinearQuery
 from maquette.query.sql import program as p
 from maquette.query.sql.aggregates import Aggregates, is_aggregate
 from maquette.query.sql.body import Body
@@ -32,7 +33,7 @@ def private(work: Work, tree: Any, scope: View, names: Names) -> Found:
     if not grouping.keys and not found.makers and not body.distinct:
         work.source.refuse(tree, "a list of rows is", ROWS)
     titles = {row_text(work, inner, scope): title for inner, title in reversed(items)}
-    return body.finish(_measured(work, leaves, titles))
+    return body.finish(_measured(work, leaves, titles, keep.outer or keep.inner))
 
 
 class _Leaves:
@@ -42,7 +43,7 @@ class _Leaves:
         self.work, self.scope, self.grouping, self.found = work, scope, grouping, found
         self.names = [work.fresh() for _ in grouping.keys]
         self.markers = [work.fresh() for _ in grouping.keys]  # 1 where a key is not in the grouping set
-        self.texts = [key.sql(dialect="duckdb") for key in grouping.keys]
+        self.texts = grouping.texts
 
     def read(self, node: Any) -> Any | None:
         """The column of a part, or None if its own parts are to be read."""
@@ -55,6 +56,8 @@ class _Leaves:
             return None
         if not isinstance(node, exp.Column) and any(map(is_aggregate, node.walk())):
             return None
+        if isinstance(node, exp.Anonymous):
+            self.work.source.scalar(node)  # a function that is unknown is told before its columns are
         if list(node.find_all(exp.Column)) and not list(node.find_all(exp.Window)):
             text = self._text(node)
             if not text:
@@ -92,13 +95,13 @@ class _Leaves:
         )
 
 
-def _measured(work: Work, leaves: _Leaves, titles: dict[str, str]) -> p.Answers:
+def _measured(work: Work, leaves: _Leaves, titles: dict[str, str], keep: LinearQuery) -> p.Answers:
     """One statement for each grouping set."""
     axes, makers, relations = leaves.grouping.axes(titles), leaves.found.makers, []
     for chosen in leaves.grouping.sets:
         ours = tuple(axes[i] for i in chosen)
         outputs = tuple(make(name, ours) for name, make in makers.items())
-        work.statements.append(Statement(work.schema, work.source.text, work.table, ours, outputs))
+        work.statements.append(Statement(work.schema, work.source.text, work.table, ours, outputs, keep))
         missing = [(name, None) for i, name in enumerate(leaves.names) if i not in chosen]
         marked = [(marker, int(i not in chosen)) for i, marker in enumerate(leaves.markers)]
         groups = tuple(leaves.names[i] for i in chosen)

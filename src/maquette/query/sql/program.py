@@ -169,11 +169,8 @@ class Program:
         """How many measured numbers must hold together for one interval of the result."""
         if not self.together:
             return max(1, self.each)
-        cells = [
-            Marginal(statement.schema, statement.axes).cells * sum(output.measure is not None for output in s_outputs)
-            for statement, s_outputs in ((s, s.outputs) for s in self.statements)
-        ]
-        return max(1, sum(cells))
+        numbers = (sum(output.measure is not None for output in one.outputs) for one in self.statements)
+        return max(1, sum(int(one.shown.sum()) * n for one, n in zip(self.statements, numbers, strict=True)))
 
     @cached_property
     def marginals(self) -> tuple[Marginal, ...]:

@@ -1,4 +1,4 @@
-"""PublicTable: a lookup (code to name, region to country, weights) that a LEFT JOIN adds to the private table.
+"""PublicTable: a lookup (code to name, region to country, weights) that a JOIN adds to the private table.
 
 A join on a declared key only renames levels: the country of a row is a function of its region. So a column of a public
 table is an expression on the levels of the key, and no new way to read rows. The table is copied, its key must be

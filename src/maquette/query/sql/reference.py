@@ -21,7 +21,8 @@ class Section:
 SECTIONS = (
     Section(
         "Counts, sums and averages",
-        "Measured. Every declared group is in the answer, also an empty one. FILTER and CASE inside an aggregate are "
+        "Measured. Every declared group is in the answer, also an empty one, unless WHERE rules it out. "
+        "FILTER and CASE inside an aggregate are "
         "conditions on rows. A column, a multiple of it, or either in a CASE of one branch is added up by its values; "
         "any other expression by the middles of bins.",
         (
@@ -107,10 +108,11 @@ SECTIONS = (
     ),
     Section(
         "Public tables",
-        "LEFT JOIN of a lookup on its unique key renames levels; its numbers are clamped to declared bounds. A second "
-        "private table is not joined.",
+        "JOIN or LEFT JOIN of a lookup on its unique key renames levels; its numbers are clamped to declared bounds. "
+        "JOIN drops rows whose key it lacks. A second private table is not joined.",
         (
             "SELECT r.name, count(*) AS n FROM people p LEFT JOIN regions r ON p.region = r.code GROUP BY 1",
+            "SELECT r.name, avg(p.age) AS a FROM people p JOIN regions r ON p.region = r.code GROUP BY 1",
             "SELECT sum(r.weight) AS w FROM people p LEFT JOIN regions r ON p.region = r.code",
         ),
     ),

@@ -6,6 +6,7 @@ so that what is left is a function of declared levels.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from sqlglot import exp
@@ -58,7 +59,11 @@ def private_column(work: Work, node: Any, scope: View) -> Any:
 
 def _public_column(work: Work, node: Any, table: PublicTable, key: Any) -> Any:
     with located(work.reader.at(node)):
-        values = table.column(node.name)
+        return public_value(table, key, table.column(node.name))
+
+
+def public_value(table: PublicTable, key: Any, values: Sequence[Any]) -> Any:
+    """The value beside each key of a public table, as an expression on the private key; NULL where there is none."""
     keys = table.column(table.key)
     ifs = [exp.If(this=_literal(one), true=_literal(value)) for one, value in zip(keys, values, strict=True)]
     return exp.Case(this=key.copy(), ifs=ifs)

@@ -1,9 +1,9 @@
 """SQL to questions: SELECT count, sum, avg ... FROM t WHERE ... GROUP BY ... as a few marginals.
 
-Every declared group is always returned. A count is one marginal. A sum weighs each row by the absolute midpoint of its
-bin divided by the largest absolute midpoint, with negative and positive kept apart so that weights stay in [0, 1]. An
-average is a sum divided by the count of rows where the column is known. Under add-remove each marginal has sensitivity
-1.
+Every declared group into which a row can fall by the condition alone is returned, whatever the rows. A count is one
+marginal. A sum weighs each row by the absolute midpoint of its bin divided by the largest absolute midpoint, with
+negative and positive kept apart so that weights stay in [0, 1]. An average is a sum divided by the count of rows where
+the column is known. Under add-remove each marginal has sensitivity 1.
 """
 
 from __future__ import annotations
@@ -14,10 +14,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from maquette.errors import QueryError
 from maquette.query.expression import Expression, where
 from maquette.query.linear import LinearQuery
-from maquette.query.marginal import Axis, Marginal
+from maquette.query.marginal import Axis, Buckets, Marginal
+from maquette.query.sql.possible import possible
 from maquette.query.sql.settings import split
 from maquette.query.value_sums import ValueSums
 from maquette.schema import Schema
@@ -58,6 +62,12 @@ class Measure:
         if self.ends is not None:
             return self.ends
         return self.centre - (self.scale if self.signed else 0.0), self.centre + self.scale
+
+    @property
+    def reading(self) -> tuple[object, ...]:
+        """How numbers are read from the marginal, which sum(x) and sum(2 * x) share; nothing for a plain count."""
+        facts = (self.scale, self.signed, self.centre, self.values and self.values.key, self.ends)
+        return () if facts == (1.0, False, 0.0, None, None) else facts
 
     @property
     def sides(self) -> tuple[float, float]:
@@ -101,6 +111,13 @@ class Statement:
     table: str
     axes: tuple[Axis, ...]
     outputs: tuple[Output, ...]
+    keep: LinearQuery | None = None
+    """The rows that may be counted: all, or those of WHERE."""
+
+    @cached_property
+    def shown(self) -> NDArray[np.bool_]:
+        """For every cell of the axes, whether it is a group of the answer: whether a row can fall into it at all."""
+        return possible(self.schema, self.axes, LinearQuery.constant(self.schema) if self.keep is None else self.keep)
 
     def on_values(self) -> Statement:
         """The same statement with sums and averages of the values themselves, for tables that keep them."""
@@ -128,7 +145,11 @@ class Statement:
         outputs = [
             (o.title, o.kind, o.axis, o.measure and o.measure.marginal.key, o.per and o.per.key) for o in self.outputs
         ]
-        return repr((outputs, [Marginal(self.schema, self.axes).labels]))
+        hidden = [] if self.shown.all() else [np.flatnonzero(~self.shown).tolist()]
+        read = [o.measure.reading for o in self.outputs if o.measure]
+        told = [axis.values for axis in self.axes if isinstance(axis, Buckets)]
+        more = [read, told] if any(read) or any(told) else []
+        return repr((outputs, [Marginal(self.schema, self.axes).labels], *hidden, *more))
 
     def __repr__(self) -> str:
         return f"Statement({', '.join(output.title for output in self.outputs)}: {len(self.marginals)} marginals)"

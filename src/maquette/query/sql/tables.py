@@ -16,11 +16,11 @@ from maquette.query.sql import program as p
 from maquette.query.sql.aggregates import is_aggregate
 from maquette.query.sql.parser import title_of
 from maquette.query.sql.public import PublicTable
-from maquette.query.sql.rows import rowwise
+from maquette.query.sql.rows import public_value, rowwise
 from maquette.query.sql.work import Found, Frame, Names, View, Work, column
 from maquette.schema import nearest
 
-SECOND = "ask about one private table; a public lookup can be given as public={name: PublicTable(...)} and joined by LEFT JOIN"  # noqa: E501
+SECOND = "ask about one private table; a public lookup can be given as public={name: PublicTable(...)} and joined"
 _NO_TABLE = "a SELECT without FROM and the name of a table is"
 _ROWWISE = ("group", "having", "distinct", "qualify", "order", "limit")  # parts that a view does not have
 
@@ -84,9 +84,7 @@ def _table(work: Work, node: Any, names: Names) -> View | Frame:
     if node.name.casefold() in names:
         return _seen(work, names[node.name.casefold()], alias)
     if node.name.casefold() in {name.casefold() for name in work.context.public}:
-        work.source.refuse(
-            node, f"FROM the public table {node.name} is", "begin with the private table and LEFT JOIN it"
-        )
+        work.source.refuse(node, f"FROM the public table {node.name} is", "begin with the private table and JOIN it")
     if not work.context.knows(node.name):
         _unknown_table(work, node)
     if work.table and node.name.casefold() != work.table.casefold() and work.context.table is None:
@@ -104,7 +102,7 @@ def _check_plain(work: Work, node: Any) -> None:
         work.source.refuse(node, f"{odd.strip('_').upper()} after a table is", "name the table alone")
     if node.args.get("alias") is not None and node.args["alias"].args.get("columns"):
         work.source.refuse(node, "new names of columns after a table are", "name columns with AS in a subquery")
-    if node.args.get("db") is not None:
+    if node.args.get("catalog") is not None or str(node.db).casefold() not in ("", "public"):
         work.source.refuse(node, "a schema before the table is", "write the name of the table alone")
 
 
@@ -191,10 +189,14 @@ def _equalities(work: Work, scope: Frame, other: Frame, join: Any) -> list[tuple
 
 
 def _lookup(work: Work, scope: View, join: Any, table: PublicTable) -> View:
-    """LEFT JOIN of a public table: its columns become expressions on the levels of the private key."""
+    """JOIN of a public table: its columns become expressions on the levels of the private key.
+
+    A LEFT JOIN keeps every row; any other keeps those whose key is in the table.
+    """
     alias = (join.this.alias or join.this.name).casefold()
-    if str(join.args.get("side") or "").upper() != "LEFT":
-        work.source.refuse(join, "a JOIN that drops rows without a match is", "write LEFT JOIN")
+    side, kind = (str(join.args.get(part) or "").upper() for part in ("side", "kind"))
+    if side not in ("", "LEFT") or kind not in ("", "INNER", "OUTER"):
+        work.source.refuse(join, f"{side or kind} JOIN of a public table is", "write JOIN or LEFT JOIN")
     condition = join.args.get("on")
     using = join.args.get("using") or ()
     if using:
@@ -202,14 +204,29 @@ def _lookup(work: Work, scope: View, join: Any, table: PublicTable) -> View:
     elif isinstance(condition, exp.EQ):
         sides = [condition.this.unnest(), condition.expression.unnest()]
         theirs_ = next((s for s in sides if isinstance(s, exp.Column) and s.table.casefold() == alias), None)
+        theirs_ = theirs_ or next((s for s in sides if _only_theirs(work, s, table)), None)
         if theirs_ is None:
             work.source.refuse(
                 join, "this ON is", f"write ON table.column = {join.this.alias or join.this.name}.{table.key}"
             )
         ours, theirs = next(s for s in sides if s is not theirs_), theirs_.name
     else:
-        work.source.refuse(join, "a LEFT JOIN without one equality is", "write ON table.column = lookup.key")
+        work.source.refuse(join, "a JOIN without one equality is", "write ON table.column = lookup.key")
     if theirs.casefold() != table.key.casefold():
         work.source.refuse(join, f"joining on {theirs} is", f"join on its key, {table.key}")
-    scope.public[alias] = table, rowwise(work, ours, scope)
+    key = rowwise(work, ours, scope)
+    scope.public[alias] = table, key
+    if side != "LEFT":
+        found = public_value(table, key, [1] * len(table.column(table.key)))
+        scope.keep.append(exp.EQ(this=found, expression=exp.Literal.number(1)))
     return scope
+
+
+def _only_theirs(work: Work, node: Any, table: PublicTable) -> bool:
+    """Whether a name without a table before it is a column of the public table alone."""
+    known = {name.casefold() for name in table.names}
+    return isinstance(node, exp.Column) and not node.table and node.name.casefold() in known - _own(work)
+
+
+def _own(work: Work) -> set[str]:
+    return {name.casefold() for name in work.schema.names}

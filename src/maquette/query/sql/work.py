@@ -56,7 +56,7 @@ class Work:
 
     def __init__(self, schema: Schema, source: Source, context: Context) -> None:
         self.schema, self.source, self.context = schema, source, context
-        self.reader = Reader(schema, source, between=context.cuts == "between")
+        self.reader = Reader(schema, source, between=context.cuts == "between", unit=context.unit)
         self.query: Callable[[Any, Names], Found]  # compiles a query inside this one
         self._count = itertools.count()
         self.forget()

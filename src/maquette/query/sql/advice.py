@@ -1,0 +1,28 @@
+"""Advice: functions that are not supported, and what to write instead; names in lower case without underscores."""
+
+from __future__ import annotations
+
+TIMES = "dates are declared by days, months or years, without a time; use day, week, month, quarter or year"
+_ONE = "it is the value of one row; GROUP BY the column with count(*)"
+_LISTED = "values of rows are never listed: GROUP BY the column with count(*)"
+_QUANTILE = "ask one quantile at a time: quantile_cont(x, 0.25)"
+_LATER, _EARLIER = (f"write DATE '2024-12-31' {sign} INTERVAL 30 DAY" for sign in "+-")
+
+FUNCTIONS = {
+    "tochar": "group by year(x), quarter(x), date_trunc('month', x), or strftime(x, '%Y-%m')",
+    **dict.fromkeys(("formatdate", "formattimestamp", "dateformat"), "write strftime(x, '%Y-%m')"),
+    "todate": "write DATE '2024-12-31'",
+    **dict.fromkeys(("dateadd", "adddate"), _LATER),
+    **dict.fromkeys(("datesub", "subdate"), _EARLIER),
+    **dict.fromkeys(("now", "getdate", "currenttimestamp", "currentdatetime"), "use CURRENT_DATE"),
+    **dict.fromkeys(("hour", "minute", "second"), TIMES),
+    "isnull": "use coalesce(x, y) or x IS NULL",
+    "widthbucket": "group by floor(x / 20), with a width that cuts between declared bins",
+    **dict.fromkeys(("groupconcat", "arrayagg"), _LISTED),
+    **dict.fromkeys(("anyvalue", "first", "last"), _ONE),
+    "logicaland": "it shows one person; compare count_if(NOT x) with 0",
+    "logicalor": "it shows one person; compare count_if(x) with 0",
+    **dict.fromkeys(("percentile", "approxquantiles"), _QUANTILE),
+    "histogram": "GROUP BY the column with count(*)",
+    "regrslope": "the slope of y over x is covar_pop(y, x) / var_pop(x)",
+}

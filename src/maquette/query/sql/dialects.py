@@ -1,0 +1,172 @@
+"""Dialects: what people are used to write in PostgreSQL, BigQuery, MySQL and SQL Server, as DuckDB says it.
+
+Each rule replaces one node of the tree by nodes that mean the same; what comes out passes the same grammar as any text.
+What has no exact equal is left as it is, and the grammar refuses it with what to write instead.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from sqlglot import exp
+
+_TO_CHAR = {"YYYY": "%Y", "YY": "%y", "MM": "%m", "DD": "%d", "Mon": "%b", "IYYY": "%G", "IW": "%V", "DDD": "%j"}
+_CODES = "YymdbjGV"  # of strftime, with the same meaning in DATE_FORMAT and FORMAT_DATE
+_UNITS = {"YEAR", "QUARTER", "MONTH", "WEEK", "ISOWEEK", "DAY"}
+
+
+def translated(tree: Any) -> Any:
+    """The tree with every such node replaced, inner ones first."""
+    for node in reversed(list(tree.walk())):
+        rule = _RULES.get(type(node))
+        new = None if rule is None else rule(node)
+        if new is None:
+            continue
+        if node is tree:
+            tree = new
+        else:
+            node.replace(new)
+    return tree
+
+
+def _text(node: Any) -> str | None:
+    return str(node.this) if isinstance(node, exp.Literal) and node.is_string else None
+
+
+def _name(node: Any) -> str:
+    return str(node.name).upper() if isinstance(node, exp.Column | exp.Var) else ""
+
+
+def _written(moment: Any, pattern: str) -> Any | None:
+    """A date as text, by the codes of strftime."""
+    if set(re.findall(r"%(.)", pattern)) <= set(_CODES):
+        return exp.TimeToStr(this=moment, format=exp.Literal.string(pattern))
+    return None
+
+
+def _to_char(node: Any) -> Any | None:
+    pattern = _text(node.args.get("format"))
+    if pattern is None:
+        return None
+    words = re.findall(r"[A-Za-z]+|[^A-Za-z]+", re.sub(r"(?<=[A-Za-z])(?=MM|DD|IW)", "\0", pattern))
+    known = [_TO_CHAR.get(word, None if word[0].isalpha() else word.replace("\0", "")) for word in words]
+    return _written(node.this, "".join(filter(None, known))) if None not in known else None
+
+
+def _date(node: Any) -> Any | None:
+    plain = node.this is not None and not node.args.get("zone") and not node.expressions
+    return exp.Cast(this=node.this, to=exp.DataType.build("DATE")) if plain else None
+
+
+def _safe_divide(node: Any) -> Any:
+    below = exp.Nullif(this=node.expression, expression=exp.Literal.number(0))
+    return exp.Paren(this=exp.Div(this=exp.Paren(this=node.this), expression=below, typed=False, safe=False))
+
+
+def _width_bucket(node: Any) -> Any | None:
+    low, high, count = (node.args.get(part) for part in ("min_value", "max_value", "num_buckets"))
+    try:
+        first, last, buckets = (float(part.sql(dialect="duckdb")) for part in (low, high, count))
+    except (AttributeError, ValueError):
+        return None
+    if not (first < last and buckets >= 1 and buckets == int(buckets)):
+        return None
+    number = exp.Paren(this=node.this)
+    inside = f"CAST(floor((x - {first!r}) * {buckets!r} / {last - first!r}) AS INT) + 1"
+    outside = f"WHEN x < {first!r} THEN 0 WHEN x >= {last!r} THEN {int(buckets) + 1}"
+    case: Any = exp.maybe_parse(f"CASE {outside} WHEN x IS NOT NULL THEN {inside} END", dialect="duckdb")
+    for place in list(case.find_all(exp.Column)):
+        place.replace(number.copy())
+    return case
+
+
+def _trunc(node: Any) -> Any | None:
+    """DATE_TRUNC(x, MONTH) names the unit last."""
+    unit = node.args.get("unit")
+    last = _name(node.this)
+    if isinstance(node.this, exp.Column) and last in _UNITS and unit is not None and _name(unit) not in _UNITS:
+        column = exp.column(unit.name.lower())
+        column.this.meta.update(node.this.this.meta)
+        return exp.TimestampTrunc(this=column, unit=exp.var(last.removeprefix("ISO")))
+    return None
+
+
+def _extract(node: Any) -> Any | None:
+    iso = _name(node.this) == "ISOWEEK"
+    return exp.Extract(this=exp.var("WEEK"), expression=node.expression) if iso else None
+
+
+def _any(node: Any) -> Any | None:
+    """x = ANY (ARRAY[1, 2]) is x IN (1, 2)."""
+    listed = node.expression.this.unnest() if isinstance(node.expression, exp.Any) else None
+    return exp.In(this=node.this, expressions=listed.expressions) if isinstance(listed, exp.Array) else None
+
+
+def _cast(node: Any) -> Any | None:
+    """A column of dates, or midnight, is no other moment as a timestamp."""
+    day = (_text(node.this) or "").strip()
+    midnight = re.fullmatch(r"(\d{4}-\d\d-\d\d)([ T]00:00(:00(\.0+)?)?)?", day)
+    if not str(node.to.this.name).startswith("TIMESTAMP") or not (midnight or isinstance(node.this, exp.Column)):
+        return None
+    inner = exp.Literal.string(midnight[1]) if midnight else node.this
+    inner.meta.update(node.this.meta)
+    return exp.Cast(this=inner, to=exp.DataType.build("DATE"))
+
+
+def _count(node: Any) -> Any | None:
+    """count(DISTINCT CASE WHEN c THEN x END) is count(DISTINCT x) FILTER (WHERE c)."""
+    inner = node.this.expressions if isinstance(node.this, exp.Distinct) else []
+    case = inner[0] if len(inner) == 1 else None
+    if not isinstance(case, exp.Case) or isinstance(node.parent, exp.Filter | exp.Window):
+        return None
+    chosen = case.args["ifs"]
+    if case.this is not None or case.args.get("default") is not None or len(chosen) != 1:
+        return None
+    counted = exp.Count(this=exp.Distinct(expressions=[chosen[0].args["true"]]), big_int=True)
+    return exp.Filter(this=counted, expression=exp.Where(this=chosen[0].this))
+
+
+def _named(node: Any) -> Any | None:
+    rule = _FUNCTIONS.get(str(node.this).upper())
+    return None if rule is None else rule(*node.expressions) if len(node.expressions) == 2 else None
+
+
+def _formatted(pattern: Any, moment: Any) -> Any | None:
+    written = _text(pattern)
+    return None if written is None else _written(moment, written)
+
+
+def _part(unit: Any, moment: Any) -> Any | None:
+    if not isinstance(unit, exp.Column) or _name(unit) not in _UNITS:
+        return None
+    return exp.Extract(this=exp.var(_name(unit).removeprefix("ISO")), expression=moment)
+
+
+def _to_date(day: Any, pattern: Any) -> Any | None:
+    return _cast(exp.Cast(this=day, to=exp.DataType.build("TIMESTAMP"))) if _text(pattern) == "YYYY-MM-DD" else None
+
+
+_FUNCTIONS: dict[str, Callable[[Any, Any], Any | None]] = {
+    "FORMAT_DATE": _formatted,
+    "FORMAT_TIMESTAMP": _formatted,
+    "DATE_FORMAT": lambda moment, pattern: _formatted(pattern, moment),
+    "DATEPART": _part,
+    "ISNULL": lambda value, other: exp.Coalesce(this=value, expressions=[other]),
+    "REGEXP_CONTAINS": lambda text, pattern: exp.RegexpLike(this=text, expression=pattern),
+    "TO_DATE": _to_date,
+}
+_RULES: dict[type[Any], Callable[[Any], Any | None]] = {
+    exp.ToChar: _to_char,
+    exp.Date: _date,
+    exp.SafeDivide: _safe_divide,
+    exp.WidthBucket: _width_bucket,
+    exp.TimestampTrunc: _trunc,
+    exp.DateTrunc: _trunc,
+    exp.Extract: _extract,
+    exp.EQ: _any,
+    exp.Cast: _cast,
+    exp.Count: _count,
+    exp.Anonymous: _named,
+}
