@@ -78,3 +78,20 @@ def test_people_do_not_become_levels(name: str) -> None:
     schema = drafted(name, people)
     assert schema.names == ("a",)
     assert "more than 50 different values" in schema.skipped[0]
+
+
+@pytest.mark.parametrize(
+    ("values", "cuts"),
+    [
+        (np.arange(ROWS) % 102, (18, 65, 85)),  # ages
+        (np.arange(ROWS) % 182, (15, 30, 45, 60)),  # minutes
+        (13_000 + np.arange(ROWS) * 25, (25_000, 50_000)),  # salaries
+        (np.round(np.arange(ROWS) % 420 / 10 - 10, 1), (0, 5, 25)),  # degrees
+        (np.round(np.arange(ROWS) % 97 / 20, 2), (0.5, 1, 2.5)),
+    ],
+)
+def test_bins_cut_where_people_ask(values: Any, cuts: tuple[float, ...]) -> None:
+    schema = drafted("x", values)
+    assert schema["x"].known <= 120
+    for cut in cuts:
+        mq.where(schema, f"x >= {cut}")  # refused where it cuts through a bin

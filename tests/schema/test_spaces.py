@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import unicodedata
 
@@ -15,17 +16,22 @@ import maquette as mq
 from maquette.curator.contributions import unit_sql
 from maquette.curator.engines.encoding import present_sql
 from maquette.errors import PrivacyWarning
-from maquette.schema.columns import INVALID, text_sql
+from maquette.schema.columns import INVALID
+from maquette.schema.raw_values import text_sql
 
-SPACES = [chr(i) for i in range(sys.maxunicode + 1) if chr(i).isspace()]
+SPACES = list(filter(str.isspace, map(chr, range(sys.maxunicode + 1))))
 NO_SPACES = ["\u200b", "\u200c", "\u2060", "\ufeff", "\u180e", "\x00", "\x1b", "\x7f", "_", "é", "名"]
 ODD = st.lists(st.sampled_from([*SPACES, *NO_SPACES, "a", "north", " "]), max_size=6).map("".join)
 
 
+@functools.cache
+def _engine() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect()
+
+
 def _run(expression: str, values: list[str | None]) -> list[object]:
-    with duckdb.connect() as engine:
-        relation = engine.from_arrow(pa.table({"v": pa.array(values, pa.string())}))
-        return [row[0] for row in relation.project(expression).fetchall()]
+    relation = _engine().from_arrow(pa.table({"v": pa.array(values, pa.string())}))
+    return [row[0] for row in relation.project(expression).fetchall()]
 
 
 @pytest.mark.thorough

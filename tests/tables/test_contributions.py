@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 
 import duckdb
 import numpy as np
-import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -118,6 +117,8 @@ def test_rows_without_an_owner_are_refused_with_a_count(absent: str | None) -> N
 @pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("kind", [pa.float64(), pa.float32()], ids=str)
 def test_not_a_number_is_no_owner_in_any_frame(kind: pa.DataType) -> None:
+    import polars as pl
+
     owners = pa.array(np.array([7.0, np.nan, -np.nan]), kind)
     arrow = pa.table({"a": [0, 1, 1], "b": [0, 0, 1], "id": owners})
     for source in (arrow, pl.from_arrow(arrow), arrow.to_pandas(), arrow.to_pydict()):

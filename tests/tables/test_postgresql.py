@@ -76,6 +76,16 @@ def test_a_bad_query_is_refused_without_the_words_of_the_server(server: str, que
     assert "SECRET" not in message.replace(query, "")
 
 
+def test_nan_in_an_exact_number_is_missing(server: str) -> None:
+    import psycopg
+
+    with psycopg.connect(server) as connection:
+        connection.execute("CREATE TABLE exact (v numeric(10, 2))")
+        connection.execute("INSERT INTO exact VALUES (1.5), (2.5), ('NaN')")
+    table = mq.open_table(f"{server}&table=exact", mq.Schema([mq.Number("v", 0, 4, bins=4, nullable=True)]))
+    assert engine_of(table).counts(["v"]).tolist() == [0, 1, 1, 0, 1]
+
+
 def test_a_query_cannot_write(server: str) -> None:
     import psycopg
 

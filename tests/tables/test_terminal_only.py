@@ -25,7 +25,9 @@ MUTANTS = {
 
 
 def looks(text: str) -> Iterator[str]:
-    """The looks that a module names."""
+    """The looks that a module names. A module whose text has none of their names is not parsed."""
+    if not any(look in text for look in LOOKS):
+        return
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("maquette.curator"):
             yield from LOOKS & {*(node.module or "").split("."), *(one.name for one in node.names)}

@@ -18,4 +18,4 @@ from .results import Chosen as Chosen, Errors as Errors, Measurement as Measurem
 from .spark import SparkTable as SparkTable
 from .sparse_vector import SparseVector as SparseVector, concentrated as concentrated
 from .table import PrivateTable as PrivateTable, table_of as table_of
-from .unit_counts import UnitReport as UnitReport, unit_report as unit_report
+from .unit_counts import BOUNDS as BOUNDS, UnitReport as UnitReport, unit_report as unit_report

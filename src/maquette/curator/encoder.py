@@ -20,13 +20,6 @@ if TYPE_CHECKING:
 _REAL = ("FLOAT", "DOUBLE")
 
 
-def settle(engine: duckdb.DuckDBPyConnection, spill: str = "") -> None:
-    """Settings of our own connections. What does not fit in memory goes to the directory `spill`, or nowhere."""
-    engine.execute("SET TimeZone = 'UTC'")  # dates must not depend on the machine
-    engine.execute("SET disabled_optimizers = 'statistics_propagation'")  # see `_with_nan`
-    engine.execute("SET temp_directory = $directory", {"directory": spill})
-
-
 def encoded(
     rows: duckdb.DuckDBPyRelation, identifiers: Mapping[str, str], declared: Declared, missing: Sequence[str]
 ) -> duckdb.DuckDBPyRelation:

@@ -16,14 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.curator.contributions import bounded
-from maquette.curator.encoder import encoded, settle
+from maquette.curator.encoder import encoded
 from maquette.curator.engines.counting import Positions
 from maquette.curator.engines.encoding import code_batches, layout_of, plane_bytes
 from maquette.curator.engines.kernels import Planes, histograms
 from maquette.curator.engines.memory import MemoryEngine
 from maquette.curator.engines.reading import Declared, Seen
 from maquette.curator.engines.values import Values, valued
-from maquette.schema import Schema
+from maquette.schema import Schema, settle
 from maquette.version import __version__
 
 if TYPE_CHECKING:

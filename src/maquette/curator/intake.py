@@ -31,7 +31,7 @@ from maquette.curator.noise import (
 from maquette.curator.results import Measurement, NoiseEvent
 from maquette.curator.scores import rounded_to
 from maquette.curator.table import PrivateTable, engine_of
-from maquette.curator.transaction import Arrays, Transaction
+from maquette.curator.transaction import KEPT, Arrays, Transaction
 from maquette.errors import BudgetError, QueryError
 from maquette.privacy import Budget, DiscreteGaussian, DiscreteLaplace, Event, Kind, Loss, Pure, Relation, Selection
 from maquette.privacy.ledger import LedgerSource, Terms, open_ledger
@@ -77,6 +77,7 @@ class Intake:
         self._several = table.max_contributions > 1
         self._compile = self._compiler()
         self._budget = budget
+        self._events: dict[tuple[Literal["laplace", "gaussian"], int, int, int], NoiseEvent] = {}
         self._relation = Relation(relation, table.max_contributions)
         if self.relation.rows_are_public:
             budget.check_rows(self._engine.rows)
@@ -117,6 +118,11 @@ class Intake:
     def deadline(self) -> Deadline | None:
         """The deadline of every question that has none of its own."""
         return self._transaction.deadline
+
+    @property
+    def most_rows(self) -> int | None:
+        """A public bound on the number of rows: their number where that is public, else `max_rows`, if declared."""
+        return self._engine.rows if self.relation.rows_are_public else self._transaction.max_rows
 
     @property
     def keeps_values(self) -> bool:
@@ -172,6 +178,8 @@ class Intake:
         return self._transaction.units(epsilon=epsilon, rho=rho, units=units)
 
     def _split(self, units: int, parts: int, shares: Sequence[float] | None) -> list[int]:
+        if shares is None and parts == 1:
+            return [units]
         if shares is None:
             weights = [Fraction(1)] * parts
         elif len(shares) != parts or not all(0 < share < np.inf for share in shares):
@@ -221,6 +229,16 @@ class Intake:
         return self._calibrated(law, units, self.relation.l1(m), self.relation.l2_squared(m))
 
     def _calibrated(self, law: Literal["laplace", "gaussian"], units: int, l1: int, l2_squared: int) -> NoiseEvent:
+        """The noise that these units buy; many questions have the same sensitivity, so it is computed once."""
+        asked = law, units, l1, l2_squared
+        known = self._events.get(asked)
+        if known is None:
+            known = self._event(*asked)
+            if len(self._events) < KEPT:
+                self._events[asked] = known
+        return known
+
+    def _event(self, law: Literal["laplace", "gaussian"], units: int, l1: int, l2_squared: int) -> NoiseEvent:
         accountant = self.budget.accountant
         if law == "laplace":
             scale = accountant.laplace_scale(units, Fraction(l1))

@@ -8,11 +8,12 @@ import tempfile
 import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from maquette.curator.contributions import bounded
-from maquette.curator.encoder import encoded, settle
+from maquette.curator.encoder import encoded
 from maquette.curator.engines.api import Engine
 from maquette.curator.engines.duckdb import DuckDBEngine
 from maquette.curator.engines.encoded import EncodedEngine
@@ -25,7 +26,7 @@ from maquette.curator.sources import Source, content_of, name_of, read_source, r
 from maquette.curator.spark import SparkTable, is_frame, open_spark
 from maquette.curator.table import PrivateTable, check_unit, private_table
 from maquette.errors import DataError, PrivacyWarning, SchemaError
-from maquette.schema import Date, FileFormat, Schema
+from maquette.schema import Date, FileFormat, Schema, connection, settle
 
 if TYPE_CHECKING:
     import duckdb
@@ -95,13 +96,16 @@ def open_table(
         return private_table(known, privacy_unit, max_contributions, name_of(source))
     limit = memory_limit if memory_limit is not None else 8 * _GIGABYTE if planes is None else _SMALL
     with ExitStack() as stack:
-        engine = _connected(stack, shelf)
+        engine = _connected(stack, source, shelf)
         sources: list[Source] = []
 
         def load() -> Engine:
             rows = stack.enter_context(read_source(engine, source, needed, query, file))
             sources.append(rows)
-            codes = encoded(rows.relation, rows.identifiers(needed), declared, missing)
+            names = rows.identifiers(needed)
+            codes = reduce(
+                lambda one, other: one.union(other), (encoded(part, names, declared, missing) for part in rows.parts)
+            )
             if privacy_unit is not None:
                 codes = bounded(codes, schema, max_contributions, numbered=True)
             read = Pass(declared, codes)
@@ -156,10 +160,15 @@ def _facts(declared: Declared, query: str | None, file: FileFormat, missing: Seq
     }
 
 
-def _connected(stack: ExitStack, shelf: Shelf | None) -> duckdb.DuckDBPyConnection:
-    """Our own connection. What does not fit in its memory goes to the custodian's directory, or nowhere."""
+def _connected(stack: ExitStack, source: object, shelf: Shelf | None) -> duckdb.DuckDBPyConnection:
+    """Our own connection. What does not fit in its memory goes to the custodian's directory, or nowhere.
+
+    Files and databases get a DuckDB of their own: what it keeps of them (attached names, pages) ends with it.
+    """
     import duckdb
 
+    if shelf is None and not isinstance(source, str | Path):
+        return stack.enter_context(connection())
     engine = stack.enter_context(duckdb.connect())
     spill = "" if shelf is None else tempfile.mkdtemp(dir=shelf.directory, prefix="spill-")
     if spill:

@@ -124,6 +124,10 @@ class Stream:
         raise UnreadableSource(f"cannot read from PostgreSQL: {refusal}", expected="query='SELECT ...'")
 
     def _item(self, name: str) -> str:
+        import pyarrow as pa
+
+        if pa.types.is_decimal(self._types[name]):  # exact numbers have no NaN here, and it means nothing, as NULL does
+            return f"nullif({identifier(name)}, 'NaN')"
         if self._types[name] == _date_text():
             return f"replace({identifier(name)}::text, ' BC', ' (BC)')"
         return identifier(name)
@@ -191,7 +195,7 @@ def _arrow_type(column: Any) -> pa.DataType:
     import pyarrow as pa
 
     whole, real = {21: pa.int16(), 23: pa.int32(), 20: pa.int64()}, {700: pa.float32(), 701: pa.float64()}
-    if column.type_code == 1700:  # numeric; NaN and infinities exist only where no scale is declared
+    if column.type_code == 1700:  # numeric; infinities exist only where no scale is declared
         precision, scale = column.precision or 0, column.scale or 0
         return pa.decimal128(precision, scale) if 0 < precision <= 38 and 0 <= scale <= precision else pa.float64()
     if column.type_code == 1082:

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -63,6 +63,12 @@ class Source:
     once: bool = False
     server: Stream | None = None
     streams: Sequence[RowStream] = ()
+    apart: Sequence[duckdb.DuckDBPyRelation] = ()
+
+    @property
+    def parts(self) -> Sequence[duckdb.DuckDBPyRelation]:
+        """The rows in parts whose columns have one type each, to be encoded apart: `relation` unites their types."""
+        return self.apart or (self.relation,)
 
     def __enter__(self) -> Source:
         return self
@@ -249,23 +255,37 @@ def _lake(engine: duckdb.DuckDBPyConnection, root: Path) -> Source | None:
 
 
 def _parquet(engine: duckdb.DuckDBPyConnection, paths: list[str], needed: Sequence[str]) -> Source:
-    """Columns are those of the first file; others may be in the names of directories, as in year=2024."""
+    """Columns may also be in the names of directories, as in year=2024. Files of other types are encoded apart.
+
+    Read together, all files would be converted to the types of the first: 1.5 would be 2 or 1.5, as one row of that
+    file has a value or none.
+    """
     import pyarrow.parquet as pq
 
     def read() -> Source:
-        names = pq.read_schema(paths[0]).names
-        keys = [part.partition("=")[0] for part in Path(paths[0]).parts[:-1] if "=" in part]
-        keys = [key for key in keys if key in needed and key not in names]
-        listed = ", ".join(map(quoted, paths))
-        options = f"hive_partitioning = {bool(keys)}, hive_types_autocast = false"  # directories are texts, too
-        files = engine.sql(f"SELECT * FROM read_parquet([{listed}], {options})")
-        if not keys:
-            return Source(files, names)
-        return Source(
-            files.project(", ".join(_identifier(c) for c in files.columns[: len(names)] + keys)), [*names, *keys]
-        )
+        groups: dict[tuple[tuple[str, ...], tuple[str | None, ...]], list[str]] = {}
+        for path in paths:
+            schema = pq.read_schema(path)
+            keys = [part.partition("=")[0] for part in Path(path).parts[:-1] if "=" in part]
+            keys = [key for key in keys if key in needed and key not in schema.names]
+            check_columns(needed, [*schema.names, *keys])
+            types = tuple(None if name in keys else str(schema.field(name).type) for name in needed)
+            groups.setdefault((tuple(schema.names), types), []).append(path)
+        parts = [_part(engine, files, names, needed, keyed=None in types) for (names, types), files in groups.items()]
+        return Source(reduce(lambda one, other: one.union(other), parts), needed, apart=parts)
 
     return reading(f"{paths[0]!r} as Parquet", read)
+
+
+def _part(
+    engine: duckdb.DuckDBPyConnection, paths: list[str], names: Sequence[str], needed: Sequence[str], *, keyed: bool
+) -> duckdb.DuckDBPyRelation:
+    """The needed columns of Parquet files with the same names and types, as c0, c1, ...; if `keyed`, of directories."""
+    listed = ", ".join(map(quoted, paths))
+    options = f"hive_partitioning = {keyed}, hive_types_autocast = false"  # directories are texts, too
+    files = engine.sql(f"SELECT * FROM read_parquet([{listed}], {options})")
+    engine_names = dict(zip(names, files.columns, strict=False))  # directories come last, under their own names
+    return files.project(", ".join(f"{_identifier(engine_names.get(n, n))} AS c{i}" for i, n in enumerate(needed)))
 
 
 def _texts(engine: duckdb.DuckDBPyConnection, paths: list[str], needed: Sequence[str], file: FileFormat) -> Source:

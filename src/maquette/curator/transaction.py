@@ -66,12 +66,13 @@ class Transaction:
     ) -> None:
         self.ledger = ledger
         self.budget = budget
-        self._max_rows = max_rows
+        self.max_rows = max_rows
         self._deadline = self._declared(deadline)
         self._clock = clock or SystemClock()
         self._one_at_a_time = threading.RLock()
         self.accounts = Accounts(self.loss, ledger.charges)
         self._shares: dict[tuple[float | None, float | None], int] = {}  # units of prices that were asked before
+        self._prices: dict[tuple[Event, ...], int] = {}  # units of events that were charged before
         self._guards: dict[str, Request] = {}  # the request that opened each guard of this process
         self._unreleased: dict[str, int] = {}  # requests under a deadline, and the thread that asked each
 
@@ -99,7 +100,7 @@ class Transaction:
         """
         span = _SPANS.get().get(id(self))
         moments = self._moments(span, work)
-        units = self.budget.accountant.units(Composed(tuple(events)))
+        units = self._units_of(tuple(events))
         description = Description.made(door, events, public).text
         asked = Request(
             id=text(request, "request") if request else uuid.uuid4().hex,
@@ -163,7 +164,7 @@ class Transaction:
     def _declared(self, deadline: Deadline | None) -> Deadline | None:
         if isinstance(deadline, float | int) and not isinstance(deadline, bool):
             deadline = float(deadline)
-        check_deadline(deadline, self._max_rows)
+        check_deadline(deadline, self.max_rows)
         if deadline is not None:
             load()  # load it now; otherwise the number of rows would decide which question waits for it
         return deadline
@@ -172,7 +173,7 @@ class Transaction:
         deadline = self._deadline if span is None else span.deadline
         if deadline is None:
             return None
-        length = seconds(deadline, self._max_rows, work)
+        length = seconds(deadline, self.max_rows, work)
         if span is None:
             return Moments.of(self._clock.monotonic(), length)
         if span.released is not None:
@@ -282,6 +283,15 @@ class Transaction:
         if not 1 <= given <= MAX_UNITS:
             raise BudgetError(f"units is {given}", expected=f"a whole number from 1 to {MAX_UNITS}")
         return given
+
+    def _units_of(self, events: tuple[Event, ...]) -> int:
+        """The cost of the events, computed once."""
+        known = self._prices.get(events)
+        if known is None:
+            known = self.budget.accountant.units(Composed(events))
+            if len(self._prices) < KEPT:
+                self._prices[events] = known
+        return known
 
     def loss(self, units: int) -> Loss:
         """Units as a loss at the budget's delta."""

@@ -12,13 +12,8 @@ from .columns import (
     Column as Column,
     Comparison as Comparison,
     LevelMask as LevelMask,
-    arrow_array as arrow_array,
-    cleaned_sql as cleaned_sql,
-    identifier as identifier,
     nearest as nearest,
-    quoted as quoted,
     shown as shown,
-    text_sql as text_sql,
     writable as writable,
 )
 from .csv_files import (
@@ -37,10 +32,19 @@ from .dates import Date as Date
 from .encodings import spoken as spoken
 from .file_format import FileFormat as FileFormat, UnitDeclaration as UnitDeclaration
 from .impossible import impossible_cells as impossible_cells
+from .instance import connection as connection, settle as settle
 from .integers import Integer as Integer
 from .kinds import column_kind as column_kind, kind_named as kind_named, kind_names as kind_names
 from .numbers import Number as Number
 from .ordered import Numeric as Numeric, Ordered as Ordered
+from .raw_values import (
+    among_sql as among_sql,
+    arrow_array as arrow_array,
+    cleaned_sql as cleaned_sql,
+    identifier as identifier,
+    quoted as quoted,
+    text_sql as text_sql,
+)
 from .row_streams import RowStream as RowStream
 from .schema import (
     Schema as Schema,

@@ -21,6 +21,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import QueryError, SchemaError
+from maquette.schema.instance import connection
+from maquette.schema.raw_values import (
+    among_sql,
+    arrow_array,
+    cleaned_sql,
+    identifier,
+    quoted,
+    text_sql,
+    whole_sql,
+    without_fraction,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,40 +49,6 @@ _LONG = 128  # up to this number of levels CASE is as fast as ENUM, and much fas
 
 Comparison = Literal["=", "<>", "<", "<=", ">", ">="]
 LevelMask = NDArray[np.bool_]
-
-
-def quoted(text: str) -> str:
-    """A SQL string literal."""
-    return "'" + text.replace("'", "''") + "'"
-
-
-_SPACE = r"[\s\v\x1c-\x1f\x{85}\pZ]"  # white space, to the engine's regular expressions
-_SPACES = quoted("".join(filter(str.isspace, map(chr, range(0x3001)))))  # all white space: U+3000 is the last
-
-_NUMBER_TYPES = "U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|DECIMAL.*|BOOLEAN"
-
-
-def cleaned_sql(identifier: str, kind: object) -> str:
-    """SQL for a raw value of a DuckDB type: a text or bytes without white space around it, others as is."""
-    texts = ("VARCHAR", "BLOB", "ENUM")
-    return text_sql(identifier) if str(kind).startswith(texts) else identifier
-
-
-def text_sql(identifier: str) -> str:
-    """SQL for a raw value as text without surrounding white space: the same as `str.strip`, for all of Unicode."""
-    text = f"CAST({identifier} AS VARCHAR)"
-    # Trimming takes ten times as long as testing whether there is anything to trim.
-    return f"CASE WHEN regexp_matches({text}, '^{_SPACE}|{_SPACE}$') THEN trim({text}, {_SPACES}) ELSE {text} END"
-
-
-def number_type_sql(identifier: str) -> str:
-    """SQL for whether raw values are numbers by their type; a constant to the engine, which then drops a branch."""
-    return f"regexp_full_match(typeof({identifier}), '{_NUMBER_TYPES}')"
-
-
-def identifier(name: str) -> str:
-    """A SQL identifier."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def shown(value: object) -> str:
@@ -153,8 +130,8 @@ class Column(ABC):
     def value_sql(self, identifier: str) -> str:
         """A DuckDB expression for the value of any raw value on `value_grid`, clamped; NULL if it is missing."""
         if self.missing:
-            texts = ", ".join(map(quoted, self.missing))
-            return f"CASE WHEN {text_sql(identifier)} IN ({texts}) THEN NULL ELSE {self._value_sql(identifier)} END"
+            absent = among_sql(identifier, self.missing)
+            return f"CASE WHEN {absent} THEN NULL ELSE {self._value_sql(identifier)} END"
         return self._value_sql(identifier)
 
     def _value_sql(self, identifier: str) -> str:
@@ -170,8 +147,8 @@ class Column(ABC):
         code = f"coalesce({self._known_sql(identifier)}, {rest})"
         if not self.missing:
             return code
-        texts = ", ".join(map(quoted, self.missing))  # tested first: a number such as -1 may mean "missing"
-        return f"CASE WHEN {text_sql(identifier)} IN ({texts}) THEN {null} ELSE {code} END"
+        absent = among_sql(identifier, self.missing)  # tested first: a number such as -1 may mean "missing"
+        return f"CASE WHEN {absent} THEN {null} ELSE {code} END"
 
     def _missing_sql(self, identifier: str) -> str:
         return f"{identifier} IS NULL OR {text_sql(identifier)} = ''"
@@ -268,13 +245,11 @@ class Column(ABC):
 
 def encode_columns(columns: Sequence[Column], values: Sequence[object]) -> list[NDArray[np.int32]]:
     """The codes of several columns of equal length, in one query."""
-    import duckdb
     import pyarrow as pa
 
     arrays = [v if isinstance(v, pa.Array | pa.ChunkedArray) else arrow_array(v) for v in values]
     codes = [f"CAST({column.code_sql(f'v{i}')} AS INTEGER) AS c{i}" for i, column in enumerate(columns)]
-    with duckdb.connect() as engine:
-        engine.execute("SET TimeZone = 'UTC'")  # dates must not depend on the machine
+    with connection() as engine:
         given = engine.from_arrow(pa.table(arrays, names=[f"v{i}" for i in range(len(columns))]))
         relation = given.project(", ".join(f"{cleaned_sql(f'v{i}', t)} AS v{i}" for i, t in enumerate(given.types)))
         encoded = relation.project(", ".join(codes)).fetchnumpy()
@@ -286,14 +261,10 @@ def writable(text: str) -> bool:
     return "\x00" not in text and (text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text))
 
 
-def arrow_array(values: Any) -> pa.Array | pa.ChunkedArray:
-    """An Arrow array of a sequence, numpy array or frame column; mixed types become text."""
-    import pyarrow as pa
-
-    try:
-        return values.to_arrow() if hasattr(values, "to_arrow") else pa.array(values, from_pandas=True)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
-        return pa.array([None if v is None or v != v else str(v) for v in values], type=pa.string())  # noqa: PLR0124
+_WORDS = {
+    **dict.fromkeys(("true", "t", "yes", "y", "on", "1"), 1),
+    **dict.fromkeys(("false", "f", "no", "n", "off", "0"), 0),
+}
 
 
 @dataclass(frozen=True)
@@ -368,11 +339,14 @@ class Boolean(Column):
         return f"CASE {words} ELSE {known} END"
 
     def compare(self, comparison: Comparison, literal: object) -> LevelMask:
-        """Equality with true, false, 1 or 0."""
+        """Equality with true, false, 1 or 0, or a word for them: one of the column's own, or of PostgreSQL's."""
         if comparison not in ("=", "<>"):
             raise self._refuse(
                 f"true and false have no order, so {comparison} makes no sense", "use = or <>, or the column alone"
             )
+        if isinstance(literal, str):
+            words = {**_WORDS, **dict.fromkeys(self.yes, 1), **dict.fromkeys(self.no, 0)}
+            literal = words.get(literal.strip().lower(), literal)
         if not isinstance(literal, bool | int) or literal not in (0, 1):
             raise self._refuse(f"{literal!r} is not a truth value", expected="true or false")
         wanted = int(literal) if comparison == "=" else 1 - int(literal)
@@ -411,9 +385,10 @@ class Category(Column):
                 f"column {self.name!r}: the level {NULL_LABEL!r} is reserved for missing values",
                 advice="rename it",
             )
-        if absent := sorted(map(str, set(named) & set(self.missing))):
+        absent = set(map(without_fraction, self.missing))
+        if absent := {level for level in map(str, named) if without_fraction(level) in absent}:
             raise SchemaError(
-                f"column {self.name!r}: listed both in levels and in missing: {', '.join(absent)}",
+                f"column {self.name!r}: listed both in levels and in missing: {', '.join(sorted(absent))}",
                 advice="remove it from one of them",
             )
         if "" in named:
@@ -446,13 +421,17 @@ class Category(Column):
         return pa.string()
 
     def _known_sql(self, identifier: str) -> str:
-        text = text_sql(identifier)
-        if all(level.lstrip("-").isdigit() for level in map(str, self.levels)):
-            text = rf"regexp_replace({text}, '^(-?\d+)\.0+$', '\1')"  # integers that arrive as floats or decimals
-        levels = [quoted(str(level)) for level in self.levels]
-        if len(levels) > _LONG:
-            return f"CAST(enum_code(TRY_CAST({text} AS ENUM({', '.join(levels)}))) AS INTEGER)"
-        return f"CASE {text} {' '.join(f'WHEN {level} THEN {code}' for code, level in enumerate(levels))} END"
+        levels = list(map(str, self.levels))
+        wholes = list(map(without_fraction, levels))
+        apart = len(set(wholes)) == len(wholes)
+        if apart and (wholes != levels or all(level.lstrip("-").isdigit() for level in levels)):
+            text, levels = whole_sql(identifier), wholes  # whole numbers that arrive as floats or decimals
+        else:
+            text = text_sql(identifier)
+        names = list(map(quoted, levels))
+        if len(names) > _LONG:
+            return f"CAST(enum_code(TRY_CAST({text} AS ENUM({', '.join(names)}))) AS INTEGER)"
+        return f"CASE {text} {' '.join(f'WHEN {name} THEN {code}' for code, name in enumerate(names))} END"
 
     @property
     def _unknown(self) -> int:

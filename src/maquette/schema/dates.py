@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import SchemaError
-from maquette.schema.columns import Comparison, number_type_sql, quoted, shown, text_sql
+from maquette.schema.columns import Comparison, shown
 from maquette.schema.ordered import Ordered
+from maquette.schema.raw_values import number_type_sql, quoted, text_sql
 
 if TYPE_CHECKING:
     import pyarrow as pa

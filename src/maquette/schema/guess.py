@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from maquette.errors import PrivacyWarning, SchemaError, UnreadableSource
-from maquette.schema.columns import INVALID, Boolean, Category, Column, identifier
+from maquette.schema.columns import INVALID, Boolean, Category, Column
 from maquette.schema.csv_files import CSV, NAMED, PARQUET, files_of, kind_of, nothing_at, read_draft, unreadable
 from maquette.schema.encodings import detect
 from maquette.schema.file_format import FileFormat
 from maquette.schema.guess_notes import notes_of
 from maquette.schema.guess_text import Skipped, draft_date, draft_text, tally
+from maquette.schema.raw_values import arrow_array, identifier
 from maquette.schema.schema import Schema, as_arrow
 from maquette.schema.spreadsheets import SHEETS
 from maquette.schema.titles import with_titles
@@ -88,7 +89,7 @@ def _relation(
 ) -> tuple[duckdb.DuckDBPyRelation, Sequence[str], FileFormat]:
     """Rows, the names of their columns, and how the file is written."""
     if not isinstance(source, str | Path):
-        relation = engine.from_arrow(as_arrow(source))
+        relation = engine.from_arrow(as_arrow(source, read=arrow_array))
         return relation, relation.columns, form
     files = files_of(str(source))
     if not files:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from maquette.schema.columns import quoted
+from maquette.schema.raw_values import quoted
 from maquette.schema.written import number_sql, unmarked_sql, written_as
 
 if TYPE_CHECKING:

@@ -7,16 +7,18 @@ import math
 import re
 import secrets
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from maquette.schema.columns import NULL_LABEL, Boolean, Category, Column, quoted, text_sql
+from maquette.schema.columns import NULL_LABEL, Boolean, Category, Column
 from maquette.schema.dates import SHORT, YEAR_LAST, Date
 from maquette.schema.guess_numbers import Style, atoms_of, style_of, thousands_of, top_code, without_codes
 from maquette.schema.guess_tails import with_tails
 from maquette.schema.integers import Integer
 from maquette.schema.numbers import Number
 from maquette.schema.ordered import EXACT
+from maquette.schema.raw_values import quoted, text_sql
 from maquette.schema.written import number_sql
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ COMMON, FIRST = 0.5, 0.1  # and the share of the rows that all of them, and the 
 STRAYS = 3  # maximum different words among numbers that are read as missing
 SEEN = 3  # a level seen less often may identify one person
 BINS = 32
+WHOLE = 120  # maximum bins of whole numbers
 OTHER = "other"
 SIGNS: tuple[str, ...] = (
     "n/a",
@@ -279,20 +282,25 @@ def _styled(texts: duckdb.DuckDBPyRelation, name: str, facts: _Facts, style: Sty
 
 
 def draft_integer(name: str, low: int, high: int, **settings: Any) -> Integer:
-    """About a hundred bins of a round width, starting at 0 if the values start close to it."""
+    """At most 120 bins of a round width, starting at 0 if the values start close to it: ages have a level each.
+
+    Widths are 1, 5, 10, 50, ...: people ask about 65 and over or 15 to 29, which cut through bins of 2.
+    """
     if _IDENTIFIER.search(name) and high - low > LEVELS:
         raise Skipped(f"its name suggests an identifier of rows; {_owner(name)}")
     if max(abs(low), abs(high)) > EXACT / 2:
         raise Skipped(f"whole numbers too large for exact bins; {_owner(name)}")
-    width = max(1, int(_nice((high - low) / 100)))
+    width = max(1, int(_nice((high - low) / WHOLE, (1, 5, 10))))
     start = math.floor(low / width) * width if low < 0 or low > 10 * width else 0
     end = math.ceil((high + 1) / width) * width - 1
     return Integer(name, start, max(end, start), width=width, **settings)
 
 
 def draft_number(name: str, low: float, high: float, **settings: Any) -> Number:
-    """At most `BINS` bins, with edges at round numbers."""
-    step = _nice((high - low) / BINS) or 1.0
+    """At most `BINS` bins, with edges at round numbers: steps of 1, 2.5, 5 or 10 have edges at 5 and 25."""
+    step = _nice((high - low) / BINS, (1, 2.5, 5, 10)) or 1.0
+    if (precision := settings.get("precision")) is not None and round(step, precision) != step:
+        step = _nice((high - low) / BINS, (1, 5, 10))
     start = math.floor(low / step) * step
     bins = max(1, math.ceil((high - start) / step))
     return Number(name, start, start + bins * step, bins=bins, **settings)
@@ -440,9 +448,9 @@ def _first(relation: duckdb.DuckDBPyRelation, value: str) -> str:
     return "" if place is None else f", first in row {place:,} below the header"
 
 
-def _nice(step: float) -> float:
-    """Round up to 1, 2 or 5 times a power of ten: rounder bounds reveal less."""
+def _nice(step: float, steps: Sequence[float]) -> float:
+    """Round up to one of the steps times a power of ten: rounder bounds reveal less."""
     if step <= 0 or not math.isfinite(step):
         return 0.0
     power = 10.0 ** math.floor(math.log10(step))
-    return next(m * power for m in (1, 2, 5, 10) if m * power >= step)
+    return next(m * power for m in steps if m * power >= step)

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.errors import QueryError, SchemaError
-from maquette.schema.columns import Column, Comparison, LevelMask, number_type_sql, shown, writable
+from maquette.schema.columns import Column, Comparison, LevelMask, shown, writable
+from maquette.schema.raw_values import number_type_sql
 from maquette.schema.written import number_sql
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import hashlib
 import html
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 
 from maquette.errors import OutOfDomain, QueryError, SchemaError
 from maquette.schema.auto_bins import BINS
-from maquette.schema.columns import INVALID, Column, arrow_array, encode_columns, nearest
+from maquette.schema.columns import INVALID, Column, encode_columns, nearest
 from maquette.schema.file_format import FileFormat, UnitDeclaration
 from maquette.schema.impossible import Entry, Zeros, checked, zeros_of
 from maquette.schema.kinds import BUILT_IN
 from maquette.schema.numbers import Number
+from maquette.schema.raw_values import row_array
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -240,10 +241,13 @@ class Schema:
         return f"{table}<p>universe: {_magnitude(self.size)} points{self._ruled_out()}</p>"
 
 
-def as_arrow(table: object, columns: Sequence[str] | None = None) -> pa.Table:
+def as_arrow(
+    table: object, columns: Sequence[str] | None = None, *, read: Callable[[Any], Any] | None = None
+) -> pa.Table:
     """An Arrow table from Arrow, a data frame (pandas, polars, ...) or a mapping of columns.
 
-    `columns`, if given, selects the columns that the table has among them. Columns of mixed types become text.
+    `columns`, if given, selects the columns that the table has among them. `read` makes an Arrow array of a column
+    (default: `row_array`); a draft of a schema, which reads all rows anyway, infers a type from all of them.
     """
     import pyarrow as pa
 
@@ -251,7 +255,8 @@ def as_arrow(table: object, columns: Sequence[str] | None = None) -> pa.Table:
         return table
     series = _series(table)
     kept = [name for name in series if columns is None or name in columns]
-    return pa.table({str(name): arrow_array(series[name]) for name in kept})
+    array = read or row_array
+    return pa.table({str(name): array(series[name]) for name in kept})
 
 
 def column_names(table: object) -> list[str]:
@@ -262,10 +267,10 @@ def column_names(table: object) -> list[str]:
 
 
 def _series(table: object) -> dict[str, Any]:
-    import narwhals as nw
-
     if isinstance(table, Mapping):
         return dict(table)
+    import narwhals as nw
+
     try:
         frame = nw.from_native(table, eager_only=True)  # type: ignore[call-overload]
     except TypeError:

@@ -8,7 +8,6 @@ holds 1234.5, and a date is year-month-day, whatever the sheet shows. An error o
 
 from __future__ import annotations
 
-import datetime as dt
 import itertools
 from collections.abc import Iterator
 from contextlib import suppress
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from maquette.errors import UnreadableSource
 from maquette.schema.file_format import FileFormat
+from maquette.schema.raw_values import text_of
 from maquette.schema.row_streams import BadRow, wrong_width
 
 if TYPE_CHECKING:
@@ -54,21 +54,6 @@ class Sheet:
         # Before 0.9 the reader crashes on a sheet without cells.
         for row in self._sheet.iter_rows() if self._sheet.height else ():
             yield [text_of(cell) for cell in row]
-
-
-def text_of(cell: Any) -> str | None:
-    """The text of a cell; None if it is empty."""
-    if cell is None or cell == "":
-        return None
-    if isinstance(cell, bool):
-        return "true" if cell else "false"
-    if isinstance(cell, float):
-        return str(int(cell)) if cell.is_integer() and abs(cell) < 2**53 else repr(cell)
-    if isinstance(cell, dt.datetime):
-        return cell.isoformat(sep=" ") if cell.time() != dt.time() else cell.date().isoformat()
-    if isinstance(cell, dt.date):
-        return cell.isoformat()
-    return str(cell)
 
 
 def _opened(path: str, name: str | None) -> tuple[CalamineSheet, str, tuple[str, ...]]:

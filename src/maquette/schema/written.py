@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from maquette.schema.columns import number_type_sql, quoted, text_sql
+from maquette.schema.raw_values import number_type_sql, quoted, text_sql
 
 _SPACES = r"[ \x{a0}\x{2009}\x{202f}]"  # the space, and the non-breaking and thin ones of typography
 _QUOTES = r"['\x{2019}]"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,15 +38,12 @@ class DuckDBEngine(EncodedEngine):
     def _chunks(self) -> Iterator[tuple[Planes, Values]]:
         with self._turn:
             read = self._again()
-            chunks = iter(read)
-            try:
+            chunks, ended = iter(read), False
+            with suppress(DataError):  # its numbers, even that of a line, are of rows that no one paid for
                 while (chunk := reading("the rows again", lambda: next(chunks, None))) is not None:
                     yield chunk
-            except UnreadableSource:
-                raise
-            except DataError:  # its numbers are of rows that no one paid for
-                raise _changed() from None
-        if read.digest != self.fingerprint:
+                ended = True
+        if not ended or read.digest != self.fingerprint:
             raise _changed()
 
     def _count(self, sets: Sequence[Positions]) -> list[NDArray[np.int64]]:
@@ -58,6 +56,8 @@ class DuckDBEngine(EncodedEngine):
 
 
 def _changed() -> UnreadableSource:
+    """One constant text: it is raised while a question is answered, so an analyst may read it."""
     return UnreadableSource(
-        "the source no longer holds the rows it was opened with", advice="restore it and open it again"
+        "the source no longer holds the rows it was opened with, or cannot be read to its end",
+        advice="restore it and open it again",
     )

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.curator.engines.kernels import Layout, Planes
-from maquette.schema import INVALID, Column, Schema, quoted, text_sql
+from maquette.schema import INVALID, Column, Schema, among_sql
 
 if TYPE_CHECKING:
     import duckdb
@@ -34,8 +34,8 @@ def present_sql(identifier: str, missing: Sequence[str]) -> str:
     """A raw value; NULL if its text is one of `missing`."""
     if not missing:
         return identifier
-    markers = ", ".join(quoted(marker.strip()) for marker in missing)
-    return f"CASE WHEN {text_sql(identifier)} IN ({markers}) THEN NULL ELSE {identifier} END"
+    absent = among_sql(identifier, [marker.strip() for marker in missing])
+    return f"CASE WHEN {absent} THEN NULL ELSE {identifier} END"
 
 
 def codes_sql(schema: Schema, identifiers: Mapping[str, str]) -> str:
