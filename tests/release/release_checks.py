@@ -9,8 +9,8 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 import maquette as mq
 from maquette.audit.reference import Call, discrete_gaussian
@@ -106,7 +106,7 @@ def released(method: str, table: mq.PrivateTable, budget: mq.Budget, noise: Any,
 
 def rarely_missed(trials: int, chance: float, tests: int = 1) -> int:
     """How many successes of probability at least `chance` happen at least, except with probability 1e-6 in all."""
-    return int(stats.binom.ppf(1e-6 / tests, trials, chance))
+    return int(scipy.stats.binom.ppf(1e-6 / tests, trials, chance))
 
 
 def covered(trials: int, confidence: float, intervals: Callable[[int], Sequence[tuple[float, float, float]]]) -> None:

@@ -18,6 +18,7 @@ from maquette.errors import MaquetteError, QueryError
 from maquette.estimates import BlendedModel, MergedModel
 from maquette.hypothesis import GraphicalModel, Mixture
 from maquette.releases import checking
+from maquette.releases.methods.combined import answers_of
 from maquette.schema import Schema, impossible_cells
 
 MANY = mq.Schema([mq.Integer("age", 0, 39), mq.Category("region", ["n", "e", "s"]), mq.Boolean("smoker")])
@@ -372,14 +373,13 @@ def test_a_release_of_another_method_says_that_it_was_asked_for() -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("releases", [3, 60])
-def test_every_answer_has_a_bound_and_nearly_all_hold(releases: int) -> None:
+def test_every_answer_has_a_bound_and_nearly_all_hold() -> None:
     """What the intervals promise holds as often as they say, except with probability 1e-6."""
     texts = ("smoker", "age >= 20", "smoker AND region = 'n'", "region = 's' AND age < 10 AND smoker")
     rows = records(SCHEMA, 2000)
     truths = [exact(mq.where(SCHEMA, text), rows) / len(rows) for text in texts]
     table, load = open_records(SCHEMA, rows), mq.marginals(SCHEMA, k=3)
-    held = np.zeros(len(texts), dtype=int)
+    releases, held = 60, np.zeros(len(texts), dtype=int)
     for seed in range(releases):
         made = released("combined", table, BUDGETS["some"], Seeded(seed), workload=load, check=True)
         for i, text in enumerate(texts):
@@ -451,3 +451,32 @@ def test_the_check_follows_whatever_was_kept() -> None:
         last = [charge.units / curator.budget.limit for charge in curator.ledger.charges()][-2:]
     assert made.check is not None
     assert last == pytest.approx([checking.CHECK, checking.TYPICAL], rel=1e-3)
+
+
+@pytest.mark.parametrize("most", [20, 2**24])
+def test_models_are_compared_on_few_tables_where_these_are_large(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def noted(original: Any, self: Any, questions: Any, answers: Any, **named: Any) -> Any:
+        asked.append(sum(np.size(each) for each in answers))
+        return original(self, questions, answers, **named)
+
+    monkeypatch.setattr("maquette.releases.methods.combined.COMPARED_CELLS", most)
+    with wrapped(mq.Curator, "measure_error", noted):
+        made = released("combined", table_of(SCHEMA, 2000), BUDGETS["much"], Seeded(0))
+    assert "mean distance of" in made.explain()
+    assert (asked[-1] <= 3 * 20) == (most == 20)
+
+
+def test_the_average_is_compared_by_the_mean_of_its_parts() -> None:
+    tables = [("a",), ("b", "a")]
+    schema = mq.Schema([mq.Integer("a", 0, 2), mq.Integer("b", 0, 3)])
+    rng = np.random.default_rng(0)
+    parts = [
+        Mixture(schema, np.ones(1), [((n,), rng.dirichlet(np.ones(k))[None]) for n, k in (("a", 3), ("b", 4))])
+        for _ in "12"
+    ]
+    models: list[BlendedModel | Mixture] = [BlendedModel(parts), *parts]
+    for model, found in zip(models, answers_of(models, tables), strict=True):
+        for table, cells in zip(tables, found, strict=True):
+            assert cells == pytest.approx(model.marginal(table))

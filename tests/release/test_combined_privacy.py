@@ -325,16 +325,21 @@ def test_what_is_asked_of_the_table_follows_from_what_was_released() -> None:
     assert one.calls != other.calls
 
 
+@functools.cache
+def _prices() -> list[int]:
+    """What the six accesses of a release that nothing interrupts are charged."""
+    with Curator(opened(BASE), RICH, noise=Seeded(0)) as curator:
+        mq.release(curator, WORKLOAD, method="combined", check=False)
+        return [charge.units for charge in curator.ledger.charges()]
+
+
 @pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("access", range(6))
 def test_an_interrupted_access_leaves_a_ledger_that_adds_up(access: int, moment: str) -> None:
     """Before a model is there, an interrupt is an interrupt; at the comparison, a model is released. All is charged."""
-    with Curator(opened(BASE), RICH, noise=Seeded(0)) as curator:
-        mq.release(curator, WORKLOAD, method="combined", check=False)
-        prices = [charge.units for charge in curator.ledger.charges()]
-    assert len(prices) == 6
-    charged = prices[: access + (moment != "before the charge")]
+    assert len(_prices()) == 6
+    charged = _prices()[: access + (moment != "before the charge")]
     with Curator(opened(BASE), RICH, noise=Seeded(0)) as curator:
         made = None
         with interrupted(curator.ledger, access, moment):

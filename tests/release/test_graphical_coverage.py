@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from typing import Any, NamedTuple
 
@@ -14,7 +15,12 @@ from maquette.estimates.merged import MergedEvidence, MergedModel
 
 SCHEMA = mq.Schema([mq.Integer("age", 0, 21), mq.Category("region", ["n", "e", "s"]), mq.Boolean("smoker")])
 ROWS = records(SCHEMA, 400)
-TABLE = open_records(SCHEMA, ROWS)
+
+
+@functools.cache
+def opened_table() -> mq.PrivateTable:
+    return open_records(SCHEMA, ROWS)
+
 
 WHOLE = ["smoker", "age < 7", "region = 'n' AND smoker", "NOT (region = 's' OR smoker)"]
 # No group of at most 16 holds these ages and no others: 22 levels make groups of neighbours.
@@ -77,7 +83,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(name: str) -> None:
 def _made(setting: Setting, seed: int) -> mq.Release:
     settings: dict[str, Any] = {"relation": setting.relation, "rounds": setting.rounds}
     workload = mq.marginals(SCHEMA, k=2)
-    return released("graphical", TABLE, setting.budget, Seeded(seed), workload=workload, **settings)
+    return released("graphical", opened_table(), setting.budget, Seeded(seed), workload=workload, **settings)
 
 
 def _splits(made: mq.Release) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
@@ -306,6 +307,14 @@ def _parts(evidence: Any) -> set[tuple[str, ...]]:
     return {columns for each in (evidence.fine, evidence.coarse) for columns, _, _ in each}
 
 
+@functools.cache
+def _undisturbed() -> tuple[mq.Release, list[int]]:
+    """The release that nothing interrupts, and what its accesses are charged."""
+    with Curator(opened(BASE), ZCDP, noise=Seeded(0)) as curator:
+        made = mq.release(curator, WORKLOAD, method="graphical", rounds=2, check=False)
+        return made, [charge.units for charge in curator.ledger.charges()]
+
+
 @pytest.mark.thorough(fast=4)
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("access", range(5))
@@ -314,9 +323,7 @@ def test_an_interrupted_access_leaves_a_ledger_that_adds_up(access: int, moment:
 
     An access that was charged is paid, whether or not its answer arrived.
     """
-    with Curator(opened(BASE), ZCDP, noise=Seeded(0)) as curator:
-        whole = mq.release(curator, WORKLOAD, method="graphical", rounds=2, check=False)
-        prices = [charge.units for charge in curator.ledger.charges()]
+    whole, prices = _undisturbed()
     with Curator(opened(BASE), ZCDP, noise=Seeded(0)) as curator:
         charged = prices[: access + (moment != "before the charge")]
         with interrupted(curator.ledger, access, moment):

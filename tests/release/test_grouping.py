@@ -46,6 +46,13 @@ def test_levels_like_their_neighbours_stay_merged() -> None:
     assert gathering.found.merging.merged["month"].size < 40
 
 
+@pytest.mark.parametrize("levels", [5, 16])
+def test_a_column_of_few_levels_keeps_them_all(levels: int) -> None:
+    """Codes of few levels are often names; merging them saves little noise."""
+    schema = mq.Schema([mq.Integer("code", 0, levels - 1)])
+    assert grouped(schema, "code", np.ones(levels), 1000.0).max() + 1 == levels
+
+
 def compared(lost: float, noise: float) -> Compared:
     one = np.array([1000.0])
     return Compared(one, one + lost, np.array([100.0]), np.array([noise]), np.ones(1))

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 import maquette as mq
 from maquette.estimates import KnownColumn, Residuals, components, forward, mixture_holds
-from maquette.estimates.lengths import ROUNDS
-from maquette.estimates.mixture_fit import EACH, POLISH, _Descent, _Problem
+from maquette.estimates.mixture_fit import EACH, POLISH, ROUNDS, _Descent, _Problem
 from maquette.hypothesis import Mixture, blocks_of
 from maquette.schema import Schema
 
@@ -268,3 +267,43 @@ def test_pairs_that_were_not_measured_stay_as_independent_as_they_are_expected_t
         return float(np.abs(cells - 1 / 25).sum() / 2)
 
     assert apart({("a", "c"): 10.0}) < 0.5 * apart({})
+
+
+def test_a_look_at_a_pair_says_less_than_the_measured_pairs_around_it() -> None:
+    """Hidden classes: one distance was seen of the pair that was not measured, and the other pairs imply its cells."""
+    schema = mq.Schema([mq.Integer(f"c{i}", 0, 5) for i in range(6)])
+    truth, pair = planted(schema, parts=4, seed=5), ("c0", "c1")
+    exact = truth.marginal(pair)
+    alone = np.multiply.outer(exact.sum(axis=1), exact.sum(axis=0))
+    distance = float(np.abs(exact - alone).sum()) / 2
+    found = evidence(truth, [each for each in sets_of(schema, 2) if each != pair], 900.0, noise=30.0)
+
+    def error(expected: dict[Columns, float]) -> float:
+        fitted = components(found, columns_of(truth, 100.0), count=40, apart=expected)
+        tables = {columns[0]: table for columns, table in fitted.tables}
+        cells = np.einsum("k,ki,kj->ij", fitted.weights, tables["c0"], tables["c1"])
+        return float(np.abs(cells - exact).sum()) / 2
+
+    assert error({}) < distance / 2
+    assert error({pair: ROWS * distance / 2}) < 1.1 * error({})
+
+
+def test_many_columns_do_not_depend_because_a_few_pairs_cannot_be_held() -> None:
+    """Pairs that no component can hold keep the mean residual high; the fit must not follow the noise of others."""
+    rng, schema = np.random.default_rng(5), mq.Schema([mq.Integer(f"c{i}", 0, 3) for i in range(80)])
+    parts, blocks = 3, []
+    for i, name in enumerate(schema.names):
+        own = rng.dirichlet(np.ones(4), parts if i < 30 else 1)
+        blocks.append(((name,), np.repeat(own, parts // len(own), axis=0)))
+    truth = Mixture(schema, np.full(parts, 1 / parts), blocks)
+    sets = sets_of(schema, 2)
+    measured = [sets[i] for i in rng.choice(len(sets), 500, replace=False)]
+    found = evidence(truth, measured, 1e4, noise=100.0)
+    for one, other in zip(schema.names[30:70:2], schema.names[31:70:2], strict=True):
+        sharp = 0.3 * ROWS * coefficients(np.diag(truth.marginal((one,))))
+        found.combine((one, other), sharp, np.full(sharp.shape, 1e4))
+    looked = {pair: 0.02 * ROWS for pair in sets[::6] if pair not in measured}
+    made = components(found, columns_of(truth, 400.0), apart=looked)
+    fitted = Mixture(schema, made.weights, [*made.tables])
+    apart = [np.abs(fitted.marginal(pair) - truth.marginal(pair)).sum() / 2 for pair in sets[::7]]
+    assert np.mean(apart) < 0.03, "penalties that fall from 1 to 0.003 leave 0.040"

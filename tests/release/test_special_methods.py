@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -15,15 +16,39 @@ from maquette.releases.methods.special import ASKED, SPECIAL
 
 SCHEMA = mq.Schema([mq.Boolean(name) for name in "abcd"])
 RECORDS = np.random.default_rng(0).random((4000, 4)) < [0.2, 0.5, 0.7, 0.4]
-TABLE = mq.open_table({name: RECORDS[:, i].tolist() for i, name in enumerate(SCHEMA.names)}, SCHEMA)
+
+
+@functools.cache
+def opened_table() -> mq.PrivateTable:
+    return mq.open_table({name: RECORDS[:, i].tolist() for i, name in enumerate(SCHEMA.names)}, SCHEMA)
+
+
 PAIRS = mq.marginals(SCHEMA, k=2)
 BUDGET = mq.Budget(epsilon=20.0, delta=1e-9)
 LINE = mq.Schema([mq.Integer("x", 0, 9), mq.Integer("y", 0, 9)])
-PLACES = mq.open_table({"x": [1, 2, 3, 8] * 5000, "y": [4, 4, 5, 9] * 5000}, LINE)
+
+
+@functools.cache
+def places() -> mq.PrivateTable:
+    return mq.open_table({"x": [1, 2, 3, 8] * 5000, "y": [4, 4, 5, 9] * 5000}, LINE)
+
+
 GRAPH = edge_schema(list("uvw"))
-EDGES = mq.open_table({"from": ["u", "v", "u"] * 5000, "to": ["v", "w", "w"] * 5000}, GRAPH)
+
+
+@functools.cache
+def edges() -> mq.PrivateTable:
+    return mq.open_table({"from": ["u", "v", "u"] * 5000, "to": ["v", "w", "w"] * 5000}, GRAPH)
+
+
 TINY = mq.Schema([mq.Boolean("a")])
-BITS = mq.open_table({"a": [True] * 30 + [False] * 10}, TINY)
+
+
+@functools.cache
+def bits() -> mq.PrivateTable:
+    return mq.open_table({"a": [True] * 30 + [False] * 10}, TINY)
+
+
 SHARE = LowSensitivityQuery("share", lambda histogram: float(histogram[1]), sensitivity=1 / 40)
 
 
@@ -33,22 +58,22 @@ def cases() -> dict[str, tuple[Any, Any, dict[str, Any]]]:
     listed = [lookup(LINE, {"x": x, "y": y}) for x, y in ((1, 4), (8, 9), (0, 0))]
     net = Net.small_databases(TINY, 8)
     return {
-        "net": (TABLE, PAIRS, {"net": Net.small_databases(SCHEMA, 2)}),
+        "net": (opened_table(), PAIRS, {"net": Net.small_databases(SCHEMA, 2)}),
         "local-search": (
-            TABLE,
+            opened_table(),
             PAIRS,
             {"start": {name: [True, False] for name in SCHEMA.names}, "steps": 3, "sample": 4},
         ),
-        "cuts": (EDGES, cuts(GRAPH, [(["u"], ["v", "w"]), (["u", "v"], ["w"])]), {"rounds": 3}),
-        "distances": (PLACES, sites, {}),
-        "histograms": (PLACES, sites, {}),
-        "lookups": (PLACES, listed, {}),
-        "coefficients": (TABLE, disjunctions(SCHEMA, k=3), {}),
-        "projection": (TABLE, PAIRS, {}),
-        "functions": (BITS, [SHARE], {"net": net}),
-        "functions-net": (BITS, [SHARE], {"net": net}),
+        "cuts": (edges(), cuts(GRAPH, [(["u"], ["v", "w"]), (["u", "v"], ["w"])]), {"rounds": 3}),
+        "distances": (places(), sites, {}),
+        "histograms": (places(), sites, {}),
+        "lookups": (places(), listed, {}),
+        "coefficients": (opened_table(), disjunctions(SCHEMA, k=3), {}),
+        "projection": (opened_table(), PAIRS, {}),
+        "functions": (bits(), [SHARE], {"net": net}),
+        "functions-net": (bits(), [SHARE], {"net": net}),
         "analyst-private": (
-            TABLE,
+            opened_table(),
             mq.marginals(SCHEMA, k=3),
             {"analyst_epsilon": 200.0, "rounds": 5, "draws": 5, "strength": 5.0},
         ),
@@ -101,14 +126,14 @@ def test_lookups_are_near_the_table() -> None:
 def test_what_is_missing_or_does_not_fit_is_said_before_any_charge(
     name: str, asked: Any, settings: Any, message: str
 ) -> None:
-    with Curator(TABLE, BUDGET) as curator:
+    with Curator(opened_table(), BUDGET) as curator:
         with pytest.raises(mq.QueryError, match=message):
             mq.release(curator, asked, method=name, **settings)
         assert curator.ledger.spent() == 0
 
 
 def test_the_list_of_methods_names_the_special_ones() -> None:
-    with Curator(TABLE, BUDGET) as curator, pytest.raises(mq.QueryError, match="projection"):
+    with Curator(opened_table(), BUDGET) as curator, pytest.raises(mq.QueryError, match="projection"):
         mq.release(curator, PAIRS, method="nothing")
 
 

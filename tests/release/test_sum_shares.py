@@ -98,6 +98,7 @@ def test_a_release_says_which_sums_it_bought() -> None:
     assert {table.by for table in made.sums} <= {None, "a"}
 
 
+@pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("width", [1, 100])
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_sum_of_zeros_is_never_told_to_be_impossible(sign: int, width: int) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from scipy import optimize
 
 import maquette as mq
 from maquette.estimates import Columns, Wanted, believed, noise_of, split, unexplained, wanted, weights_of
@@ -41,6 +40,8 @@ def test_no_other_split_leaves_less_error(seed: int) -> None:
     assert shares.sum() == pytest.approx(1.0)
     best = total(asked, shares)
     size = len(shares)
+    from scipy import optimize
+
     found = optimize.minimize(
         lambda s: total(asked, np.maximum(s, 0.0)) / best,
         np.full(size, 1 / size),

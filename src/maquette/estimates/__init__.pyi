@@ -11,6 +11,7 @@ from .column_features import width_of as width_of
 from .columns import projected as projected, smoothed as smoothed, towards as towards
 from .dense import MAX_CELLS as MAX_CELLS, DenseModel as DenseModel, check_dense as check_dense, rule_out as rule_out
 from .dense_fit import Fitted as Fitted, fit as fit
+from .departures import Departures as Departures
 from .evidence import Estimate as Estimate, Evidence as Evidence, NoEvidence as NoEvidence, spread as spread
 from .graphical_fit import STAGES as STAGES, Counted as Counted, Estimated as Estimated, estimates as estimates
 from .merged import MergedEvidence as MergedEvidence, MergedModel as MergedModel, Merging as Merging

@@ -45,7 +45,12 @@ class BlendedModel:
 
     def marginal(self, columns: Sequence[str]) -> Values:
         """The mean of the models' probabilities over the cells of these columns."""
-        return np.asarray(np.mean([part.marginal(columns) for part in self.parts], axis=0))
+        return self.mean([part.marginal(columns) for part in self.parts])
+
+    @staticmethod
+    def mean(tables: Sequence[Values]) -> Values:
+        """The table of the average, from those of all parts."""
+        return np.asarray(np.mean(tables, axis=0))
 
     def sample(self, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
         """Encoded records, as many from each model, in random order."""

@@ -33,7 +33,7 @@ class BlockRuns:
         """The sums of every block, for each row."""
         sums = np.empty((len(cells), self._blocks), np.float32)
         for own, blocks, size in self._runs:
-            if size >= LONG:
+            if _by_block(blocks, size):
                 sums[:, blocks] = cells[:, own].reshape(len(cells), -1, size).sum(axis=2)
                 continue
             out = sums[:, blocks]
@@ -55,10 +55,15 @@ class BlockRuns:
     def _parts(self, cells: Table, numbers: Table) -> Iterator[tuple[Table, Table]]:
         """Views of the cells, each with the numbers that belong to it."""
         for own, blocks, size in self._runs:
-            if size >= LONG:
+            if _by_block(blocks, size):
                 for i, block in enumerate(range(blocks.start, blocks.stop)):
                     start = own.start + i * size
                     yield cells[:, start : start + size], numbers[:, block : block + 1]
             else:
                 for c in range(size):
                     yield cells[:, own.start + c : own.stop : size], numbers[:, blocks]
+
+
+def _by_block(blocks: slice, size: int) -> bool:
+    """Whether blocks of one length are taken one by one, rather than their first cells, their second cells, ..."""
+    return size >= LONG or size > blocks.stop - blocks.start

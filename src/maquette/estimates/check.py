@@ -197,7 +197,8 @@ class Check:
         if found is None or self.typical is None:
             return f"the model is off on {tables}, certified at {confidence:.0%}"
         question = (
-            f"a typical question is off by at most {found:.2%} of rows (mean of {self.typical.questions:,} questions)"
+            f"a typical question is off by at most {found:.2%} of rows (mean of {self.typical.questions:,} "
+            "questions to the model alone)"
         )
         return f"{question}, {tables}, each certified at {confidence:.0%}"
 

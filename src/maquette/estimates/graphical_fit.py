@@ -20,7 +20,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.estimates.lengths import ROUNDS, Lengths
+from maquette.estimates.lengths import Lengths
 from maquette.estimates.residuals import Columns, Residuals
 from maquette.hypothesis import GraphicalModel
 from maquette.query import orthonormal
@@ -217,7 +217,7 @@ class _Problem:
         measured, parameters, lengths = self._targets, self.pack(fitted.parameters), Lengths()
         independent = self._means(self._at(np.zeros(self.size)))
         pairs = [block for block in self._blocks if len(block.clique) == 2]
-        for _ in range(ROUNDS if pairs else 0):
+        if pairs:
             means, targets = self._means(self._at(parameters)), measured.copy()
             for block in pairs:
                 at = block.numbers

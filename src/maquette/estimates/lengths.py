@@ -20,7 +20,6 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-ROUNDS = 2  # of new targets and fits to them
 MOST = 1.0  # the largest part of a departure that is added to a target
 
 Key = tuple[str, ...]

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from maquette.estimates.block_runs import BlockRuns
 from maquette.estimates.block_sums import BlockSums
 from maquette.estimates.column_features import ColumnFeatures, narrowed, width_of
-from maquette.estimates.lengths import ROUNDS, Lengths
+from maquette.estimates.lengths import Lengths
 from maquette.estimates.residuals import Columns, Residuals, backward
 from maquette.hypothesis import Block, blocks_of, laid_out
 from maquette.schema import Schema
@@ -32,16 +32,18 @@ from maquette.schema import Schema
 COMPONENTS = 400
 FEWEST = 64
 WORK = 1.2e9  # multiplications of one step, above which there are fewer components
-MANY, MANY_WORK, MANY_FALL = 64, 4e8, 0.64  # from so many columns on: less work, and half the stages, twice as steep
-START = 1.0  # the first penalty
+MANY, MANY_WORK = 64, 4e8  # from so many columns on: less work
+START, MANY_START = 1.0, 0.03  # the first penalty; many columns stay independent above theirs
 FALL = 0.8  # the penalty falls by this factor after each stage
-LEAST = 0.003  # the last penalty: below it the model would follow the noise of single cells
+LEAST, MANY_LEAST = 0.003, 0.012  # the last penalty: below it the model would follow noise, of cells or of many pairs
 MIXING = 27  # maximum number of penalties
 EACH = 30  # steps of a stage
 POLISH = 40  # steps at the last penalty, ever smaller
+ROUNDS = 2  # of lengthened targets and polishing
 TARGET = 0.9  # mean squared residual over variance at which penalties stop falling: noise alone would leave 1
 RATE, SLOWER, SLOWEST = 0.3, 0.97, 0.05
 SPREAD = 0.5  # of the first logits
+SEEN = 0.05  # weight of a pair of which one distance was seen, for that of one whose every cell was
 HALF = 0.4  # half the mean of |x|, in standard deviations of a normal x
 LARGEST_BLOCK = 4096  # cells of a block of several columns
 LOWEST = -46.0  # logarithm of a probability below which it no longer counts in the penalty
@@ -78,19 +80,21 @@ def mixture_holds(schema: Schema) -> bool:
 
 @dataclass(frozen=True)
 class Planned:
-    """The size of a fit: components, how often the penalty falls at most, and how often targets are lengthened."""
+    """The size of a fit: components, the first penalty, how often it falls, and how often targets are lengthened."""
 
     components: int
+    start: float
     stages: int
     rounds: int
 
     @classmethod
     def of(cls, width: int, columns: int) -> Planned:
         """For so many features of so many columns; the work of a step is bounded."""
-        work, fall = (MANY_WORK, MANY_FALL) if columns >= MANY else (WORK, FALL)
-        number = int(min(COMPONENTS, max(FEWEST, work / max(width**2, 1))))
-        stages = min(MIXING, 1 + int(math.log(LEAST) / math.log(fall)))
-        return cls(number, stages, 0 if columns >= MANY else ROUNDS)
+        many = columns >= MANY
+        number = int(min(COMPONENTS, max(FEWEST, (MANY_WORK if many else WORK) / max(width**2, 1))))
+        start, least = (MANY_START, MANY_LEAST) if many else (START, LEAST)
+        stages = 1 + int(math.log(least / start) / math.log(FALL))
+        return cls(number, start, stages, 0 if many else ROUNDS)
 
     @property
     def steps(self) -> int:
@@ -140,10 +144,13 @@ class _Span:
 
 
 @dataclass(frozen=True)
-class _Triple:
-    places: tuple[slice, slice, slice]
+class _Triples:
+    """Measured triples that share two columns: targets by the cells of these and the features of all third columns."""
+
+    places: tuple[slice, slice]
+    others: NDArray[np.intp]
     target: Table
-    precision: float
+    precision: Table
 
 
 @dataclass(frozen=True)
@@ -168,7 +175,6 @@ class _Problem:
         self.blocks = laid_out(self.schema, sorted(blocks_of(self.schema, joined), key=self.schema.cells))
         self._block_of = {name: block for block in self.blocks for name in block.columns}
         self.known = columns
-        self.many = len(columns) >= MANY
         evidence = [(names, values, variances) for names, values, variances in residuals if len(names) > 1]
         self._lay_features(names for names, _, _ in evidence)
         self.first, self.first_precision = np.zeros(self.width, np.float32), np.zeros(self.width, np.float32)
@@ -176,12 +182,13 @@ class _Problem:
         self.target = np.zeros((self.width, self.width), np.float32)
         self.precision = np.zeros((self.width, self.width), np.float32)
         self.pairs: list[_Pair] = []
-        self.triples: list[_Triple] = []
+        self._shared: dict[tuple[Columns, Columns], list[tuple[slice, Table, float]]] = {}
         self.numbers = self.column_numbers = 0
         for name, column in columns.items():
             self._add_column(name, column)
         for names, values, variances in evidence:
             self._add(names, values, variances)
+        self.triples = [self._joined_triples(pair) for pair in self._shared]
         self._lay_start()
 
     def _parts_of(self, names: Columns) -> list[Columns]:
@@ -241,10 +248,19 @@ class _Problem:
                 tables = shaped, self._narrowed(independent, parts)
                 self.pairs.append(_Pair(names, (places[0], places[1]), *tables, precision, values.size))
         elif len(parts) == 3:
-            self.triples.append(_Triple((places[0], places[1], places[2]), shaped, precision))
+            one, two, three = np.argsort(shaped.shape, kind="stable")  # the fewer cells of two columns, the less work
+            table = np.transpose(shaped, (one, two, three)).reshape(-1, shaped.shape[three])
+            self._shared.setdefault((parts[one], parts[two]), []).append((places[three], table, precision))
         else:
             return  # tables of four and more blocks are not fitted
         self.numbers += values.size
+
+    def _joined_triples(self, pair: tuple[Columns, Columns]) -> _Triples:
+        """All triples that share these two parts."""
+        places, tables, precisions = zip(*self._shared[pair], strict=True)
+        others = np.concatenate([np.arange(place.start, place.stop) for place in places])
+        each = np.repeat(np.asarray(precisions, np.float32), [table.shape[1] for table in tables])
+        return _Triples((self.parts[pair[0]].place, self.parts[pair[1]].place), others, np.hstack(tables), each)
 
     def expect(self, pair: Columns, error: float) -> None:
         """Take a pair of blocks that was not measured for independent, give or take this error; no residual counts."""
@@ -252,7 +268,7 @@ class _Problem:
         table = self._independent(parts)
         if table is not None:
             places = self.parts[parts[0]].place, self.parts[parts[1]].place
-            precision = (HALF * table.size * self.rows / max(error, 1e-3)) ** 2
+            precision = SEEN * (HALF * table.size * self.rows / max(error, 1e-3)) ** 2
             self.aim(places, self._narrowed(table, parts), precision)
 
     def _independent(self, parts: Sequence[Columns]) -> Table | None:
@@ -344,16 +360,15 @@ class _Descent:
 
         `progress` hears the part that is done, if every stage is needed, and the residual.
         """
-        penalty, rate, residual = START, RATE, 0.0
-        fall = MANY_FALL if self._problem.many else FALL
+        penalty, rate, residual = planned.start, RATE, 0.0
         for stage in range(1, planned.stages + 1):
             for _ in range(EACH):
                 residual = self._step(penalty, rate)
             if progress is not None:
                 progress(stage * EACH / planned.steps, residual)
-            if residual <= TARGET or penalty * fall < LEAST or not self._problem.numbers:
+            if residual <= TARGET or stage == planned.stages or not self._problem.numbers:
                 break
-            penalty, rate = penalty * fall, max(SLOWEST, rate * SLOWER)
+            penalty, rate = penalty * FALL, max(SLOWEST, rate * SLOWER)
         residual = self._polish(penalty)
         lengths = Lengths()
         for _ in range(planned.rounds if self._problem.pairs else 0):
@@ -438,25 +453,25 @@ class _Descent:
         squares += float(np.vdot(slope[problem.joint], single[problem.joint]))
         gradient += weights[:, None] * slope
         scores += features @ slope
-        for triple in problem.triples:
-            squares += self._triple(triple, features, weights, gradient, scores)
+        for triples in problem.triples:
+            squares += self._misfit_of(triples, features, weights, gradient, scores)
         return gradient, scores, squares
 
     @staticmethod
-    def _triple(triple: _Triple, features: Table, weights: Table, gradient: Table, scores: Table) -> float:
-        one, two, three = triple.places
-        first, second, third = features[:, one], features[:, two], features[:, three]
-        count, sizes = len(features), triple.target.shape
-        both = (first[:, :, None] * second[:, None, :]).reshape(count, -1)
-        weighted = weights[:, None] * third
-        apart = both.T @ weighted - triple.target.reshape(-1, sizes[2])
-        pulled = np.float32(triple.precision) * apart
+    def _misfit_of(triples: _Triples, features: Table, weights: Table, gradient: Table, scores: Table) -> float:
+        """Add the gradients of some triples; returns their squared residuals."""
+        one, two = triples.places
+        first, second, others = features[:, one], features[:, two], features[:, triples.others]
+        both = (first[:, :, None] * second[:, None, :]).reshape(len(features), -1)
+        weighted = weights[:, None] * others
+        apart = both.T @ weighted - triples.target
+        pulled = triples.precision * apart
         towards = both @ pulled
-        scores += np.einsum("kc,kc->k", towards, third)
-        back = (weighted @ pulled.T).reshape(count, sizes[0], sizes[1])
-        gradient[:, three] += weights[:, None] * towards
-        gradient[:, one] += np.einsum("kab,kb->ka", back, second)
-        gradient[:, two] += np.einsum("kab,ka->kb", back, first)
+        scores += np.einsum("kc,kc->k", towards, others)
+        back = (weighted @ pulled.T).reshape(len(features), first.shape[1], second.shape[1])
+        gradient[:, triples.others] += weights[:, None] * towards
+        gradient[:, one] += np.matmul(back, second[:, :, None])[:, :, 0]
+        gradient[:, two] += np.matmul(first[:, None, :], back)[:, 0]
         return float(np.vdot(pulled, apart))
 
     def _adapt(self, target: Table, slope: Table, mean: Table, power: Table, rate: float) -> None:

@@ -110,6 +110,11 @@ class Residuals:
     def __contains__(self, columns: Columns) -> bool:
         return columns in self._sums
 
+    def coefficients(self, columns: Columns) -> tuple[Values, Values]:
+        """The coefficients of one measured set, and their variances."""
+        variance = 1.0 / self._precisions[columns]
+        return self._sums[columns] * variance, variance
+
     @property
     def rows(self) -> float:
         """The estimated number of rows, at least one."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from maquette.answers import Answer, Answered, OutputColumn, promise_of, report, tabulate
 from maquette.curator import Curator, ScopedAccount
 from maquette.errors import QueryError
-from maquette.estimates import Check, DenseModel, Evidence, Step
+from maquette.estimates import Check, DenseModel, Departures, Evidence, Step
 from maquette.hypothesis import MultiplicativeWeights, Savable
 from maquette.privacy import ACCOUNTANTS, Loss, check_confidence, rows_counted
 from maquette.privacy.ledger import Description
@@ -189,9 +189,11 @@ def _bound_from_rows(curator: Curator) -> bool:
 class Release:
     """A model of the table, the evidence behind it, and a certificate. Asking it costs nothing.
 
-    Values come from the model. Intervals come from the evidence (an unbiased estimate and the exact law of its noise,
-    widened to hold the model's value), from the `check` of the finished model, or from both; what neither covers gets
-    the interval that logic allows. `Answer.bound` says which. Methods that work in rounds leave a public `trace`.
+    Values come from the model, drawn to the evidence where that says more than noise explains (`departures`), and moved
+    into their intervals at 95%. Intervals come from the evidence (an unbiased estimate and the exact law of its noise),
+    from the `check` of the finished model, or from both; what neither covers gets the interval that logic allows.
+    `Answer.bound` says which. `marginal` and synthetic rows are those of the model alone. Methods that work in rounds
+    leave a public `trace`.
     """
 
     def __init__(
@@ -217,6 +219,7 @@ class Release:
         self.explanation = tuple(explanation)
         self.check = check
         self.bounds = Bounds(self.model, evidence, check)
+        self.departures = Departures(schema, self.model, evidence)
 
     @property
     def cost(self) -> Loss:
@@ -242,7 +245,7 @@ class Release:
         table: str | None = None,
         public: Mapping[str, PublicTable] | None = None,
     ) -> Answered:
-        """Answer SQL or a predicate, free of charge; `public` are lookup tables that SQL may LEFT JOIN."""
+        """Answer SQL or a predicate, free of charge; `public` are lookup tables that SQL may JOIN."""
         check_confidence(confidence)
         context = Context(table, self.certificate.unit, self.certificate.rows_of_unit, dict(public or {}))
         parsed = question(self.schema, asked, context)
@@ -262,9 +265,7 @@ class Release:
         if isinstance(parsed, Program):
             each = 1.0 - (1.0 - confidence) / parsed.joint
             return report(parsed, lambda one: self._columns(one, each), confidence, free, "hypothesis")
-        value = min(1.0, max(0.0, self.model.answer(parsed)))
-        bound = fraction_of(self, parsed, value, confidence)
-        value = min(max(value, bound.low), bound.high)
+        value, bound = fraction_of(self, parsed, confidence)
         return Answer(
             value=value,
             low=bound.low,

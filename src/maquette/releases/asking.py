@@ -22,17 +22,29 @@ LARGEST = 2**24  # cells of a question whose weights are listed
 Values = NDArray[np.float64]
 
 
-def fraction_of(release: Release, query: LinearQuery, value: float, confidence: float) -> Bound:
-    """The interval of a fraction of rows."""
+def fraction_of(release: Release, query: LinearQuery, confidence: float) -> tuple[float, Bound]:
+    """A fraction of rows, and its interval."""
+    columns, value = query.columns, min(1.0, max(0.0, release.model.answer(query)))
     summed = release.bounds.of_sum(query, confidence, value)
-    if summed is not None and not release.evidence.covers(query.columns):
-        return summed
-    columns = query.columns
+    if summed is not None and not release.evidence.covers(columns):
+        return value, summed
     if release.schema.cells(columns) > LARGEST:
-        return summed or Bound(0.0, 1.0, "logical")
+        return value, summed or Bound(0.0, 1.0, "logical")
     weights = query.weights(columns)
+    if (rows := release.rows) > 0:
+        value = _count(release, Asked(columns, weights), value * rows) / rows  # as SQL counts it
     between = float(weights.min()), float(weights.max())
-    return release.bounds.of(Asked(columns, weights, np.ones(weights.shape), between), confidence, value)
+    bound = release.bounds.of(Asked(columns, weights, np.ones(weights.shape), between), confidence, value)
+    return min(max(value, bound.low), bound.high), bound
+
+
+def _count(release: Release, asked: Asked, model: float) -> float:
+    """A total, from what the model says of it: drawn to the evidence and moved into its interval at 95%."""
+    columns, weights = asked.columns, asked.weights
+    if release.departures.closed(columns):
+        return model
+    drawn = release.bounds.nearest(asked, model + release.departures.total(weights, columns))
+    return min(max(drawn, float(weights.min()) * release.rows), float(weights.max()) * release.rows)
 
 
 def column_of(release: Release, output: Output, confidence: float) -> OutputColumn:
@@ -74,8 +86,8 @@ def _of_values(release: Release, output: Output, table: SumTable, confidence: fl
         if output.per is None:
             continue
         per = output.per.query(cell)
-        rows = max(release.model.answer(per) * release.rows, 1.0)
-        counted = fraction_of(release, per, rows / release.rows, each)
+        fraction, counted = fraction_of(release, per, each)
+        rows = max(fraction * release.rows, 1.0)
         fewest, most = (end * release.rows for end in (counted.low, counted.high))
         ends = [float((total + side * width) / n) for side in (-1, 1) for n in (max(fewest, 1.0), max(most, 1.0))]
         known = fewest >= 1.0
@@ -101,7 +113,9 @@ def _total(
     if weights is None:
         bound = Bound(-release.rows if measure.signed else 0.0, release.rows, "logical")
     else:
-        bound = release.bounds.of(Asked(columns, weights), confidence, raw)
+        asked = Asked(columns, weights)
+        raw = _count(release, asked, raw)
+        bound = release.bounds.of(asked, confidence, raw)
     return measure.scale * raw, Bound(measure.scale * bound.low, measure.scale * bound.high, bound.kind)
 
 
@@ -110,13 +124,17 @@ def _average(
 ) -> tuple[float, Bound]:
     lowest = -1.0 if measure.signed else 0.0
     rows = release.model.answer(per) * release.rows
-    raw = sum(sign * release.model.answer(part) for sign, part in parts) * release.rows / max(rows, 1.0)
-    value = min(max(raw, lowest), 1.0)
+    total = sum(sign * release.model.answer(part) for sign, part in parts) * release.rows
+    value = min(max(total / max(rows, 1.0), lowest), 1.0)
     columns, weights, counted = _weighed(release, parts, per)
     if weights is None or counted is None:
         bound = Bound(lowest, 1.0, "logical")
     else:
-        bound = release.bounds.of(Asked(columns, weights, counted, (lowest, 1.0)), confidence, value)
+        asked = Asked(columns, weights, counted, (lowest, 1.0))
+        if not release.departures.closed(columns):
+            drawn = release.departures.ratio(asked.weights, counted, columns, (total, rows), (lowest, 1.0))
+            value = release.bounds.nearest(asked, drawn)
+        bound = release.bounds.of(asked, confidence, value)
     low, high = (measure.centre + measure.scale * end for end in (bound.low, bound.high))
     return measure.centre + measure.scale * value, Bound(low, high, bound.kind)
 

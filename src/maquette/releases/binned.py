@@ -62,9 +62,9 @@ def of_bins(release: Release, output: Output, question: ValueSums, confidence: f
     value, low, high = (np.zeros(question.shape) for _ in range(3))
     kinds = np.empty(question.shape, dtype=np.object_)
     for cell in np.ndindex(question.shape):
-        asked = _Group(release, question.column, levels, plain.query(cell), average=output.per is not None)
+        asked = _Group(release, question.column, levels, plain.query(cell), largest, average=output.per is not None)
         value[cell] = asked.value(levels.value)
-        below, above = (asked.bound(ends, confidence, largest) for ends in (levels.low, levels.high))
+        below, above = (asked.bound(ends, confidence) for ends in (levels.low, levels.high))
         low[cell], high[cell] = below.low, above.high
         kinds[cell] = _kind(below.kind, above.kind)
     return OutputColumn(value, low, high, kinds=kinds)
@@ -82,6 +82,7 @@ class _Group:
     column: str
     levels: Levels
     rows: LinearQuery
+    largest: int
     average: bool
 
     @property
@@ -92,13 +93,20 @@ class _Group:
         return (least, most - least or 1.0) if self.average else (0.0, max(abs(least), abs(most)) or 1.0)
 
     def value(self, numbers: Values) -> float:
-        """What the model says."""
+        """What the model says, drawn to the evidence and moved into its interval."""
         start, unit = self._scale
-        total = self._model((numbers - start) / unit) * self.release.rows
-        if not self.average:
-            return unit * total
-        rows = self._model(self.levels.known) * self.release.rows
-        return start + unit * min(max(total / max(rows, 1.0), 0.0), 1.0)
+        return start + unit * self._value((numbers - start) / unit)
+
+    def _value(self, scaled: Values) -> float:
+        total, asked = self._model(scaled) * self.release.rows, self._asked(scaled)
+        departures, bounds = self.release.departures, self.release.bounds
+        rows = self._model(self.levels.known) * self.release.rows if self.average else 1.0
+        if asked is None or departures.closed(asked.columns):
+            return min(max(total / max(rows, 1.0), 0.0), 1.0) if self.average else total
+        if asked.per is None:
+            return bounds.nearest(asked, total + departures.total(asked.weights, asked.columns))
+        drawn = departures.ratio(asked.weights, asked.per, asked.columns, (total, rows), asked.between)
+        return bounds.nearest(asked, drawn)
 
     def _model(self, weights: Values) -> float:
         """The model's mean of weights from -1 to 1, where there is a value."""
@@ -111,20 +119,23 @@ class _Group:
     def _table(self, weights: Values) -> LinearQuery:
         return LinearQuery.table(self.release.schema, (self.column,), weights)
 
-    def bound(self, numbers: Values, confidence: float, largest: int) -> Bound:
+    def _asked(self, scaled: Values) -> Asked | None:
+        """The question over cells, for numbers from -1 to 1; None if there are too many."""
+        touched = {self.column, *self.rows.columns}
+        columns = tuple(name for name in self.release.schema.names if name in touched)
+        if self.release.schema.cells(columns) > self.largest:
+            return None
+        counted = (self.rows & self._table(self.levels.known)).weights(columns)
+        weights = counted * scaled.reshape([-1 if name == self.column else 1 for name in columns])
+        return Asked(columns, weights, counted if self.average else None)
+
+    def bound(self, numbers: Values, confidence: float) -> Bound:
         """The interval of the same sum or average, if these were the values."""
         start, unit = self._scale
-        schema = self.release.schema
-        touched = {self.column, *self.rows.columns}
-        columns = tuple(name for name in schema.names if name in touched)
-        value = (self.value(numbers) - start) / unit
-        if schema.cells(columns) > largest:
+        asked = self._asked((numbers - start) / unit)
+        if asked is None:
             most = 1.0 if self.average else self.release.rows
             found = Bound(0.0 if self.average or float(self.levels.low.min()) >= 0 else -most, most, "logical")
         else:
-            counted = (self.rows & self._table(self.levels.known)).weights(columns)
-            along = [-1 if name == self.column else 1 for name in columns]
-            weights = counted * ((numbers - start) / unit).reshape(along)
-            asked = Asked(columns, weights, counted if self.average else None)
-            found = self.release.bounds.of(asked, confidence, value)
+            found = self.release.bounds.of(asked, confidence, self._value((numbers - start) / unit))
         return Bound(start + unit * found.low, start + unit * found.high, found.kind)

@@ -1,6 +1,6 @@
 """Bounds: the interval of an answer of a release, and of which kind it is.
 
-*measured*: from unbiased estimates with known noise, at the confidence asked for, widened to hold the model's value.
+*measured*: from unbiased estimates with known noise, at the confidence asked for, widened to hold the answer.
 *certified*: from the check of the frozen model; all certified intervals of a release hold together. *logical*: what
 cannot be otherwise: no count is below 0 or above the number of rows, no average leaves the declared range.
 
@@ -9,8 +9,10 @@ then gets a twentieth and the measurements the rest, so that both hold at the co
 all tables together, so a small share costs it little. A question over columns that were not measured together lies
 between two that were: for every set A of measured columns, between the questions that weigh each cell of A by the least
 and by the largest weight inside it; a conjunction is also at least P(A) + P(B) - P(what A and B share), and a
-disjunction at most that (Frechet). Each of these candidates gets an equal part of the failure probability. All of it is
-post-processing.
+disjunction at most that (Frechet). Each of these candidates gets an equal part of the failure probability.
+
+A value outside of its interval at 95% moves to the nearer end, for whichever confidence it is asked: where the interval
+holds, that is nearer to the truth. So intervals of 95% and more need not be widened. All of it is post-processing.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ Values = NDArray[np.float64]
 Interval = tuple[float, float]
 
 CERTAIN = 1e-9  # failure probability of the number of rows in a logical interval
+MOVED = 0.95  # confidence of the interval into which every value is moved
 CHECKED = 0.05  # share of the failure probability for the check, where a question is also measured
 ROWS = 0.1  # share for the number of rows, where an estimate needs it by itself
 STEPS = 50  # halvings of an interval
@@ -81,16 +84,33 @@ class Bounds:
         self._model, self._evidence, self._check = model, evidence, check
         self._tables: dict[tuple[Columns, Columns], tuple[Values, int]] = {}
         self._rows: dict[float, Interval] = {}
+        self._latest: tuple[Asked, float, tuple[Interval, Interval]] | None = None
 
     def of(self, asked: Asked, confidence: float, value: float) -> Bound:
         """The interval of a question whose answer is `value`."""
+        return self._joined(asked, *self._ends(asked, confidence), value)
+
+    def nearest(self, asked: Asked, value: float) -> float:
+        """The value, or the nearer end of the interval at 95%; the same for every confidence asked for."""
+        low, high = _both(*self._ends(asked, MOVED))
+        least, most = self._possible(asked, value)
+        return min(max(value, low, least), high, most) if max(low, least) <= min(high, most) else value
+
+    def _ends(self, asked: Asked, confidence: float) -> tuple[Interval, Interval]:
+        """What the evidence says, and what the check says; of the latest question, as they were."""
+        latest = self._latest
+        if latest is None or latest[0] is not asked or latest[1] != confidence:
+            latest = self._latest = asked, confidence, self._found(asked, confidence)
+        return latest[2]
+
+    def _found(self, asked: Asked, confidence: float) -> tuple[Interval, Interval]:
         doubt = 1.0 - confidence
         checked = self._checked(asked, 1.0 - CHECKED * doubt)
         share = 1.0 if checked == EVERYTHING else 1.0 - CHECKED
         measured = self._measured(asked, 1.0 - share * doubt)
         if measured == EVERYTHING:
             checked = self._checked(asked, confidence)
-        return self._joined(asked, measured, checked, value)
+        return measured, checked
 
     def of_sum(self, query: LinearQuery, confidence: float, value: float) -> Bound | None:
         """The interval of the fraction of an additive question, from its single columns; None if it has none."""
@@ -120,10 +140,8 @@ class Bounds:
         return max(0.0, total - width), total + width
 
     def _joined(self, asked: Asked, measured: Interval, checked: Interval, value: float) -> Bound:
-        """What both allow, with the model's value, within what is possible."""
-        low, high = max(measured[0], checked[0]), min(measured[1], checked[1])
-        if low > high:  # one of the two has failed
-            low, high = min(measured, checked, key=lambda ends: ends[1] - ends[0])
+        """What both allow, with the answer, within what is possible."""
+        low, high = _both(measured, checked)
         least, most = self._possible(asked, value)
         ends = [(low, measured[0], low > least), (high, measured[1], high < most)]
         kinds = {"measured" if end == own else "certified" for end, own, says in ends if says}
@@ -229,6 +247,12 @@ class Bounds:
         return max((ends(each)[0] for each in below), default=-math.inf), min(
             (ends(each)[1] for each in above), default=math.inf
         )
+
+
+def _both(measured: Interval, checked: Interval) -> Interval:
+    """What both allow; the narrower if one of the two has failed."""
+    low, high = max(measured[0], checked[0]), min(measured[1], checked[1])
+    return (low, high) if low <= high else min(measured, checked, key=lambda ends: ends[1] - ends[0])
 
 
 def _parts(columns: Columns, known: Callable[[Columns], bool]) -> list[Columns]:

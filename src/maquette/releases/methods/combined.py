@@ -29,7 +29,7 @@ from maquette.schema import Schema
 MAX_CELLS = 200_000  # of the junction tree
 CHOICE = 0.01  # share of the budget that compares the models, at the end
 DIFFERENCE = 0.03  # standard deviation of a comparison, as a fraction of rows, above which it is not bought
-COMPARED = 100  # tables on which models are compared
+COMPARED, COMPARED_CELLS = 100, 2**24  # most tables on which models are compared, and most cells of them together
 
 Values = NDArray[np.float64]
 
@@ -158,7 +158,7 @@ def _closest(gathering: Gathering, models: Sequence[Model]) -> Model:
         gathering.said.append(f"kept the {names[0]}{reason}")
         return models[0]
     rows = gathering.found.rows
-    answers = [np.asarray(model.marginal(table)) * rows for model in models for table in tables]
+    answers = [cells * rows for each in answers_of(models, tables) for cells in each]
     asked = [Marginal(gathering.schema, table) for table in tables] * len(models)
     try:
         seen = gathering.curator.measure_error(asked, answers, units=gathering.units - gathering.spent)
@@ -179,10 +179,25 @@ def _name(model: Model) -> str:
     return names.get(getattr(model, "kind", ""), "mixture")
 
 
+def answers_of(models: Sequence[Model], tables: Sequence[Columns]) -> list[list[Values]]:
+    """The probabilities of every model over these tables; an average has those of its parts, computed once."""
+    own = {id(m): [np.asarray(m.marginal(t)) for t in tables] for m in models if not isinstance(m, BlendedModel)}
+    found: list[list[Values]] = []
+    for model in models:
+        if isinstance(model, BlendedModel):
+            parts = zip(*(own[id(part)] for part in model.parts), strict=True)
+            found.append([model.mean(each) for each in parts])
+        else:
+            found.append(own[id(model)])
+    return found
+
+
 def _compared(gathering: Gathering) -> list[Columns]:
+    """Some of the largest tables of the workload, from a fixed seed; fewer if they are large."""
     tables = [table for table in gathering.tables if gathering.schema.cells(table) <= LARGEST]
     largest = max(map(len, tables), default=0)
     tables = [table for table in tables if len(table) == largest]
-    if len(tables) > COMPARED:
-        tables = [tables[i] for i in np.random.default_rng(0).choice(len(tables), COMPARED, replace=False)]
-    return tables
+    drawn = np.random.default_rng(0).choice(len(tables), min(COMPARED, len(tables)), replace=False)
+    tables = [tables[i] for i in drawn]
+    cells = np.cumsum([gathering.schema.cells(table) for table in tables])
+    return tables[: max(1, int(np.searchsorted(cells, COMPARED_CELLS, side="right")))]

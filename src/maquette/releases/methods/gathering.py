@@ -29,7 +29,7 @@ from maquette.releases.artifact import Model
 from maquette.releases.checking import check_part, tables_to_check
 from maquette.releases.methods.gathered import EXACT, mixture_of
 from maquette.releases.methods.grouping import PairLook, finer, grouped
-from maquette.releases.methods.weighing import BLURRED, LARGEST, LOOK, SHARP, Errors, Weighing
+from maquette.releases.methods.weighing import BLURRED, CLEAR, LARGEST, LOOK, SHARP, Errors, Weighing
 from maquette.releases.starting import Start
 
 FIRST = 0.1  # share of the budget for a first measurement of the columns
@@ -41,7 +41,6 @@ TINY = 1e-3  # fraction of rows: the least median error that a start is credited
 DEEPER = 0.05  # share of triples in the split above which they are looked at
 QUICK = 150  # components of the mixture with which triples are compared
 TRIPLES, TRIPLE_CELLS = 300, 120_000  # most triples that are looked at, and most cells of them together
-CLEAR = 0.03  # standard deviation of an error above which no finer groups are looked at
 BLIND = 0.95  # part of the predicted error that tables must leave, to be measured where no look can be bought
 KINDS = ("columns", "pairs", "triples")
 
@@ -199,7 +198,7 @@ class Gathering(Weighing):
         if values is None:
             return
         self.noisy = values[: len(look.sets)]
-        errors = self._believed(values)
+        errors = self._believed(values, len(look.sets))
         units = int(self.left * (self.split[1] + self.split[2]))
         price = self._wanted(dict(zip(look.sets, map(float, errors), strict=False)), units, columns=True)[1].price()
 

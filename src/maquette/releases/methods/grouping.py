@@ -19,7 +19,7 @@ from maquette.estimates import Columns, Merging, wanted
 from maquette.releases.methods.selection import groups
 from maquette.schema import Ordered, Schema
 
-FEWEST = 8  # levels that every column keeps
+FEWEST, KEPT = 8, 16  # groups that every column keeps, and levels up to which it keeps them all
 ORDERED = (20.0, 128)  # how levels of ordered columns are merged: the rise and the most groups of `selection.groups`
 NAMED = (1.0, 128)  # of others, and of finer groups: two names may mean opposite things, so only the rarest are merged
 FINER = 1.3  # times as many groups that a finer grouping has at least
@@ -32,7 +32,8 @@ Groups = NDArray[np.int64]
 def grouped(schema: Schema, name: str, counts: Values, deviation: float, *, fine: bool = False) -> Groups:
     """The groups of a column, from its noisy counts and the standard deviation of a cell in later tables."""
     rise, most = ORDERED if isinstance(schema[name], Ordered) and not fine else NAMED
-    return groups(schema, name, counts, deviation, rise=rise, fewest=FEWEST, most=most)
+    fewest = len(counts) if len(counts) <= KEPT else FEWEST
+    return groups(schema, name, counts, deviation, rise=rise, fewest=fewest, most=most)
 
 
 def finer(merging: Merging, found: Mapping[str, Groups]) -> dict[str, Merging]:

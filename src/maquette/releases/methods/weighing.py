@@ -36,6 +36,8 @@ SHARP = 0.015  # standard deviation of an error, as a fraction of rows, that is 
 BLURRED = 0.1  # standard deviation above which a look says nothing
 MANY = 20_000  # maximum number of candidates of a look
 TRIPLES = 200_000  # maximum number of triples from which those to look at are chosen
+CLEAR = 0.03  # standard deviation up to which a look tells finer groups from coarse ones, and what is usual
+ENOUGH = 30  # pairs from which their errors themselves say what is usual
 NEAR = 8  # places between two columns up to which they are neighbours
 LARGEST = 2**22  # maximum cells of a candidate, before merging: the curator counts those at once
 SLIGHT = 1e-6  # share below which a table is left out
@@ -130,10 +132,14 @@ class Weighing:
         self.doubt = seen.deviation / 2
         return np.asarray(seen.values) / 2
 
-    def _believed(self, errors: Values) -> Values:
-        """What to think of noisy errors of pairs; where there are very many, they themselves say what is usual."""
+    def _believed(self, errors: Values, pairs: int) -> Values:
+        """What to think of noisy errors, of which the first are those of all pairs.
+
+        Many of them say themselves what is usual, if they are clear: else the noise of the columns is in them too.
+        """
         rows = self.found.rows
-        usual = usual_errors(errors, self.doubt, rows) if len(self.names) >= WIDE else None
+        tell = len(self.names) >= WIDE or (pairs >= ENOUGH and self.doubt <= CLEAR * rows)
+        usual = usual_errors(errors[:pairs], self.doubt, rows) if tell else None
         if usual is None:
             return believed(errors, self.doubt, rows, 2)
         median, spread = usual
