@@ -110,6 +110,26 @@ def _routes(seeds: list[Outcome]) -> str:
     return ", ".join(f"{route} {count / routes.total():.1%}" for route, count in routes.most_common())
 
 
+Ratio = tuple[str, bool, bool, float, str, str]  # stream, together, rows given, price, best that knows, and not
+KNOWS = (
+    'A "cache" that knows the stream knows how many numbers will be asked (each at 1e-3 it need not); "tables" knows '
+    'which tables; "square root" which columns, and that nothing but ranges will come. Those that do not know give '
+    "their j-th measurement 6 / (pi j)^2 of the doubt; the square root still knows that nothing but ranges will come."
+)
+
+
+def ratios(console: Console, found: Sequence[Ratio]) -> None:
+    """Every price beside the best simple strategy: ratio, name and price of that strategy."""
+    table = Table(
+        "stream", "promise", "rows", "u", "best that knows", "best that does not", title="ratio to simple strategies"
+    )
+    for name, together, given, price, known, unaware in found:
+        facts = "together" if together else "each", "given" if given else "bought"
+        table.add_row(name, *facts, f"{price:,.3g}", known, unaware)
+    console.print(table)
+    console.print(KNOWS)
+
+
 def times(console: Console, outcomes: list[Outcome]) -> None:
     """Answers per second of every strategy and route, with as many processes as the runs had."""
     table = Table("strategy", "CPU s", "route", "answers", "per second", title="speed in these runs, ledger in memory")

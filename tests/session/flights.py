@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -25,16 +26,22 @@ SCHEMA = mq.Schema(
         *(mq.Boolean(name) for name in "abcdef"),
     ]
 )
-RNG = np.random.default_rng(11)
 ROWS = 4_000
-TABLE = mq.open_table(
-    {
-        "age": RNG.integers(0, 100, ROWS),
-        "region": RNG.choice(["north", "east", "south"], ROWS),
-        **{name: RNG.random(ROWS) < 0.4 for name in "abcdef"},
-    },
-    SCHEMA,
-)
+
+
+@functools.cache
+def opened_table() -> mq.PrivateTable:
+    rng = np.random.default_rng(11)
+    return mq.open_table(
+        {
+            "age": rng.integers(0, 100, ROWS),
+            "region": rng.choice(["north", "east", "south"], ROWS),
+            **{name: rng.random(ROWS) < 0.4 for name in "abcdef"},
+        },
+        SCHEMA,
+    )
+
+
 BUDGET = mq.Budget(rho=40.0, delta=1e-9)
 QUESTIONS = [f"{x} AND {y} AND region = '{where}'" for x, y in ("ab", "cd", "ef", "ac") for where in ("north", "east")]
 QUESTIONS += [f"SELECT {x}, count(*) FROM people WHERE age >= 50 GROUP BY {x}" for x in "abc"]
@@ -42,7 +49,7 @@ QUESTIONS += [f"SELECT {x}, count(*) FROM people WHERE age >= 50 GROUP BY {x}" f
 
 @contextmanager
 def opened(path: Path | None, budget: mq.Budget = BUDGET, seed: int = 1, **named: Any) -> Iterator[Session]:
-    with Curator(TABLE, budget, ledger=path, noise=SeededNoise(seed)) as curator:
+    with Curator(opened_table(), budget, ledger=path, noise=SeededNoise(seed)) as curator:
         yield mq.online(curator, **{"alpha": 0.05, "rows": ROWS, "warm_start": "none", **named})
 
 

@@ -171,7 +171,10 @@ class Truth:
         self._known: dict[Any, Values] = {}
 
     def of(self, asked: str | LinearQuery) -> Values:
-        """All numbers of an answer, groups first, then the outputs of each; NaN where an average has no rows."""
+        """All numbers of an answer, groups first, then the outputs of each; NaN where an average has no rows.
+
+        Groups are those that the condition allows, which `tests/sql/test_possible_groups.py` tests.
+        """
         if asked not in self._known:
             parsed = question(self.schema, asked)
             assert not isinstance(parsed, Program), "a truth without post-processing"
@@ -191,7 +194,7 @@ class Truth:
             if below:
                 with np.errstate(invalid="ignore"):
                     value = output.measure.centre + value / below[0]
-            columns.append(value.reshape(-1))
+            columns.append(value.reshape(-1)[statement.shown.reshape(-1)])
         return np.stack(columns, axis=-1).reshape(-1)
 
     def _total(self, goal: Goal) -> Values:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
-from scipy import stats
+import scipy
 from session_checks import NoNoise, Truth, cells_of, counts_of, curator_of, numbers, swift_sessions
 
 import maquette as mq
@@ -185,7 +185,7 @@ def sessions_with_a_miss(open_session: Opened, analyst: Analyst, seeds: range, *
 
 def exceeds(missed: int, runs: int, rate: float, level: float = RARE) -> bool:
     """Whether so many misses would be rarer than `level` if each had no more than this probability."""
-    return bool(stats.binom.sf(missed - 1, runs, rate) < level)
+    return bool(scipy.stats.binom.sf(missed - 1, runs, rate) < level)
 
 
 @pytest.mark.thorough

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
+import scipy
 from hypothesis import given, strategies as st
-from scipy import stats
 from session_checks import NoNoise, curator_of
 from test_description import TINY, products, rows, share, tables
 
@@ -20,6 +21,7 @@ from maquette.session.precision import shares
 from maquette.session.precision.account import Noise, reach, reaches
 from maquette.session.precision.description import _functions
 from maquette.session.precision.naming import CELL, OTHER, condition_bits, set_bits
+from maquette.session.precision.shares import Division
 from maquette.session.precision.view_of import view_of
 from maquette.session.precision.width import Known
 
@@ -60,14 +62,60 @@ def test_common_questions_have_short_names_and_sets_of_columns_share_one() -> No
     assert table == pytest.approx(2 + math.log2(55) + CELL + 10)
 
 
+@pytest.mark.parametrize("division", [shares.EARLIER, shares.NOW], ids=["earlier", "now"])
 @pytest.mark.parametrize("before", [None, 0, 1, 2, 9, 10, 11, 50, 3_000])
-def test_shares_of_the_doubt_add_up_whenever_the_first_part_is_bought(before: int | None) -> None:
-    fresh = sum(shares.fresh(number, before) for number in range(1, 10_000))
-    derived = 0.0 if before is None else shares.derived(before)
+def test_shares_of_the_doubt_add_up_whenever_the_first_part_is_bought(before: int | None, division: Division) -> None:
+    fresh = sum(division.fresh(number, before) for number in range(1, 10_000))
+    derived = 0.0 if before is None else shares.derived(division, before)
     assert fresh + derived + sum(shares.guard(k) for k in range(1, 1_000)) <= 1.0
     if before is not None:
-        assert derived == pytest.approx(shares.DERIVED * shares.left(before))
-        assert shares.left(before) == pytest.approx(1 - shares.GUARDED - sum(map(shares.alone, range(1, before + 1))))
+        spent = sum(division.fresh(number, None) for number in range(1, before + 1))
+        assert derived == pytest.approx(division.derived * division.left(before))
+        assert division.left(before) == pytest.approx(1 - shares.GUARDED - spent)
+
+
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=40), st.integers(0, 40))
+def test_tables_of_any_size_share_the_same_doubt(sizes: list[int], parts: int) -> None:
+    """Tables take several places at once; the first part comes between two of them."""
+    division, place, spent, before = shares.NOW, 1, 0.0, None
+    for turn, places in enumerate(sizes):
+        if turn == parts:
+            before = place - 1
+            spent += shares.derived(division, before)
+        share = division.fresh(place, before, places)
+        assert share == pytest.approx(sum(division.fresh(place + i, before) for i in range(places)))
+        place, spent = place + places, spent + share
+    assert spent + shares.GUARDED <= 1.0 + 1e-12
+
+
+def by_number(shares_of: Sequence[float], beta: float = 0.05) -> np.ndarray:
+    """The price of the first n unrelated questions with these shares, relative to equal shares of n."""
+    numbers = np.arange(1, len(shares_of) + 1)
+    prices = scipy.stats.norm.isf(beta * np.asarray(shares_of) / 2) ** 2
+    return np.asarray(np.cumsum(prices) / (numbers * scipy.stats.norm.isf(beta / numbers / 2) ** 2))
+
+
+def least_shares(factor: float, ends: Sequence[int], beta: float = 0.05) -> float:
+    """The doubt that unrelated questions need if the first n cost `factor` times equal shares, for each n of `ends`."""
+    total, paid, before = 0.0, 0.0, 0
+    for end in ends:
+        most = factor * end * float(scipy.stats.norm.isf(beta / end / 2)) ** 2
+        total += (end - before) * 2 * float(scipy.stats.norm.sf(math.sqrt((most - paid) / (end - before)))) / beta
+        paid, before = most, end
+    return total
+
+
+def test_however_many_unrelated_questions_come_they_cost_little_more_than_if_that_had_been_known() -> None:
+    ratios = by_number([shares.NOW.fresh(number, None) for number in range(1, 10_001)])
+    assert ratios.max() <= 1.312
+    assert by_number([shares.EARLIER.fresh(number, None) for number in range(1, 10_001)]).max() > 1.7
+
+
+def test_no_division_of_the_doubt_reaches_a_fifth_more_for_all_numbers_of_questions() -> None:
+    """Independent misses with shares s_j of 0.05 stay within it only if the s_j add up to at most 1.026."""
+    most = -math.log1p(-0.05) / 0.05
+    assert least_shares(1.2, (1, 10, 100)) > 1.1 > most
+    assert least_shares(1.27, (1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000)) > most
 
 
 @given(st.lists(noises, min_size=1, max_size=8), st.floats(1.0, 60.0), st.floats(0.5, 20.0))
@@ -130,10 +178,10 @@ def test_no_attacker_who_chooses_directions_and_precisions_beats_the_bound() -> 
         assert width[0] == pytest.approx(reach(nats, one, scale))
         missed |= np.abs(error).max(axis=1) > width
         deviation = np.sqrt((1 / precision).sum(axis=1))
-        naive |= np.abs(error[:, 0]) > stats.norm.isf(doubt / 2) * deviation
-        naive |= np.abs(error).max(axis=1) > stats.norm.isf(doubt / 2) * deviation
-    assert stats.binom.sf(missed.sum() - 1, runs, doubt) > 1e-6
-    assert stats.binom.sf(naive.sum() - 1, runs, 4 * doubt) < 1e-6
+        naive |= np.abs(error[:, 0]) > scipy.stats.norm.isf(doubt / 2) * deviation
+        naive |= np.abs(error).max(axis=1) > scipy.stats.norm.isf(doubt / 2) * deviation
+    assert scipy.stats.binom.sf(missed.sum() - 1, runs, doubt) > 1e-6
+    assert scipy.stats.binom.sf(naive.sum() - 1, runs, 4 * doubt) < 1e-6
 
 
 def test_a_session_keeps_the_settings_with_which_it_began() -> None:
@@ -142,7 +190,7 @@ def test_a_session_keeps_the_settings_with_which_it_began() -> None:
     curator = curator_of(schema, table, mq.Budget(rho=50.0, delta=1e-9), NoNoise(0))
     first = mq.online(curator, alpha=0.05, rows=4_000, warm_start="none")
     first.ask("SELECT age, count(*) FROM t GROUP BY age")
-    assert first._record.begun == {"alpha": 0.05, "beta": 0.05, "scale": 200.0}
+    assert first._record.begun == {"alpha": 0.05, "beta": 0.05, "scale": 200.0, "division": shares.DIVISION}
     other = mq.online(curator, alpha=0.02, beta=0.01, rows=4_000, warm_start="none")
     account = other._knowledge.widths.account
     assert account is not None

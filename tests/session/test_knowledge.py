@@ -10,6 +10,7 @@ from session_checks import SeededNoise, curator_of
 
 import maquette as mq
 from maquette.query import Marginal
+from maquette.session.answering import Settled
 from maquette.session.knowledge import Knowledge
 from maquette.session.question import Goal
 
@@ -52,3 +53,26 @@ def test_the_first_fit_is_that_of_a_search_in_order(budget: mq.Budget, simultane
                 assert knowledge._first_fit(view) == (fits[0] if fits else None)
                 found.add(fits[0] if fits else None)
     assert len(found) > 5  # several moments, and none
+
+
+def test_an_unknown_goal_is_looked_for_again_only_when_something_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = {"age": [0, 1, 2] * 300, "smoker": [True, False, False] * 300, "town": ["a", "b", "c"] * 300}
+    looked, earliest = list[str](), Knowledge._earliest
+
+    def counted(self: Knowledge, goal: Goal) -> Settled | None:
+        looked.append(goal.key)
+        return earliest(self, goal)
+
+    with curator_of(SCHEMA, rows, GAUSSIAN, SeededNoise(1)) as curator:
+        session = mq.online(curator, alpha=0.1, warm_start="none")
+        goal = Goal(Marginal(SCHEMA, (), mq.where(SCHEMA, "age = 1 AND smoker")))
+        monkeypatch.setattr(Knowledge, "_earliest", counted)
+        assert [session._knowledge.state(goal) for _ in range(3)] == [None] * 3
+        assert looked == [goal.key]
+        session.ask("town = 'a'")
+        assert session._knowledge.state(goal) is None
+        assert looked.count(goal.key) == 2
+        session.ask("age = 1 AND smoker")
+        settled = session._knowledge.state(goal)
+        assert settled is not None
+        assert settled == earliest(session._knowledge, goal)

@@ -53,6 +53,7 @@ def orders(monkeypatch: pytest.MonkeyPatch, accounting: str, together: bool, see
         patched.setattr(Planner, "plan", noted)
         if not shortcut:
             patched.setattr(Planner, "_surely_alone", lambda self, goal, goals: None)
+            patched.setattr(Planner, "_dearer_in_parts", lambda self, goal, known=None: None)
         session = mq.online(curator_of(SCHEMA, table, budget), alpha=0.03, simultaneous=together, rows=ROWS)
         for text in stream(rng):
             session.ask(text)

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from scipy import optimize
 from session_checks import NoNoise, curator_of, numbers
 
 import maquette as mq
@@ -94,6 +93,8 @@ def test_gaussian_precision_is_bought_as_lagrange_would(instance: Any) -> None:
     gains = np.array(list(of.gains.values()))
     have = np.array([1 / known[part].variance if part in known else 0.0 for part in of.gains])
     scale = np.sqrt(gains / prices) * np.sqrt(gains * prices).sum() / target  # what a new question would buy
+    from scipy import optimize
+
     best = optimize.minimize(
         lambda x: float(prices @ (scale * x)) / float(prices @ scale),
         np.ones(len(gains)),

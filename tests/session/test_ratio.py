@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 import pytest
+import scipy
 from hypothesis import given, strategies as st
-from scipy import stats
 from session_checks import NoNoise, curator_of
 
 import maquette as mq
@@ -35,12 +35,12 @@ def test_fiellers_interval_covers_as_often_as_stated(top: float, bottom: float, 
     runs, beta = 20_000, 0.1
     covariance = np.array([[400.0, correlation * 600.0], [correlation * 600.0, 900.0]])
     low, high, known = fieller(
-        *drawn(top, bottom, covariance, runs, 1), np.full(runs, covariance[0, 1]), float(stats.norm.isf(beta / 2))
+        *drawn(top, bottom, covariance, runs, 1), np.full(runs, covariance[0, 1]), float(scipy.stats.norm.isf(beta / 2))
     )
     covered = int((~known | ((low <= top / bottom) & (top / bottom <= high))).sum())
-    assert stats.binom.cdf(covered, runs, 1 - beta) > 1e-6
+    assert scipy.stats.binom.cdf(covered, runs, 1 - beta) > 1e-6
     # Not much wider than needed either: a step is 0.5 of deviations of about 15.
-    assert stats.binom.sf(covered, runs, 1 - beta * 0.7) > 1e-6
+    assert scipy.stats.binom.sf(covered, runs, 1 - beta * 0.7) > 1e-6
 
 
 @given(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,14 +21,20 @@ from maquette.session.question import Goal
 
 ROWS = 20_000
 SCHEMA = mq.Schema([mq.Boolean("a"), mq.Boolean("b"), mq.Boolean("c")])
-TABLE = mq.open_table(
-    {
-        "a": [True] * (ROWS // 2) + [False] * (ROWS // 2),
-        "b": [True, False] * (ROWS // 2),
-        "c": [True, False, False, False] * (ROWS // 4),
-    },
-    SCHEMA,
-)
+
+
+@functools.cache
+def opened_table() -> mq.PrivateTable:
+    return mq.open_table(
+        {
+            "a": [True] * (ROWS // 2) + [False] * (ROWS // 2),
+            "b": [True, False] * (ROWS // 2),
+            "c": [True, False, False, False] * (ROWS // 4),
+        },
+        SCHEMA,
+    )
+
+
 BUDGET = mq.Budget(epsilon=4.0, delta=1e-9)
 BOTH = Goal(Marginal(SCHEMA, (), mq.where(SCHEMA, "a AND b")))
 TRUE = ROWS // 4
@@ -47,7 +54,7 @@ Says: Any = _Says  # all of a model that is asked here
 
 
 def curator(seed: int = 0, ledger: Path | None = None, budget: mq.Budget = BUDGET) -> mq.Curator:
-    return mq.Curator(TABLE, budget, noise=SeededNoise(seed), ledger=ledger)
+    return mq.Curator(opened_table(), budget, noise=SeededNoise(seed), ledger=ledger)
 
 
 @pytest.mark.thorough

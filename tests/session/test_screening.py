@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -73,3 +74,16 @@ def test_a_part_of_which_nothing_is_known_has_no_width() -> None:
     account = account_of((40.0,), 0)
     noises: dict[Columns, Noise] = {("ill",): Noise(math.inf, 1.0, 1.0), (): Noise(4.0, 1.0, 1.0)}
     assert account.width(("ill",), noises, 5.0, 0.05) == math.inf
+
+
+def test_a_kept_width_is_only_that_of_the_same_question() -> None:
+    """Any of what a width depends on tells two of them apart, also across accounts that share what they keep."""
+    account = account_of((40.0,), 0)
+    noises: dict[Columns, Noise] = {("ill",): Noise(9.0, 1.0, 1.0), (): Noise(4.0, 1.0, 1.0)}
+    louder = {**noises, ("ill",): Noise(9.5, 1.0, 1.0)}
+    cases = [(noises, 5.0, 0.05), (louder, 5.0, 0.05), (noises, 6.0, 0.05), (noises, 5.0, 0.01)]
+    for kept in (account, replace(account, before=3)):
+        for _ in range(2):
+            for noise, bits, beta in cases:
+                expected = one_by_one(kept, ("ill",), noise, kept.nats(bits, beta=beta))
+                assert kept.width(("ill",), noise, bits, beta) == expected

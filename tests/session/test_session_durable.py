@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import random
@@ -55,13 +56,15 @@ def people(rows: int = 4_000, seed: int = 3) -> mq.PrivateTable:
     )
 
 
-TABLE = people()
+@functools.cache
+def opened_table() -> mq.PrivateTable:
+    return people()
 
 
 @contextmanager
 def opened(path: Path | None, budget: mq.Budget = ZCDP, **named: Any) -> Iterator[tuple[Curator, Session]]:
     curating = {key: named.pop(key) for key in ("relation", "noise", "anchor") if key in named}
-    with Curator(named.pop("table", TABLE), budget, ledger=path, **curating) as curator:
+    with Curator(named.pop("table", None) or opened_table(), budget, ledger=path, **curating) as curator:
         yield curator, mq.online(curator, **{"alpha": 0.05, "simultaneous": False, **named})
 
 
@@ -493,7 +496,7 @@ def test_a_session_of_another_name_is_another_session(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("request_id", ["online:0", "online:first", "session:online", "rows:0"])
 def test_charges_of_others_under_a_similar_name_are_left_alone(request_id: str) -> None:
-    with Curator(TABLE, ZCDP) as curator:
+    with Curator(opened_table(), ZCDP) as curator:
         curator.measure(["smoker"], rho=1e-4, request=request_id)
         for name in ("online", "rows"):
             assert mq.online(curator, alpha=0.05, simultaneous=False, name=name).ask("smoker").guarantee is not None
@@ -524,7 +527,7 @@ def test_a_note_that_does_not_lead_to_the_recorded_state_is_refused(tmp_path: Pa
         session.ask("smoker")
         spent = curator.ledger.spent()
     for change, refusal in ((other_state, LedgerCorrupted), (other_price, LedgerError)):
-        with Curator(TABLE, ZCDP, ledger=tmp_path / "ledger") as curator:
+        with Curator(opened_table(), ZCDP, ledger=tmp_path / "ledger") as curator:
             monkeypatch.setattr(curator.ledger, "charges", _tampered(curator, change))
             with pytest.raises(refusal) as told:
                 mq.online(curator, alpha=0.05, simultaneous=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,17 +22,27 @@ from maquette.session import Session
 SCHEMA = mq.Schema(
     [mq.Integer("age", 0, 99, width=20), mq.Category("region", ["north", "east", "south"]), mq.Boolean("smoker")]
 )
-TABLE = mq.open_table(
-    {
-        "age": [5, 25, 45, 65, 85] * 400,
-        "region": ["north", "east"] * 1_000,
-        "smoker": [True, False, False, False] * 500,
-    },
-    SCHEMA,
-)
+
+
+@functools.cache
+def opened_table() -> mq.PrivateTable:
+    return mq.open_table(
+        {
+            "age": [5, 25, 45, 65, 85] * 400,
+            "region": ["north", "east"] * 1_000,
+            "smoker": [True, False, False, False] * 500,
+        },
+        SCHEMA,
+    )
+
+
 PURE, ZCDP = mq.Budget(epsilon=1.0), mq.Budget(epsilon=1.0, delta=1e-9)
 WIDE = mq.Schema([mq.Boolean(f"q{i}") for i in range(40)])
-WIDE_TABLE = mq.open_table({f"q{i}": [True, False] * 1_000 for i in range(40)}, WIDE)
+
+
+@functools.cache
+def wide_table() -> mq.PrivateTable:
+    return mq.open_table({f"q{i}": [True, False] * 1_000 for i in range(40)}, WIDE)
 
 
 @contextmanager
@@ -43,9 +54,9 @@ def unchanged(curator: Curator) -> Iterator[None]:
 
 
 @contextmanager
-def session(budget: mq.Budget = ZCDP, table: mq.PrivateTable = TABLE, **named: Any) -> Iterator[Session]:
+def session(budget: mq.Budget = ZCDP, table: mq.PrivateTable | None = None, **named: Any) -> Iterator[Session]:
     curating = {key: named.pop(key) for key in ("relation", "noise") if key in named}
-    with Curator(table, budget, **curating) as curator:
+    with Curator(table or opened_table(), budget, **curating) as curator:
         yield mq.online(curator, **{"alpha": 0.1, "simultaneous": False, **named})
 
 
@@ -89,14 +100,14 @@ def test_a_batch_is_a_list_of_questions() -> None:
 
 
 def test_a_table_of_too_many_cells_is_refused() -> None:
-    with session(mq.Budget(epsilon=5.0), WIDE_TABLE) as asking:
+    with session(mq.Budget(epsilon=5.0), wide_table()) as asking:
         columns = ", ".join(WIDE.names[:30])
         with unchanged(asking.curator), pytest.raises(QueryError, match="use fewer columns"):
             asking.ask(f"SELECT count(*) FROM people GROUP BY {columns}")
 
 
 def test_questions_about_very_many_columns_are_measured_as_they_are() -> None:
-    with session(mq.Budget(epsilon=5.0), WIDE_TABLE) as asking:
+    with session(mq.Budget(epsilon=5.0), wide_table()) as asking:
         for asked in (" AND ".join(WIDE.names[:20]), " OR ".join(WIDE.names[:30])):
             answer = asking.ask(asked)
             assert isinstance(answer, mq.Answer)
@@ -104,7 +115,7 @@ def test_questions_about_very_many_columns_are_measured_as_they_are() -> None:
 
 
 def test_a_histogram_of_a_large_universe_is_refused() -> None:
-    with Curator(WIDE_TABLE, PURE) as curator, pytest.raises(QueryError, match="cells"), unchanged(curator):
+    with Curator(wide_table(), PURE) as curator, pytest.raises(QueryError, match="cells"), unchanged(curator):
         mq.online(curator, alpha=0.1, rows=2_000, warm_start="histogram").ask("q1")
 
 
@@ -142,14 +153,14 @@ def test_a_histogram_of_a_large_universe_is_refused() -> None:
     ids=str,
 )
 def test_a_setting_that_makes_no_sense_is_refused(options: dict[str, Any], words: str) -> None:
-    with Curator(TABLE, ZCDP) as curator, unchanged(curator), pytest.raises(QueryError) as refusal:
+    with Curator(opened_table(), ZCDP) as curator, unchanged(curator), pytest.raises(QueryError) as refusal:
         mq.online(curator, **{"alpha": 0.1, **options})
     assert words in str(refusal.value)
 
 
 def test_a_session_needs_a_curator() -> None:
     with pytest.raises(QueryError, match="Curator"):
-        mq.online(TABLE, alpha=0.1)  # type: ignore[arg-type]
+        mq.online(opened_table(), alpha=0.1)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("analyst", [None, "", 5])
@@ -193,12 +204,12 @@ def test_a_limit_below_what_was_spent_is_refused_with_what_to_do() -> None:
 @pytest.mark.parametrize("budget", [PURE, ZCDP], ids=["pure", "zcdp"])
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 def test_an_alpha_out_of_reach_is_refused_with_one_that_is_not(budget: mq.Budget, relation: Any) -> None:
-    with Curator(TABLE, budget, relation=relation) as curator, unchanged(curator):
+    with Curator(opened_table(), budget, relation=relation) as curator, unchanged(curator):
         with pytest.raises(BudgetError, match="Ask for alpha of about") as refusal:
             mq.online(curator, alpha=1e-4, rows=2_000, simultaneous=False)
         least = float(str(refusal.value).split("alpha of about ")[1].split()[0])
         assert 1e-4 < least < 0.1
-    with Curator(TABLE, budget, relation=relation) as curator:  # and the advice holds
+    with Curator(opened_table(), budget, relation=relation) as curator:  # and the advice holds
         assert mq.online(curator, alpha=least * 1.25, rows=2_000, simultaneous=False).alpha > least
 
 
@@ -291,7 +302,7 @@ def test_no_refusal_shows_a_number_of_the_table() -> None:
     """Two tables that differ in everything refuse in the same words."""
     other = mq.open_table({"age": [5] * 2_000, "region": ["south"] * 2_000, "smoker": [True] * 2_000}, SCHEMA)
     told: list[list[str]] = []
-    for rows in (TABLE, other):
+    for rows in (opened_table(), other):
         lines: list[str] = []
         with session(mq.Budget(epsilon=0.08), rows, relation="replace", noise=ScriptedNoise([0] * 999)) as asking:
             for asked in (

@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 import pytest
+import scipy
 from hypothesis import given, strategies as st
-from scipy import special, stats
+from scipy import special
 
 import maquette as mq
 from maquette.estimates.residuals import Columns
@@ -37,11 +38,11 @@ def known(of: View, pieces: int = 1, variance: float = 1.0) -> dict[Columns, Kno
 def test_the_length_of_gaussian_noise_exceeds_the_bound_as_rarely_as_it_says(pieces: int, doubt: float) -> None:
     share = doubt + math.log(6 / (math.pi * pieces) ** 2)
     bound = _chi(doubt, pieces)
-    assert stats.chi2.logsf(bound**2, pieces) <= share
+    assert scipy.stats.chi2.logsf(bound**2, pieces) <= share
     # It is the least such bound by its own formula, and the exact tail is no more than a few nats smaller.
     tail = pieces / 2 * (math.log(bound**2 / pieces) + 1) - bound**2 / 2
     assert tail == pytest.approx(share, rel=1e-6, abs=1e-6)
-    assert stats.chi2.logsf(bound**2, pieces) >= share - 3 - math.log(bound**2)
+    assert scipy.stats.chi2.logsf(bound**2, pieces) >= share - 3 - math.log(bound**2)
 
 
 @given(st.integers(1, 500), st.floats(-200, -0.01))
@@ -108,10 +109,10 @@ def test_no_adversary_who_chooses_precisions_and_when_to_stop_beats_the_bound() 
     assert (np.abs(errors) <= deviations * lengths * (1 + 1e-9)).all()
     bounds = np.array([_chi(math.log(beta), m) for m in range(1, pieces + 1)])[:, None]
     missed = (np.abs(errors) > deviations * bounds).any(axis=0).sum()
-    assert stats.binom.sf(missed - 1, runs, beta) > 1e-6
+    assert scipy.stats.binom.sf(missed - 1, runs, beta) > 1e-6
     # The adversary is a strong one: the quantile of a fixed question fails it far more often than stated.
-    naive = (np.abs(errors) > deviations * stats.norm.isf(beta / 2)).any(axis=0).sum()
-    assert stats.binom.sf(naive - 1, runs, 4 * beta) < 1e-6
+    naive = (np.abs(errors) > deviations * scipy.stats.norm.isf(beta / 2)).any(axis=0).sum()
+    assert scipy.stats.binom.sf(naive - 1, runs, 4 * beta) < 1e-6
 
 
 def test_no_adversary_beats_the_bound_of_laplace_noise() -> None:
@@ -124,7 +125,7 @@ def test_no_adversary_beats_the_bound_of_laplace_noise() -> None:
         for m in range(1, pieces + 1)
     ]
     missed = (np.abs(errors) > deviations * np.array(bounds)[:, None]).any(axis=0).sum()
-    assert stats.binom.sf(missed - 1, runs, beta) > 1e-6
+    assert scipy.stats.binom.sf(missed - 1, runs, beta) > 1e-6
     for m in range(1, pieces + 1):  # the session's own width is this bound at the question's share of the doubt
         doubt = math.log(beta * unnamed * 6 / (math.pi * m) ** 2 / m)
         own = widths.of(of, known(of, pieces=m))
@@ -165,7 +166,7 @@ def test_the_tail_of_one_noise_holds_for_several_of_its_variance(pieces: int) ->
         sums = rng.laplace(size=(runs, pieces)) @ np.sqrt(shares / shares.sum())
         for doubt in (0.9, 0.5, 0.3, 0.1, 0.01):
             missed = int((np.abs(sums) > sum_half_width(math.sqrt(2), math.sqrt(2), 1 - doubt, gaussian=False)).sum())
-            assert stats.binom.sf(missed - 1, runs, doubt) > 1e-6
+            assert scipy.stats.binom.sf(missed - 1, runs, doubt) > 1e-6
 
 
 GROUPS = [
@@ -195,7 +196,7 @@ def test_a_sum_of_groups_of_laplace_noise_stays_within_its_width(
             sums += math.sqrt(max(0.0, variance) / 2) / size * noise
     for doubt in (0.9, 0.5, 0.3, 0.1, 0.01, 1e-4):
         missed = int((np.abs(sums) > laplace_sum(groups, math.log(doubt))).sum())
-        assert stats.binom.sf(missed - 1, runs, doubt) > 1e-6
+        assert scipy.stats.binom.sf(missed - 1, runs, doubt) > 1e-6
 
 
 @given(

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,9 +16,9 @@ from maquette.privacy import DiscreteGaussian, Loss, sum_half_width
 from maquette.query import LinearQuery, Output, Program, Statement, ValueSums
 from maquette.session.guard_policy import guessed
 from maquette.session.model import Model
-from maquette.session.own import Direct, Guarded, Own, Rented
+from maquette.session.own import Direct, Guarded, Own, Rented, Slice
 from maquette.session.precision.reading import Bounds, Reading, corners, fieller, narrower, ratio, total
-from maquette.session.precision.view import NOTHING, Component, View
+from maquette.session.precision.view import NOTHING, Component, Mixture, Values, View
 from maquette.session.precision.whole_view import WholeView, wholes_of
 from maquette.session.precision.width import STEP, Known, Widths
 from maquette.session.question import Goal, Question, goals_of, unit_of
@@ -29,8 +30,17 @@ class Settled:
     """Since which moment a goal is known, and by what if not by the bought parts alone."""
 
     moment: int
-    own: Own | None = None
+    own: Own | Slice | None = None
     whole: WholeView | None = None  # the whole table that it is read from, if it is
+
+
+class _Look(NamedTuple):
+    """What the parts say of a goal: its numbers and variances; weights of the bases; what is known of each part."""
+
+    values: Values
+    variances: Values
+    mixed: Mixture
+    known: Mapping[Columns, Known]
 
 
 class Numbers:
@@ -53,6 +63,7 @@ class Numbers:
         self._settled = settled
         self._model = model
         self._rows = rows
+        self._looks: dict[tuple[str, int | None], _Look] = {}
 
     def at(self, beta: float) -> Numbers:
         """The same numbers at another failure probability."""
@@ -119,7 +130,7 @@ class Numbers:
     def _read_whole(self, whole: WholeView, moment: int | None) -> Reading:
         values, variances = whole.look(self._transcript.reader(moment))
         known = self._transcript.known_of(whole, moment)[whole.key]
-        widths = self.widths.whole(whole, known, self._wholes[whole.key]) * np.sqrt(variances)
+        widths = self.widths.whole(whole, known, self._wholes[whole.key]).of(variances)
         return Reading(values, variances, widths + np.minimum(STEP, widths))
 
     def _rented(self, goal: Goal) -> Mapping[Columns, Component]:
@@ -135,6 +146,8 @@ class Numbers:
             return self._read_whole(loose, None)
         if settled is not None and isinstance(settled.own, Direct):
             return measured(settled.own, self.widths)
+        if settled is not None and isinstance(settled.own, Slice):
+            return sliced(settled.own, self.widths)
         if (wider := self._wider(goal)) is not None:
             return measured(wider, self.widths)
         if settled is not None and isinstance(settled.own, Guarded):
@@ -143,9 +156,8 @@ class Numbers:
         if view is None:
             return self._guess(goal)
         moment, rented = settled.moment if settled else None, self._rented(goal)
-        mixed = self._transcript.mixture(view, moment)
-        values, variances = view.look(self._transcript.reader(moment), rented, mixed)
-        known = known_with(view, self._transcript.known_of(view, moment), rented)
+        values, variances, _, parts = self._looked(goal, view, moment, rented)
+        known = known_with(view, parts, rented)
         if self.widths.mixed(view) and view.shape:
             read = self._transcript.reader(moment)
             sizes = self.widths.of_cells(view, known, lambda key: view.sizes(key, read(key)[1].shape))
@@ -154,6 +166,19 @@ class Numbers:
             widths = self.widths.multiplier(view, known) * np.sqrt(variances)
             return Reading(values, variances, widths + np.minimum(STEP, widths))
         return Reading(values, variances, np.full(view.shape, self.widths.of(view, known)))
+
+    def _looked(self, goal: Goal, view: View, moment: int | None, rented: Mapping[Columns, Component]) -> _Look:
+        """What the parts say of a goal as of a moment, the weights of their bases, and how well they are known.
+
+        A share of the rows needs it twice, for its interval and for those of both numbers.
+        """
+        found = self._looks.get((goal.key, moment))
+        if found is None:
+            mixed = self._transcript.mixture(view, moment)
+            values, variances = view.look(self._transcript.reader(moment), rented, mixed)
+            found = _Look(values, variances, mixed, self._transcript.known_of(view, moment))
+            self._looks[goal.key, moment] = found
+        return found
 
     def _guess(self, goal: Goal) -> Reading:
         """The public model's numbers: nothing is promised about them, except that counts are not negative."""
@@ -176,10 +201,10 @@ class Numbers:
         both = [settled for goal in (top, bottom) if (settled := self._settled[goal.key]) is not None]
         moment = max(settled.moment for settled in both) if len(both) == 2 else None
         read, rented = self._transcript.reader(moment), self._rented(top)
-        mixed = self._transcript.mixture(above, moment), self._transcript.mixture(below, moment)
-        known = {**self._transcript.known_of(below, moment), **self._transcript.known_of(above, moment)}
-        upper = Reading(*above.look(read, rented, mixed[0]), np.zeros(above.shape))
-        lower = Reading(*below.look(read, NOTHING, mixed[1]), np.zeros(below.shape))
+        one, two = self._looked(top, above, moment, rented), self._looked(bottom, below, moment, NOTHING)
+        mixed, known = (one.mixed, two.mixed), {**two.known, **one.known}
+        upper = Reading(one.values, one.variances, np.zeros(above.shape))
+        lower = Reading(two.values, two.variances, np.zeros(below.shape))
         pieces = known_with(above, known, rented)
         for part in rented:
             if part in below.gains:  # one number has the rented noise, the other the noise of the part
@@ -207,6 +232,13 @@ def measured(direct: Direct, widths: Widths) -> Reading:
     return Reading(values, np.full(values.shape, numbers * each**2), full)
 
 
+def sliced(one: Slice, widths: Widths) -> Reading:
+    """The numbers of a goal that are cells of a measured table; a number that counts nothing is zero for sure."""
+    table = measured(one.table, widths)
+    parts = (np.append(part.reshape(-1), 0.0)[one.places] for part in (table.values, table.variances, table.widths))
+    return Reading(*parts)
+
+
 def _width(direct: Direct, widths: Widths) -> float:
     return float(measured(direct, widths).widths.max(initial=0.0))
 
@@ -216,7 +248,7 @@ def whole_width(whole: WholeView, known: Mapping[Columns, Known], widths: Widths
     if whole.key not in known:
         return math.inf
     one = known[whole.key]
-    width = widths.whole(whole, one, number) * math.sqrt(whole.gains[whole.key] * one.variance)
+    width = float(widths.whole(whole, one, number).of(np.array(whole.gains[whole.key] * one.variance)))
     return width + min(STEP, width)
 
 
@@ -227,22 +259,29 @@ def known_with(view: View, known: Mapping[Columns, Known], rented: Mapping[Colum
 
 
 def answered(
-    asked: Question, numbers: Numbers, *, guarantee: str | None, cost: Loss, source: Source, remaining: Loss
+    asked: Question,
+    numbers: Numbers,
+    *,
+    guarantee: str | None,
+    cost: Loss,
+    source: Source,
+    remaining: Loss,
+    **facts: Any,
 ) -> Answered:
-    """The answer to a question from its numbers."""
+    """The answer to a question from its numbers, with other fields of an answer as they are given."""
     confidence = 1 - numbers.widths.beta
     if isinstance(asked.parsed, LinearQuery):
         top, rows, bounds = numbers.ratio(*asked.goals)
         column = ratio(top, rows, bounds, scale=1.0, centre=0.0, lowest=0.0, highest=1.0, guarantee=guarantee)
-        one = column.answer((), "fraction", confidence, cost, source)
-        return replace(one, count=max(0.0, float(top.values))).settled(remaining)
+        (one,) = column.answers("fraction", confidence, cost, source)
+        return one.noted(count=max(0.0, float(top.values))).settled(remaining, **facts)
     if isinstance(asked.parsed, Program):
         share = 1 if numbers.widths.simultaneous else asked.parsed.joint
         held = numbers.at(numbers.widths.beta / share)
         table = report(asked.parsed, lambda one: _columns(one, held, guarantee), confidence, cost, source)
     else:
         table = tabulate(asked.parsed, _columns(asked.parsed, numbers, guarantee), confidence, cost, source)
-    return table.settled(remaining)
+    return table.settled(remaining, **facts)
 
 
 def _columns(statement: Statement, numbers: Numbers, guarantee: str | None) -> dict[str, OutputColumn]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import cast
 
@@ -15,13 +15,14 @@ from maquette.releases import Start
 from maquette.session.ahead import Ahead
 from maquette.session.answering import Numbers, Settled, known_with, measured, whole_width
 from maquette.session.model import Model, model_of
-from maquette.session.own import Direct, Guarded, Own, Rented
+from maquette.session.own import Direct, Guarded, Own, Rented, Slice
 from maquette.session.precision.account import Account
+from maquette.session.precision.shares import DIVISION, DIVISIONS
 from maquette.session.precision.view import NOTHING, Component, View
 from maquette.session.precision.whole_view import WholeView, wholes_of
 from maquette.session.precision.width import Widths
 from maquette.session.pricing import Pricing
-from maquette.session.question import Goal, everyone
+from maquette.session.question import Goal, everyone, places_of, tables_of
 from maquette.session.record import Record
 from maquette.session.transcript import Transcript
 
@@ -49,6 +50,7 @@ class Knowledge:
         self._given = given  # the approximate number of rows, where it is public
         self._lenses: Bounded[str, View | None] = Bounded(VIEWS)
         self._settled: Bounded[str, Settled] = Bounded(SETTLED)
+        self._unknown: Bounded[str, tuple[Transcript, int, int, Widths]] = Bounded(VIEWS)  # goals, as of which record
         self._fitted: tuple[int, Model | None] = (-1, None)
         self._fitting = threading.Lock()
 
@@ -83,7 +85,19 @@ class Knowledge:
     def state(self, goal: Goal) -> Settled | None:
         """Since which moment, and from what, a goal is known within the tolerance; None if it is not."""
         settled = self._settled.get(goal.key)
-        if settled is None and (settled := self._earliest(goal)) is not None:
+        if settled is None:
+            settled = self._found(goal)
+        return settled
+
+    def _found(self, goal: Goal) -> Settled | None:
+        """The same, looked for; a goal that was not found is looked for again once the record or the widths change."""
+        transcript, widths, before = self.transcript, self.widths, self._unknown.get(goal.key)
+        now = transcript.moment, len(self.record.own.get(goal.key, ()))
+        if before is not None and before[0] is transcript and before[1:3] == now and before[3] is widths:
+            return None
+        if (settled := self._earliest(goal)) is None:
+            self._unknown[goal.key] = transcript, *now, widths
+        else:
             self._settled[goal.key] = settled
         return settled
 
@@ -96,7 +110,19 @@ class Knowledge:
             found += [Settled(moment, whole=whole) for moment, whole in wholes if moment is not None]
         kept = [own for own in self.record.own.get(goal.key, []) if own.moment <= now]
         found += [Settled(own.moment, own) for own in kept if self._fits(view, own)]
+        found += [Settled(one.moment, one) for one in self._slices(goal, now)]
         return min(found, key=lambda settled: settled.moment, default=None)
+
+    def _slices(self, goal: Goal, now: int) -> Iterator[Slice]:
+        """A goal as cells of tables that were measured within the tolerance until now.
+
+        Sessions that version 0.1 began, whose first charge has no settings, keep the answers that they gave.
+        """
+        for key, order in () if self.record.begun == {} else tables_of(goal):
+            for own in self.record.own.get(key, ()) if key != goal.key else ():
+                if isinstance(own, Direct) and own.moment <= now and self._fits(None, own):
+                    places = places_of(goal, order)
+                    yield from [] if places is None else [Slice(own, places)]
 
     def _first_fit(self, view: View) -> int | None:
         """The first moment at which the parts alone answer a question within the tolerance.
@@ -113,7 +139,7 @@ class Knowledge:
             return whole or self.widths.least(view, self.transcript.known_of(view, moment)) <= self.tolerance
 
         complete = self.transcript.complete(view)
-        if complete is None or fits(complete):
+        if complete is None or (possible(complete) and fits(complete)):
             return complete
         if self.widths.simultaneous or not self.widths.gaussian:
             moments = self.transcript.changes(view, complete)
@@ -228,7 +254,12 @@ class Doubts:
         self._alpha = alpha
         self._public = public
         self._tolerance: float | None = None
-        self._settings: dict[str, float | None] = {"alpha": alpha, "beta": plain.beta, "scale": None}
+        self._settings: dict[str, float | None] = {
+            "alpha": alpha,
+            "beta": plain.beta,
+            "scale": None,
+            "division": DIVISION,
+        }
         self._known: tuple[object, Widths] | None = None
 
     def tolerate(self, tolerance: float) -> None:
@@ -253,7 +284,8 @@ class Doubts:
         assert beta is not None, "every session has a beta"
         schema, pricing = record.curator.schema, self._pricing
         scales = self._scales(settings)
-        return Account(schema, pricing.rate, pricing.reuse, beta, bool(record.cells), scales, record.before)
+        division = DIVISIONS[settings.get("division")]
+        return Account(schema, pricing.rate, pricing.reuse, beta, bool(record.cells), scales, record.before, division)
 
     def _scales(self, settings: Mapping[str, float | None]) -> tuple[float, ...]:
         """The tolerance with which the session began; or all it may have been, by what is known of the rows.

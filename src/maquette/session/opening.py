@@ -74,7 +74,7 @@ def online(
     it, corrects it by what is measured, and a guard may vouch for it early. It changes no promise and no price of a
     measurement, and is given again when the session is continued. If it was made from the same people's rows, its own
     loss adds (`session.start` says which it is). `table` is the table's name in statements (default: that of its file;
-    any name if it has none), `public` are lookup tables that they may LEFT JOIN, and `cuts="between"` answers
+    any name if it has none), `public` are lookup tables that they may JOIN, and `cuts="between"` answers
     comparisons that cut through a bin (see `Session.ask`).
 
     >>> import maquette as mq

@@ -44,6 +44,23 @@ class Direct:
 
 
 @dataclass(frozen=True)
+class Slice:
+    """A goal whose numbers are the cells `places` of a table that was measured as asked; at -1 nothing is counted.
+
+    All cells of a table hold together within its width, by its own share of the doubt, so a slice of it is known within
+    that width without any more of it.
+    """
+
+    table: Direct
+    places: NDArray[np.int64]
+
+    @property
+    def moment(self) -> int:
+        """Since when it is known."""
+        return self.table.moment
+
+
+@dataclass(frozen=True)
 class Rented:
     """What some parts contribute to one goal, measured for it alone by the charge `moment`."""
 

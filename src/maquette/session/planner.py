@@ -75,11 +75,13 @@ class Planner:
     def _by_parts(self, goals: Sequence[Goal], missing: Sequence[Goal], families: Sequence[Family]) -> Order:
         """What to charge for goals, some of them missing, in parts or as asked.
 
-        For ranges that will soon have a table of their own, nothing is bought ahead in parts.
+        For ranges that will soon have a table of their own, nothing is bought ahead in parts. Where all answers hold
+        together, that is so for all ranges which may have a table: parts need long names.
         """
         if not missing:
             return Order({}, {}, {})
-        soon = {key for family in families if family.whole.simple for key in family.serves}
+        every = self._knowledge.widths.simultaneous
+        soon = {key for family in families if every or family.whole.simple for key in family.serves}
         if all(goal.key in soon for goal in missing):
             return self._planned(missing, ahead=False)
         if len(missing) == 1 and (alone := self._surely_alone(missing[0], goals)) is not None:
@@ -130,9 +132,11 @@ class Planner:
         if widths.simultaneous and known is not None:
             return None
         assert view.family is not None, "a table is bought for its family"
-        number = self._knowledge.record.directs + len(order.directs) + len(tables_in(order.parts)) + 1
-        doubt = widths.fresh(view.family, number)
-        return self._pricing.whole(view.key, self._tolerance, doubt, have=0.0 if known is None else 1 / known.variance)
+        places = sum(widths.places(view.schema, key) for key in tables_in(order.parts))
+        hardest = widths.hardest(view, self._knowledge.record.directs + len(order.directs) + places + 1)
+        return self._pricing.whole(
+            view.key, self._tolerance, hardest, have=0.0 if known is None else 1 / known.variance
+        )
 
     def frugal(self, goals: Iterable[Goal]) -> Order:
         """The cheapest charge for these goals at their tolerance, with no view to later questions."""
@@ -171,6 +175,8 @@ class Planner:
 
     def _planned(self, missing: Sequence[Goal], *, ahead: bool) -> Order:
         """What to charge for goals that are not known; `ahead`: with a view to questions that may follow."""
+        if not ahead and len(missing) == 1 and (alone := self._dearer_in_parts(missing[0])) is not None:
+            return alone
         order, then = Order({}, {}, {}), _Ahead(self._knowledge.transcript)
         for _ in range(PASSES):
             short = [goal for goal in missing if not self._will_do(goal, order, then)]
@@ -199,7 +205,16 @@ class Planner:
         later = self._best(view, known, nothing, goal, ahead=True)
         if later is None or (later.units <= alone.units or self._worth(later.units, goals, [goal])):
             return None
-        now = self._best(view, known, nothing, goal, ahead=False)
+        return self._dearer_in_parts(goal, known)
+
+    def _dearer_in_parts(self, goal: Goal, known: Mapping[Columns, Known] | None = None) -> Order | None:
+        """A goal measured as asked, if a bound shows that its parts cost more now; later questions do not count."""
+        view = self._knowledge.view(goal)
+        if view is None or isinstance(view, CellView):
+            return None
+        known = _Ahead(self._knowledge.transcript).known(view, goal) if known is None else known
+        alone = self._alone_at([goal], self._tolerance)
+        now = self._best(view, known, Order({}, {}, {}), goal, ahead=False)
         return alone if now is not None and now.burden > alone.units * LEVEL else None
 
     def _hardness(self, goal: Goal) -> float:

@@ -40,6 +40,7 @@ ROUNDING = 2  # units that splitting a charge may lose
 MORE_ROWS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4)  # relative precisions to add to the row count
 FURTHEST = 60  # doublings
 KEPT = 1_000  # questions of different structure whose bases are kept
+RECENT = 64  # questions of which more is kept: a plan prices the same one in several ways
 _ROOT = math.sqrt(2)
 FIRST_RANGES = 8  # ranges expected of the same columns, once there is one
 RANGES_MORE = 1.6  # a range is measured in the basis of ranges up to this price, relative to the other
@@ -115,6 +116,9 @@ class Pricing:
         self._by_sizes: dict[tuple[str | int, ...], _Quote] = {}
         self._shared: Bounded[tuple[int, int, float], float] = Bounded(KEPT)
         self._cheapest: Bounded[Hashable, dict[Columns, Basis]] = Bounded(KEPT)
+        self._bases_of: Bounded[View, dict[Columns, Basis]] = Bounded(RECENT)
+        self._reused: Bounded[tuple[View, float], dict[Columns, float]] = Bounded(RECENT)
+        self._rentables: Bounded[Hashable, dict[Columns, float]] = Bounded(RECENT)
         self.pure = curator.budget.accountant.currency == "pure"
         self._half = 1 if curator.budget.accountant.currency == "gdp" else 2
         self._wide = sum(1 for column in self._schema.columns if column.size > 1)
@@ -148,8 +152,10 @@ class Pricing:
         return found
 
     def _bases(self, view: View) -> dict[Columns, Basis]:
-        if (found := self._cheapest.get(view.structure)) is None:
-            found = self._cheapest[view.structure] = {part: self._basis(view, part) for part in view.gains}
+        if (found := self._bases_of.get(view)) is None:
+            if (found := self._cheapest.get(view.structure)) is None:
+                found = self._cheapest[view.structure] = {part: self._basis(view, part) for part in view.gains}
+            self._bases_of[view] = found
         return found
 
     def _reckon(self, question: Marginal | Contrasts, unit: float | None = None) -> _Quote:
@@ -178,14 +184,14 @@ class Pricing:
             precision *= 2 / (1 + math.sqrt(1 - 1 / (3 * variance)))
         return math.ceil(rate * precision) + ROUNDING
 
-    def whole(self, key: Columns, tolerance: float, doubt: float, *, have: float = 0.0) -> int | None:
-        """Units for a whole table whose hardest question misses the tolerance with probability `doubt`.
+    def whole(self, key: Columns, tolerance: float, deviations: float, *, have: float = 0.0) -> int | None:
+        """Units for a whole table of which so many deviations of its hardest question are within the tolerance.
 
         `have` is the precision that is there. None if no precision is enough.
         """
         kind = whole_kind(key)
         assert kind is not None, "only a whole table is priced as one"
-        deviation = max(0.0, tolerance - STEP) / sum_half_width(1.0, 1.0, 1 - doubt, gaussian=True)
+        deviation = max(0.0, tolerance - STEP) / deviations
         if deviation <= 0.0:
             return None
         wanted = hardest_of(self._schema, kind, plain(key)) / deviation**2 * (1 + SLACK) - have
@@ -214,8 +220,7 @@ class Pricing:
 
         `rents` are parts to rent for this question instead, each with the factor by which renting is cheaper.
         """
-        reuse, bases = self._reuses(view, sets), self._bases(view)
-        reuse |= {part: max(reuse[part], times) for part, times in rents.items()}
+        reuse, bases = self._reuses(view, sets, rents), self._bases(view)
         if len(known) == len(view.gains) and widths.of(view, known) <= tolerance:
             return Purchase({}, {}, {}, {})
         grain = STEP if widths.gaussian else 0.0  # no precision makes an interval narrower than this
@@ -279,8 +284,7 @@ class Pricing:
         fewest = widths.fewest(view)
         if not fewest or len(known) == len(view.gains):
             return None
-        reuse, bases = self._reuses(view, sets), self._bases(view)
-        reuse |= {part: max(reuse[part], times) for part, times in rents.items()}
+        reuse, bases = self._reuses(view, sets, rents), self._bases(view)
         bought = self._filling(view, known, reuse, bases)((tolerance / fewest) ** 2 * (1 + 10 * SLACK))
         return self.split(view, self._purchase(bought, reuse, bases), rents)
 
@@ -309,7 +313,17 @@ class Pricing:
                 found.append(self._purchase(bought, reuse, bases))
         return min(found, key=lambda purchase: purchase.units, default=None)
 
-    def _reuses(self, view: View, sets: float) -> dict[Columns, float]:
+    def _reuses(self, view: View, sets: float, rents: Mapping[Columns, float]) -> dict[Columns, float]:
+        """How many questions share each part, or how much cheaper it is to rent."""
+        found = self._shared_by(view, sets)
+        return {**found, **{part: max(found[part], times) for part, times in rents.items()}}
+
+    def _shared_by(self, view: View, sets: float) -> dict[Columns, float]:
+        if (found := self._reused.get((view, sets))) is None:
+            found = self._reused[view, sets] = self._sharing(view, sets)
+        return found
+
+    def _sharing(self, view: View, sets: float) -> dict[Columns, float]:
         if CELLS in view.gains:
             return dict.fromkeys(view.gains, max(1.0, sets))  # every question depends on the same two parts
         if sets == 0:
@@ -331,16 +345,20 @@ class Pricing:
 
         The value is the factor by which it is cheaper than the part, which later questions would share.
         """
-        reuse, found = self._reuses(view, sets), dict[Columns, float]()
+        if (found := self._rentables.get((view, *known))) is None:
+            found = self._rentables[view, *known] = self._cheaper_alone(view, known)
+        reuse = self._shared_by(view, sets)
+        return {part: times for part, times in found.items() if times > reuse[part]}
+
+    def _cheaper_alone(self, view: View, known: Mapping[Columns, Known]) -> dict[Columns, float]:
+        """For every part that can be rented, the factor by which that is cheaper than the part."""
         if math.isinf(view.description.bits):
-            return found  # only a question with a code gets a share of the failure probability for its own noise
-        bases = self._bases(view)
+            return {}  # only a question with a code gets a share of the failure probability for its own noise
+        bases, found = self._bases(view), dict[Columns, float]()
         for part, gain in view.gains.items():
             if part not in known and (outline := view.outline(part)) is not None:
                 key, ratio = bases[part]
-                times = self._times(part, gain, outline) * ratio * self.rate(key) / self.rate(part)
-                if times > reuse[part]:
-                    found[part] = times
+                found[part] = self._times(part, gain, outline) * ratio * self.rate(key) / self.rate(part)
         return found
 
     def _times(self, part: Columns, gain: float, outline: Outline) -> float:

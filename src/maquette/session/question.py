@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from maquette.answers import rehearse
 from maquette.bounded import Bounded
+from maquette.estimates import Columns
 from maquette.query import (
     Axis,
     Buckets,
@@ -33,6 +37,7 @@ from maquette.session.precision.view import View
 from maquette.session.precision.view_of import MAX_COLUMNS, TooWide, cell_view_of, view_of
 
 PARSED = 2_000  # questions kept by their text, with what was computed for them
+MOST_COLUMNS, MOST_CELLS = 3, 2**16  # of a table of which a goal may be a slice
 MAX_GROUPS = 2**9  # along one axis: the matrix that keeps them apart has their square as entries
 
 
@@ -126,6 +131,35 @@ class Goal:
 def everyone(schema: Schema) -> Goal:
     """The number of rows, which every fraction needs."""
     return Goal(Marginal(schema))
+
+
+def tables_of(goal: Goal) -> Iterator[tuple[str, Columns]]:
+    """The tables of the columns of a goal, in every order: the key of each, and its columns."""
+    marginal = goal.marginal
+    plain = type(marginal) is Marginal and all(isinstance(axis, str) for axis in marginal.axes)
+    columns = marginal.columns
+    if plain and goal.counted and not goal.signed and 0 < len(columns) <= MOST_COLUMNS:
+        for order in itertools.permutations(columns):
+            yield _table_key(marginal.schema, order), order
+
+
+@lru_cache(PARSED)
+def _table_key(schema: Schema, columns: Columns) -> str:
+    return Goal(Marginal(schema, columns)).key
+
+
+def places_of(goal: Goal, order: Columns) -> NDArray[np.int64] | None:
+    """The cell of the table of these columns that each number of a goal is; None if one is more than a cell."""
+    marginal, schema = goal.marginal, goal.marginal.schema
+    if schema.cells(order) > MOST_CELLS or not marginal.weight.is_predicate:
+        return None
+    names = [*map(str, marginal.axes), *(name for name in order if name not in marginal.axes)]
+    held = marginal.weight.weights(names).reshape(*marginal.shape, -1) > 0
+    if (held.sum(axis=-1) > 1).any():
+        return None
+    shape = schema.shape(order)
+    cells = np.transpose(np.arange(math.prod(shape)).reshape(shape), [order.index(name) for name in names])
+    return np.asarray(np.where(held, cells.reshape(held.shape), -1).max(axis=-1))
 
 
 @dataclass(frozen=True)

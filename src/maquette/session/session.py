@@ -463,10 +463,9 @@ class Session(Streams):
             cost=paid if new or not within else self._free,
             source=source,
             remaining=self._loss(self.curator.budget.limit - spent),
+            counted=rows_counted(self.curator.ledger.terms.unit, self.curator.relation.max_contributions),
+            wider=not within and source != "hypothesis",
         )
-        counted = rows_counted(self.curator.ledger.terms.unit, self.curator.relation.max_contributions)
-        wider = not within and source != "hypothesis"
-        answer = answer.noted(counted=counted, wider=wider)
         if within:
             self._answers[asked.key] = answer
         return answer

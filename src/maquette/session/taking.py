@@ -12,6 +12,8 @@ from maquette.session.ahead import Layered
 from maquette.session.order import Owned
 from maquette.session.own import Direct, Own, Rented
 from maquette.session.precision.bases import whole_kind
+from maquette.session.precision.family import places_of
+from maquette.session.precision.shares import DIVISIONS
 from maquette.session.precision.view import Component
 from maquette.session.question import Goal
 from maquette.session.transcript import Transcript
@@ -44,6 +46,7 @@ def take(held: Held, measured: Sequence[Measurement], note: Any, owned: Owned) -
     keys = [tuple(key) for key in note["parts"]]
     if held.begun is None:
         held.begun = note.get("account", {})  # none in notes of versions that had one account only
+    division = DIVISIONS[held.begun.get("division")]
     tables = [key for key in keys if whole_kind(key) is not None]
     in_parts = len(tables) < bought or note["rent"]
     if held.before is None and (in_parts or (whole and not held.cells)):
@@ -53,8 +56,8 @@ def take(held: Held, measured: Sequence[Measurement], note: Any, owned: Owned) -
         keep(held.own, goal, Direct(moment, measurement, goal.signed, held.directs, facts))
     for key in tables:
         if key not in held.wholes:
-            held.directs += 1
-            held.wholes = {**held.wholes, key: held.directs}
+            held.wholes = {**held.wholes, key: held.directs + 1}
+            held.directs += places_of(transcript.schema, key) if division.weighs else 1
     if tables and held.before is None and transcript.rows_are_public:
         held.before = held.directs
     single = iter(measured[asked:])

@@ -18,7 +18,7 @@ References: Robbins (1970), de la Peña, Klass and Lai (2004) for the method of 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import itemgetter
@@ -36,6 +36,7 @@ from maquette.session.precision.cell_view import CellView
 from maquette.session.precision.naming import PRODUCT, set_bits
 from maquette.session.precision.product_view import ProductView
 from maquette.session.precision.screening import Screen
+from maquette.session.precision.shares import Division
 from maquette.session.precision.view import View
 
 Values = NDArray[np.float64]
@@ -45,6 +46,7 @@ FINER = tuple((4.0**-i, 0.9 * 0.1**i) for i in range(12))  # scales of precision
 CELL, HALF, SUM = 0.45, 0.45, 0.1  # shares of the questions after which precisions are expected
 RANGES = 8.0  # ranges expected of the same columns, as in prices
 SCREENS = 256  # kept at a time, one for each set of keys
+WIDTHS = 4_096  # kept at a time: a question is compared with the tolerance before it is answered
 USUAL = 1  # numbers measured as asked before the first part
 OFF = 0.25  # mean square by which the l_k differ from what is expected, as a share of it
 OWN = 0.25  # the same for numbers of a question's own, whose weight in the answer is known
@@ -149,12 +151,14 @@ class Account:
     cells: bool
     scales: tuple[float, ...] = ()
     before: int | None = None
+    division: Division = shares.NOW
     _menus: dict[Columns, tuple[Expectation, ...]] = field(default_factory=dict)
     _screens: Bounded[tuple[Columns, ...], Screen] = field(default_factory=lambda: Bounded(SCREENS))
+    _widths: Bounded[Hashable, float] = field(default_factory=lambda: Bounded(WIDTHS))
 
     def nats(self, bits: float, *, beta: float | None = None) -> float:
         """Minus the log of the doubt, one side, of a question whose name has so many bits."""
-        doubt = (self.beta if beta is None else beta) * shares.derived(self.before or 0) / 2
+        doubt = (self.beta if beta is None else beta) * shares.derived(self.division, self.before or 0) / 2
         return bits * math.log(2) - math.log(doubt)
 
     def width(self, columns: Columns, noises: Mapping[Columns, Noise], bits: float, beta: float) -> float:
@@ -162,7 +166,10 @@ class Account:
         if any(math.isinf(noise.variance) for noise in noises.values()):
             return math.inf  # a part of which nothing is known
         nats = self.nats(bits, beta=beta)
-        return max(width for width, _, _, _ in self._best(columns, noises, nats))
+        key = columns, nats, *noises.items()
+        if (found := self._widths.get(key)) is None:
+            found = self._widths[key] = max(width for width, _, _, _ in self._best(columns, noises, nats))
+        return found
 
     def widths(
         self,

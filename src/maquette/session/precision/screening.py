@@ -8,6 +8,7 @@ differ in their last digits: they only tell which few are worth the exact comput
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -55,7 +56,7 @@ class Screen:
     def near(self, noises: Sequence[Noise], nats: float) -> Iterator[list[tuple[int, int]]]:
         """For each scale, the places in the menu and among the finer scales that may have the least width, in order."""
         with np.errstate(all="ignore"):
-            variance, weight, sure, _ = np.array(noises).T
+            variance, weight, sure, _ = np.fromiter(chain.from_iterable(noises), float).reshape(len(noises), -1).T
             ratio = sure * self._inverse
             size, times = (self._levels * ratio) ** 2 / variance, weight * variance / ratio
             pull = times * self._tight

@@ -1,53 +1,101 @@
 """Shares: how the doubt of a session whose answers all hold together is divided, as its questions come.
 
 The doubt is spent in the order of the charges, each share fixed before the noise it is for is drawn, so all shares add
-up to at most one whatever is asked. Numbers measured as asked come first: the first has most of it, since many
-sessions ask one question, and the next nine have equal shares. The first charge that buys parts takes half of what is
-left for everything that will ever be derived from parts; numbers measured as asked after that share the rest, about
-equally for the first five hundred. A guard has a share of its own.
+up to at most one whatever is asked. A number measured as asked takes one place of a falling series; a whole table for
+ranges as many as it costs counts, since the price falls by the same amount where each count's share is multiplied by
+the same factor. The first place has half of it all, since many sessions ask one question; the first n places together
+have 1/2 + REST (1 - n^-POWER). With these, n unrelated questions cost at most 1.31 times what they would with equal
+shares, for every n up to ten thousand; no division has less than 1.27 (docs/theory/all-together.md). The first charge
+that buys parts takes 0.6 of what is left for everything that will ever be derived from parts, and the places after that
+have the rest. A guard has a share of its own.
+
+A session keeps the division it began with: those that began before there was a choice have `EARLIER`.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Protocol
 
 GUARDED = 0.01
-FIRST, NEXT, FEW = 0.64, 0.0305, 10  # shares of the first number measured as asked, and of each until the tenth
-_TAIL = 0.02  # of all numbers after these, before any part is bought
-DERIVED = 0.5  # of what is left when the first parts are bought; the others are for numbers measured as asked
-_EQUAL, _EQUALLY = 512, 0.7  # so many numbers have this share of the rest together, each the same
 
 
-def alone(number: int) -> float:
-    """The share of a number measured as asked before any part was bought; numbered from 1."""
-    if number == 1:
-        return FIRST
-    return NEXT if number <= FEW else _TAIL * _falling(number - FEW)
+class Division(Protocol):
+    """How the doubt is divided; places are numbered from 1, and `before` were taken before the first part."""
+
+    derived: float  # of what is left when the first parts are bought; the others are for numbers measured as asked
+    weighs: bool  # whether a whole table takes as many places as it costs counts
+
+    def left(self, before: int) -> float:
+        """What is left after so many places."""
+        ...
+
+    def fresh(self, number: int, before: int | None, places: int = 1) -> float:
+        """The share of some places from the given one on; `before` is None while no part was bought."""
+        ...
 
 
-def left(before: int) -> float:
-    """What is left after so many numbers measured as asked."""
-    spent = FIRST * (before > 0) + NEXT * max(0, min(before, FEW) - 1)
-    return 1.0 - GUARDED - spent - (_TAIL * (1 - 1 / math.sqrt(before - FEW + 1)) if before > FEW else 0.0)
-
-
-def derived(before: int) -> float:
-    """The share of all that is derived from parts, if `before` numbers were measured as asked before the first part."""
-    return DERIVED * left(before)
-
-
-def fresh(number: int, before: int | None) -> float:
-    """The share of the given number measured as asked; `before` is None while no part was bought."""
-    if before is None or number <= before:
-        return alone(number)
-    place = number - before
-    equal = _EQUALLY / _EQUAL if place <= _EQUAL else 0.0
-    return (1 - DERIVED) * left(before) * (equal + (1 - _EQUALLY) * _falling(place))
+def derived(division: Division, before: int) -> float:
+    """The share of all that is derived from parts, if so many places were taken before the first part."""
+    return division.derived * division.left(before)
 
 
 def guard(number: int) -> float:
     """The share of the given guard; numbered from 1."""
     return GUARDED * 6 / (math.pi * number) ** 2
+
+
+class ByPrice:
+    """Half of the doubt for the first place; then a series that falls slowly."""
+
+    derived, weighs = 0.6, True
+    FIRST, POWER = 0.5, 0.295
+    REST = 1.0 - GUARDED - FIRST
+
+    def left(self, before: int) -> float:
+        """What is left after so many places."""
+        return self.REST * float(before) ** -self.POWER if before else 1.0 - GUARDED
+
+    def fresh(self, number: int, before: int | None, places: int = 1) -> float:
+        """What the places take away from what is left, or from the part of it that is not for derived answers."""
+        share = self.left(number - 1) - self.left(number - 1 + places)
+        return share if before is None or number <= before else (1 - self.derived) * share
+
+
+class Earlier:
+    """Most of the doubt for the first ten numbers measured as asked; a whole table is one of them."""
+
+    derived, weighs = 0.5, False
+    FIRST, NEXT, FEW = 0.64, 0.0305, 10  # shares of the first number, and of each until the tenth
+    TAIL = 0.02  # of all numbers after these, before any part is bought
+    EQUAL, EQUALLY = 512, 0.7  # after the first part so many numbers have this share of the rest, each the same
+
+    def alone(self, number: int) -> float:
+        """The share of a number measured as asked before any part was bought."""
+        if number == 1:
+            return self.FIRST
+        return self.NEXT if number <= self.FEW else self.TAIL * _falling(number - self.FEW)
+
+    def left(self, before: int) -> float:
+        """What is left after so many numbers measured as asked."""
+        spent = self.FIRST * (before > 0) + self.NEXT * max(0, min(before, self.FEW) - 1)
+        more = before - self.FEW
+        return 1.0 - GUARDED - spent - (self.TAIL * (1 - 1 / math.sqrt(more + 1)) if more > 0 else 0.0)
+
+    def fresh(self, number: int, before: int | None, places: int = 1) -> float:
+        """The share of the given number measured as asked; a table has one place."""
+        assert places == 1, "every measurement has one number"
+        if before is None or number <= before:
+            return self.alone(number)
+        place = number - before
+        equal = self.EQUALLY / self.EQUAL if place <= self.EQUAL else 0.0
+        return (1 - self.derived) * self.left(before) * (equal + (1 - self.EQUALLY) * _falling(place))
+
+
+EARLIER, NOW = Earlier(), ByPrice()
+DIVISION = 2.0  # the name under which sessions record the division they begin with
+DIVISIONS: Mapping[float | None, Division] = {None: EARLIER, DIVISION: NOW}
 
 
 def _falling(place: int) -> float:

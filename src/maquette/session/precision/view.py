@@ -79,6 +79,11 @@ class View(ABC):
         """For parts that can be measured in other bases: the gain by key, relative to `gains`."""
         return {}
 
+    @cached_property
+    def bases(self) -> tuple[tuple[Columns, tuple[tuple[Columns, float], ...]], ...]:
+        """Every part with the keys under which it can be measured, and their gains relative to the part's own."""
+        return tuple((part, ((part, 1.0), *self.others.get(part, {}).items())) for part in self.gains)
+
     @property
     def ranged(self) -> bool:
         """Whether it holds a range of several levels of an ordered column."""

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from maquette.estimates import Columns
-from maquette.query import RangeBasis
+from maquette.query import RangeBasis, hardest_of
 from maquette.session.precision.bases import inverse, plain, whole_kind
 from maquette.session.precision.product_view import ProductView
 from maquette.session.precision.view import Values, View
@@ -50,6 +50,13 @@ class WholeView(View):
         if self._of.factor != 1.0 or not all(self._holds(name, kind) for name in self.columns):
             return None
         return self._of.family(kind, self.columns)
+
+    @property
+    def hardest(self) -> float:
+        """The largest variance of a question of the family, where every number measured has variance one."""
+        kind = whole_kind(self.key)
+        assert kind is not None, "only a whole table is read whole"
+        return hardest_of(self.schema, kind, self.columns)
 
     @property
     def distribution(self) -> bool:

@@ -30,10 +30,12 @@ from numpy.typing import NDArray
 
 from maquette.estimates import Columns
 from maquette.privacy import sum_half_width
+from maquette.schema import Schema
 from maquette.session.precision import shares
 from maquette.session.precision.account import OWN, Account, Noise
 from maquette.session.precision.bases import plain
 from maquette.session.precision.description import KIND, Description
+from maquette.session.precision.family import Within, places_of, within
 from maquette.session.precision.naming import OTHER
 from maquette.session.precision.view import View
 from maquette.session.precision.whole_view import WholeView
@@ -65,9 +67,12 @@ Look = Callable[[Columns], Known | None]
 def known_of(view: View, look: Look) -> dict[Columns, Known]:
     """What is known of the parts of a question, in terms of its gains: the precisions of all bases add up."""
     found = {}
-    for part in view.gains:
-        if known := _by_key(view, part, look):
-            found[part] = known[part] if known.keys() == {part} else _together(known)
+    for part, keys in view.bases:
+        known = [(key, ratio, one) for key, ratio in keys if (one := look(key)) is not None]
+        if len(known) == 1 and known[0][0] == part:
+            found[part] = known[0][2]
+        elif known:
+            found[part] = _together(_in_terms(part, known))
     return found
 
 
@@ -79,20 +84,18 @@ def _together(known: Mapping[Columns, Known]) -> Known:
 def mixture_of(view: View, look: Look) -> dict[Columns, dict[Columns, float]]:
     """The weight of each basis of a part, where there are several: by inverse variance for the noisiest cell."""
     found = {}
-    for part in view.others:
-        if known := _by_key(view, part, look):
+    for part, keys in view.bases:
+        if len(keys) == 1:
+            continue
+        if known := _in_terms(part, [(key, ratio, one) for key, ratio in keys if (one := look(key)) is not None]):
             total = sum(1.0 / one.variance for one in known.values())
             found[part] = {key: 1.0 / one.variance / total for key, one in known.items()}
     return found
 
 
-def _by_key(view: View, part: Columns, look: Look) -> dict[Columns, Known]:
+def _in_terms(part: Columns, known: Sequence[tuple[Columns, float, Known]]) -> dict[Columns, Known]:
     """What is known of a part in each basis, with variances in terms of the question's gain."""
-    found = {}
-    for key, ratio in {part: 1.0, **view.others.get(part, {})}.items():
-        if (known := look(key)) is not None:
-            found[key] = known if key == part else Known(ratio * known.variance, known.pieces)
-    return found
+    return {key: one if key == part else Known(ratio * one.variance, one.pieces) for key, ratio, one in known}
 
 
 @dataclass(frozen=True)
@@ -181,18 +184,30 @@ class Widths:
             and math.isfinite(view.description.name)
         )
 
-    def whole(self, view: WholeView, known: Known, number: int) -> float:
-        """Deviations of a question read from a whole table, which was the given number measured as asked.
+    def whole(self, view: WholeView, known: Known, number: int) -> Within:
+        """How far a question read from a whole table can be off, which took places from the given number on.
 
-        The table is bought for a family of questions that is fixed before its noise is drawn, so as many directions
-        share the doubt of that number. Infinite for any other question, or where more of the table was measured later,
-        if all answers hold together.
+        The table is bought for a family of questions that is fixed before its noise is drawn, so they share the doubt
+        of its places. Infinite for any other question, or where more of the table was measured later, if all answers
+        hold together.
         """
         if not self.simultaneous:
-            return _normal(self.beta)
+            return Within(_normal(self.beta))
         if view.family is None or known.pieces > 1:
-            return math.inf
-        return sum_half_width(1.0, 1.0, 1 - self.fresh(view.family, number), gaussian=True)
+            return Within(math.inf)
+        if self.account is None or not self.account.division.weighs:
+            return Within(sum_half_width(1.0, 1.0, 1 - self.fresh(view.family, number), gaussian=True))
+        doubt = self.fresh(1, number, self.places(view.schema, view.key))
+        return within(view.schema, view.key, view.family, doubt, known.variance)
+
+    def hardest(self, view: WholeView, number: int) -> float:
+        """Deviations that bound the hardest question of a whole table which takes places from the given number on."""
+        one = self.whole(view, Known(1.0, 1), number)
+        return min(one.deviations, one.most / math.sqrt(view.hardest))
+
+    def places(self, schema: Schema, key: Columns) -> int:
+        """How many places of the series of shares a whole table takes."""
+        return places_of(schema, key) if self.account is not None and self.account.division.weighs else 1
 
     def least(self, view: View, known: Mapping[Columns, Known]) -> float:
         """No interval is narrower than this; unlike the width, it only falls as more is measured."""
@@ -236,17 +251,17 @@ class Widths:
         widths = self.account.widths(view.columns, noises, bits, self.beta, shares)
         return np.minimum(widths + np.minimum(STEP, widths), most)
 
-    def fresh(self, cells: int, number: int) -> float:
+    def fresh(self, cells: int, number: int, places: int = 1) -> float:
         """Failure probability of each of `cells` numbers measured as asked: their noise is drawn after the choice."""
         if not self.simultaneous:
             return self.beta
         if self.account is not None:
-            return max(LEAST, self.beta * shares.fresh(number, self.account.before) / cells)
+            return max(LEAST, self.beta * self.account.division.fresh(number, self.account.before, places) / cells)
         return max(LEAST, self.beta * FRESH * 6 / (math.pi * number) ** 2 / cells)
 
     def _log_doubt(self, bits: float) -> float:
         """Log of the failure probability of a question whose description has `bits` bits, for any number of pieces."""
-        share = DERIVED if self.account is None else shares.derived(self.account.before or 0)
+        share = DERIVED if self.account is None else shares.derived(self.account.division, self.account.before or 0)
         return math.log(self.beta * share) - bits * math.log(2)
 
     def guard(self, number: int) -> float:
