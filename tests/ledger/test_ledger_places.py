@@ -21,6 +21,7 @@ from maquette.privacy.ledger import (
     SqliteLedger,
     Ticket,
     places,
+    read_ledger,
     rotate_key,
 )
 from postgres_server import Server
@@ -169,6 +170,10 @@ def test_there_and_back_again(ledger: Path, postgres: Server, name: str, tmp_pat
     told("migrate", postgres.address, back, "--name", name, "--key", key)
     check(SqliteLedger(back, TERMS), 151)
     refused("verify", postgres.address, "--name", name, "--key", key)
+    told("migrate", back, postgres.address, "--name", name)
+    told("migrate", postgres.address, tmp_path / "again.ledger", "--name", name, "--key", key)  # a second time
+    check(SqliteLedger(tmp_path / "again.ledger", TERMS), 151)
+    refused("verify", postgres.address, "--name", name, "--key", key)
 
 
 def test_postgresql_is_restored_and_rotated(postgres: Server, name: str, tmp_path: Path) -> None:
@@ -185,3 +190,30 @@ def test_postgresql_is_restored_and_rotated(postgres: Server, name: str, tmp_pat
     other = ("--name", f"{name}_again", "--key", key)
     assert told("restore", backup, postgres.address, *other)["charged"] == 900
     check(PostgresLedger(postgres.address, TERMS, name=f"{name}_again", key_path=key), 1_000)
+
+
+def test_the_budget_of_a_ledger_in_postgresql_is_shown_without_its_password(
+    postgres: Server, name: str, tmp_path: Path
+) -> None:
+    key = tmp_path / "key"
+    address = postgres.address.replace("maquette@", "maquette:geheim@")
+    with closing(PostgresLedger(address, TERMS, name=name, key_path=key)) as opened:
+        spend(opened, "one", 100)
+    for command in (["budget"], ["ledger", "verify"]):
+        result = CliRunner().invoke(app, [*command, address, "--name", name, "--key", str(key)])
+        assert result.exit_code == 0, result.output
+        assert "spent" in result.output
+        assert "geheim" not in result.output
+
+
+def test_a_database_that_refuses_a_connection_says_why(postgres: Server, name: str, tmp_path: Path) -> None:
+    (tmp_path / "key").write_bytes(bytes(64))
+    wrong = {
+        "there is no such database": postgres.address.replace("/postgres", "/nowhere"),
+        "nothing listens there": postgres.address.replace(str(postgres.port), "1").replace("e@", "e:geheim@"),
+    }
+    for reason, address in wrong.items():
+        with pytest.raises(LedgerError, match=reason) as refusal:
+            read_ledger(Place(address, name, tmp_path / "key"))
+        assert "user and password" in str(refusal.value)
+        assert "geheim" not in str(refusal.value)

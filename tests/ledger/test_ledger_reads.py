@@ -56,7 +56,7 @@ def test_a_look_never_shows_a_charge_that_is_not_durable(tmp_path: Path) -> None
     def slow(connection: sqlite3.Connection) -> None:
         connection.execute("UPDATE budget SET spent = spent + 100")
         inside.set()
-        assert go_on.wait(20)
+        assert go_on.wait(60)
         raise LedgerError("refused: nothing of it stays")
 
     def refused() -> None:
@@ -65,13 +65,13 @@ def test_a_look_never_shows_a_charge_that_is_not_durable(tmp_path: Path) -> None
 
     threads = [threading.Thread(target=refused), threading.Thread(target=lambda: seen.append(ledger.spent()))]
     threads[0].start()
-    assert inside.wait(20)
+    assert inside.wait(60)
     threads[1].start()
     threads[1].join(0.2)
     assert not seen
     go_on.set()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     assert seen == [7]
     ledger.close()
 
@@ -103,7 +103,7 @@ def test_every_process_sees_what_another_has_committed(tmp_path: Path) -> None:
             assert (ledger.spent(), ledger.spent("bob")) == (8 * (number + 1), 7 * (number + 1))
     ours.send(None)
     assert ours.recv() == "closed"
-    clerk.join(20)
+    clerk.join(60)
     assert ledger.verify().seq > 80
     ledger.close()
 

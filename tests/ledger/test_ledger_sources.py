@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,13 @@ from maquette.privacy.ledger import Ledger, MemoryLedger, SqliteLedger, Terms
 from page_examples import example
 
 SCHEMA = mq.Schema([mq.Boolean("smoker")])
-TABLE = mq.open_table({"smoker": [True, False] * 50}, SCHEMA)
+
+
+@functools.cache
+def opened_table() -> mq.PrivateTable:
+    return mq.open_table({"smoker": [True, False] * 50}, SCHEMA)
+
+
 BUDGET = mq.Budget(epsilon=1.0)
 KEY = bytes(range(32))
 
@@ -39,7 +46,7 @@ def test_every_source_is_charged(kind: str, tmp_path: Path) -> None:
         "example": lambda terms: example("JournalLedger")(tmp_path / "journal", terms, KEY),
     }
     for kept in (False, kind in ("file", "function", "example")):
-        with mq.Curator(TABLE, BUDGET, ledger=sources[kind]) as curator:  # type: ignore[arg-type]
+        with mq.Curator(opened_table(), BUDGET, ledger=sources[kind]) as curator:  # type: ignore[arg-type]
             assert curator.spent.epsilon == (0.25 if kept else 0)
             first = mq.answer(curator, "SELECT count(*) FROM t WHERE smoker", epsilon=0.25)
             assert mq.answer(curator, "SELECT count(*) FROM t WHERE smoker", epsilon=0.25).count == first.count
@@ -49,19 +56,19 @@ def test_every_source_is_charged(kind: str, tmp_path: Path) -> None:
 
 def test_the_terms_are_those_of_the_table_and_the_budget() -> None:
     terms: list[Terms] = []
-    mq.Curator(TABLE, BUDGET, ledger=keeping(terms)).close()
+    mq.Curator(opened_table(), BUDGET, ledger=keeping(terms)).close()
     (given,) = terms
     assert (given.schema, given.currency, given.limit) == (SCHEMA.digest, BUDGET.currency, BUDGET.limit)
 
 
 def test_an_open_ledger_is_taken_for_its_own_terms_only() -> None:
     terms: list[Terms] = []
-    mq.Curator(TABLE, BUDGET, ledger=keeping(terms)).close()
+    mq.Curator(opened_table(), BUDGET, ledger=keeping(terms)).close()
     ledger = MemoryLedger(terms[0])
-    curator = mq.Curator(TABLE, BUDGET, ledger=ledger)
+    curator = mq.Curator(opened_table(), BUDGET, ledger=ledger)
     assert curator.ledger is ledger
     other_rows = mq.open_table({"smoker": [True] * 100}, SCHEMA)
-    for table, budget, named in ((other_rows, BUDGET, "the data"), (TABLE, mq.Budget(epsilon=2.0), "limit 2")):
+    for table, budget, named in ((other_rows, BUDGET, "the data"), (opened_table(), mq.Budget(epsilon=2.0), "limit 2")):
         with pytest.raises(LedgerMismatch, match=named):
             mq.Curator(table, budget, ledger=ledger)
         with pytest.raises(LedgerMismatch, match=named):
@@ -74,16 +81,16 @@ def test_a_ledger_that_shows_other_terms_is_refused() -> None:
             pass
 
     with pytest.raises(LedgerMismatch, match="shows the terms"):
-        mq.Curator(TABLE, BUDGET, ledger=lambda terms: Careless(replace(terms, limit=2 * terms.limit)))
+        mq.Curator(opened_table(), BUDGET, ledger=lambda terms: Careless(replace(terms, limit=2 * terms.limit)))
 
 
 @pytest.mark.parametrize("wrong", [5, object(), lambda terms: None, lambda terms: MemoryLedger])
 def test_anything_else_is_no_ledger(wrong: object) -> None:
     with pytest.raises(LedgerError, match="Ledger protocol"):
-        mq.Curator(TABLE, BUDGET, ledger=wrong)  # type: ignore[arg-type]
+        mq.Curator(opened_table(), BUDGET, ledger=wrong)  # type: ignore[arg-type]
 
 
 def test_an_anchor_is_for_a_file(tmp_path: Path) -> None:
     for source in (None, MemoryLedger):
         with pytest.raises(LedgerError, match="anchor"):
-            mq.Curator(TABLE, BUDGET, ledger=source, anchor=tmp_path / "anchor")
+            mq.Curator(opened_table(), BUDGET, ledger=source, anchor=tmp_path / "anchor")

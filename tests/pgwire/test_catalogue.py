@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import shutil
 import subprocess
 import tempfile
@@ -43,6 +44,23 @@ def test_what_is_refused_is_refused_in_their_words(door: Door) -> None:
         for sql, code in REFUSED.items():
             assert problem(client.query(sql)).get("C") == code, sql
     assert door.units() == before
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT now()",
+        "SELECT CURRENT_TIMESTAMP",
+        "SELECT current_date",
+        "SELECT localtimestamp",
+        "SELECT clock_timestamp()",
+    ],
+)
+def test_the_time_is_told(door: Door, sql: str) -> None:
+    with RawClient(door.port).login("alice", door.tokens["alice"]) as client:
+        ((moment,),) = rows(client.query(sql))
+    told = dt.datetime.fromisoformat(moment)
+    assert abs(told - dt.datetime.now(dt.UTC).replace(tzinfo=None)) < dt.timedelta(days=1, minutes=5)
 
 
 @pytest.mark.parametrize("name", ["duckdb_tables", "sqlite_master", "people.csv"])

@@ -62,7 +62,7 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[subproce
         yield running, address, (home / "token").read_text().strip()
     finally:
         running.terminate()
-        running.wait(30)
+        running.wait(60)
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from firefox import Firefox
@@ -138,9 +139,18 @@ def until(page: Any, script: str) -> None:
     raise AssertionError(f"did not become true: {script}")
 
 
+def shows(page: Any, sql: str) -> None:
+    """Wait until the SQL that a page shows holds a text."""
+    until(page, f"Boolean(document.querySelector('pre')?.innerText.includes({json.dumps(sql)}))")
+
+
+def counted(page: Any, selector: str, number: int) -> None:
+    """Wait until a selector finds so many elements."""
+    until(page, f"document.querySelectorAll({json.dumps(selector)}).length === {number}")
+
+
 def call(server: tuple[str, str], method: str, path: str, **body: Any) -> Any:
     """One request to the service, as the custodian."""
-    import json
     import urllib.request
 
     address, token = server

@@ -12,11 +12,15 @@ import httpx
 import numpy as np
 import pytest
 
-pytest.importorskip("fastapi")
+from needs import needs
+
+pytest.importorskip("sqlalchemy")
 
 import maquette as mq
 from maquette.service import AnalystConfig, Limits, Service, ServiceConfig, TableConfig
 from maquette.service.config import GroupConfig
+
+needs("fastapi")
 
 ROWS = 4_000
 CANARY = "zweihundertvierzig"  # a level that only rows can reveal the share of

@@ -14,7 +14,7 @@ import httpx
 import pytest
 from rooms import CANARY, ROWS, House, house, settings
 
-from maquette.service import Unauthenticated
+from maquette.service import AnalystConfig, Unauthenticated
 from maquette.service.telemetry import LOGGER, JsonLines
 from maquette.service.tokens import new_token
 
@@ -227,6 +227,27 @@ def test_a_group_pays_together(alone: House) -> None:
     assert ledger.spent("team/") == together <= limit
     assert not all(promised.values()), "the limit of epsilon 0.12 is too large for this test"
     ledger.verify()
+    view = alone.call("guy", "GET", "/v1/tables/people/budget").json()
+    assert (view["own_limit"], view["group_limit"]["units"], view["group_spent"]["units"]) == (None, limit, together)
+    asked = {"where": "age < 70 AND a AND NOT b"}
+    dear = alone.call("guy", "POST", "/v1/tables/people/explain", json=asked).json()
+    assert "more than is left of your limit, or your group's" in dear["text"]
+    assert alone.call("custodian", "PUT", "/v1/tables/people/limits/team~", json={"epsilon": 2}).status_code == 204
+    fine = alone.call("guy", "POST", "/v1/tables/people/explain", json=asked).json()
+    assert "more than" not in fine["text"]
+    assert alone.ask("guy", asked["where"]).json()["promised"]
+
+
+def test_the_settings_of_a_person_hold_whatever_the_token_says(tmp_path: Path) -> None:
+    config = settings(tmp_path, analysts=(AnalystConfig(name="eve", role="auditor", tables=("people",)),))
+    with house(config) as made:
+        told = made.call("custodian", "POST", "/v1/tokens", json={"name": "eve", "role": "custodian"}).json()
+        assert (told["role"], told["tables"]) == ("auditor", ["people"])
+        made.tokens["eve"] = told["token"]
+        assert made.call("eve", "GET", "/v1/me").json()["role"] == "auditor"
+        assert made.call("eve", "GET", "/v1/audit").status_code == 200
+        assert made.call("eve", "GET", "/v1/tokens").status_code == 403
+        assert made.ask("eve", "smoker").status_code == 403
 
 
 def test_a_browser_needs_its_csrf_token(alone: House) -> None:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import http.server
 import socket
+import ssl
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +19,7 @@ from rooms import House, house, settings
 import maquette as mq
 from maquette.errors import BudgetExceeded, MaquetteError, QueryError, RequestConflict
 from maquette.service import Unauthenticated, Unavailable
-from maquette.service.client import connect_async, dbapi, protocol
+from maquette.service.client import AsyncRemoteSession, RemoteSession, connect_async, dbapi, protocol
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +37,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[House, st
             time.sleep(0.01)
         yield made, f"http://127.0.0.1:{listening.getsockname()[1]}"
         server.should_exit = True
-        thread.join(10)
+        thread.join(60)
 
 
 @pytest.fixture(params=["local", "remote"])
@@ -145,12 +149,58 @@ def test_a_lost_reply_is_fetched_and_paid_once(served: tuple[House, str], monkey
     assert not cut
 
 
+def test_both_kinds_of_sessions_have_the_same_methods() -> None:
+    def names(kind: type) -> set[str]:
+        return {name for name in vars(kind) if not name.startswith("_")}
+
+    assert names(RemoteSession) == names(AsyncRemoteSession)
+
+
+def test_an_authority_that_is_not_known_is_told(tmp_path: Path) -> None:
+    """Without a word about the certificate people look for a network that is down."""
+    key, certificate = tmp_path / "key", tmp_path / "crt"
+    make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    name = ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run([*make, *name], check=True, capture_output=True)
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b'{"tables": [{"name": "people", "alpha": 0.1}]}')
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"https://localhost:{server.server_port}"
+        with pytest.raises(Unavailable, match=r'certificate of the service is not trusted.*verify="ca.crt"'):
+            mq.connect(url, token="x")
+        with pytest.raises(QueryError, match="cannot be read as a certificate"):
+            mq.connect(url, token="x", verify=str(key))
+        with mq.connect(url, token="x", verify=str(certificate)) as session:
+            assert session.name == "people"
+        server.shutdown()
+
+
 def test_asyncio(served: tuple[House, str]) -> None:
     made, url = served
 
     async def ask() -> list[Any]:
         async with await connect_async(url, made.tokens["ada"]) as remote:
             alone, (first, second) = await asyncio.gather(remote.ask("smoker"), remote.ask_many(["a", "b"]))
+            assert (await remote.own_spent()).units <= (await remote.spent()).units
+            assert (await remote.remaining()).units > 0
+            assert await remote.schema() == made.service.tables["people"].schema
+            assert "remains" in await remote.outlook()
+            assert [one["question"] for one in await remote.transcript()][-3:]
+            assert "people" in repr(remote)
+            with pytest.raises(BudgetExceeded):
+                await remote.ask("age < 30 AND city = 'Rome' AND a", max_cost=0.0)
             return [alone, first, second, await remote.explain("a")]
 
     answers = asyncio.run(ask())

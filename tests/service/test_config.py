@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typer.testing import CliRunner
 
 from maquette.cli import app
 from maquette.cli.options import table_name
-from maquette.errors import PrivacyWarning, SchemaError
+from maquette.errors import MaquetteError, PrivacyWarning, SchemaError
 from maquette.service import ConfigError, Limits, Service, ServiceConfig, TableConfig, demonstration, load_config
 from maquette.service.config import AnalystConfig, GroupConfig, HoldoutConfig, OidcConfig
 
@@ -62,6 +63,7 @@ def test_a_file_says_everything(tmp_path: Path) -> None:
         ("[table]\nname = 'x'", "two pairs of brackets"),
         ("log_level = 'loud'", "one of 'debug', 'info'"),
         ("= =", "not valid TOML"),
+        ("prot = 1\nport = 'x'\n[[group]]\nname = 'x'\n[limits]\njobs = 'x'", "4 problems:(?s:.)*epsilon(?s:.)*jobs"),
     ],
 )
 def test_a_wrong_file_is_refused_by_name(tmp_path: Path, line: str, said: str) -> None:
@@ -72,7 +74,9 @@ def test_a_wrong_file_is_refused_by_name(tmp_path: Path, line: str, said: str) -
 
 def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
     config = settings(tmp_path)
-    table = replace(config.tables[0], name="Bad Name", schema="no.toml", epsilon=-1, alpha=2, deadline="auto")
+    table = replace(
+        config.tables[0], name="Bad Name", schema="no.toml", epsilon=-1, alpha=2, deadline="auto", session="a:b"
+    )
     wrong = replace(
         config,
         tables=(table, table),
@@ -85,12 +89,51 @@ def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
     found = "\n".join(wrong.problems())
     for said in (
         "two tables", "small letters", "no schema file 'no.toml'", "epsilon", "alpha is 2", "max_rows",
-        "no table 'none'", "a name has letters", "plain text", "port is 70000", "questions is 0",
+        "without a colon", "no table 'none'", "a name has letters", "plain text", "port is 70000", "questions is 0",
         "https://", "'HS256'", "audience",
     ):  # fmt: skip
         assert said in found, said
     with pytest.raises(ConfigError, match="problems:"):
         wrong.check()
+
+
+def test_mistakes_that_only_a_start_would_show(tmp_path: Path) -> None:
+    """Each is seen by `--check`, and no address is quoted: it may hold a password."""
+    config = settings(tmp_path)
+    ledger = "postgresql://maquette:geheim@db/maquette"
+    mistakes: dict[str, dict[str, Any]] = {
+        "which table of the database": {"source": "postgresql://reader:geheim@db/clinic"},
+        "an address that nothing reads": {"source": "oracle://reader:geheim@db/clinic?table=visits"},
+        "no file matches": {"source": str(tmp_path / "visits-*.csv")},
+        "max_rows is -1": {"max_rows": -1},
+        "at most 41 letters": {"name": "x" * 42, "ledger": ledger},
+        "or leave out shared": {"shared": True},
+    }
+    for said, wrong in mistakes.items():
+        with pytest.raises(ConfigError, match=said) as refusal:
+            replace(config, tables=(replace(config.tables[0], **wrong),)).check()
+        assert "geheim" not in str(refusal.value)
+    with pytest.raises(ConfigError, match=r"no \[\[group\]\] 'taem', so nothing would limit it; the groups are team"):
+        replace(config, analysts=(AnalystConfig(name="ada", group="taem"),)).check()
+    replace(config, tables=(replace(config.tables[0], source=str(tmp_path / "peo*.csv")),), analysts=()).check()
+
+
+def test_a_key_of_another_certificate_is_seen_before_anything_opens(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}", "-days", "2"]
+        made = ["-keyout", str(tmp_path / f"{name}.key"), "-out", str(tmp_path / f"{name}.crt")]
+        subprocess.run([*make, *made], check=True, capture_output=True)
+    config = replace(settings(tmp_path), tls_certificate=str(tmp_path / "one.crt"), tls_key=str(tmp_path / "one.key"))
+    config.check()
+    with pytest.raises(ConfigError, match="the key belongs to another certificate"):
+        replace(config, tls_key=str(tmp_path / "other.key")).check()
+
+
+def test_a_table_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
+    config = settings(tmp_path)
+    wrong = replace(config.tables[1], unit="nobody")
+    with pytest.raises(MaquetteError, match="table 'other': the source lacks 'nobody'"):
+        Service(replace(config, tables=(config.tables[0], wrong))).start()
 
 
 def test_plaintext_stays_on_this_machine(tmp_path: Path) -> None:
@@ -244,3 +287,17 @@ def test_a_ledger_that_has_not_drawn_bins_charges_nothing_without_a_price(tmp_pa
         service.start()
     with Curator(table, Budget(epsilon=1, delta=1e-9), ledger=kept) as curator:
         assert curator.spent.units == 0
+
+
+def test_another_name_of_a_session_begins_anew_with_what_is_left(tmp_path: Path) -> None:
+    """A session that can no longer be continued does not keep its table from being served."""
+    config = settings(tmp_path)
+    spent = []
+    for name in ("online", "second", "online"):
+        service = Service(replace(config, tables=(replace(config.tables[0], session=name),), analysts=()))
+        service.start()
+        with contextlib.closing(service):
+            table = service.tables["people"]
+            table.session.ask("SELECT count(*) FROM people WHERE smoker")
+            spent.append(table.curator.ledger.spent())
+    assert 0 < spent[0] < spent[1] == spent[2]

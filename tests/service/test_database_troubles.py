@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 from cable import Cable
 
+from needs import needs
 from postgres_server import Server, running
 
 if TYPE_CHECKING:
     from kill_servers import Nursery, Outcome
 
-pytest.importorskip("fastapi")
+needs("fastapi")
 pytest.importorskip("psycopg")
 pytestmark = pytest.mark.thorough
 

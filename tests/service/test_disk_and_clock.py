@@ -9,13 +9,13 @@ from typing import Any
 
 import httpx
 import pytest
-
-from preloaded import FAILING, built
-
-pytest.importorskip("fastapi")
-
 from kill_servers import under_load
 from troubled import Troubled
+
+from needs import needs
+from preloaded import FAILING, built
+
+needs("fastapi")
 
 pytestmark = pytest.mark.thorough
 DAY = 86_400

@@ -130,7 +130,7 @@ def test_raw_requests(tmp_path: Path) -> None:
         slow = _raw(port, head + bearer + b"Content-Length: 20\r\n\r\n{")
         assert b" 408 " in slow.partition(b"\r\n")[0]
         server.should_exit = True
-        thread.join(10)
+        thread.join(60)
 
 
 @pytest.mark.thorough

@@ -171,6 +171,7 @@ def test_a_stopped_ledger_is(tmp_path: Path, check: str) -> None:
     next(one for _, one in MUTANTS.values() if one.__name__ == check)(tmp_path)
 
 
+@pytest.mark.thorough(fast=2)
 @pytest.mark.parametrize("name", MUTANTS)
 def test_mending_mutant_is_killed(tmp_path: Path, name: str) -> None:
     wrong, check = MUTANTS[name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import subprocess
 import sys
@@ -11,16 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("joserfc")
-
-from joserfc import jwt
-from joserfc.jwk import ECKey, OctKey, RSAKey
 from rooms import house, settings
 
 from maquette.service import Unauthenticated
 from maquette.service.config import OidcConfig
 from maquette.service.oidc import AGAIN, Provider
+from needs import needs
+
+needs("joserfc")
 
 PROVIDER = """
 import http.server, json, sys
@@ -37,22 +36,37 @@ server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
 print(server.server_port, flush=True)
 server.serve_forever()
 """
-RSA = RSAKey.generate_key(2048, {"kid": "one"})
-EC = ECKey.generate_key("P-256", {"kid": "two"})
+
+
+@functools.cache
+def rsa() -> Any:
+    from joserfc.jwk import RSAKey
+
+    return RSAKey.generate_key(2048, {"kid": "one"})
+
+
+@functools.cache
+def elliptic() -> Any:
+    from joserfc.jwk import ECKey
+
+    return ECKey.generate_key("P-256", {"kid": "two"})
 
 
 @pytest.fixture(scope="module")
 def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     keys = tmp_path_factory.mktemp("provider") / "keys.json"
-    keys.write_text(json.dumps({"keys": [RSA.as_dict(private=False)]}))
+    keys.write_text(json.dumps({"keys": [rsa().as_dict(private=False)]}))
     process = subprocess.Popen([sys.executable, "-c", PROVIDER, str(keys)], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     yield f"http://127.0.0.1:{int(process.stdout.readline())}", keys
     process.terminate()
-    process.wait(10)
+    process.wait(60)
 
 
-def token(issuer: str, key: Any = RSA, algorithm: str = "RS256", **changed: Any) -> str:
+def token(issuer: str, key: Any = None, algorithm: str = "RS256", **changed: Any) -> str:
+    from joserfc import jwt
+
+    key = key or rsa()
     now = int(time.time())
     claims = {"iss": issuer, "aud": "maquette", "sub": "x", "preferred_username": "ada", "exp": now + 60, "iat": now}
     claims = {name: value for name, value in {**claims, **changed}.items() if value is not None}
@@ -60,6 +74,8 @@ def token(issuer: str, key: Any = RSA, algorithm: str = "RS256", **changed: Any)
 
 
 def test_tokens_of_a_provider(provider: tuple[str, Path]) -> None:
+    from joserfc.jwk import OctKey, RSAKey
+
     issuer, keys = provider
     clock, elapsed = [time.time()], [0.0]
     config = OidcConfig(issuer=issuer, audience="maquette", allow_http=True)
@@ -88,11 +104,11 @@ def test_tokens_of_a_provider(provider: tuple[str, Path]) -> None:
         with pytest.raises(Unauthenticated):
             known.authenticate(bad)
     with pytest.raises(Unauthenticated):
-        known.authenticate(token(issuer, EC, "ES256"))
-    keys.write_text(json.dumps({"keys": [RSA.as_dict(private=False), EC.as_dict(private=False)]}))
+        known.authenticate(token(issuer, elliptic(), "ES256"))
+    keys.write_text(json.dumps({"keys": [rsa().as_dict(private=False), elliptic().as_dict(private=False)]}))
     elapsed[0] += AGAIN
     clock[0] -= 30  # set back: it must not keep old keys
-    assert known.authenticate(token(issuer, EC, "ES256")).name == "ada", "the provider's new key is read"
+    assert known.authenticate(token(issuer, elliptic(), "ES256")).name == "ada", "the provider's new key is read"
 
 
 def test_a_service_accepts_them_beside_its_own(provider: tuple[str, Path], tmp_path: Path) -> None:

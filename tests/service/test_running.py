@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("fastapi")
+from needs import needs
+
+needs("fastapi")
 
 
 @pytest.mark.thorough

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from needs import needs
 from postgres_server import running
 
-pytest.importorskip("fastapi")
+needs("fastapi")
 pytest.importorskip("psycopg")
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from maquette.cli.ledgers import Key, Name, Where, shown
 from maquette.cli.options import Json
 from maquette.cli.showing import loss_facts, print_json
 
@@ -19,8 +20,10 @@ RECOVER = "Repair a ledger that lost its log or newest copy, and charge what may
 
 
 def budget(
-    ledger: Annotated[Path, typer.Argument(help="Ledger file; its key file must be beside it.")],
+    ledger: Where,
     delta: Annotated[float, typer.Option(help="Delta used to convert to epsilon.")] = AT,
+    name: Name = None,
+    key: Key = None,
     json: Json = False,
 ) -> None:
     """Show what was spent, what remains, and every charge. The table is not needed.
@@ -28,9 +31,9 @@ def budget(
     Example: maquette budget people.ledger
     """
     from maquette.privacy import ACCOUNTANTS
-    from maquette.privacy.ledger import inspect
+    from maquette.privacy.ledger import Place, inspect
 
-    account = inspect(ledger)
+    account = inspect(Place(ledger, name, key))
     name = account.currency.partition(" ")[0]
     accountant, at = ACCOUNTANTS[name], 0.0 if name == "pure" else delta
     losses = {
@@ -45,7 +48,7 @@ def budget(
         ]
         print_json({**{word: loss_facts(loss) for word, loss in losses.items()}, "charges": charges})
         return
-    typer.echo(f"{ledger}: {account.protects}")
+    typer.echo(f"{shown(ledger)}: {account.protects}")
     for word, loss in losses.items():
         typer.echo(f"{word:10} {loss}")
     for analyst, units in account.by_analyst.items():

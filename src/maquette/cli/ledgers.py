@@ -38,7 +38,7 @@ def verify(ledger: Where, *, name: Name = None, key: Key = None, anchor: AnchorF
     replay, _ = _exported(Path(ledger), place) if _is_export(ledger) else read_ledger(place, anchor)
     limit, spent = replay.budgets["table"]
     facts = {"events": replay.seq, "head": replay.receipt.head, "spent": spent, "limit": limit}
-    _say(json, facts, f"{ledger}: verified, {replay.seq:,} events, {spent / limit:.1%} of the budget is spent")
+    _say(json, facts, f"{shown(ledger)}: verified, {replay.seq:,} events, {spent / limit:.1%} of the budget is spent")
 
 
 @app.command()
@@ -105,7 +105,7 @@ def import_(
     replay, rows = _exported(export, place)
     write_ledger(place, replay, rows, place.secret())
     facts = {"events": replay.seq, "head": replay.receipt.head}
-    _say(json, facts, f"{to}: {replay.seq:,} events, head {replay.receipt.head}")
+    _say(json, facts, f"{shown(to)}: {replay.seq:,} events, head {replay.receipt.head}")
 
 
 @app.command()
@@ -132,7 +132,7 @@ def restore(
     found = restore_ledger(_exported(export, place), place, place.secret(), anchor)
     facts = {"charged": found.charged, "spent": found.spent, "limit": found.limit, "head": found.receipt.head}
     lost, spent, limit = (units / UNITS_PER_ONE for units in (found.charged, found.spent, found.limit))
-    _say(json, facts, f"{_shown(to)}: {lost:.6g} charged as lost, {spent:.6g} of {limit:.6g} spent ({found.currency})")
+    _say(json, facts, f"{shown(to)}: {lost:.6g} charged as lost, {spent:.6g} of {limit:.6g} spent ({found.currency})")
 
 
 @app.command()
@@ -146,8 +146,8 @@ def migrate(
 ) -> None:
     """Move a ledger from a file to PostgreSQL, or back. The old one is renamed: a budget cannot be spent twice.
 
-    Stop every process that uses it first. The key file stays where it is: name it as ledger_key in the service's
-    settings, or put it beside the new file.
+    Stop every process that uses it first. The key stays where it is: name it as ledger_key in the service's
+    settings. A new file gets a copy beside it.
 
     Example: maquette ledger migrate people.ledger postgresql://maquette@database/maquette --name people
     """
@@ -158,11 +158,11 @@ def migrate(
     with moving(source):
         replay, rows = read_ledger(source)
         write_ledger(target, replay, rows, source.secret())
-    facts = {"events": replay.seq, "head": replay.receipt.head, "retired": ledger}
+    facts = {"events": replay.seq, "head": replay.receipt.head, "retired": shown(ledger)}
     _say(
         json,
         facts,
-        f"{replay.seq:,} events are now in {_shown(to)}, head {replay.receipt.head}; the old ledger is retired",
+        f"{replay.seq:,} events are now in {shown(to)}, head {replay.receipt.head}; the old ledger is retired",
     )
 
 
@@ -204,7 +204,8 @@ def _exported(path: Path, place: Place) -> Any:
     return read_export(path, place.chain())
 
 
-def _shown(where: str) -> str:
+def shown(where: str) -> str:
+    """A ledger as it may be told: the address of a database holds its password."""
     return "PostgreSQL" if where.startswith("postgres") else where
 
 

@@ -69,7 +69,7 @@ Lookups = Annotated[
     list[str] | None,
     typer.Option(
         "--public",
-        help="Public table for LEFT JOIN; NAME=FILE:KEY,COLUMN:LOW..HIGH adds bounds of a number; may be repeated.",
+        help="Public table for JOIN; NAME=FILE:KEY,COLUMN:LOW..HIGH adds bounds of a number; may be repeated.",
     ),
 ]
 CutsRule = Annotated[

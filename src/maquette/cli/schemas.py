@@ -251,13 +251,19 @@ def check(
     Example: maquette schema check people.csv --schema people.schema.toml
     """
     import maquette as mq
-    from maquette.curator import clamped_values, unit_report
+    from maquette.curator import BOUNDS, clamped_values, unit_report
     from maquette.schema import UnitDeclaration
 
     declared = mq.Schema.load(schema)
     most = max_contributions or 1
     table_of(source, declared, unit=unit, max_contributions=most, missing=missing, delimiter=delimiter)
-    counted = None if unit is None else unit_report(source, unit, delimiter=delimiter, file=declared.file)
+    own = declared.unit
+    whose = own.column if unit is None and own is not None else unit
+    chosen = max_contributions or (own.max_contributions if own is not None and own.column == whose else None)
+    bounds = sorted({*BOUNDS, *([] if chosen is None else [chosen])})
+    counted = (
+        None if whose is None else unit_report(source, whose, bounds=bounds, delimiter=delimiter, file=declared.file)
+    )
     if json:
         facts: dict[str, object] = {"fits": True, "columns": len(declared), "cells": declared.size}
         if counted is not None:
@@ -268,12 +274,14 @@ def check(
     typer.echo(f"{source} fits {schema}: {len(declared)} columns, {cells} possible rows")
     for one in clamped_values(source, declared, missing=missing or (), delimiter=delimiter):
         _tell_clamped(one, declared[one.column])
-    if counted is not None and unit is not None:
-        _tell_units(counted, unit, max_contributions)
+    if counted is not None and whose is not None:
+        _tell_units(counted, whose, chosen)
         if adopt:
-            declared.unit = UnitDeclaration(column=unit, max_contributions=counted.recommended, from_rows=True)
+            declared.unit = UnitDeclaration(column=whose, max_contributions=counted.recommended, from_rows=True)
             declared.save(schema)
-            typer.echo(f"{schema}: [unit] is now {unit}, at most {counted.recommended} rows each, chosen from the rows")
+            typer.echo(
+                f"{schema}: [unit] is now {whose}, at most {counted.recommended} rows each, chosen from the rows"
+            )
     elif adopt:
         raise typer.BadParameter(
             "name the column that identifies the person (or other unit) of a row: --unit COLUMN", param_hint="--adopt"

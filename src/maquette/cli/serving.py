@@ -109,7 +109,7 @@ def serve(
             many = f"{len(settings.tables)} table{'s' * (len(settings.tables) != 1)}"
             typer.echo(f"the settings are valid: {many}; nothing was opened")
             return
-        run(settings, lambda running: _tell(running, as_json=json))
+        run(settings, lambda running: _tell(running, as_json=json, secret=config is None))
 
 
 def _ledger(source: str, given: Path | None, directory: Path | None) -> str | None:
@@ -129,9 +129,11 @@ def _changed(settings: ServiceConfig, **given: Any) -> ServiceConfig:
     return replace(settings, **{word: value for word, value in given.items() if value is not None})
 
 
-def _tell(running: Running, *, as_json: bool) -> None:
+def _tell(running: Running, *, as_json: bool, secret: bool) -> None:
+    """Say where the service is reached. With `--config` standard output is often a log, which holds no token."""
     if as_json:
-        print_json(vars(running), lines=False)
+        shown = {word: value for word, value in vars(running).items() if secret or word != "token"}
+        print_json(shown, lines=False)
         return
     table = running.tables[0]
     typer.echo(f"console     {running.url}/")
@@ -139,7 +141,8 @@ def _tell(running: Running, *, as_json: bool) -> None:
     if running.postgres is not None:
         typer.echo(f"PostgreSQL  {running.postgres}   (the token is the password)")
     typer.echo(f"tables      {', '.join(running.tables)}")
-    typer.echo(f"token       {running.token}   (the custodian's; also in {running.token_file})")
+    token = f"{running.token}   (the custodian's; also in" if secret else "(the custodian's: in"
+    typer.echo(f"token       {token} {running.token_file})")
     typer.echo("next        in another terminal:")
     question = f'{{"sql": "SELECT count(*) FROM {table}"}}'
     typer.echo(

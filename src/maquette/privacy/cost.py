@@ -21,7 +21,7 @@ class _Description:
 
     def as_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description; fractions are text such as "10/3"."""
-        body = {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
+        body = {name: _plain(getattr(self, name)) for name in self.__dataclass_fields__}
         return {"kind": _NAMES[type(self)], **body}
 
 

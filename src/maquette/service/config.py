@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import parse_qsl
 
 from maquette.errors import MaquetteError
+from maquette.schema import files_of, nothing_at
 from maquette.service.errors import ConfigError
 from maquette.service.origins import shared_files, shared_rows
 from maquette.service.principals import ROLES, Role
@@ -47,13 +49,19 @@ class TableConfig:
     alpha: float = 0.02
     beta: float = 0.05
     promise: Literal["together", "each"] = "together"
+    session: str = "online"  # its name in the ledger; another name begins anew, with what is left of the budget
     rows: int | None = None
     deadline: float | Literal["auto", "none"] | None = None  # default: "auto" where max_rows is declared
     max_rows: int | None = None
-    public: tuple[str, ...] = ()  # lookup tables for LEFT JOIN: NAME=FILE:KEY[,COLUMN:LOW..HIGH]
+    public: tuple[str, ...] = ()  # lookup tables for JOIN: NAME=FILE:KEY[,COLUMN:LOW..HIGH]
     cuts: Literal["refuse", "between"] = "refuse"
     bins_epsilon: float | None = None  # charged once for columns declared with bins = "auto"
     trust_draft: bool = False  # a schema that was drafted by reading the rows is used as it is
+
+    @property
+    def ledger_in_postgres(self) -> bool:
+        """Whether the ledger is kept by a database."""
+        return (self.ledger or "").startswith("postgresql")
 
     @property
     def fixed_moment(self) -> float | Literal["auto"] | None:
@@ -80,6 +88,8 @@ class TableConfig:
             yield f"{where}: alpha is {self.alpha:g}; it lies between 0 and 1"
         if not 0 < self.beta < 1:
             yield f"{where}: beta is {self.beta:g}; it lies between 0 and 1"
+        if not self.session or ":" in self.session:
+            yield f"{where}: session is {self.session!r}; it is a name without a colon"
         if self.rows is not None and self.rows < 1:
             yield f"{where}: rows is {self.rows}; it is at least 1"
         if self.max_contributions < 1:
@@ -88,17 +98,26 @@ class TableConfig:
             yield f'{where}: deadline = "auto" is computed from max_rows, which is not declared'
         if isinstance(self.deadline, int | float) and not 0 < self.deadline <= 3600:
             yield f"{where}: deadline is {self.deadline:g}; it is a number of seconds up to 3600"
-        if self.anchor is not None and (self.ledger or "").startswith("postgresql"):
-            yield f"{where}: an anchor is for a ledger file, and this ledger is in PostgreSQL"
+        if self.max_rows is not None and self.max_rows < 1:
+            yield f"{where}: max_rows is {self.max_rows}; it is at least 1"
+        yield from self._ledger_problems(where)
 
-        if self.shared and not (self.ledger or "").startswith("postgresql"):
-            yield f"{where}: it is shared by several processes, and its ledger is not in PostgreSQL"
+    def _ledger_problems(self, where: str) -> Iterator[str]:
+        if self.shared and not self.ledger_in_postgres:
+            yield (
+                f"{where}: it is shared by several processes, and its ledger is not in PostgreSQL: set ledger = "
+                '"postgresql://...", or leave out shared'
+            )
+        if self.ledger_in_postgres and len(self.name) > 41:
+            yield f"{where}: a ledger in PostgreSQL has the table's name, of at most 41 letters"
 
     def _missing_files(self, where: str) -> Iterator[str]:
         from maquette.schema import Schema
 
-        if "://" not in self.source and not Path(self.source).is_file():
-            yield f"{where}: there is no file {self.source!r}"
+        if "://" in self.source:
+            yield from _address_problems(where, self.source)
+        elif not files_of(self.source):
+            yield f"{where}: {nothing_at(self.source)}"
         if self.schema is None:
             yield f"{where}: no schema file is named"
         elif not Path(self.schema).is_file():
@@ -107,7 +126,7 @@ class TableConfig:
             try:
                 declared = Schema.load(self.schema)
             except MaquetteError as error:
-                yield f"{where}: {self.schema}: {_told(error)}"
+                yield f"{where}: {self.schema}: {told(error)}"
             else:
                 if declared.guessed and not self.trust_draft:
                     yield (
@@ -128,7 +147,7 @@ class TableConfig:
                 accounting=None if self.accounting == "auto" else self.accounting,
             ).check_private_rows()
         except MaquetteError as error:
-            yield f"{where}: {_told(error)}"
+            yield f"{where}: {told(error)}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +155,7 @@ class AnalystConfig:
     """One person: the role, the tables, and the limits of what they may spend on each table and how fast."""
 
     name: str
-    role: Role = "analyst"
+    role: Role | None = None  # default: that of the token, or of the provider
     group: str | None = None
     tables: tuple[str, ...] | None = None
     epsilon: float | None = None
@@ -149,7 +168,7 @@ class AnalystConfig:
             yield f"{where}: a name has letters, digits and . _ @ -, at most 63"
         if self.group is not None and not PERSON.fullmatch(self.group):
             yield f"{where}: group {self.group!r} is not a name"
-        if self.role not in ROLES:
+        if self.role is not None and self.role not in ROLES:
             yield f"{where}: the role is {self.role!r}; it is one of {', '.join(ROLES)}"
         for name in sorted(set(self.tables or ()) - tables):
             yield f"{where}: there is no table {name!r}"
@@ -302,8 +321,14 @@ class ServiceConfig:
         yield from shared_rows(self.tables, self.holdouts)
         yield from shared_files(self.tables, self.directory)
         known = self.names
+        groups = {group.name for group in self.groups}
         for analyst in self.analysts:
             yield from analyst.problems(known)
+            if groups and analyst.group is not None and analyst.group not in groups:
+                yield (
+                    f"analyst {analyst.name!r}: there is no [[group]] {analyst.group!r}, so nothing would limit it; "
+                    f"the groups are {', '.join(sorted(groups))}"
+                )
         for group in self.groups:
             yield from group.problems()
         for holdout in self.holdouts:
@@ -345,6 +370,8 @@ class ServiceConfig:
         for path in filter(None, (self.tls_certificate, self.tls_key)):
             if not Path(path).is_file():
                 yield f"there is no file {path!r}"
+        if problem := self._tls_problem():
+            yield problem
         if self.host not in LOOPBACK and self.tls_certificate is None and not self.trust_proxy:
             yield (
                 f"host is {self.host!r}, which others can reach, and there is no tls_certificate: tokens would travel "
@@ -355,6 +382,26 @@ class ServiceConfig:
         if self.token_file is not None and not self.token_file.parent.is_dir():
             yield f"there is no folder {str(self.token_file.parent)!r} for the token file"
 
+    def _tls_problem(self) -> str | None:
+        """A certificate and a key that cannot be used; whatever is missing is a problem of its own."""
+        import ssl
+
+        if not (self.tls_certificate and self.tls_key and Path(self.tls_certificate).is_file()):
+            return None
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.tls_certificate, self.tls_key, lambda: "")
+        except FileNotFoundError:
+            return None
+        except OSError as error:  # ssl.SSLError is one
+            why = error.strerror or type(error).__name__
+            if "MISMATCH" in str(error):
+                why = "the key belongs to another certificate"
+            return (
+                f"tls_certificate {self.tls_certificate!r} and tls_key {self.tls_key!r} cannot be used: {why}. They "
+                "are PEM files, the key without a passphrase, and the service's user can read both"
+            )
+        return None
+
     @property
     def names(self) -> frozenset[str]:
         """The names of all tables and holdouts."""
@@ -364,18 +411,33 @@ class ServiceConfig:
         """Raise ConfigError with every problem, if there is one; nothing is opened or written."""
         found = list(self.problems())
         if found:
-            lines = "".join(f"\n  - {problem}" for problem in found)
-            count = "one problem" if len(found) == 1 else f"{len(found)} problems"
-            raise ConfigError(f"the configuration has {count}:{lines}", advice="Nothing was opened")
+            raise ConfigError(listed(found))
 
     def analyst(self, name: str) -> AnalystConfig | None:
         """The settings of one person."""
         return next((one for one in self.analysts if one.name == name), None)
 
 
-def _told(error: MaquetteError) -> str:
+def listed(problems: Sequence[str]) -> str:
+    """All problems of a configuration, each on a line of its own."""
+    lines = "".join(f"\n  - {problem}" for problem in problems)
+    count = "one problem" if len(problems) == 1 else f"{len(problems)} problems"
+    return f"nothing was opened: the configuration has {count}:{lines}"
+
+
+def _address_problems(where: str, source: str) -> Iterator[str]:
+    """What is wrong with the address of rows in a database; it may hold a password, so it is not quoted."""
+    scheme, _, rest = source.partition("://")
+    if scheme not in ("duckdb", "sqlite", "postgresql", "postgres"):
+        yield f"{where}: source is an address that nothing reads; it begins with postgresql://, duckdb:// or sqlite://"
+    elif "table" not in dict(parse_qsl(rest.partition("?")[2])):
+        yield f"{where}: source does not say which table of the database to read; it ends in ?table=NAME"
+
+
+def told(error: MaquetteError) -> str:
     """An error on one line of the list of problems."""
-    return error.happened if error.expected is None else f"{error.happened} ({error.expected} was expected)"
+    happened = error.happened if error.expected is None else f"{error.happened} ({error.expected} was expected)"
+    return happened if error.advice is None else f"{happened}; {error.advice}"
 
 
 def demonstration(directory: Path) -> ServiceConfig:

@@ -20,6 +20,8 @@ from maquette.service.config import (
     OidcConfig,
     ServiceConfig,
     TableConfig,
+    listed,
+    told,
 )
 from maquette.service.errors import ConfigError
 
@@ -49,24 +51,38 @@ def read(path: Path) -> ServiceConfig:
 
 
 def parse(document: Mapping[str, Any], folder: Path) -> ServiceConfig:
-    """The configuration in a parsed document; relative files are in `folder`."""
+    """The configuration in a parsed document; relative files are in `folder`.
+
+    Every setting that is unknown, missing or of another type is refused at once.
+    """
+    found: list[ConfigError] = []
+    made = _parsed(document, folder, found)
+    if len(found) > 1:
+        raise ConfigError(listed(list(map(told, found))))
+    if found:
+        raise found[0]
+    assert made is not None
+    return made
+
+
+def _parsed(document: Mapping[str, Any], folder: Path, found: list[ConfigError]) -> ServiceConfig | None:
     own = {word: value for word, value in document.items() if word not in SECTIONS}
     own = {word: _placed(value, folder) if word in OWN_PATHS else value for word, value in own.items()}
     sections: dict[str, Any] = {
-        "tables": _each(TableConfig, document, "table", folder),
-        "analysts": _each(AnalystConfig, document, "analyst", folder),
-        "holdouts": _each(HoldoutConfig, document, "holdout", folder),
-        "groups": _each(GroupConfig, document, "group", folder),
+        "tables": _each(TableConfig, document, "table", folder, found),
+        "analysts": _each(AnalystConfig, document, "analyst", folder, found),
+        "holdouts": _each(HoldoutConfig, document, "holdout", folder, found),
+        "groups": _each(GroupConfig, document, "group", folder, found),
     }
     if "limits" in document:
-        sections["limits"] = _made(Limits, document["limits"], "[limits]")
+        sections["limits"] = _made(Limits, document["limits"], "[limits]", found) or Limits()
     if "oidc" in document:
-        sections["oidc"] = _made(OidcConfig, document["oidc"], "[oidc]")
+        sections["oidc"] = _made(OidcConfig, document["oidc"], "[oidc]", found)
     own.setdefault("directory", str(folder))
     for word in ("directory", "token_file"):
         if isinstance(own.get(word), str):
             own[word] = Path(own[word])
-    return _made(ServiceConfig, {**own, **sections}, "the file", also=frozenset(SECTIONS))
+    return _made(ServiceConfig, {**own, **sections}, "the file", found, also=frozenset(SECTIONS))
 
 
 def _placed_lookup(value: Any, folder: Path) -> Any:
@@ -75,17 +91,25 @@ def _placed_lookup(value: Any, folder: Path) -> Any:
     return f"{name}={_placed(rest, folder)}" if equals else value
 
 
-def _each(kind: type[T], document: Mapping[str, Any], word: str, folder: Path) -> tuple[T, ...]:
+def _each(
+    kind: type[T], document: Mapping[str, Any], word: str, folder: Path, found: list[ConfigError]
+) -> tuple[T, ...]:
     blocks = document.get(word, [])
     if not isinstance(blocks, list):
-        raise ConfigError(f"{word!r} is one block", expected=f"[[{word}]] in two pairs of brackets, one for each")
-    made = []
+        found.append(
+            ConfigError(f"{word!r} is one block", expected=f"[[{word}]] in two pairs of brackets, one for each")
+        )
+        return ()
+    made: list[T | None] = []
     for number, block in enumerate(blocks, 1):
+        if not isinstance(block, Mapping):
+            found.append(ConfigError(f"[[{word}]] {number} is {block!r}", expected="a block of settings"))
+            continue
         placed = {name: _placed(value, folder) if name in PATHS else value for name, value in block.items()}
         if isinstance(placed.get("public"), list):
             placed["public"] = [_placed_lookup(value, folder) for value in placed["public"]]
-        made.append(_made(kind, placed, f"[[{word}]] {number}"))
-    return tuple(made)
+        made.append(_made(kind, placed, f"[[{word}]] {number}", found))
+    return tuple(one for one in made if one is not None)
 
 
 def _placed(value: Any, folder: Path) -> Any:
@@ -94,34 +118,33 @@ def _placed(value: Any, folder: Path) -> Any:
     return str(folder / value)
 
 
-def _made(kind: type[T], block: Mapping[str, Any], where: str, also: frozenset[str] = frozenset()) -> T:
+def _made(
+    kind: type[T], block: Any, where: str, found: list[ConfigError], also: frozenset[str] = frozenset()
+) -> T | None:
+    """The block as its class, or None after adding what is wrong with it to `found`."""
     if not isinstance(block, Mapping):
-        raise ConfigError(f"{where} is {block!r}", expected="a block of settings")
+        found.append(ConfigError(f"{where} is {block!r}", expected="a block of settings"))
+        return None
     known = {each.name: each for each in fields(kind)}  # type: ignore[arg-type]
-    for word in block:
+    hints, values, before = typing.get_type_hints(kind), {}, len(found)
+    for word, given in block.items():
         if word not in known:
             close = get_close_matches(word, [*known, *also], 1)
             hint = f"did you mean {close[0]!r}?" if close else f"the settings are {', '.join(sorted(known))}"
-            raise ConfigError(f"{where} has an unknown setting {word!r}", advice=hint)
-    hints = typing.get_type_hints(kind)
-    values = {word: _typed(value, hints[word], f"{where}: {word}") for word, value in block.items()}
+            found.append(ConfigError(f"{where} has an unknown setting {word!r}", advice=hint))
+            continue
+        value = tuple(given) if isinstance(given, list) else given
+        if not _fits(value, hints[word]):
+            found.append(ConfigError(f"{where}: {word} is {value!r}", expected=_words(hints[word])))
+        values[word] = float(value) if hints[word] is float and isinstance(value, int) else value
     for name, each in known.items():
         if name not in values and _required(each):
-            raise ConfigError(f"{where} lacks the setting {name!r}")
-    return kind(**values)
+            found.append(ConfigError(f"{where} lacks the setting {name!r}"))
+    return kind(**values) if len(found) == before else None
 
 
 def _required(each: Field[Any]) -> bool:
     return each.default is MISSING and each.default_factory is MISSING
-
-
-def _typed(value: Any, hint: Any, where: str) -> Any:
-    """The value as its field wants it; refuses another type."""
-    if isinstance(value, list):
-        value = tuple(value)
-    if not _fits(value, hint):
-        raise ConfigError(f"{where} is {value!r}", expected=_words(hint))
-    return float(value) if hint is float and isinstance(value, int) else value
 
 
 def _fits(value: Any, hint: Any) -> bool:

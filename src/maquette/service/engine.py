@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from logging import WARNING
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
+from maquette.errors import MaquetteError
 from maquette.service import state as kept
 from maquette.service.config import DEMO, HoldoutConfig, ServiceConfig, TableConfig
 from maquette.service.drafts import Drafts
@@ -133,8 +135,10 @@ class Service:
                 self.hold(holdout)
             self._jobs = Jobs(self._state, self.config.limits.jobs)
             self._publisher = Publisher(self.config.directory, self._jobs)
-            for table in (*self.config.tables, *self.drafts.opened()):
-                self.open(table)
+            tables = (*self.config.tables, *self.drafts.opened())
+            for table in tables:
+                with told_of(f"table {table.name!r}" if len(tables) > 1 else None):
+                    self.open(table)
             self.erase()
         except BaseException as error:
             self.close()
@@ -288,7 +292,7 @@ class Service:
             _rows_of(config),
             budget,
             ledger=self._ledger(config),
-            anchor=config.anchor,
+            anchor=None if config.ledger_in_postgres else config.anchor,
             relation=config.relation,
             max_rows=config.max_rows,
         )
@@ -299,6 +303,7 @@ class Service:
                 alpha=config.alpha,
                 beta=config.beta,
                 simultaneous=config.promise == "together",
+                name=config.session,
                 rows=config.rows,
                 deadline=config.fixed_moment,
                 table=config.name,
@@ -315,14 +320,14 @@ class Service:
         return Path(config.ledger or self.config.directory / f"{config.name}.ledger")
 
     def _ledger(self, config: TableConfig) -> LedgerSource:
-        if config.ledger is None or not config.ledger.startswith("postgresql"):
+        if config.ledger is None or not config.ledger_in_postgres:
             return str(self.ledger_file(config))
         from maquette.privacy.ledger import PostgresLedger, SharedPostgresLedger
 
         address = config.ledger
         key = Path(config.ledger_key or self.config.directory / f"{config.name}.key")
         kind = SharedPostgresLedger if config.shared else PostgresLedger
-        return lambda terms: kind(address, terms, name=config.name, key_path=key)
+        return lambda terms: kind(address, terms, name=config.name, key_path=key, anchor=config.anchor)
 
     def _set_limits(self, table: ServedTable) -> None:
         """Write the limits of the configuration into the ledger, which keeps them; a group's name ends in a slash."""
@@ -335,6 +340,17 @@ class Service:
 
     def __repr__(self) -> str:
         return f"Service({len(self._tables)} tables)"
+
+
+@contextmanager
+def told_of(what: str | None) -> Iterator[None]:
+    """An error inside the block says what it is about, where that is not clear."""
+    try:
+        yield
+    except MaquetteError as error:
+        if what is not None:
+            error.happened = f"{what}: {error.happened}"
+        raise
 
 
 def write_secret(path: Path, text: str) -> None:

@@ -35,7 +35,7 @@ CACHED = 10_000
 
 @dataclass(frozen=True, kw_only=True)
 class TokenFacts:
-    """A token as it may be listed: everything but the token."""
+    """A token as it may be listed: everything but the token, with what the configuration says of its holder."""
 
     id: str
     name: str
@@ -152,11 +152,13 @@ class People:
         }
         with self._state.begin() as connection:
             connection.execute(kept.tokens.insert().values(**row))
-        return token, _facts(row)
+        return token, self._facts(row)
 
     def list(self) -> list[TokenFacts]:
         """Every token, newest first, without the tokens."""
-        return [_facts(row) for row in self._state.rows(sa.select(kept.tokens).order_by(kept.tokens.c.created.desc()))]
+        return [
+            self._facts(row) for row in self._state.rows(sa.select(kept.tokens).order_by(kept.tokens.c.created.desc()))
+        ]
 
     def revoke(self, id: str) -> TokenFacts:  # noqa: A002
         """End a token now."""
@@ -172,36 +174,38 @@ class People:
             with self._lock:
                 self._revocations += 1
                 self._seen.pop(found[0]["sha256"], None)
-        return _facts(found[0])
+        return self._facts(found[0])
 
     def _valid(self, row: dict[str, Any], now: float) -> bool:
         return row["revoked"] is None and (row["expires"] is None or now < row["expires"])
 
     def _principal(self, row: dict[str, Any]) -> Principal:
-        """The principal of a token; a person's own scope in the configuration narrows that of the token."""
+        """The principal of a token, as `_scoped` has it."""
         tables = None if row["tables"] is None else frozenset(json.loads(row["tables"]))
         return self._scoped(
             Principal(name=row["name"], role=row["role"], tables=tables, group=row["group"], token=row["id"])
         )
 
     def _scoped(self, principal: Principal) -> Principal:
+        """A person's role and group in the configuration are theirs whatever the token says; tables narrow its own."""
         settings = self._config.analyst(principal.name)
         if settings is None:
             return principal
         tables = principal.tables
         if settings.tables is not None:
             tables = frozenset(settings.tables) if tables is None else tables & frozenset(settings.tables)
-        return replace(principal, tables=tables, group=settings.group or principal.group)
+        role, group = settings.role or principal.role, settings.group or principal.group
+        return replace(principal, role=role, tables=tables, group=group)
 
-
-def _facts(row: dict[str, Any]) -> TokenFacts:
-    return TokenFacts(
-        id=row["id"],
-        name=row["name"],
-        role=row["role"],
-        group=row["group"],
-        tables=None if row["tables"] is None else tuple(json.loads(row["tables"])),
-        created=row["created"],
-        expires=row["expires"],
-        revoked=row["revoked"],
-    )
+    def _facts(self, row: dict[str, Any]) -> TokenFacts:
+        holder = self._principal(row)
+        return TokenFacts(
+            id=row["id"],
+            name=holder.name,
+            role=holder.role,
+            group=holder.group,
+            tables=None if holder.tables is None else tuple(sorted(holder.tables)),
+            created=row["created"],
+            expires=row["expires"],
+            revoked=row["revoked"],
+        )

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import os
 import signal
 import socket
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from logging import WARNING
+from logging import INFO, WARNING
 from typing import Any
 
-from maquette.service.config import ServiceConfig
+from maquette.service.config import LOOPBACK, ServiceConfig
 from maquette.service.engine import Service
 from maquette.service.errors import ConfigError
 from maquette.service.telemetry import set_up_logs
@@ -77,8 +78,10 @@ async def _serve(service: Service, listening: socket.socket, tell: Callable[[Run
     keeping = [asyncio.create_task(_clean(service)), asyncio.create_task(_mend(service))]
     try:
         tell(_where(service, listening, postgres))
+        service.telemetry.log(INFO, "started", {"tables": len(service.tables)})
         await server.serve(sockets=[listening])
     finally:
+        service.telemetry.log(INFO, "stopping", {})
         for task in keeping:
             task.cancel()
         if postgres is not None:
@@ -108,20 +111,27 @@ async def _tried(service: Service, work: Callable[[], Any]) -> Any:
 
 
 async def _start_pgwire(service: Service) -> asyncio.Server | None:
-    """The PostgreSQL door, if this installation has one and a port is set."""
-    if service.config.pg_port is None or importlib.util.find_spec(PGWIRE) is None:
+    """The PostgreSQL door, if this installation has one and a port is set.
+
+    Its clients do not come through a proxy that ends TLS, so without a certificate it opens on this machine only.
+    """
+    config = service.config
+    if config.pg_port is None or importlib.util.find_spec(PGWIRE) is None:
+        return None
+    if config.tls_certificate is None and config.host not in LOOPBACK:
+        service.telemetry.log(WARNING, "no PostgreSQL door", {"why": "it needs tls_certificate and tls_key"})
         return None
     door = importlib.import_module(PGWIRE)
     start = getattr(door, "start", None)
     if start is None:
         return None
-    server: asyncio.Server = await start(
-        service,
-        host=service.config.host,
-        port=service.config.pg_port,
-        tls=tls_context(service.config),
-        limits=door.Limits(connections=service.config.limits.connections),
-    )
+    limits = door.Limits(connections=config.limits.connections)
+    try:
+        server: asyncio.Server = await start(
+            service, host=config.host, port=config.pg_port, tls=tls_context(config), limits=limits
+        )
+    except OSError as error:
+        raise _used(config.host, config.pg_port, error, "--pg-port") from None
     return server
 
 
@@ -154,11 +164,14 @@ def _listen(host: str, port: int) -> socket.socket:
         listening.bind((host, port))
     except OSError as error:
         listening.close()
-        raise ConfigError(
-            f"port {port} of {host} cannot be used ({error.strerror})", advice="choose another with --port"
-        ) from None
+        raise _used(host, port, error, "--port") from None
     listening.listen(2048)
     return listening
+
+
+def _used(host: str, port: int, error: OSError, option: str) -> ConfigError:
+    why = os.strerror(error.errno) if error.errno else type(error).__name__
+    return ConfigError(f"port {port} of {host} cannot be used ({why})", advice=f"choose another with {option}")
 
 
 def _where(service: Service, listening: socket.socket, postgres: asyncio.Server | None) -> Running:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -28,13 +30,16 @@ from maquette.service.errors import TooLarge, Unavailable
 from maquette.service.principals import Principal
 from maquette.service.rates import Rates
 from maquette.service.state import State, as_text, now
-from maquette.service.wire import answer_data, answer_of, loss_data
+from maquette.service.wire import answer_data, answer_json, answer_of, loss_data
 from maquette.session import Explanation, Session, lasting
 
 if TYPE_CHECKING:
     from maquette.releases import Release
 
 KNOWN = 100_000  # answers kept by their text, ready to be given again without a lock
+_BRACKETS = re.compile("[()]")
+
+OVER = "; more than is left of your limit, or your group's: the answer would be wider, or a guess of the model"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +53,8 @@ class BudgetView:
     remaining: Loss
     own_spent: Loss
     own_limit: Loss | None
+    group_spent: Loss | None  # None where the caller's group has no limit
+    group_limit: Loss | None
 
     def as_dict(self) -> dict[str, Any]:
         """As plain data."""
@@ -59,6 +66,8 @@ class BudgetView:
             "remaining": loss_data(self.remaining),
             "own_spent": loss_data(self.own_spent),
             "own_limit": None if self.own_limit is None else loss_data(self.own_limit),
+            "group_spent": None if self.group_spent is None else loss_data(self.group_spent),
+            "group_limit": None if self.group_limit is None else loss_data(self.group_limit),
         }
 
 
@@ -132,8 +141,7 @@ class ServedTable:
             self._keep_reply(key, digest, answers)
         if not settings:
             self._remember(asked, answers)
-        for question, answer in zip(asked, answers, strict=True):
-            self._write_down(principal, question, answer)
+        self._write_down(principal, asked, answers)
         return answers
 
     def known(self, principal: Principal, asked: Sequence[str]) -> list[Answered] | None:
@@ -142,20 +150,18 @@ class ServedTable:
         answers = self._all_known(asked)
         if answers is not None:
             self._rates.take(principal, len(asked))
-            for question, answer in zip(asked, answers, strict=True):
-                self._write_down(principal, question, answer)
+            self._write_down(principal, asked, answers)
         return answers
 
-    def known_replies(self, principal: Principal, asked: Sequence[str]) -> list[bytes] | None:
-        """The same as JSON, ready to be sent."""
-        answers = self.known(principal, asked)
-        if answers is None:
-            return None
-        replies = [self._replies.get(text) for text in asked]
-        for place, (text, answer) in enumerate(zip(asked, answers, strict=True)):
-            if replies[place] is None:
-                replies[place] = self._replies[text] = json.dumps(answer_data(answer)).encode()
-        return [reply for reply in replies if reply is not None]
+    def replies(self, asked: Sequence[str], known: Sequence[Answered]) -> list[bytes]:
+        """Answers that are known as JSON, which is kept."""
+        found = []
+        for text, answer in zip(asked, known, strict=True):
+            reply = self._replies.get(text)
+            if reply is None:
+                reply = self._replies[text] = answer_json(answer)
+            found.append(reply)
+        return found
 
     def explain(
         self, principal: Principal, asked: str, *, alpha: float | None = None, confidence: float | None = None
@@ -163,7 +169,11 @@ class ServedTable:
         """The route and the price of a question now; never charges."""
         self._admit(principal, [asked])
         self._rates.take(principal, 1)
-        return self.session.explain(asked, alpha=alpha, confidence=confidence)
+        found = self.session.explain(asked, alpha=alpha, confidence=confidence)
+        price, ledger = found.cost.units, self.curator.ledger
+        if not price or price > self.session.remaining.units or not isinstance(ledger, BookLedger):
+            return found  # of a price above what remains of the table the session itself says so
+        return found if price <= ledger.left(principal.account) else replace(found, text=found.text + OVER)
 
     def peek(self, principal: Principal, asked: str) -> Answered:
         """The answer from what is publicly known now, however wide its interval; never charges."""
@@ -219,8 +229,8 @@ class ServedTable:
             check_text(text, self._limits)
 
     def _all_known(self, asked: Sequence[str]) -> list[Answered] | None:
-        known = [self._known.get(text) for text in asked]
-        return None if None in known else [one for one in known if one is not None]
+        known = [one for text in asked if (one := self._known.get(text)) is not None]
+        return known if len(known) == len(asked) else None
 
     def _remember(self, asked: Sequence[str], answers: Sequence[Answered]) -> None:
         """Keep promised answers as they will be given again; not those of a text that means another day tomorrow."""
@@ -268,7 +278,8 @@ class ServedTable:
     def budget(self, principal: Principal) -> BudgetView:
         """What was spent and what remains, of the table and of the caller."""
         self._look(principal)
-        budget = self.curator.budget
+        budget, group = self.curator.budget, f"{principal.group}/"
+        limits = self._limits_of([principal.account, group])
         return BudgetView(
             epsilon=budget.epsilon,
             delta=budget.delta,
@@ -276,7 +287,9 @@ class ServedTable:
             spent=self.session.spent,
             remaining=self.session.remaining,
             own_spent=self.session.spent_by(principal.account),
-            own_limit=self._limits_of([principal.account]).get(principal.account),
+            own_limit=limits.get(principal.account),
+            group_spent=self.session.spent_by(group) if group in limits else None,
+            group_limit=limits.get(group),
         )
 
     def limit(self, account: str, epsilon: float) -> None:
@@ -397,19 +410,20 @@ class ServedTable:
     def _loss(self, units: int) -> Loss:
         return self.curator.budget.accountant.loss(units, self.curator.budget.delta)
 
-    def _write_down(self, principal: Principal, question: str, answer: Answered) -> None:
-        facts = {"source": answer.source, "promised": answer.guarantee is not None, "units": answer.cost.units}
-        self._state.later(
-            kept.questions,
-            {
-                "at": now(),
-                "table": self.name,
-                "account": principal.account,
-                "question": question,
-                "facts": as_text(facts),
-                "shared": False,
-            },
-        )
+    def _write_down(self, principal: Principal, asked: Sequence[str], answers: Sequence[Answered]) -> None:
+        at = now()
+        for question, answer in zip(asked, answers, strict=True):
+            self._state.later(
+                kept.questions,
+                {
+                    "at": at,
+                    "table": self.name,
+                    "account": principal.account,
+                    "question": question,
+                    "facts": _facts(answer.source, answer.guarantee is not None, answer.cost.units),
+                    "shared": False,
+                },
+            )
 
     def __repr__(self) -> str:
         return f"ServedTable({self.name!r}, {len(self.schema)} columns)"
@@ -424,11 +438,17 @@ def check_text(text: object, limits: Limits) -> None:
             f"the question has {len(text):,} characters", expected=f"at most {limits.question_bytes:,} bytes"
         )
     depth = deepest = 0
-    for letter in text:
-        depth += (letter == "(") - (letter == ")")
+    for bracket in _BRACKETS.findall(text) if text.count("(") > limits.question_depth else ():
+        depth += 1 if bracket == "(" else -1
         deepest = max(deepest, depth)
     if deepest > limits.question_depth:
         raise QueryError(f"brackets nest {deepest} deep", expected=f"at most {limits.question_depth}")
+
+
+@lru_cache(1_000)
+def _facts(source: str, promised: bool, units: int) -> str:
+    """What the transcript keeps of an answer; most answers have the same."""
+    return as_text({"source": source, "promised": promised, "units": units})
 
 
 def _given(**settings: float | None) -> dict[str, float]:

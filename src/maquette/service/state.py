@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from maquette.privacy.ledger import network_settings
 
 VERSION = 1
-FLUSH_SECONDS = 0.05
+FLUSH_SECONDS = 0.2  # that the first row of a group waits for others
 RETRY_SECONDS = 1.0
 GROUP = 1_000
 MOST_WAITING = 100_000  # rows
@@ -126,6 +126,7 @@ class State:
             raise
         self._queue: queue.SimpleQueue[tuple[sa.Table, dict[str, Any]] | threading.Event | None] = queue.SimpleQueue()
         self._closing = threading.Event()
+        self._hurry = threading.Event()  # somebody waits for the group
         self._thread = threading.Thread(target=self._write, name="maquette-state", daemon=True)
         self._thread.start()
 
@@ -173,12 +174,14 @@ class State:
         """Return when everything given to `later` is written."""
         done = threading.Event()
         self._queue.put(done)
+        self._hurry.set()
         done.wait(10)
 
     def close(self) -> None:
         """Write what waits, if the database is there, and close."""
         self._closing.set()
         self._queue.put(None)
+        self._hurry.set()
         self._thread.join(10)
         self._engine.dispose()
 
@@ -197,24 +200,27 @@ class State:
             return str(connection.execute(known).scalar_one())
 
     def _write(self) -> None:
-        open_ = True
+        """Write what comes, in groups; while a group gathers, this thread sleeps, so that no row wakes it."""
+        open_, full = True, False
         while open_:
             waiting: list[tuple[sa.Table, dict[str, Any]]] = []
             events: list[threading.Event] = []
             item = self._queue.get()
-            while True:
-                if item is None:
-                    open_ = False
-                elif isinstance(item, threading.Event):
-                    events.append(item)
-                else:
-                    waiting.append(item)
-                if not open_ or events or len(waiting) >= GROUP:
-                    break
-                try:
-                    item = self._queue.get(timeout=FLUSH_SECONDS)
-                except queue.Empty:
-                    break
+            if not full:
+                self._hurry.wait(FLUSH_SECONDS)
+            self._hurry.clear()
+            with suppress(queue.Empty):
+                while True:
+                    if item is None:
+                        open_ = False
+                    elif isinstance(item, threading.Event):
+                        events.append(item)
+                    else:
+                        waiting.append(item)
+                    if not open_ or len(waiting) >= GROUP:
+                        break
+                    item = self._queue.get_nowait()
+            full = len(waiting) >= GROUP
             self._keep(waiting)
             for event in events:
                 event.set()
@@ -265,4 +271,7 @@ def now() -> float:
 
 def as_text(value: Mapping[str, Any]) -> str:
     """Facts as they are stored."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _encode(value)
+
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode

@@ -87,10 +87,10 @@ class Telemetry:
             }
             self.log(logging.INFO, "request", facts)
 
-    def answered(self, table: str, source: str) -> None:
-        """An answer, by where it came from."""
-        self._answers.labels(table, source).inc()
-        self.traces.count("answers", table=table, source=source)
+    def answered(self, table: str, source: str, number: int = 1) -> None:
+        """Answers, by where they came from."""
+        self._answers.labels(table, source).inc(number)
+        self.traces.count("answers", number, table=table, source=source)
 
     def refused(self, code: str) -> None:
         """A refusal, by its code."""

@@ -36,8 +36,8 @@ class Silent:
         """Questions to a table that are not known yet."""
         yield
 
-    def count(self, what: str, **facts: str | int) -> None:
-        """One more of something."""
+    def count(self, what: str, number: int = 1, **facts: str | int) -> None:
+        """So many more of something."""
 
     def lasted(self, seconds: float, **facts: str | int) -> None:
         """The time of a request."""
@@ -87,9 +87,9 @@ class Traces(Silent):
             span.set_attributes(_chosen({"maquette.table": table, "maquette.questions": questions}))
             yield
 
-    def count(self, what: str, **facts: str | int) -> None:
-        """One more of something."""
-        self._counters[what].add(1, _chosen({f"maquette.{word}": value for word, value in facts.items()}))
+    def count(self, what: str, number: int = 1, **facts: str | int) -> None:
+        """So many more of something."""
+        self._counters[what].add(number, _chosen({f"maquette.{word}": value for word, value in facts.items()}))
 
     def lasted(self, seconds: float, **facts: str | int) -> None:
         """The time of a request."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import math
 from dataclasses import fields
 from typing import Any
@@ -63,6 +64,19 @@ def answer_data(answer: Answered) -> dict[str, Any]:
         return {**shared, "group_titles": list(answer.group_titles), "titles": list(answer.titles), "rows": rows}
     (number,) = answer.numbers
     return {**shared, **_number(number)}
+
+
+def answer_json(answer: Answered) -> bytes:
+    """The same as JSON."""
+    return as_json(answer_data(answer))
+
+
+def as_json(content: Any) -> bytes:
+    """Plain data as JSON."""
+    return _encode(content).encode()
+
+
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
 def answer_of(data: dict[str, Any]) -> Answered:

@@ -11,6 +11,8 @@ from typing import Any
 from maquette.errors import DataError
 from maquette.privacy.cost import Event, from_dict
 
+_as_text = json.JSONEncoder(sort_keys=True).encode
+
 
 @dataclass(frozen=True)
 class Description:
@@ -41,13 +43,14 @@ class Description:
     @classmethod
     def made(cls, door: str, events: Sequence[Event], public: Mapping[str, Any]) -> Description:
         """Describe a charge for some events; `public` holds the other public facts that define the question."""
-        grouped = [{**event.as_dict(), "times": times} for event, times in Counter(events).items()]
+        counted = Counter(events).items() if len(events) > 1 else [(event, 1) for event in events]
+        grouped = [{**event.as_dict(), "times": times} for event, times in counted]
         return cls({"door": door, "events": grouped, **public})
 
     @property
     def text(self) -> str:
         """The description as JSON, in the canonical form that is stored and hashed."""
-        return json.dumps(self.facts, sort_keys=True)
+        return _as_text(self.facts)
 
     @property
     def door(self) -> str:

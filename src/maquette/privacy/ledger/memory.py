@@ -70,6 +70,7 @@ class MemoryLedger(BookLedger):
         self._chain = Chain(secrets.token_bytes(KEY_BYTES) if key is None else key)
         self._storage = MemoryStorage(terms.limit)
         self.terms = open_book(self._storage, self._chain, terms)
+        self._book = Book(self._storage, self._chain, self.terms.currency)
         self._followed = len(self._storage.events)  # number of events fully applied to the books
         self._closed = False
         self._pid = os.getpid()
@@ -99,7 +100,8 @@ class MemoryLedger(BookLedger):
                 raise LedgerError("the ledger is closed", advice="Open it again")
             if self._followed != len(self._storage.events):  # a write was interrupted
                 self._storage = MemoryStorage(self.terms.limit, self._storage.events)
-            result = operation(Book(self._storage, self._chain, self.terms.currency))
+                self._book = Book(self._storage, self._chain, self.terms.currency)
+            result = operation(self._book)
             self._followed = len(self._storage.events)
             return result
 

@@ -66,14 +66,19 @@ class Place:
         if self.key is not None:
             return self.key.resolve()
         if self.in_postgres:
-            raise LedgerError("the key of a ledger in PostgreSQL is not named", expected="the file of its key")
+            raise LedgerError(
+                "the key of a ledger in PostgreSQL is not named",
+                expected="the file of its key (--key), which is NAME.key in the directory of a service",
+            )
         return beside(self.path, ".key")
 
     @property
     def ledger(self) -> str:
         """The ledger's name in its database."""
         if self.name is None:
-            raise LedgerError("the ledger in PostgreSQL is not named", expected="the table's name in the settings")
+            raise LedgerError(
+                "the ledger in PostgreSQL is not named", expected="the table's name in the settings (--name)"
+            )
         return self.name
 
     def secret(self) -> bytes:

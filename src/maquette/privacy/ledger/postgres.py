@@ -14,6 +14,7 @@ stops, and is verified when it is opened again.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -46,6 +47,17 @@ NETWORK = {  # unless the address says otherwise: a server that no longer answer
     "tcp_user_timeout": 30_000,
 }
 NAME = re.compile(r"[a-z_][a-z0-9_]{0,40}")
+REASONS = {  # what the driver says, and how it is told
+    "authentication failed": "user or password is wrong",
+    "no password supplied": "it wants a password",
+    "pg_hba.conf": "its pg_hba.conf does not admit this user from here",
+    "does not exist": "there is no such database or user",
+    "Connection refused": "nothing listens there",
+    "resolve": "the host has no address",
+    "Name or service not known": "the host has no address",
+    "timeout": "it does not answer",
+    "certificate": "its certificate is not trusted",
+}
 
 MIGRATIONS = {
     1: (
@@ -180,7 +192,7 @@ class PostgresLedger(BookLedger):
     @property
     def where(self) -> str:
         """Where the account is kept, without the password."""
-        return f"{re.sub(r'//[^@/]*@', '//', self._address).partition('?')[0]} {self._schema}"
+        return f"{shown(self._address)} {self._schema}"
 
     def verify(self) -> Receipt:
         """Check the whole chain and recompute every sum and state from it; return its head."""
@@ -317,7 +329,10 @@ def adopt(address: str, name: str, replay: Replay, rows: Sequence[Row]) -> None:
     connection, schema = connect(address), f"maquette_{name}"
     try:
         if not NAME.fullmatch(name) or not _owned(connection, schema):
-            raise LedgerError(f"there is a ledger {name!r} in this database already, or the name is not valid")
+            raise LedgerError(
+                f"there is a ledger {name!r} in this database already, or the name is not valid",
+                advice=f"If it must not be used again, move it away: ALTER SCHEMA {schema} RENAME TO old_{schema}",
+            )
         connection.execute("BEGIN")
         for row in rows:
             connection.execute("INSERT INTO event VALUES (%s, %s, %s, %s, %s)", row)
@@ -361,8 +376,11 @@ def relink(address: str, name: str, old: Chain, new: Chain, *, begun: bool) -> R
 def retired(address: str, name: str) -> Iterator[None]:
     """Own a ledger alone during the block; at its end the ledger is renamed, so that no program finds it."""
     with _inside(address, name, "BEGIN", alone=True) as connection:
+        taken = {schema for (schema,) in connection.execute("SELECT nspname FROM pg_namespace").fetchall()}
+        names = (f"moved_maquette_{name}{number or ''}" for number in itertools.count())
+        away = next(each for each in names if each not in taken)
         yield
-        connection.execute(f"ALTER SCHEMA maquette_{name} RENAME TO moved_maquette_{name}")
+        connection.execute(f"ALTER SCHEMA maquette_{name} RENAME TO {away}")
 
 
 @contextmanager
@@ -401,7 +419,10 @@ def connect(address: str) -> Connection:
     try:
         raw = psycopg.connect(**network_settings(address), autocommit=True, application_name="maquette ledger")
     except psycopg.Error as error:
-        raise _broken(error) from None
+        raise PostgresBroken(
+            f"PostgreSQL cannot be reached at {shown(address)} ({_reason(error)})",
+            advice="look at the server, and at host, port, database, user and password of the address",
+        ) from None
     connection = Connection(raw)
     connection.execute("SET synchronous_commit TO on")
     connection.execute("SET idle_in_transaction_session_timeout TO '60s'")
@@ -411,6 +432,18 @@ def connect(address: str) -> Connection:
             "this PostgreSQL runs without fsync: a power cut could undo a charge", expected="fsync = on in its settings"
         )
     return connection
+
+
+def shown(address: str) -> str:
+    """An address as it may be told: without user, password and settings."""
+    return re.sub(r"//[^/]*@", "//", address).partition("?")[0]
+
+
+def _reason(error: Exception) -> str:
+    """Why a connection was refused, in words of our own: the driver's text could hold anything."""
+    text = str(error)
+    found = [words for sign, words in REASONS.items() if sign in text]
+    return found[0] if found else type(error).__name__
 
 
 def _chain(key: bytes | None, path: Path | None, *, fresh: bool) -> Chain:

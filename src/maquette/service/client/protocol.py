@@ -25,6 +25,18 @@ def question_body(asked: str) -> dict[str, str]:
     return {"sql": asked} if first in ("select", "with") else {"where": asked}
 
 
+def questions_body(asked: Sequence[str]) -> dict[str, Any]:
+    """Several questions as a body."""
+    if isinstance(asked, str) or not isinstance(asked, Sequence):
+        raise QueryError("got one question", expected="a list of questions", advice="ask a single one with `ask`")
+    return {"questions": [question_body(one) for one in asked]}
+
+
+def outlook_path(size: int | None) -> str:
+    """Where the outlook for tables of `size` columns is."""
+    return "outlook" if size is None else f"outlook?size={size}"
+
+
 def settings_body(alpha: float | None, confidence: float | None, max_cost: float | None) -> dict[str, float]:
     """The settings of a question that were given."""
     given = {"alpha": alpha, "confidence": confidence, "max_cost": max_cost}
@@ -84,10 +96,20 @@ def read_error(status: int, data: Any) -> MaquetteError:
 
 def unreachable(error: Exception) -> LedgerError | Unavailable:
     """The service could not be reached, after every try."""
+    if untrusted(error):
+        return Unavailable(
+            "the certificate of the service is not trusted here, or is for another name",
+            advice='name your authority\'s certificate with verify="ca.crt", and the service as its certificate does',
+        )
     return Unavailable(
         f"the service cannot be reached ({type(error).__name__})",
         advice="ask again with the same request name: it never pays twice",
     )
+
+
+def untrusted(error: Exception) -> bool:
+    """Whether the service's certificate was refused; another try would not help."""
+    return "CERTIFICATE_VERIFY_FAILED" in str(error)
 
 
 def _kinds() -> dict[str, type[MaquetteError]]:

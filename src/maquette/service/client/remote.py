@@ -7,9 +7,11 @@ errors are the same objects. Every question carries a request name, so a retried
 from __future__ import annotations
 
 import asyncio
+import ssl
 import time
 from collections.abc import Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from maquette.answers import Answered
@@ -23,6 +25,8 @@ from maquette.session import Explanation
 if TYPE_CHECKING:
     import httpx
 
+TOML = "application/toml"
+
 
 def connect(
     url: str, token: str, *, table: str | None = None, timeout: float = 60.0, verify: Any = True
@@ -34,8 +38,12 @@ def connect(
     import httpx
 
     _check_address(url, token)
-    client = httpx.Client(base_url=url, headers=_headers(token), timeout=timeout, verify=verify)
-    return RemoteSession(client, table)
+    client = httpx.Client(base_url=url, headers=_headers(token), timeout=timeout, verify=_trusted(verify))
+    try:
+        return RemoteSession(client, table)
+    except BaseException:
+        client.close()
+        raise
 
 
 async def connect_async(
@@ -45,9 +53,13 @@ async def connect_async(
     import httpx
 
     _check_address(url, token)
-    client = httpx.AsyncClient(base_url=url, headers=_headers(token), timeout=timeout, verify=verify)
+    client = httpx.AsyncClient(base_url=url, headers=_headers(token), timeout=timeout, verify=_trusted(verify))
     session = AsyncRemoteSession(client)
-    session._table = protocol.read_table(await session._send("GET", "/v1/tables"), table)
+    try:
+        session._table = protocol.read_table(await session._send("GET", "/v1/tables"), table)
+    except BaseException:
+        await client.aclose()
+        raise
     return session
 
 
@@ -76,10 +88,7 @@ class RemoteSession:
     @cached_property
     def schema(self) -> Schema:
         """The schema of the table."""
-        answer = self._client.get(f"{self._path}/schema", headers={"Accept": "application/toml"})
-        if answer.status_code != 200:
-            raise protocol.read_error(answer.status_code, answer.json())
-        return Schema.loads(answer.text)
+        return _schema(self._reply("GET", f"{self._path}/schema", accept=TOML))
 
     @property
     def spent(self) -> Loss:
@@ -109,11 +118,17 @@ class RemoteSession:
         body = {**protocol.question_body(asked), **protocol.settings_body(alpha, confidence, max_cost)}
         return protocol.read_answer(self._send("POST", f"{self._path}/ask", body, request or protocol.fresh_key()))
 
-    def ask_many(self, asked: Sequence[str], *, request: str | None = None) -> list[Answered]:
+    def ask_many(
+        self,
+        asked: Sequence[str],
+        *,
+        request: str | None = None,
+        alpha: float | None = None,
+        confidence: float | None = None,
+        max_cost: float | None = None,
+    ) -> list[Answered]:
         """Answer several questions in one charge."""
-        if isinstance(asked, str) or not isinstance(asked, Sequence):
-            raise QueryError("got one question", expected="a list of questions", advice="ask a single one with `ask`")
-        body = {"questions": [protocol.question_body(one) for one in asked]}
+        body = {**protocol.questions_body(asked), **protocol.settings_body(alpha, confidence, max_cost)}
         return protocol.read_answers(
             self._send("POST", f"{self._path}/ask-many", body, request or protocol.fresh_key())
         )
@@ -124,15 +139,12 @@ class RemoteSession:
 
     def outlook(self, size: int | None = None) -> str:
         """What the rest of the budget can buy, in words."""
-        query = "" if size is None else f"?size={size}"
-        return str(self._send("GET", f"{self._path}/outlook{query}")["outlook"])
+        return str(self._send("GET", f"{self._path}/{protocol.outlook_path(size)}")["outlook"])
 
     def transcript(self, *, after: int = 0, count: int = 100) -> list[dict[str, Any]]:
         """The questions of this token's holder, and shared ones."""
-        found: list[dict[str, Any]] = self._send("GET", f"{self._path}/transcript?after={after}&count={count}")[
-            "questions"
-        ]
-        return found
+        found = self._send("GET", f"{self._path}/transcript?after={after}&count={count}")
+        return list(found["questions"])
 
     def close(self) -> None:
         """Close the connections."""
@@ -155,25 +167,30 @@ class RemoteSession:
         return self._send("GET", f"{self._path}/budget")
 
     def _send(self, method: str, path: str, body: Any = None, key: str | None = None) -> dict[str, Any]:
+        return _read(self._reply(method, path, body, key))
+
+    def _reply(
+        self, method: str, path: str, body: Any = None, key: str | None = None, accept: str = "*/*"
+    ) -> httpx.Response:
         """Send a request, again where that is safe: a GET, or one with a name."""
         import httpx
 
-        headers = {} if key is None else {"Idempotency-Key": key}
+        headers = {"Accept": accept, **({} if key is None else {"Idempotency-Key": key})}
         for attempt in range(protocol.TRIES):
             try:
                 answer = self._client.request(method, path, json=body, headers=headers)
             except httpx.TransportError as error:
-                if attempt + 1 == protocol.TRIES or (method != "GET" and key is None):
+                if attempt + 1 == protocol.TRIES or (method != "GET" and key is None) or protocol.untrusted(error):
                     raise protocol.unreachable(error) from None
             else:
                 if answer.status_code not in protocol.AGAIN or attempt + 1 == protocol.TRIES:
-                    return _read(answer)
+                    return answer
             time.sleep(protocol.WAITS[attempt])
         raise AssertionError("the last attempt returns or raises")
 
 
 class AsyncRemoteSession:
-    """The same for asyncio; made by `connect_async`."""
+    """The same for asyncio; made by `connect_async`. What asks the service is awaited: also `schema()`, `spent()`."""
 
     def __init__(self, client: httpx.AsyncClient) -> None:
         self._client = client
@@ -184,22 +201,73 @@ class AsyncRemoteSession:
         """The table's name."""
         return str(self._table["name"])
 
-    async def ask(self, asked: str, *, request: str | None = None) -> Answered:
-        """Answer SQL or a condition."""
-        body = protocol.question_body(asked)
-        sent = await self._send("POST", f"/v1/tables/{self.name}/ask", body, request or protocol.fresh_key())
+    @property
+    def alpha(self) -> float:
+        """Maximum error of a count, as a fraction of rows."""
+        return float(self._table["alpha"])
+
+    @property
+    def beta(self) -> float:
+        """Failure probability: of each answer, or of all answers together."""
+        return float(self._table["beta"])
+
+    async def schema(self) -> Schema:
+        """The schema of the table."""
+        return _schema(await self._reply("GET", f"{self._path}/schema", accept=TOML))
+
+    async def spent(self) -> Loss:
+        """What was spent on the whole table."""
+        return loss_of((await self._send("GET", f"{self._path}/budget"))["spent"])
+
+    async def remaining(self) -> Loss:
+        """What remains of the table's budget."""
+        return loss_of((await self._send("GET", f"{self._path}/budget"))["remaining"])
+
+    async def own_spent(self) -> Loss:
+        """What the questions of this token's holder have cost."""
+        return loss_of((await self._send("GET", f"{self._path}/budget"))["own_spent"])
+
+    async def ask(
+        self,
+        asked: str,
+        *,
+        request: str | None = None,
+        alpha: float | None = None,
+        confidence: float | None = None,
+        max_cost: float | None = None,
+    ) -> Answered:
+        """Answer SQL or a condition; see `Session.ask`."""
+        body = {**protocol.question_body(asked), **protocol.settings_body(alpha, confidence, max_cost)}
+        sent = await self._send("POST", f"{self._path}/ask", body, request or protocol.fresh_key())
         return protocol.read_answer(sent)
 
-    async def ask_many(self, asked: Sequence[str], *, request: str | None = None) -> list[Answered]:
+    async def ask_many(
+        self,
+        asked: Sequence[str],
+        *,
+        request: str | None = None,
+        alpha: float | None = None,
+        confidence: float | None = None,
+        max_cost: float | None = None,
+    ) -> list[Answered]:
         """Answer several questions in one charge."""
-        body = {"questions": [protocol.question_body(one) for one in asked]}
-        sent = await self._send("POST", f"/v1/tables/{self.name}/ask-many", body, request or protocol.fresh_key())
+        body = {**protocol.questions_body(asked), **protocol.settings_body(alpha, confidence, max_cost)}
+        sent = await self._send("POST", f"{self._path}/ask-many", body, request or protocol.fresh_key())
         return protocol.read_answers(sent)
 
     async def explain(self, asked: str) -> Explanation:
         """How the question would be answered now, and its price; free."""
         body = protocol.question_body(asked)
-        return protocol.read_explanation(await self._send("POST", f"/v1/tables/{self.name}/explain", body))
+        return protocol.read_explanation(await self._send("POST", f"{self._path}/explain", body))
+
+    async def outlook(self, size: int | None = None) -> str:
+        """What the rest of the budget can buy, in words."""
+        return str((await self._send("GET", f"{self._path}/{protocol.outlook_path(size)}"))["outlook"])
+
+    async def transcript(self, *, after: int = 0, count: int = 100) -> list[dict[str, Any]]:
+        """The questions of this token's holder, and shared ones."""
+        found = await self._send("GET", f"{self._path}/transcript?after={after}&count={count}")
+        return list(found["questions"])
 
     async def close(self) -> None:
         """Close the connections."""
@@ -211,19 +279,32 @@ class AsyncRemoteSession:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
+    def __repr__(self) -> str:
+        return f"AsyncRemoteSession({self.name!r}, alpha={self.alpha:g}, at {self._client.base_url})"
+
+    @property
+    def _path(self) -> str:
+        return f"/v1/tables/{self.name}"
+
     async def _send(self, method: str, path: str, body: Any = None, key: str | None = None) -> dict[str, Any]:
+        return _read(await self._reply(method, path, body, key))
+
+    async def _reply(
+        self, method: str, path: str, body: Any = None, key: str | None = None, accept: str = "*/*"
+    ) -> httpx.Response:
+        """The same as that of `RemoteSession`."""
         import httpx
 
-        headers = {} if key is None else {"Idempotency-Key": key}
+        headers = {"Accept": accept, **({} if key is None else {"Idempotency-Key": key})}
         for attempt in range(protocol.TRIES):
             try:
                 answer = await self._client.request(method, path, json=body, headers=headers)
             except httpx.TransportError as error:
-                if attempt + 1 == protocol.TRIES or (method != "GET" and key is None):
+                if attempt + 1 == protocol.TRIES or (method != "GET" and key is None) or protocol.untrusted(error):
                     raise protocol.unreachable(error) from None
             else:
                 if answer.status_code not in protocol.AGAIN or attempt + 1 == protocol.TRIES:
-                    return _read(answer)
+                    return answer
             await asyncio.sleep(protocol.WAITS[attempt])
         raise AssertionError("the last attempt returns or raises")
 
@@ -236,6 +317,23 @@ def _read(answer: httpx.Response) -> dict[str, Any]:
     if answer.status_code >= 400 or not isinstance(data, dict):
         raise protocol.read_error(answer.status_code, data)
     return data
+
+
+def _schema(answer: httpx.Response) -> Schema:
+    if answer.status_code != 200:
+        _read(answer)  # raises what it says
+    return Schema.loads(answer.text)
+
+
+def _trusted(verify: Any) -> Any:
+    """A certificate file as a context, which is what httpx takes."""
+    if not isinstance(verify, str | Path):
+        return verify
+    try:
+        return ssl.create_default_context(cafile=verify)
+    except OSError as error:  # ssl.SSLError is one
+        why = error.strerror or type(error).__name__
+        raise QueryError(f"{str(verify)!r} cannot be read as a certificate ({why})", expected="a PEM file") from None
 
 
 def _headers(token: str) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request
@@ -9,7 +10,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from maquette.service.http.access import Caller, Room
 from maquette.service.http.models import Ask, AskMany
-from maquette.service.http.replies import answer_reply, json_reply
+from maquette.service.http.replies import answer_reply, json_bytes, json_reply, wants_arrow
 from maquette.service.http.work import in_thread
 from maquette.service.served import ServedTable
 from maquette.service.wire import answer_data, loss_data
@@ -29,6 +30,39 @@ Key = Annotated[
 ]
 After = Annotated[int, Query(ge=0, le=2**62)]
 Count = Annotated[int, Query(ge=1, le=10_000)]
+
+
+@router.post("/{table}/ask", summary="Ask one question")
+async def ask(table: str, body: Ask, *, caller: Caller, room: Room, request: Request, key: Key = None) -> Response:
+    """Answer SQL or a condition, with an interval, its cost and its promise; Arrow if that is what you accept."""
+    found, text = room.table(caller, table), body.text
+    settings = {"alpha": body.alpha, "confidence": body.confidence, "max_cost": body.max_cost}
+    plain = key is None and not any(value is not None for value in settings.values())
+    known = found.known(caller, [text]) if plain else None
+    if known is not None and not wants_arrow(request):
+        room.telemetry.answered(table, "cache")
+        return json_bytes(found.replies([text], known)[0])
+    if known is None:
+        with room.telemetry.traces.asking(table, 1):
+            known = await in_thread(found.ask_many, caller, [text], request=key, **settings)
+    room.telemetry.answered(table, known[0].source)
+    return answer_reply(request, known[0])
+
+
+@router.post("/{table}/ask-many", summary="Ask several questions in one charge")
+async def ask_many(table: str, body: AskMany, caller: Caller, room: Room, key: Key = None) -> Response:
+    """Answer several questions; cheaper than one by one, because they share what they need."""
+    found, texts = room.table(caller, table), body.texts
+    settings = {"alpha": body.alpha, "confidence": body.confidence, "max_cost": body.max_cost}
+    plain = key is None and not any(value is not None for value in settings.values())
+    if plain and (known := found.known(caller, texts)) is not None:
+        room.telemetry.answered(table, "cache", len(texts))
+        return json_bytes(b'{"answers":[' + b",".join(found.replies(texts, known)) + b"]}")
+    with room.telemetry.traces.asking(table, len(texts)):
+        answers = await in_thread(found.ask_many, caller, texts, request=key, **settings)
+    for source, number in Counter(answer.source for answer in answers).items():
+        room.telemetry.answered(table, source, number)
+    return json_reply({"answers": [answer_data(answer) for answer in answers]})
 
 
 @router.get("", summary="The tables of this token")
@@ -55,37 +89,6 @@ def schema(table: str, caller: Caller, room: Room, request: Request) -> Response
         for column in found.columns
     ]
     return json_reply({"columns": [_plain(column) for column in columns], "digest": found.digest})
-
-
-@router.post("/{table}/ask", summary="Ask one question")
-async def ask(table: str, body: Ask, *, caller: Caller, room: Room, request: Request, key: Key = None) -> Response:
-    """Answer SQL or a condition, with an interval, its cost and its promise; Arrow if that is what you accept."""
-    found, text = room.table(caller, table), body.text
-    settings = {"alpha": body.alpha, "confidence": body.confidence, "max_cost": body.max_cost}
-    plain = key is None and not any(value is not None for value in settings.values())
-    known = found.known(caller, [text]) if plain else None
-    if known is None:
-        with room.telemetry.traces.asking(table, 1):
-            known = await in_thread(found.ask_many, caller, [text], request=key, **settings)
-    room.telemetry.answered(table, known[0].source)
-    return answer_reply(request, known[0])
-
-
-@router.post("/{table}/ask-many", summary="Ask several questions in one charge")
-async def ask_many(table: str, body: AskMany, caller: Caller, room: Room, key: Key = None) -> Response:
-    """Answer several questions; cheaper than one by one, because they share what they need."""
-    found, texts = room.table(caller, table), body.texts
-    settings = {"alpha": body.alpha, "confidence": body.confidence, "max_cost": body.max_cost}
-    plain = key is None and not any(value is not None for value in settings.values())
-    if plain and (ready := found.known_replies(caller, texts)) is not None:
-        for _ in texts:
-            room.telemetry.answered(table, "cache")
-        return Response(b'{"answers":[' + b",".join(ready) + b"]}", media_type="application/json")
-    with room.telemetry.traces.asking(table, len(texts)):
-        answers = await in_thread(found.ask_many, caller, texts, request=key, **settings)
-    for answer in answers:
-        room.telemetry.answered(table, answer.source)
-    return json_reply({"answers": [answer_data(answer) for answer in answers]})
 
 
 @router.post("/{table}/explain", summary="Route and price of a question, free")

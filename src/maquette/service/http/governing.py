@@ -19,7 +19,7 @@ from maquette.service.principals import Role
 router = APIRouter(prefix="/v1", tags=["governing"])
 
 Account = Annotated[
-    str, Path(max_length=130, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@-]*(~[A-Za-z0-9_][A-Za-z0-9_.@-]*)?$")
+    str, Path(max_length=130, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@-]*(~([A-Za-z0-9_][A-Za-z0-9_.@-]*)?)?$")
 ]
 
 
@@ -84,7 +84,7 @@ async def revoke(id: str, caller: Caller, room: Room) -> Response:  # noqa: A002
 
 @router.put("/tables/{table}/limits/{account}", summary="Limit one analyst", status_code=204)
 async def set_limit(table: str, account: Account, body: NewLimit, caller: Caller, room: Room) -> Response:
-    """What an analyst may spend on this table; a group's member is written `group~name`."""
+    """What an analyst may spend on this table; a group's member is written `group~name`, the group `group~`."""
     found = room.table(caller, table)
     caller.require("govern")
     await in_thread(found.limit, account.replace("~", "/"), body.epsilon)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 from typing import Any
 
 from fastapi import HTTPException, Request
@@ -85,7 +86,7 @@ async def on_error(request: Request, error: Exception) -> JSONResponse:
     if isinstance(error, Unauthenticated):
         headers["WWW-Authenticate"] = 'Bearer realm="maquette"'
     if isinstance(error, TooManyRequests):
-        headers["Retry-After"] = str(max(1, round(error.seconds)))
+        headers["Retry-After"] = str(max(1, math.ceil(error.seconds)))
     return JSONResponse(error_facts(error), status_of(error), headers, MEDIA)
 
 

@@ -9,7 +9,7 @@ from fastapi import Request
 from starlette.responses import Response
 
 from maquette.answers import Answered
-from maquette.service.wire import answer_data
+from maquette.service.wire import answer_data, answer_json, as_json
 
 ARROW = "application/vnd.apache.arrow.stream"
 
@@ -21,13 +21,17 @@ def wants_arrow(request: Request) -> bool:
 
 def answer_reply(request: Request, answer: Answered) -> Response:
     """One answer."""
-    return arrow(answer) if wants_arrow(request) else json_reply(answer_data(answer))
+    return arrow(answer) if wants_arrow(request) else json_bytes(answer_json(answer))
 
 
 def json_reply(content: Any, status: int = 200) -> Response:
     """Plain data as JSON."""
-    body = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return Response(body.encode(), status, media_type="application/json")
+    return json_bytes(as_json(content), status)
+
+
+def json_bytes(body: bytes, status: int = 200) -> Response:
+    """JSON that is written already."""
+    return Response(body, status, media_type="application/json")
 
 
 def arrow(answer: Answered) -> Response:

@@ -39,6 +39,7 @@ _TYPED_WORDS = (
     "TimestampTrunc Trim Trunc TryCast Unnest Upper Variance VariancePop Xor"
 )
 _PLAIN = frozenset(_PLAIN_WORDS.split())
+_NOW = {"now", "clock_timestamp", "statement_timestamp", "transaction_timestamp", "localtimestamp"}
 _FUNCTIONS = frozenset(_TYPED_WORDS.split())
 _LIKE_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "~": lambda a, b: exp.RegexpLike(this=a, expression=b),
@@ -158,9 +159,20 @@ def _rewritten(node: Any, facts: Facts, places: Mapping[int, Mapping[str, str]])
             return exp.Literal.string(_escaped(str(node.this)))
         case exp.Lock():
             return None
+        case exp.CurrentDate():  # CURRENT_DATE AS "current_date" would mean itself
+            return exp.Anonymous(this="today")
+        case exp.CurrentTimestamp() | exp.Localtimestamp():
+            return _moment()
+        case exp.Anonymous() if str(node.this).lower() in _NOW and not node.expressions:
+            return _moment()
     if isinstance(node, exp.Func):
         return _function(node, facts)
     return node
+
+
+def _moment() -> Any:
+    """The time without its zone, UTC: DuckDB hands over zones only with a library that is not needed otherwise."""
+    return exp.Cast(this=exp.Anonymous(this="now"), to=exp.DataType.build("TIMESTAMP"))
 
 
 def _column(node: exp.Column, facts: Facts, places: Mapping[int, Mapping[str, str]]) -> Any:

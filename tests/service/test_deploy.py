@@ -1,0 +1,85 @@
+"""What is shipped for an institution: the settings start as they are; unit and containers name real things."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from rooms import write_table
+
+from maquette.service import load_config
+from needs import needs
+from postgres_server import Server
+
+needs("fastapi")
+DEPLOY = Path(__file__).parents[2] / "deploy"
+
+
+def test_the_settings_lack_nothing_but_their_files() -> None:
+    problems = list(load_config(DEPLOY / "maquette.toml").problems())
+    assert all("there is no" in one and "/data/people" in one for one in problems), problems
+
+
+@pytest.mark.thorough
+def test_the_settings_start(postgres: Server, tmp_path: Path) -> None:
+    source, schema = write_table(tmp_path)
+    text = (DEPLOY / "maquette.toml").read_text()
+    for shipped, here in {
+        "/var/lib/maquette": str(tmp_path / "kept"),
+        "/data/people.parquet": source,
+        "/data/people.schema.toml": schema,
+        "postgresql://maquette@database/maquette": postgres.address,
+        "port = 8765": "port = 0",
+        "epsilon = 1.0": "epsilon = 8.0",  # this table is small: alpha would be out of reach, or nearly
+    }.items():
+        assert shipped in text
+        text = text.replace(shipped, here)
+    (tmp_path / "maquette.toml").write_text(text)
+    command = [sys.executable, "-c", "from maquette.cli import main; main()", "serve", "--json"]
+    with open(tmp_path / "log", "w") as log:
+        server = subprocess.Popen(
+            [*command, "--config", str(tmp_path / "maquette.toml")], stdout=subprocess.PIPE, stderr=log, text=True
+        )
+    try:
+        assert server.stdout is not None
+        told = json.loads(server.stdout.readline())
+        token = Path(told["token_file"]).read_text()
+        assert token not in json.dumps(told)  # standard output of a service is kept as a log
+        port = told["url"].rpartition(":")[2]
+        assert httpx.get(f"http://127.0.0.1:{port}/v1/ready").json() == {"ready": True}  # as the container looks
+    finally:
+        server.send_signal(signal.SIGTERM)
+        server.wait(60)
+    events = [json.loads(line)["event"] for line in (tmp_path / "log").read_text().splitlines()]
+    assert events[0] == "no PostgreSQL door"  # it would need a certificate; the proxy brings HTTP only
+    assert {"started", "stopping"} <= set(events)
+    assert server.returncode == 0
+
+
+def test_the_unit_is_valid(tmp_path: Path) -> None:
+    if (analyze := shutil.which("systemd-analyze")) is None:
+        pytest.skip("systemd is not installed")
+    unit = tmp_path / "maquette.service"
+    unit.write_text((DEPLOY / "maquette.service").read_text().replace("/opt/maquette/bin/maquette", "/bin/true"))
+    checked = subprocess.run([analyze, "verify", str(unit)], capture_output=True, text=True, check=False)
+    assert (checked.returncode, checked.stderr) == (0, "")
+
+
+def test_the_containers_name_files_and_ports_that_exist() -> None:
+    yaml = pytest.importorskip("yaml")
+    services: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yml").read_text())["services"]
+    ours = services["maquette"]
+    assert (DEPLOY / ours["build"]["context"] / ours["build"]["dockerfile"]).is_file()
+    config = load_config(DEPLOY / "maquette.toml")
+    assert [each.rpartition(":")[2] for each in ours["ports"]] == [str(config.port)]
+    targets = [each.split(":")[1] for each in ours["volumes"]]
+    assert str(config.directory) in targets
+    assert all(any(str(table.source).startswith(target) for target in targets) for table in config.tables)
+    assert f"@{next(name for name in services if name != 'maquette')}/" in str(config.tables[0].ledger)
