@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 import maquette as mq
-from maquette.audit import Findings, audit_batch, audit_questions
+from maquette.audit import Findings, audit_batch, audit_questions, questions
+from maquette.audit.compiling import CompiledOnce
 from maquette.audit.mutants import MUTANTS
-from maquette.audit.questions import Asked
+from maquette.audit.questions import PER_TABLE, Asked
 from maquette.audit.reference.conditions import Condition
 from maquette.audit.reference.drawing import Drawing
 from maquette.audit.reference.forms import Form, Total
@@ -22,22 +23,23 @@ from maquette.audit.reference.leaves import Additive
 from maquette.audit.reference.quiet import QuietNoise
 from maquette.audit.reference.universes import record, universe
 from maquette.audit.reference.weighing import And, Constant, Not, Product
-from maquette.query import Keys, LinearQuery, Lookup, additive
+from maquette.query import Keys, LinearQuery, Lookup, Marginal, additive
 
 QUESTIONS = 20_000
-PARTS = 160
+PARTS = -(-QUESTIONS // PER_TABLE)
 
 
 @functools.cache
 def asked(part: int) -> Findings:
-    return audit_questions(QUESTIONS // PARTS, seed=1_000 * part)
+    """One set of tables: to ask one question more would begin another."""
+    return audit_questions(PER_TABLE, seed=1_000 * part)
 
 
 @pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_question_gets_what_it_means_and_what_it_pays_for(part: int) -> None:
     found = asked(part)
-    assert found.questions >= QUESTIONS // PARTS
+    assert found.questions >= PER_TABLE
     assert found.sound, _told(found)
 
 
@@ -45,7 +47,7 @@ def test_every_question_gets_what_it_means_and_what_it_pays_for(part: int) -> No
 def test_every_sort_of_question_is_asked_of_every_door() -> None:
     """The grammar reaches all classes: seen in a few parts already."""
     found = Findings()
-    for part in range(PARTS // 8):
+    for part in range(PARTS // 4):
         found.add(asked(part))
     doors = {door.split(" ")[0] for door in found.doors}
     assert doors == {
@@ -146,6 +148,29 @@ def test_records_that_agree_in_the_columns_that_matter_add_the_same() -> None:
 SMALL = mq.Schema([mq.Integer("n", 0, 3, nullable=True), mq.Boolean("a")])
 
 
+def test_batches_that_compile_once_ask_and_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    once = audit_batch(41, size=24)
+    monkeypatch.setattr(questions, "ANEW", 1)
+    assert audit_batch(41, size=24) == once
+    assert once.sound, _told(once)
+
+
+def test_only_a_question_of_known_meaning_is_compiled_once() -> None:
+    """A door wraps a query in a marginal of its own; a hostile question may read differently each time."""
+    compiled: list[Any] = []
+    once, query = CompiledOnce(), LinearQuery.product(SMALL, {"a": [0.0, 1.0]})
+
+    def compiler(question: Any) -> int:
+        compiled.append(question)
+        return len(compiled)
+
+    assert [once.of(Marginal(SMALL, (), query), compiler) for _ in range(2)] == [1, 2]
+    once.shared = True
+    assert [once.of(Marginal(SMALL, axes, query), compiler) for axes in ((), (), ("n",), ("n",))] == [3, 3, 4, 4]
+    once.shared = False
+    assert once.of(Marginal(SMALL, (), query), compiler) == 5
+
+
 def test_the_reference_weighs_by_hand() -> None:
     half = Product(SMALL, {"n": (0.0, 2.0**-21, 3 * 2.0**-21, 1.0, 0.5)})
     assert [half.range((level, 0), 2**20) for level in range(5)] == [
@@ -173,6 +198,10 @@ PRICES = (
 def test_questions_alone_find_a_broken_price(name: str) -> None:
     (mutant,) = (mutant for mutant in MUTANTS if mutant.name == name)
     with mutant.applied():
-        found = audit_questions(720, seed=40)
+        assert any(_priced_wrongly(audit_batch(seed)) for seed in range(40, 40 + 720 // PER_TABLE))
+
+
+def _priced_wrongly(found: Findings) -> bool:
+    """A fault in the price of a question that means what it says."""
     honest = [fault for fault in found.faults if not fault.question.startswith(("hostile", "rawkeys"))]
-    assert any("priced" in fault.what for fault in honest)
+    return any("priced" in fault.what for fault in honest)

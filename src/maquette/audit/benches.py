@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from maquette.audit.compiling import CompiledOnce
 from maquette.audit.reference.quiet import QuietNoise
 from maquette.audit.reference.scripted import Call
 from maquette.audit.reference.universes import Record
@@ -59,18 +60,33 @@ class Outcome:
 class Bench:
     """One curator, its table's records, and the noise source that records its requests."""
 
-    def __init__(self, table: PrivateTable, units: Sequence[Unit], budget: Budget, relation: Relation) -> None:
+    def __init__(
+        self,
+        table: PrivateTable,
+        units: Sequence[Unit],
+        budget: Budget,
+        relation: Relation,
+        compiled: CompiledOnce | None = None,
+    ) -> None:
         self.noise = QuietNoise()
         self.curator = Curator(table, budget, relation=relation, noise=self.noise)
+        if compiled is not None:
+            self.curator._compile = compiled.around(self.curator._compile)
         self.records = Counter(row for unit in units for row in unit)
         self.contributions = table.max_contributions
         self.kept: dict[str, Any] = {}  # doors that stay open
+        self._spent = 0
+
+    def keep(self, name: str, opened: Callable[[Bench], Any]) -> None:
+        """Open a door that stays open, unless it is; its charge belongs to no question."""
+        if name not in self.kept:
+            self.kept[name] = opened(self)
+            self._spent = self.curator.ledger.spent()
 
     def ask(self, call: Callable[[Curator], Any]) -> Outcome:
         """Call a door and record what it did."""
         self.noise.calls.clear()
         self.noise.scores.clear()
-        before = self.curator.ledger.spent()
         result, refusal, broke = None, None, None
         try:
             with self.curator.account("audit") as account, np.errstate(all="ignore"):
@@ -79,7 +95,8 @@ class Bench:
             refusal = f"{type(error).__name__}: {error}"
         except Exception as error:
             broke = f"{type(error).__name__}: {error}"
-        charged = self.curator.ledger.spent() - before
+        before, self._spent = self._spent, self.curator.ledger.spent()
+        charged = self._spent - before
         assert account.charged_units == charged, "what a call was charged differs from the account of it"
         return Outcome(result, refusal, broke, tuple(self.noise.calls), tuple(self.noise.scores), charged)
 

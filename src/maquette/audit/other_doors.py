@@ -187,8 +187,7 @@ def _guards(batch: Batch, relation: str, pair: Pair, asked: Asked) -> None:
         if door == "lazy_guard" and pair[0].curator.budget.accounting != "basic":
             continue
         for bench in pair:
-            if door not in bench.kept:
-                bench.kept[door] = opened(bench)
+            bench.keep(door, opened)
         tested = partial(_tested, door, asked.question)
         answers = batch.twice(f"{door}.test", pair, asked.form, tested)
         if answers is None:

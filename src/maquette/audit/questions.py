@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from maquette.audit.benches import BUDGETS, Bench, Outcome, Relation, Unit, open_units
+from maquette.audit.compiling import CompiledOnce
 from maquette.audit.findings import Fault, Findings
 from maquette.audit.reference.drawing import Drawing
 from maquette.audit.reference.forms import Contribution, Form
@@ -24,6 +25,7 @@ from maquette.errors import MaquetteError
 from maquette.privacy import DiscreteLaplace
 
 PER_TABLE = 120  # questions per set of tables
+ANEW = 8  # in one batch of so many every door compiles anew; in the others each question is compiled once
 TOLERANCE = 2.0**-30  # outside [0, 1], because weights that agree to 2^-40 are equal
 
 Pair = tuple[Bench, Bench]
@@ -40,6 +42,7 @@ class Asked:
     values: dict[tuple[str, int], list[int]] = field(default_factory=dict)
     _known: dict[Record, Contribution] = field(default_factory=dict)
     _common: tuple[list[int], list[int]] | None = None
+    _expected: dict[frozenset[tuple[Record, int]], tuple[list[int], list[int]]] = field(default_factory=dict)
 
     @cached_property
     def _positions(self) -> tuple[int, ...]:
@@ -56,7 +59,10 @@ class Asked:
         """The least and the largest value of every cell, on the records that all tables have and on some more."""
         if self._common is None:
             self._common = self._added(common, [0] * self.form.cells, [0] * self.form.cells)
-        return self._added(more, *map(list, self._common))
+        which = frozenset(more.items())
+        if which not in self._expected:  # both relations share a table
+            self._expected[which] = self._added(more, *map(list, self._common))
+        return self._expected[which]
 
     def _added(self, rows: Counter[Record], low: list[int], high: list[int]) -> tuple[list[int], list[int]]:
         for row, times in rows.items():
@@ -105,6 +111,7 @@ class _Batch:
         self.rng = rng
         self.found = Findings()
         self._seed = seed
+        self._compiled = CompiledOnce() if seed % ANEW else None
         schema = forms[0].schema
         self.candidates = {id(form): _candidates(form, target, rng) for form in forms}
         pool = list(dict.fromkeys(row for rows in self.candidates.values() for row in rows))
@@ -125,9 +132,8 @@ class _Batch:
         self._common = Counter(row for unit in base for row in unit)
         self._more = {id(bench): bench.records - self._common for pair in self.pairs.values() for bench in pair}
 
-    @staticmethod
-    def _bench(opened: tuple[Sequence[Unit], Any], budget: Any, relation: Relation) -> Bench:
-        return Bench(opened[1], opened[0], budget, relation)
+    def _bench(self, opened: tuple[Sequence[Unit], Any], budget: Any, relation: Relation) -> Bench:
+        return Bench(opened[1], opened[0], budget, relation, self._compiled)
 
     def _unit(self, row: Record, pool: Sequence[Record]) -> Unit:
         more = int(self.rng.integers(0, self.contributions))
@@ -146,6 +152,8 @@ class _Batch:
     def twice(self, door: str, pair: Pair, form: Form, call: Callable[[Bench], Any]) -> tuple[Outcome, Outcome] | None:
         """Ask both tables; None if they refuse, which must be the same on both, and free."""
         self.found.doors[door] += 2
+        if self._compiled is not None:
+            self._compiled.shared = form.trusted
         first, second = (bench.ask(lambda _, bench=bench: call(bench)) for bench in pair)  # type: ignore[misc]
         for one in (first, second):
             if one.broke is not None:

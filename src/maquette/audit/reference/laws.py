@@ -48,11 +48,10 @@ def permute_and_flip_law(scores: ArrayLike, scale: float) -> Floats:
     p = np.exp((s - s.max()) / scale)
     law = np.empty(len(p))
     for i in range(len(p)):
-        product = np.polynomial.Polynomial([1.0])
-        for j in range(len(p)):
-            if j != i:
-                product *= np.polynomial.Polynomial([1.0, -p[j]])
-        law[i] = p[i] * product.integ()(1.0)
+        product = np.ones(1)  # coefficients of t^0, t^1, ...
+        for other in np.delete(p, i):
+            product = np.convolve(product, (1.0, -other))
+        law[i] = p[i] * (product / np.arange(1, len(product) + 1)).sum()
     return law
 
 

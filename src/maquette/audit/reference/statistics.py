@@ -5,14 +5,14 @@ from __future__ import annotations
 from math import inf, log
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 
 def clopper_pearson(successes: int, trials: int, failure: float) -> tuple[float, float]:
     """Bounds on a probability, each wrong with probability at most `failure`."""
-    low = stats.beta.ppf(failure, successes, trials - successes + 1) if successes else 0.0
-    high = stats.beta.isf(failure, successes + 1, trials - successes) if successes < trials else 1.0
+    low = scipy.stats.beta.ppf(failure, successes, trials - successes + 1) if successes else 0.0
+    high = scipy.stats.beta.isf(failure, successes + 1, trials - successes) if successes < trials else 1.0
     return float(low), float(high)
 
 
@@ -46,12 +46,12 @@ def goodness_of_fit(counts: ArrayLike, probabilities: ArrayLike) -> float:
     expected = np.append(expected[~rare], max(0.0, observed.sum() - expected[~rare].sum()))
     if expected[-1] < 10:
         # Too few for a separate cell: use the Poisson tail.
-        tail = float(stats.poisson.sf(observed[-1] - 1, expected[-1])) if observed[-1] else 1.0
+        tail = float(scipy.stats.poisson.sf(observed[-1] - 1, expected[-1])) if observed[-1] else 1.0
         observed, expected = observed[:-1], expected[:-1]
     else:
         tail = 1.0
     statistic = float(((observed - expected) ** 2 / expected).sum())
-    return min(tail, float(stats.chi2.sf(statistic, max(1, len(observed) - 1))))
+    return min(tail, float(scipy.stats.chi2.sf(statistic, max(1, len(observed) - 1))))
 
 
 def same_law(first: ArrayLike, second: ArrayLike, edges: ArrayLike) -> float:
@@ -62,4 +62,4 @@ def same_law(first: ArrayLike, second: ArrayLike, edges: ArrayLike) -> float:
         for v in (first, second)
     ]
     table = np.array(cells)
-    return float(stats.chi2_contingency(table[:, table.sum(axis=0) > 0]).pvalue)
+    return float(scipy.stats.chi2_contingency(table[:, table.sum(axis=0) > 0]).pvalue)
