@@ -55,6 +55,7 @@ REGISTRY: dict[str, str] = {  # the test of each table of mutants, and the room 
     "session/test_textbook_mutants.py::test_mutants_are_killed": "sessions",
     "sparse/test_lookup_doors.py::test_lookup_mutant_is_killed": "doors",
     "tables/test_all_engines.py::test_plane_mutant_is_killed": "doors",
+    "tables/test_rows_apart.py::test_reading_mutant_is_killed": "doors",
     "tables/test_spark_frames.py::test_engine_mutant_is_killed": "doors",
     "sparse_vector/test_sparse_vector_mutants.py::test_mutant_is_killed": "doors",
     "theory/test_promises_run.py::test_a_broken_mechanism_is_noticed": "releases",

@@ -62,7 +62,7 @@ class Server:
         control = self._as_user(str(program("pg_ctl")), "-D", str(self.folder / "data"), "-m", "immediate", "stop")
         subprocess.run(control, check=False, capture_output=True)
         if self.process is not None:
-            self.process.wait(20)
+            self.process.wait(60)
 
     def restart(self) -> None:
         self.stop()

@@ -169,6 +169,18 @@ def test_check_says_whether_a_table_fits(shell: Shell) -> None:
     assert (code, "city" in err) == (1, True)
 
 
+def test_check_shows_what_the_declared_bound_drops(shell: Shell) -> None:
+    unit = '[unit]\ncolumn = "person"\nmax_contributions = 4\n\n'
+    Path("visits.toml").write_text(unit + '[[column]]\nname = "smoker"\nkind = "boolean"\n')
+    Path("visits.csv").write_text("person,smoker\n" + "".join(f"p{i // 8},true\n" for i in range(80)))
+    (chosen,) = (
+        line
+        for line in shell.ok("schema", "check", "visits.csv", "--schema", "visits.toml").splitlines()
+        if "chosen" in line
+    )
+    assert chosen.split()[:4] == ["4", "40", "(", "50.0%)"]
+
+
 @pytest.mark.thorough
 def test_interrupt_keeps_the_ledger(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     import maquette as mq

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import doctest
+import functools
 import importlib
 import pkgutil
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,19 @@ from maquette.schema import kinds
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SNIPPET = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_audit() -> Iterator[None]:
+    """A page and a docstring show the same audit: it runs for the first of them."""
+    from maquette import audit as room
+    from maquette.audit import run
+
+    with pytest.MonkeyPatch.context() as patch:
+        once = functools.cache(run.audit)
+        patch.setattr(run, "audit", once)
+        patch.setattr(room, "audit", once)
+        yield
 
 
 @pytest.mark.thorough(fast=9)

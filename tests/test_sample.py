@@ -25,7 +25,7 @@ class TestGroup:
 
 def sampled(folder: Path, part: str) -> list[str]:
     command = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", "-p", "sample", "--sample", part]
-    environment = {**os.environ, "PYTHONPATH": str(TOOLS)}
+    environment = {**os.environ, "PYTHONPATH": str(TOOLS), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     told = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True).stdout
     return re.findall(r"^(\S+\.py::[\w:]+)", told, re.MULTILINE)
 

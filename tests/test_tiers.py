@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
+HYPOTHESIS = "_hypothesis_pytestplugin"
 CASES = """
 import pytest
 from hypothesis import given, settings
@@ -33,8 +35,21 @@ def run(folder: Path, *arguments: str) -> str:
     (folder / "pytest.ini").write_text("[pytest]\nmarkers = thorough\n")
     (folder / "conftest.py").write_text(f"import sys\nsys.path.insert(0, {str(HERE)!r})\nfrom tiers import *\n")
     (folder / "test_cases.py").write_text(CASES)
-    command = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-v",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "xdist",
+        "-p",
+        HYPOTHESIS,
+        *arguments,
+    ]
+    alone = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    return subprocess.run(command, cwd=folder, env=alone, capture_output=True, text=True, check=True).stdout
 
 
 @pytest.mark.thorough(fast=1)

@@ -177,6 +177,7 @@ def test_a_synthetic_graph_has_every_pair_to_within_an_edge(undirected: bool) ->
         assert abs(weight - expected[int(u), int(v)]) < 1 + undirected + 1e-6
 
 
+@pytest.mark.thorough
 def test_a_synthetic_graph_from_signed_models_and_with_weights() -> None:
     pytest.importorskip("networkx")
     model = CutDecomposition(GRAPH, alpha=0.1, step="exact")

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 import maquette as mq
 from maquette.audit.reference import ScriptedNoise
@@ -178,7 +178,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(budget: mq.Budget, relati
             assert 0.0 <= answer.low <= answer.value <= answer.high <= 1.0
             missed[confidence] += not answer.low <= truth <= answer.high
     for confidence, count in missed.items():
-        assert count <= stats.binom.isf(1e-6, runs, 1 - confidence)
+        assert count <= scipy.stats.binom.isf(1e-6, runs, 1 - confidence)
 
 
 @pytest.mark.thorough
@@ -194,7 +194,7 @@ def test_noise_is_as_small_as_promised() -> None:
     found = model.polynomial(4)
     variance = sum(math.comb(4, s) * c**2 * model.variances[s] for s, c in enumerate(found.parities) if s)
     ratio = np.var(values, ddof=1) * ROWS**2 / variance
-    low, high = (stats.chi2.ppf(p, runs - 1) / (runs - 1) for p in (1e-7, 1 - 1e-7))
+    low, high = (scipy.stats.chi2.ppf(p, runs - 1) / (runs - 1) for p in (1e-7, 1 - 1e-7))
     assert low <= ratio <= high
 
 

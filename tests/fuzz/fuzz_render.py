@@ -6,7 +6,7 @@ import datetime as dt
 
 from maquette.query.expression import Always, And, Between, Compare, Expression, In, IsNull, Not, Or, Truth, plain
 from maquette.query.sql.grammar import Source
-from maquette.schema.columns import identifier, quoted
+from maquette.schema.raw_values import identifier, quoted
 
 
 def condition_text(tree: Expression) -> str:

@@ -186,8 +186,12 @@ def binary(columns: int, rows: int, seed: int) -> np.ndarray:
     return np.asarray(rng.random((rows, columns)) < likely[rng.integers(4, size=rows)]).astype(int)
 
 
+def booleans(records: np.ndarray) -> mq.Schema:
+    return mq.Schema([mq.Boolean(f"c{i}") for i in range(records.shape[1])])
+
+
 def opened(records: np.ndarray) -> tuple[mq.Schema, mq.PrivateTable]:
-    schema = mq.Schema([mq.Boolean(f"c{i}") for i in range(records.shape[1])])
+    schema = booleans(records)
     return schema, mq.open_table({f"c{i}": records[:, i].astype(bool) for i in range(records.shape[1])}, schema)
 
 

@@ -5,6 +5,7 @@ A family of three queries and of 254, one of which is replaced; laws of the publ
 
 from __future__ import annotations
 
+import functools
 import inspect
 import itertools
 import math
@@ -22,7 +23,13 @@ from maquette.releases import analyst_private
 from maquette.theory import game as theory
 
 SCHEMA = mq.Schema([mq.Boolean("a"), mq.Boolean("b")])
-TABLE = mq.open_table({"a": [True, False, True, False], "b": [True, True, False, False]}, SCHEMA)
+
+
+@functools.cache
+def opened_table() -> mq.PrivateTable:
+    return mq.open_table({"a": [True, False, True, False], "b": [True, True, False, False]}, SCHEMA)
+
+
 BUDGET = mq.Budget(epsilon=1.0)
 DRAWS, STRENGTH, CLAIM = 2, 3.0, 1.55
 Law = NDArray[np.float64]
@@ -47,7 +54,7 @@ class Told(Seeded):
 
 def _play(asked: list[str], draws: Sequence[int]) -> tuple[Law, float]:
     noise = Told(draws)
-    with mq.Curator(TABLE, BUDGET, relation="replace", noise=noise) as curator:
+    with mq.Curator(opened_table(), BUDGET, relation="replace", noise=noise) as curator:
         _, said = analyst_private(
             curator, asked, analyst_epsilon=CLAIM, strength=STRENGTH, rounds=1, draws=DRAWS, epsilon=0.5
         )
@@ -129,6 +136,6 @@ def test_no_generator_of_the_caller_is_ever_used(monkeypatch: pytest.MonkeyPatch
 
     noise = Counted(1)
     monkeypatch.setattr(np.random, "default_rng", refuse)
-    with mq.Curator(TABLE, BUDGET, relation="replace", noise=noise) as curator:
+    with mq.Curator(opened_table(), BUDGET, relation="replace", noise=noise) as curator:
         analyst_private(curator, ["a", "b"], analyst_epsilon=20.0, strength=1.0, rounds=1, draws=7, epsilon=0.5)
     assert counted == [4] * 7 + [4], "seven draws among four signed queries, then one record of four"

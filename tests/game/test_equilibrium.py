@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog
 
 from maquette.audit.reference import exponential_law
 from maquette.errors import QueryError
@@ -20,6 +19,8 @@ from maquette.theory import game as theory, offline
 def value_by_linear_program(gains: np.ndarray) -> tuple[float, np.ndarray]:
     """min over D of max over moves of gains @ D."""
     moves, records = gains.shape
+    from scipy.optimize import linprog
+
     solved = linprog(
         np.append(np.zeros(records), 1.0),
         A_ub=np.hstack([gains, -np.ones((moves, 1))]),

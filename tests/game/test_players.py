@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import itertools
 import json
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from game_checks import Seeded, binary, largest_error, opened
+from game_checks import Seeded, binary, booleans, largest_error, opened
 
 import maquette as mq
 from maquette.distinguisher import Clause
@@ -26,10 +27,15 @@ from maquette.theory import game as theory
 both_learn_module: Any = importlib.import_module("maquette.releases.game.both_learn")
 
 RECORDS = binary(6, 20_000, 0)
-SCHEMA, TABLE = opened(RECORDS)
+SCHEMA = booleans(RECORDS)
 PAIRS = list(itertools.combinations(range(6), 2))
 WORKLOAD = mq.marginals(SCHEMA, k=2)
 ZCDP = mq.Budget(rho=0.1, delta=1e-9)
+
+
+@functools.cache
+def opened_table() -> mq.PrivateTable:
+    return opened(RECORDS)[1]
 
 
 def promise(release: mq.Release) -> float:
@@ -72,7 +78,7 @@ def test_the_data_player_keeps_its_regret() -> None:
 def test_both_learn_pays_its_formula_and_keeps_its_promise(pure: bool) -> None:
     budget = mq.Budget(epsilon=4.0) if pure else mq.Budget(rho=0.3, delta=1e-9)
     rounds = 200
-    with mq.Curator(TABLE, budget, relation="replace", noise=Seeded(1)) as curator:
+    with mq.Curator(opened_table(), budget, relation="replace", noise=Seeded(1)) as curator:
         made = both_learn(curator, WORKLOAD, calibration="theory", rounds=rounds, draws=1, rng=np.random.default_rng(2))
         spent = curator.ledger.spent() / UNITS_PER_ONE
     best = math.sqrt(2 * math.log(2 * 60) / rounds)
@@ -83,7 +89,7 @@ def test_both_learn_pays_its_formula_and_keeps_its_promise(pure: bool) -> None:
 
 
 def test_both_learn_is_a_method_and_can_be_saved(tmp_path: Path) -> None:
-    with mq.Curator(TABLE, ZCDP, noise=Seeded(3)) as curator:
+    with mq.Curator(opened_table(), ZCDP, noise=Seeded(3)) as curator:
         made = mq.release(curator, WORKLOAD, method="both-learn", rounds=80, rng=np.random.default_rng(0))
         assert made.certificate.units == curator.ledger.spent() <= curator.budget.limit
     made.save(tmp_path / "both.maq")
@@ -110,7 +116,7 @@ CAPPED: dict[str, Any] = {"analyst_epsilon": 30.0, "strength": 40.0, "rounds": 1
 
 
 def test_capped_play_states_both_kinds_of_privacy() -> None:
-    with mq.Curator(TABLE, ZCDP, noise=Seeded(5)) as curator:
+    with mq.Curator(opened_table(), ZCDP, noise=Seeded(5)) as curator:
         made, said = analyst_private(curator, QUERIES, rho=0.05, **CAPPED)
         spent = curator.ledger.spent()
         assert made.certificate.units == spent <= 0.05 * UNITS_PER_ONE
@@ -131,7 +137,7 @@ def test_capped_play_states_both_kinds_of_privacy() -> None:
 
 
 def test_a_repair_mends_what_is_off() -> None:
-    with mq.Curator(TABLE, mq.Budget(rho=5.0, delta=1e-9)) as curator:
+    with mq.Curator(opened_table(), mq.Budget(rho=5.0, delta=1e-9)) as curator:
         made, _ = analyst_private(curator, QUERIES, rho=0.01, **CAPPED)
         mended = Repair(curator, made, threshold=0.02, hits=60)
         for query in QUERIES[:40]:
@@ -141,7 +147,7 @@ def test_a_repair_mends_what_is_off() -> None:
 
 def test_capped_play_with_weights_between_zero_and_one() -> None:
     halves = [LinearQuery.product(SCHEMA, {f"c{i}": [0.25, 0.5 + i / 20]}) for i in range(6)]
-    with mq.Curator(TABLE, ZCDP, noise=Seeded(5)) as curator:
+    with mq.Curator(opened_table(), ZCDP, noise=Seeded(5)) as curator:
         made, said = analyst_private(curator, halves, analyst_epsilon=50.0, strength=5.0, rounds=4, draws=5)
     assert said.cap <= 12
     assert 0 <= made.model.answer(halves[0]) <= 1
@@ -159,7 +165,7 @@ def test_capped_play_with_weights_between_zero_and_one() -> None:
     ],
 )
 def test_capped_play_refuses_before_any_charge(settings: dict[str, Any], words: str) -> None:
-    with mq.Curator(TABLE, ZCDP) as curator:
+    with mq.Curator(opened_table(), ZCDP) as curator:
         named = {**CAPPED, "asked": QUERIES, **settings}
         with pytest.raises(QueryError, match=words):
             analyst_private(curator, named.pop("asked"), **named)
@@ -169,7 +175,7 @@ def test_capped_play_refuses_before_any_charge(settings: dict[str, Any], words: 
 
 
 def test_boosting_answers_by_the_median() -> None:
-    with mq.Curator(TABLE, ZCDP, noise=Seeded(7)) as curator:
+    with mq.Curator(opened_table(), ZCDP, noise=Seeded(7)) as curator:
         made = boosted(curator, WORKLOAD, rounds=5, draws=15, cap=10, rng=np.random.default_rng(3))
         assert made.certificate.units == curator.ledger.spent() <= curator.budget.limit
         doors = [json.loads(c.description) for c in curator.ledger.charges()]
@@ -185,7 +191,7 @@ def test_boosting_answers_by_the_median() -> None:
 
 
 def test_boosting_says_what_its_promise_rests_on() -> None:
-    with mq.Curator(TABLE, mq.Budget(rho=50.0, delta=1e-9), relation="replace", noise=Seeded(7)) as curator:
+    with mq.Curator(opened_table(), mq.Budget(rho=50.0, delta=1e-9), relation="replace", noise=Seeded(7)) as curator:
         made = boosted(
             curator,
             mq.marginals(SCHEMA, k=1),
@@ -196,7 +202,7 @@ def test_boosting_says_what_its_promise_rests_on() -> None:
             base=lambda curator, queries, rows, units: _Flat(),
         )
     assert "provided that every structure is within 0.05" in str(made.certificate.accuracy)
-    with mq.Curator(TABLE, ZCDP) as curator:
+    with mq.Curator(opened_table(), ZCDP) as curator:
         for settings in ({"good": 0.5, "bad": 0.1}, {"rounds": 0}, {"cap": 10**6}):
             with pytest.raises(MaquetteError):
                 boosted(curator, WORKLOAD, **settings)
@@ -236,7 +242,7 @@ def test_a_universe_too_large_is_refused_before_any_charge() -> None:
 
 def test_both_learn_refuses_a_play_of_hours_before_any_charge() -> None:
     """At a million rows the best play takes hundreds of thousands of charges: said beforehand, with what fits."""
-    with mq.Curator(TABLE, mq.Budget(rho=5.0, delta=1e-9), relation="replace") as curator:
+    with mq.Curator(opened_table(), mq.Budget(rho=5.0, delta=1e-9), relation="replace") as curator:
         with pytest.raises(QueryError) as refused:
             both_learn(curator, WORKLOAD, calibration="theory")
         assert curator.ledger.spent() == 0
@@ -251,7 +257,7 @@ def test_both_learn_refuses_a_play_of_hours_before_any_charge() -> None:
 @pytest.mark.parametrize("budget", [mq.Budget(epsilon=50.0), mq.Budget(epsilon=50.0, delta=1e-9), ZCDP])
 @pytest.mark.parametrize("relation", ["replace", "add-remove"])
 def test_practical_play_spends_what_was_given(budget: mq.Budget, relation: Any) -> None:
-    with mq.Curator(TABLE, budget, relation=relation, noise=Seeded(4)) as curator:
+    with mq.Curator(opened_table(), budget, relation=relation, noise=Seeded(4)) as curator:
         both_learn(curator, WORKLOAD, rounds=40, rng=np.random.default_rng(1))
         assert 0.999 * budget.limit <= curator.ledger.spent() <= budget.limit
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +10,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from game_checks import binary, largest_error, opened
+from game_checks import binary, booleans, largest_error, opened
 
 import maquette as mq
 from maquette.curator import Curator
@@ -20,10 +21,15 @@ from maquette.releases.game import boosting as module
 from maquette.theory import game as theory
 
 RECORDS = binary(4, 20_000, 0)
-SCHEMA, TABLE = opened(RECORDS)
+SCHEMA = booleans(RECORDS)
 WORKLOAD = mq.marginals(SCHEMA, k=2)
 PAIRS = [(a, b) for a in range(4) for b in range(a + 1, 4)]
 SETTINGS: dict[str, Any] = {"rounds": 30, "draws": 25, "tests": 10, "good": 0.05, "bad": 0.1}
+
+
+@functools.cache
+def opened_table() -> mq.PrivateTable:
+    return opened(RECORDS)[1]
 
 
 def uniform(curator: Curator, queries: Sequence[LinearQuery], rows: float, units: int) -> DenseModel:
@@ -32,7 +38,7 @@ def uniform(curator: Curator, queries: Sequence[LinearQuery], rows: float, units
 
 
 def made(relation: Any = "replace", rho: float = 50.0, **named: Any) -> tuple[mq.Release, float]:
-    with Curator(TABLE, mq.Budget(rho=rho, delta=1e-9), relation=relation) as curator:
+    with Curator(opened_table(), mq.Budget(rho=rho, delta=1e-9), relation=relation) as curator:
         release = boosted(curator, WORKLOAD, rng=np.random.default_rng(1), **{**SETTINGS, **named})
         assert curator.ledger.spent() <= curator.budget.limit
         return release, largest_error(release, RECORDS, PAIRS)
@@ -120,7 +126,7 @@ def test_the_theorem_on_random_plays() -> None:
 
 
 def test_refusals() -> None:
-    with Curator(TABLE, mq.Budget(rho=1.0, delta=1e-9)) as curator:
+    with Curator(opened_table(), mq.Budget(rho=1.0, delta=1e-9)) as curator:
         with pytest.raises(mq.QueryError, match="tests=-1"):
             boosted(curator, WORKLOAD, tests=-1)
         assert curator.ledger.spent() == 0

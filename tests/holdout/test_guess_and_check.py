@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy
 from holdout_checks import Subset, chance, compositions, greedy_analyst, sample_of, seen
-from scipy.stats import binomtest
 
 from maquette.holdout import Certified, Holdout
 from maquette.holdout.guess_and_check import GuessAndCheck
@@ -70,7 +70,7 @@ def test_a_guess_is_returned_iff_the_interval_of_the_sample_lies_within_its_tole
         guess = min(1.0, max(0.0, count / rows + float(rng.uniform(-0.25, 0.25))))  # often near the edge
         answer = Holdout(np.arange(rows) < count, tolerance=0.2).ask(lambda sample: sample, guess=guess)
         beta = 0.05 * (6 / math.pi**2) ** 2
-        low, high = binomtest(count, rows).proportion_ci(1 - beta, "exact")
+        low, high = scipy.stats.binomtest(count, rows).proportion_ci(1 - beta, "exact")
         within = guess - 0.2 <= low and high <= guess + 0.2
         if hoeffding_width(rows=rows, log_failure=math.log(beta)) < 0.18:
             assert (answer.source == "guess") == within

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy
 from numpy.typing import NDArray
-from scipy.stats import binom
 
 from maquette.errors import QueryError
 from maquette.holdout import Holdout
@@ -81,7 +81,7 @@ def covered(
 
 
 def refuted(held: int, repetitions: int = REPETITIONS) -> bool:
-    return float(binom.cdf(held, repetitions, CONFIDENCE)) < RARE
+    return float(scipy.stats.binom.cdf(held, repetitions, CONFIDENCE)) < RARE
 
 
 METHODS: dict[str, dict[str, Any]] = {

@@ -7,8 +7,8 @@ from fractions import Fraction
 from itertools import product
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 from maquette.audit.reference import discrete_gaussian, discrete_laplace, goodness_of_fit, laplace_tail
 from maquette.curator import noise
@@ -66,8 +66,8 @@ def laplace_quantiles(sampler: Sampler, scale: Fraction, draws: int) -> None:
 
 def gaussian_quantiles(sampler: Sampler, variance: Fraction, draws: int) -> None:
     values = sampler(variance, draws)
-    edges = np.unique(np.ceil(stats.norm.ppf(np.arange(1, 200) / 200) * float(variance) ** 0.5).astype(np.int64))
-    cumulative = np.concatenate([[0.0], stats.norm.cdf((edges - 0.5) / float(variance) ** 0.5), [1.0]])
+    edges = np.unique(np.ceil(scipy.stats.norm.ppf(np.arange(1, 200) / 200) * float(variance) ** 0.5).astype(np.int64))
+    cumulative = np.concatenate([[0.0], scipy.stats.norm.cdf((edges - 0.5) / float(variance) ** 0.5), [1.0]])
     counts = np.bincount(np.searchsorted(edges, values, side="right"), minlength=len(edges) + 1)
     assert goodness_of_fit(counts, np.diff(cumulative)) > RARE
     assert goodness_of_fit(np.bincount(values & 63, minlength=64), np.full(64, 1 / 64)) > RARE

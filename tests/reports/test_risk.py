@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+import scipy
 
 import maquette as mq
 from maquette.errors import BudgetError
@@ -38,7 +38,7 @@ def test_laplace_noise_reaches_the_bound_at_every_small_rate() -> None:
 @pytest.mark.parametrize("a", RATES)
 def test_gaussian_noise_never_beats_what_is_told_of_its_rho(rho: float, a: float) -> None:
     mu = math.sqrt(2 * rho)
-    exact = float(norm.cdf(norm.ppf(a) + mu)) if 0 < a < 1 else a
+    exact = float(scipy.stats.norm.cdf(scipy.stats.norm.ppf(a) + mu)) if 0 < a < 1 else a
     told_zcdp = true_positive_rate(ACCOUNTANTS["zcdp"].loss(int(rho * UNITS_PER_ONE), 1e-9), a)
     told_gdp = true_positive_rate(ACCOUNTANTS["gdp"].loss(int(2 * rho * UNITS_PER_ONE), 1e-9), a)
     assert told_zcdp >= exact - 1e-9

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import binom
+import scipy
 
 from maquette.theory import holdout, transfer
 
@@ -239,15 +239,15 @@ def test_intervals_miss_no_more_often_than_they_say(rows: int, log_failure: floa
     for intervals in (exact, loose):
         for share in np.clip(np.concatenate((np.linspace(0, 1, 41), exact.ravel() + 1e-9, exact.ravel() - 1e-9)), 0, 1):
             missed = (intervals[:, 0] > share) | (intervals[:, 1] < share)
-            assert binom.pmf(counts[missed], rows, share).sum() <= math.exp(log_failure) * (1 + 1e-6)
+            assert scipy.stats.binom.pmf(counts[missed], rows, share).sum() <= math.exp(log_failure) * (1 + 1e-6)
 
 
 def test_binomial_interval_ends_are_exact() -> None:
     """At an end of the interval the count is exactly as unlikely as half the probability of failure."""
     for successes, rows, log_failure in ((30, 1000, math.log(1e-6)), (999_000, 10**6, -300.0), (5000, 10**7, -590.0)):
         low, high = holdout.binomial_interval(successes=successes, rows=rows, log_failure=log_failure)
-        assert binom.logsf(successes - 1, rows, low) == pytest.approx(log_failure - math.log(2), rel=1e-4)
-        assert binom.logcdf(successes, rows, high) == pytest.approx(log_failure - math.log(2), rel=1e-4)
+        assert scipy.stats.binom.logsf(successes - 1, rows, low) == pytest.approx(log_failure - math.log(2), rel=1e-4)
+        assert scipy.stats.binom.logcdf(successes, rows, high) == pytest.approx(log_failure - math.log(2), rel=1e-4)
 
 
 def test_intervals_at_the_edges_and_at_tiny_probabilities() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from typing import Any
@@ -31,7 +32,13 @@ ROWS = 20_000
 X = RNG.random((ROWS, 3)) < 0.5
 Y = (X[:, 0] & X[:, 1]) ^ (RNG.random(ROWS) < 0.1)  # a AND b, with a tenth of the labels turned
 RECORDS = np.column_stack([X, Y])
-TABLE = mq.open_table({name: RECORDS[:, i].tolist() for i, name in enumerate(SCHEMA.names)}, SCHEMA)
+
+
+@functools.cache
+def opened_table() -> mq.PrivateTable:
+    return mq.open_table({name: RECORDS[:, i].tolist() for i, name in enumerate(SCHEMA.names)}, SCHEMA)
+
+
 CONCEPTS = ["a", "b", "c", "a AND b", "a AND c", "b AND c", "a AND b AND c", "a OR b"]
 BUDGET = mq.Budget(epsilon=2.0, delta=1e-9)
 
@@ -49,7 +56,7 @@ def test_an_agreement_counts_the_rows_on_which_concept_and_label_are_equal() -> 
 
 
 def test_a_learner_from_a_release_has_twice_its_error() -> None:
-    with Curator(TABLE, BUDGET) as curator:
+    with Curator(opened_table(), BUDGET) as curator:
         release = mq.release(curator, mq.marginals(SCHEMA, k=4), epsilon=1.0)
         before = curator.ledger.spent()
         found = learn_from_release(release, CONCEPTS, "y")
@@ -61,7 +68,7 @@ def test_a_learner_from_a_release_has_twice_its_error() -> None:
 
 
 def test_the_private_learner_is_one_selection_and_keeps_its_excess() -> None:
-    with Curator(TABLE, BUDGET, relation="replace") as curator:
+    with Curator(opened_table(), BUDGET, relation="replace") as curator:
         found = learn_privately(curator, CONCEPTS, "y", epsilon=1.0)
         assert curator.spent.epsilon <= 1.0 * (1 + 1e-9)
         assert found.concept == "a AND b"
@@ -94,7 +101,7 @@ def test_the_risk_of_a_query_is_half_minus_half_of_its_error() -> None:
 def built(learner: Any, relation: Any = "replace", seed: int | None = None) -> tuple[float, float]:
     """The largest error of a release built from a learner, and what it promises."""
     pairs = mq.marginals(SCHEMA, k=2)
-    with Curator(TABLE, mq.Budget(epsilon=60.0), relation=relation) as curator:
+    with Curator(opened_table(), mq.Budget(epsilon=60.0), relation=relation) as curator:
         made = mq.release(curator, pairs, method="iterative-construction", check=False,
                           distinguisher=LearnedDistinguisher(learner))  # fmt: skip
     worst = 0.0
@@ -128,7 +135,7 @@ def test_a_learner_without_its_excess_breaks_the_promise() -> None:
 
 def test_noise_off_a_learner_from_a_release_finds_the_worst_cell() -> None:
     table = mq.marginals(SCHEMA, k=1)
-    with Curator(TABLE, BUDGET, noise=ScriptedNoise([0] * 100)) as curator:
+    with Curator(opened_table(), BUDGET, noise=ScriptedNoise([0] * 100)) as curator:
         tables = list(table.marginals)
         answers = [np.full(2, ROWS / 2)] * 4
         found = ReleaseLearner().learn(curator, tables, answers, units=10**12)

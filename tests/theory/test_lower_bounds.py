@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.optimize import linprog
 
 import maquette as mq
 from maquette.theory import lower, noise
@@ -53,6 +52,8 @@ def least_failure(rows: int, epsilon: float, delta: float, error: float) -> floa
         equal[x, x * cells : (x + 1) * cells] = 1.0
     cost = np.zeros(size)
     cost[-1] = 1.0
+    from scipy.optimize import linprog
+
     solved = linprog(cost, np.array(upper), bound, equal, np.ones(counts), bounds=(0, None), method="highs")
     assert solved.status == 0
     return float(solved.fun)

@@ -177,9 +177,9 @@ def test_what_is_done_with_an_answer_is_inside_its_deadline(monkeypatch: pytest.
     assemble, question = direct.assemble, direct.question
 
     def slowly(function: Any, cost: float) -> Any:
-        def run(*args: Any) -> Any:
+        def run(*args: Any, **settings: Any) -> Any:
             scene.clock.now += cost
-            return function(*args)
+            return function(*args, **settings)
 
         return run
 
