@@ -25,10 +25,10 @@ for variable in ("OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):  # before numpy s
     os.environ.setdefault(variable, "1")
 
 import numpy as np  # noqa: E402
+import scipy  # noqa: E402
 from numpy.typing import NDArray  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
-from scipy.stats import binom  # noqa: E402
 
 from maquette.holdout import Holdout, plan  # noqa: E402
 from maquette.theory.holdout import fresh_width  # noqa: E402
@@ -119,7 +119,7 @@ def accuracy(shares: NDArray[np.float64], signs: NDArray[np.float64]) -> float:
     law = np.ones(1)
     for share in np.unique(right):
         count = int((right == share).sum())
-        law = np.convolve(law, binom.pmf(np.arange(count + 1), count, share))
+        law = np.convolve(law, scipy.stats.binom.pmf(np.arange(count + 1), count, share))
     return float(law[2 * np.arange(len(law)) > len(right)].sum())
 
 
@@ -192,7 +192,7 @@ def cells(scenario: Scenario, results: list[tuple[Run, float]]) -> list[str]:
     runs = [run for run, _ in results]
     covered = sum(run.covered for run in runs)
     # Refuted if so few would be covered with probability below one in a million.
-    broken = binom.cdf(covered, len(runs), CONFIDENCE) < 1e-6
+    broken = scipy.stats.binom.cdf(covered, len(runs), CONFIDENCE) < 1e-6
     reported, fresh, width, found, wrong = (
         float(np.mean([getattr(run, name) for run in runs]))
         for name in ("reported", "fresh", "width", "found", "wrong")

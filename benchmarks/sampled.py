@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import stats
+import scipy
 
 import maquette as mq
 from maquette.audit.reference import (
@@ -204,8 +204,8 @@ def _power(pair: Pair, samples: int, exact: float) -> float | None:
         for event in events(pair):
             p, q = (float(law[event].sum()) for law in laws)
             for often, seldom in ((p, q), (q, p)):
-                few = int(stats.binom.ppf(0.005, samples, min(often, 1.0)))
-                many = int(stats.binom.ppf(0.995, samples, min(seldom, 1.0)))
+                few = int(scipy.stats.binom.ppf(0.005, samples, min(often, 1.0)))
+                many = int(scipy.stats.binom.ppf(0.995, samples, min(seldom, 1.0)))
                 if few > many and epsilon_lower_bound(few, many, samples, failure=FAILURE / EVENTS) > exact:
                     return short
     return None

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from time import perf_counter
 
 import numpy as np
-from scipy.stats import spearmanr
+import scipy
 
 import maquette as mq
 from maquette.curator import noise
@@ -58,7 +58,7 @@ class Times:
     def rho(self) -> float | None:
         """Spearman's correlation of time and size of the noise."""
         told = ~np.isnan(self.drawn)
-        return float(spearmanr(self.first[told], np.abs(self.drawn[told])).statistic) if len(told) else None
+        return float(scipy.stats.spearmanr(self.first[told], np.abs(self.drawn[told])).statistic) if len(told) else None
 
 
 def people(rows: int, *, smoker: bool | None = None) -> mq.PrivateTable:
