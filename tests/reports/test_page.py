@@ -182,10 +182,12 @@ def test_levels_measured_together_are_drawn_together() -> None:
     assert set(subject.groups) == {"age"}
     cells = tables.pair_cells(subject, ("age", "a"))
     plain = tables.pair_cells(replace(subject, groups={}), ("age", "a"))
-    assert sum(cell.seen.value for cell in cells) == pytest.approx(1.0, abs=1e-6)
+    # A cell that moves into its own interval moves alone, by some of its noise (about ten rows of 20,000).
+    assert sum(cell.seen.value for cell in cells) == pytest.approx(1.0, abs=0.01)
     assert max(c.seen.high - c.seen.low for c in cells) < 0.5 * max(c.seen.high - c.seen.low for c in plain)
     ends = [cell.labels[0].split(" to ") for cell in cells[::2]]
     assert [int(one[0]) for one in ends[1:]] == [int(other[-1]) + 1 for other in ends[:-1]]
+    assert (int(ends[0][0]), int(ends[-1][-1])) == (0, 79)
 
 
 @pytest.mark.parametrize("method", [mwem, iterative_construction, graphical])
