@@ -63,6 +63,15 @@ EQUAL = [
     f"{BY_TOWN} HAVING (town = 'a' OR count(*) < 5) IS NULL",
     f"{BY_TOWN} HAVING count(*) IN (1, 2) OR town IS NULL",
     "SELECT (sum(age) - 9999) // 1000 AS v FROM people",
+    # what has no number is NULL
+    "SELECT coalesce(covar_samp(age, age), 0) AS v FROM people WHERE age > 2 AND age < 1",
+    "SELECT count(v) AS n FROM (SELECT town, var_samp(age) FILTER (WHERE age > 2 AND age < 1) AS v FROM people "
+    "GROUP BY town) q",
+    "SELECT town, nullif(count(*), 0) AS v FROM people WHERE (age = 2) IS NULL GROUP BY town",
+    # a discrete quantile in falling order is the other of two middle rows
+    "SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY age DESC) AS v FROM people WHERE age IN (0, 3)",
+    "SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY age) AS v FROM people WHERE age IN (0, 3)",
+    "SELECT town, percentile_disc(0.25) WITHIN GROUP (ORDER BY age DESC) AS v FROM people GROUP BY 1",
     # frames of windows
     "SELECT age, sum(count(*)) OVER (ORDER BY age RANGE BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS w "
     "FROM people GROUP BY age",
@@ -91,6 +100,7 @@ REFUSED = {
     f"WITH q(n, town) AS ({BY_TOWN}) SELECT n, town FROM q": "new names of columns",
     f"SELECT n, town FROM ({BY_TOWN}) AS q(n, town)": "new names of columns",
     "SELECT count(*) AS n FROM people WHERE town IN age": "FIELD of IN",
+    "SELECT town, town AS t, count(*) AS n FROM people GROUP BY ROLLUP (1, 2)": "names an entry twice",
     "SELECT age, sum(count(*)) OVER (ORDER BY age RANGE BETWEEN 1 PRECEDING AND CURRENT ROW) AS w FROM people "
     "GROUP BY age": "RANGE with this frame",
     "SELECT age, sum(count(*)) OVER (ORDER BY age ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING EXCLUDE CURRENT ROW) AS w "
@@ -153,7 +163,7 @@ def test_the_ends_of_a_bin_decide_only_where_order_is_kept(condition: str) -> No
 
 
 TOTAL = [
-    "pow(count(*), 5000)", "2 ** count(*)", "pow(count(*) - count(*), -1)", "round(count(*), 400)",
+    "pow(count(*) - count(*), -1)", "round(count(*), 400)",
     "round(count(*), -400)", "round(var_pop(age), 1)", "floor(corr(age, age))", "exp(count(*))",
 ]  # fmt: skip
 
@@ -163,6 +173,13 @@ def test_what_is_computed_from_answers_never_fails_after_the_charge(expression: 
     with mq.Curator(mq.open_table(DATA, SCHEMA), mq.Budget(epsilon=100.0)) as curator:
         mq.answer(curator, f"SELECT {expression} AS v FROM people WHERE age > 1 AND age < 1", epsilon=1.0)
         mq.answer(curator, f"SELECT {expression} AS v FROM people", epsilon=1.0)
+
+
+def test_a_power_beyond_what_was_rehearsed_is_infinite() -> None:
+    schema = mq.Schema([mq.Integer("pay", 0, 999_999, width=100_000)])
+    table = mq.open_table({"pay": [999_999] * 1_000}, schema)
+    with mq.Curator(table, mq.Budget(epsilon=100.0)) as curator:
+        mq.answer(curator, "SELECT pow(sum(pay), 40) AS v FROM t", epsilon=1.0)
 
 
 def test_a_negative_power_of_a_number_that_may_be_zero_has_no_end() -> None:

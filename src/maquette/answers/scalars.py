@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from maquette.answers.frame import Frame, Vector, as_noisy, exact
 from maquette.answers.ratios import Form
 from maquette.errors import QueryError
 from maquette.query import evaluated
+
+REHEARSED = ContextVar("REHEARSED", default=False)  # before a charge an overflow is an error, after it infinity
 
 Ends = tuple[float, float]
 _COMPARE: dict[type[Any], Callable[[Any, Any], bool]] = {
@@ -68,7 +71,8 @@ class _Noisy:
             case exp.Nullif():
                 inner = self._side(node.this)
                 other = self._side(node.expression)
-                gone = np.array([a is not None and a == b for a, b in zip(inner.values, other.values, strict=True)])
+                same = [a is not None and a == b for a, b in zip(inner.values, other.values, strict=True)]
+                gone = np.array(same, dtype=bool)
                 return self._nulled(inner, gone)
             case exp.Greatest() | exp.Least():
                 pick = max if isinstance(node, exp.Greatest) else min
@@ -108,10 +112,11 @@ class _Noisy:
                 continue
             a, b = ends(*((float(side.low[row]), float(side.high[row])) for side in sides))  # type: ignore[index]
             result = value(*(float(part) for part in parts))
-            values.append(min(max(result, a), b))
+            nothing = math.isnan(result)  # as the variance of no rows: NULL, though its range is known
+            values.append(None if nothing else min(max(result, a), b))
             low.append(a)
             high.append(b)
-            forms.append(self.box.add(a, b))
+            forms.append(None if nothing else self.box.add(a, b))
         return self._vector(values, forms, low, high, sides)
 
     def _vector(self, values: list[Any], forms: Any, low: Any, high: Any, sides: list[Vector]) -> Vector:
@@ -381,6 +386,8 @@ def _raised(base: float, exponent: float) -> float:
     except ZeroDivisionError:
         return math.inf
     except OverflowError:
+        if REHEARSED.get():
+            raise
         return -math.inf if base < 0 and exponent % 2 else math.inf
 
 
