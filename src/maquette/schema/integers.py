@@ -46,6 +46,8 @@ class Integer(Numeric):
             value = getattr(self, what)
             if not isinstance(value, int) or isinstance(value, bool) or abs(value) > EXACT:
                 raise SchemaError(f"column {self.name!r}: {what} is {shown(value)}", expected="a whole number")
+        if self.high >= EXACT:
+            raise SchemaError(f"column {self.name!r}: high is {self.high}", expected=f"less than {EXACT}")
         if self.high < self.low or self.width < 1:
             raise SchemaError(
                 f"column {self.name!r}: low is {self.low}, high is {self.high} and width is {self.width}",
