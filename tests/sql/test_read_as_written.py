@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import math
+from decimal import Decimal
 from typing import Any
 
 import duckdb
@@ -160,6 +161,21 @@ def test_the_ends_of_a_bin_decide_only_where_order_is_kept(condition: str) -> No
     with pytest.raises(mq.QueryError, match="may differ inside one"):
         mq.where(schema, condition)
     assert mq.where(schema, "CAST(pay AS DOUBLE) < 5") == mq.where(schema, "pay < 5")
+
+
+@pytest.mark.parametrize("numbers", [np.arange(4), [Decimal(i) for i in range(4)], [np.float64(i) for i in range(4)]])
+def test_numbers_of_a_public_table_are_numbers_whatever_their_type(numbers: Any) -> None:
+    ranks = PublicTable({"age": numbers, "rank": [int(n) + 8 for n in numbers], "same": numbers}, key="age")
+    assert ranks.column("same") == (0, 1, 2, 3)
+    assert not any(isinstance(value, np.generic | Decimal) for value in ranks.column("same"))
+    text = "SELECT sum(r.same) AS s, count(*) AS n FROM people JOIN ranks r ON people.age = r.age WHERE r.same >= 2"
+    parse(SCHEMA, text, context=Context(table="people", public={"ranks": ranks}))
+
+
+def test_a_key_that_is_no_number_is_refused() -> None:
+    with pytest.raises(mq.QueryError, match="must be unique"):
+        PublicTable({"age": [1.0, math.nan], "rank": [1, 2]}, key="age")
+    assert PublicTable({"age": [1, 2], "rank": [math.nan, 2.0]}, key="age").column("rank") == (None, 2.0)
 
 
 TOTAL = [
