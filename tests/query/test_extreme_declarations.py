@@ -15,6 +15,7 @@ COLUMNS: list[tuple[mq.Column, list[Any]]] = [
     (mq.Number("x", edges=[0.0, 1e300]), [1e300, 0.0, 1e299]),
     (mq.Integer("x", -(2**40), 2**40, width=2**38), [-(2**40), 2**40, 5]),
     (mq.Integer("x", 1 - 2**53, 2**53 - 1, width=2**51), [-(2**40), 2**40, 2**53 - 1]),
+    (mq.Integer("x", -(2**53), 2**53, width=2**51), [-(2**53), 2**53, 5]),  # one bin was missing in sums
 ]
 
 
@@ -25,9 +26,3 @@ def test_sums_and_averages_hold(column: mq.Column, values: list[Any]) -> None:
         for text, truth in (("sum(x)", sum(values)), ("avg(x)", sum(value / 3 for value in values))):
             answer = mq.answer(curator, f"SELECT {text} AS v FROM t", epsilon=0.7)
             assert answer.low <= truth <= answer.high
-
-
-def test_a_whole_number_whose_successor_is_no_float_is_no_end() -> None:
-    """The bins of such a column were one too few, and no sum of it could be asked."""
-    with pytest.raises(mq.SchemaError, match="less than"):
-        mq.Integer("x", 0, 2**53, width=2**51)
