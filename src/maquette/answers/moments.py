@@ -143,18 +143,24 @@ def quantile(column: Any) -> tuple[Callable[..., float], Callable[..., Ends]]:
     def level(rank: float, counts: list[float]) -> int:
         return next((i for i, count in enumerate(counts) if count > rank), len(counts))
 
+    def chosen(share: float, rows: float, discrete: float) -> float:
+        """The row that a discrete quantile is, from the lowest; in falling order if `discrete` is 2."""
+        if discrete > 1:
+            return min(math.floor(share * rows + 1e-9), math.ceil(rows) - 1)
+        return math.ceil(share * rows - 1e-9) - 1
+
     def value(share: float, discrete: float, rows: float, *cuts: float) -> float:
         rising = list(accumulate(cuts, max))
         if discrete:
-            return middles[level(max(0.0, math.ceil(share * rows - 1e-9) - 1), rising)]
+            return middles[level(max(0.0, chosen(share, rows, discrete)), rising)]
         rank = max(0.0, share * (rows - 1))
         below, above = (middles[level(r, rising)] for r in (math.floor(rank), math.ceil(rank)))
         return below + (above - below) * (rank - math.floor(rank))
 
     def ends(share: Ends, discrete: Ends, rows: Ends, *cuts: Ends) -> Ends:
         q = share[0]
-        least = math.ceil(q * rows[0] - 1e-9) - 1 if discrete[0] else math.floor(q * (rows[0] - 1))
-        most = math.ceil(q * rows[1] - 1e-9) - 1 if discrete[0] else math.ceil(q * (rows[1] - 1))
+        least = chosen(q, rows[0], discrete[0]) if discrete[0] else math.floor(q * (rows[0] - 1))
+        most = chosen(q, rows[1], discrete[0]) if discrete[0] else math.ceil(q * (rows[1] - 1))
         lowest = level(max(0, least), [high for _, high in cuts])
         highest = level(max(0, most), [low for low, _ in cuts])
         return firsts[lowest], lasts[max(highest, lowest)]

@@ -10,6 +10,7 @@ import numpy as np
 
 from maquette.answers.assembly import OutputColumn
 from maquette.answers.reporting import report
+from maquette.answers.scalars import REHEARSED
 from maquette.errors import QueryError
 from maquette.privacy import Loss
 from maquette.query import Marginal, Program, Statement
@@ -20,12 +21,15 @@ _WIDE = 1e6
 
 def rehearse(program: Program) -> None:
     """Refuse a program that cannot be computed, whatever its statements answer."""
+    begun = REHEARSED.set(True)
     try:
         report(program, _made_up, 0.95, _FREE, "measured")
     except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, AssertionError):
         raise QueryError(
             "cannot be computed from the numbers of its groups", advice="ask for the aggregates alone, without formulas"
         ) from None
+    finally:
+        REHEARSED.reset(begun)
 
 
 def _made_up(statement: Statement) -> dict[str, OutputColumn]:

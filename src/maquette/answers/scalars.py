@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from maquette.answers.frame import Frame, Vector, as_noisy, exact
 from maquette.answers.ratios import Form
 from maquette.errors import QueryError
 from maquette.query import evaluated
+
+REHEARSED = ContextVar("REHEARSED", default=False)  # before a charge an overflow is an error, after it infinity
 
 Ends = tuple[float, float]
 _COMPARE: dict[type[Any], Callable[[Any, Any], bool]] = {
@@ -56,7 +59,7 @@ class _Noisy:
                 return self._product(self._side(node.this), self._side(node.expression))
             case exp.Div() | exp.IntDiv():
                 quotient = self._quotient(self._side(node.this), self._side(node.expression))
-                return quotient if isinstance(node, exp.Div) else self._mapped(quotient, math.floor)
+                return quotient if isinstance(node, exp.Div) else self._mapped(quotient, math.trunc)
             case exp.Cast() | exp.TryCast():
                 return self._cast(node)
             case exp.Round() | exp.Trunc():
@@ -68,7 +71,8 @@ class _Noisy:
             case exp.Nullif():
                 inner = self._side(node.this)
                 other = self._side(node.expression)
-                gone = np.array([a is not None and a == b for a, b in zip(inner.values, other.values, strict=True)])
+                same = [a is not None and a == b for a, b in zip(inner.values, other.values, strict=True)]
+                gone = np.array(same, dtype=bool)
                 return self._nulled(inner, gone)
             case exp.Greatest() | exp.Least():
                 pick = max if isinstance(node, exp.Greatest) else min
@@ -108,10 +112,11 @@ class _Noisy:
                 continue
             a, b = ends(*((float(side.low[row]), float(side.high[row])) for side in sides))  # type: ignore[index]
             result = value(*(float(part) for part in parts))
-            values.append(min(max(result, a), b))
+            nothing = math.isnan(result)  # as the variance of no rows: NULL, though its range is known
+            values.append(None if nothing else min(max(result, a), b))
             low.append(a)
             high.append(b)
-            forms.append(self.box.add(a, b))
+            forms.append(None if nothing else self.box.add(a, b))
         return self._vector(values, forms, low, high, sides)
 
     def _vector(self, values: list[Any], forms: Any, low: Any, high: Any, sides: list[Vector]) -> Vector:
@@ -189,19 +194,22 @@ class _Noisy:
     def _mapped(self, side: Vector, function: Callable[[float], float]) -> Vector:
         """A function that never falls."""
 
-        def ends(one: Ends) -> Ends:
-            a, b = (function(x) if math.isfinite(x) else x for x in one)
-            return float(a), float(b)
+        def total(x: float) -> float:
+            return float(function(x)) if math.isfinite(x) else x
 
-        return self._built([side], function, ends)
+        return self._built([side], total, lambda one: (total(one[0]), total(one[1])))
 
     def _rounded(self, node: Any) -> Vector:
         digits = node.args.get("decimals")
-        places = 0 if digits is None else int(evaluated(digits.sql(dialect="duckdb"), {}, 1)[0])
-        scale = 10.0**places
+        places = 0 if digits is None else evaluated(digits.sql(dialect="duckdb"), {}, 1)[0]
+        if not isinstance(places, int):
+            raise QueryError("round to anything but a number of digits is not supported", advice="write round(x, 2)")
+        scale = 10.0 ** min(max(places, -300), 300)
 
         def nearest(x: float) -> float:
             moved = x * scale
+            if not math.isfinite(moved):
+                return x
             cut = (
                 math.trunc(moved) if isinstance(node, exp.Trunc) else math.floor(abs(moved) + 0.5) * math.copysign(1, x)
             )
@@ -224,10 +232,10 @@ class _Noisy:
                 return a * a, b * b
             if one[0] < 0:
                 return -math.inf, math.inf
-            corners = [x**y for x in one for y in two if x > 0 or y >= 0]
-            return min(corners, default=0.0), max(corners, default=math.inf)
+            corners = [_raised(x, y) for x in one for y in two]
+            return min(corners), max(corners)
 
-        return self._built([base, exponent], lambda a, b: a**b if a >= 0 or float(b).is_integer() else math.nan, ends)
+        return self._built([base, exponent], _raised, ends)
 
     def _nulled(self, vector: Vector, gone: Any) -> Vector:
         values = vector.values.copy()
@@ -262,15 +270,11 @@ class _Noisy:
     def _truth(self, node: Any) -> Vector:
         match node:
             case exp.And() | exp.Or():
-                sides = [self._side(part) for part in node.flatten()]
-                pick = min if isinstance(node, exp.And) else max
-                made = self._built(sides, lambda *v: pick(v), lambda *e: (pick(a for a, _ in e), pick(b for _, b in e)))
+                made = self._connected([self._side(part) for part in node.flatten()], isinstance(node, exp.And))
             case exp.Not():
-                made = self._built([self._side(node.this)], lambda v: 1.0 - v, lambda e: (1 - e[1], 1 - e[0]))
+                made = self._turned(self._side(node.this))
             case exp.Is():
-                side = self._side(node.this)
-                empty = [float(value is None) for value in side.values]
-                made = self._vector([bool(v) for v in empty], [{-1: v} for v in empty], empty, empty, [side])
+                made = self._is(node)
             case exp.Between():
                 low, high = node.args["low"], node.args["high"]
                 both = exp.And(
@@ -291,6 +295,49 @@ class _Noisy:
                 )
         values = np.array([None if v is None else bool(v) for v in made.values], dtype=object)
         return Vector(values, made.forms, made.low, made.high, made.weakest, made.promised)
+
+    def _connected(self, sides: list[Vector], both: bool) -> Vector:
+        """AND or OR of truth values: NULL is the result only where the other parts do not decide."""
+        values, low, high = list[Any](), list[float](), list[float]()
+        pick, decided = (min, 0.0) if both else (max, 1.0)
+        for row in range(self.frame.size):
+            known = [side for side in sides if side.values[row] is not None]
+            ends = [(float(side.low[row]), float(side.high[row])) for side in known]  # type: ignore[index]
+            value = pick((float(side.values[row]) for side in known), default=None)
+            a, b = pick((a for a, _ in ends), default=0.0), pick((b for _, b in ends), default=1.0)
+            if len(known) < len(sides):  # never true for sure (AND), or never false for sure (OR)
+                value = value if value == decided else None
+                a, b = (0.0, b) if both else (a, 1.0)
+            values.append(value)
+            low.append(a)
+            high.append(b)
+        return self._vector(values, self._added(values, low, high), low, high, sides)
+
+    def _turned(self, side: Vector) -> Vector:
+        """NOT of truth values."""
+        values = [None if value is None else 1.0 - float(value) for value in side.values]
+        low, high = 1.0 - np.array(side.high, float), 1.0 - np.array(side.low, float)
+        return self._vector(values, self._added(values, low, high), low, high, [side])
+
+    def _is(self, node: Any) -> Vector:
+        """IS NULL by value; IS TRUE and IS FALSE, which NULL is not."""
+        side, wanted = self._side(node.this), node.expression
+        if not isinstance(wanted, exp.Null | exp.Boolean):
+            raise QueryError("IS of a noisy number is not supported", advice="compare it with = or <>")
+        empty = np.array([value is None for value in side.values])
+        if isinstance(wanted, exp.Null):
+            flags = [float(value) for value in empty]
+            return self._vector([bool(v) for v in flags], [{-1: v} for v in flags], flags, flags, [side])
+        truth = side if wanted.this else self._turned(side)
+        values = [False if value is None else bool(value) for value in truth.values]
+        low, high = np.nan_to_num(np.array(truth.low, float)), np.nan_to_num(np.array(truth.high, float))
+        return self._vector(values, self._added(values, low, high), low, high, [side])
+
+    def _added(self, values: list[Any], low: Any, high: Any) -> list[Form | None]:
+        """A new variable for each row that has a value."""
+        return [
+            None if v is None else self.box.add(float(a), float(b)) for v, a, b in zip(values, low, high, strict=True)
+        ]
 
     def _case(self, node: Any) -> Vector:
         """The first branch whose condition holds by value; the interval covers every branch that may be meant."""
@@ -328,6 +375,20 @@ class _Noisy:
             only = sides[chosen].forms[row] if len(possible) == 1 else None  # type: ignore[index]
             forms.append(None if texts or value is None else only or self.box.add(float(a), float(b)))
         return self._vector(values, forms, low, high, [*tests, *sides])
+
+
+def _raised(base: float, exponent: float) -> float:
+    """A power, also where it is too large for a float or has no number."""
+    if base < 0 and not float(exponent).is_integer():
+        return math.nan
+    try:
+        return float(base**exponent)
+    except ZeroDivisionError:
+        return math.inf
+    except OverflowError:
+        if REHEARSED.get():
+            raise
+        return -math.inf if base < 0 and exponent % 2 else math.inf
 
 
 def _times(one: Ends, two: Ends) -> Ends:

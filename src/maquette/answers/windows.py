@@ -178,7 +178,7 @@ class _Partition:
         at = int(np.searchsorted(among, place))
         target = {"lag": at - steps, "lead": at + steps, "first_value": 0, "last_value": len(among) - 1}[function]
         if function == "last_value" and self.keys and self.described["frame"] is None:
-            target = at
+            target = int((self.inside & ~self.before[place]).sum()) - 1  # the last of its peers
         if not 0 <= target < len(among):
             return None, None, math.nan, math.nan, 2, True
         row = self.rows[among[target]]

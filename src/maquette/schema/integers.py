@@ -142,7 +142,8 @@ class Integer(Numeric):
     def _boundaries(self) -> NDArray[np.float64]:
         if self._cuts:
             return np.array([*self._starts, self.high + 1], dtype=np.float64)
-        return np.append(np.arange(self.low, self.high + 1, self.width, dtype=np.float64), self.high + 1)
+        starts = self.low + np.arange(self.known, dtype=np.float64) * self.width
+        return np.append(starts, max(self.high + 1, np.nextafter(starts[-1], np.inf)))  # the successor may be no float
 
     @property
     def ends(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 MOST = 2**28  # the most that one row can add to a sum at the wall
+LEAST = -1022  # the power of two below which a float loses digits
 FINE = 2**24  # steps from zero to the end of the range of a column without a declared precision
 
 
@@ -34,7 +35,9 @@ def grid_of(low: float, high: float, step: Fraction | None = None) -> ValueGrid:
     reach = max(abs(Fraction(low)), abs(Fraction(high)))
     if step is None or reach / step > MOST:
         limit = FINE if step is None else MOST
-        step = Fraction(2) ** math.ceil(math.log2(reach / limit)) if reach else Fraction(1)
-        while reach / step > limit:  # the logarithm was rounded
+        share = reach / limit
+        power = share.numerator.bit_length() - share.denominator.bit_length() - 1  # share is more than 2^power
+        step = Fraction(2) ** max(power, LEAST) if reach else Fraction(1)
+        while reach / step > limit:
             step *= 2
     return ValueGrid(step, math.floor(Fraction(low) / step), math.ceil(Fraction(high) / step))

@@ -31,7 +31,7 @@ from maquette.query.sql.context import Context
 from maquette.query.sql.formulas import call
 from maquette.query.sql.grammar import Source, instead, named
 from maquette.query.sql.keeping import Kept, kept_by
-from maquette.query.sql.levels import on_levels
+from maquette.query.sql.levels import on_levels, refuse_nan
 from maquette.query.sql.parser import Reader, is_literal
 from maquette.query.sql.quantiles import quantile
 from maquette.query.sql.statement import Measure, Output
@@ -164,6 +164,8 @@ class Aggregates:
         inner = node.this
         if node.args.get("expressions"):
             self.source.refuse(node, "count of several columns is", "count one of them, or write count(*)")
+        if isinstance(inner, exp.Null):
+            self.source.refuse(node, "count(NULL), which counts nothing, is", "write count(*), or count(x) of a column")
         if isinstance(inner, exp.Star) or is_literal(inner):
             return self.counted(keep)
         if isinstance(inner, exp.Distinct):
@@ -223,14 +225,9 @@ class Aggregates:
             node = node.this.unnest()
         if isinstance(node, _CONDITIONS):
             condition = self._condition(node)
-            truth = exp.Case(ifs=[], default=None)
-            return self._branches(
-                [
-                    (where(self.schema, condition), [Piece(None, (), np.array(1.0))]),
-                    (where(self.schema, ~condition), [Piece(None, (), np.array(0.0))]),
-                ],
-                truth,
-            )
+            holds, fails = where(self.schema, condition), where(self.schema, ~condition)
+            truths = ((holds, 1.0), (fails, 0.0), (~holds & ~fails, np.nan))  # a condition may be NULL
+            return self._branches([(rows, [Piece(None, (), np.array(value))]) for rows, value in truths])
         if isinstance(node, exp.Case) and node.this is None:
             left, found = LinearQuery.constant(self.schema), []
             for branch in node.args["ifs"]:
@@ -239,7 +236,7 @@ class Aggregates:
                 left = left & ~holds
             default = node.args.get("default") or exp.Null()
             found.append((left, self._result(default, text)))
-            return self._branches(found, node)
+            return self._branches(found)
         if is_literal(node):
             value = literal_value(node)
             if text and value is not None:
@@ -252,7 +249,7 @@ class Aggregates:
     def _result(self, node: Any, text: bool) -> list[Piece]:
         return self.pieces(node, text=text)
 
-    def _branches(self, found: list[tuple[LinearQuery, list[Piece]]], node: Any) -> list[Piece]:
+    def _branches(self, found: list[tuple[LinearQuery, list[Piece]]]) -> list[Piece]:
         whole = []
         for keep, pieces in found:
             if keep.bounds[1] > 0:
@@ -271,6 +268,7 @@ class Aggregates:
             values = np.append(column.midpoints, np.nan) if column.nullable else column.midpoints
             return Piece(None, (name,), np.asarray(values, dtype=np.float64), weights.Hidden.by(column))
         names, found = on_levels(self.schema, self.reader.resolved(node), middle=True)
+        refuse_nan(found)
         flat = [np.nan if value is None else value for value in found.reshape(-1)]
         if not all(isinstance(value, bool | int | float) for value in flat):
             self.source.refuse(node, "a sum of anything but numbers is", "add numbers")

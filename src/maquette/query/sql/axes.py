@@ -14,7 +14,7 @@ from maquette.query.expression import Expression, Not, located, where
 from maquette.query.linear import LinearQuery
 from maquette.query.marginal import Axis, Buckets
 from maquette.query.sql.grammar import COMPARISONS
-from maquette.query.sql.levels import on_levels
+from maquette.query.sql.levels import on_levels, refuse_nan
 from maquette.query.sql.parser import Reader, is_literal
 from maquette.schema import NULL_LABEL, Schema
 
@@ -73,6 +73,7 @@ def _cases(schema: Schema, title: str, node: Any, condition: Callable[[Any], Exp
 def _values(schema: Schema, title: str, node: Any) -> Buckets:
     """One bucket for each value of an expression on levels, in order."""
     columns, values = on_levels(schema, node)
+    refuse_nan(values)
     different = set(values.reshape(-1))
     if len(different) > MANY:
         raise QueryError(f"{title} has {len(different):,} different values, more than {MANY:,}")
@@ -122,8 +123,7 @@ def literal_value(node: Any) -> str | int | float | bool | dt.date | None:
             inner = literal_value(node.this)
             return -inner if isinstance(inner, int | float) else inner
         case exp.Cast():
-            text = str(node.this.this)
-            return dt.date.fromisoformat(text) if node.to.this == exp.DataType.Type.DATE else text
+            return dt.date.fromisoformat(str(node.this.this))
         case exp.Literal(is_string=True):
             return str(node.this)
     number = float(node.this)

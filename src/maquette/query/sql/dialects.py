@@ -13,8 +13,10 @@ from typing import Any
 from sqlglot import exp
 
 _TO_CHAR = {"YYYY": "%Y", "YY": "%y", "MM": "%m", "DD": "%d", "Mon": "%b", "IYYY": "%G", "IW": "%V", "DDD": "%j"}
-_CODES = "YymdbjGV"  # of strftime, with the same meaning in DATE_FORMAT and FORMAT_DATE
+_CODES = "YymdbjGV"  # of strftime, with the same meaning in FORMAT_DATE
+_CODES_OF_MYSQL = "Yymdbj"  # its %V counts weeks from Sunday
 _UNITS = {"YEAR", "QUARTER", "MONTH", "WEEK", "ISOWEEK", "DAY"}
+_SAME_UNITS = _UNITS - {"WEEK"}  # of BigQuery and SQL Server, whose WEEK begins on Sunday
 
 
 def translated(tree: Any) -> Any:
@@ -40,8 +42,8 @@ def _name(node: Any) -> str:
 
 
 def _written(moment: Any, pattern: str) -> Any | None:
-    """A date as text, by the codes of strftime."""
-    if set(re.findall(r"%(.)", pattern)) <= set(_CODES):
+    """A date as text, by the codes of strftime; a pattern without one is of a language that has other codes."""
+    if (used := set(re.findall(r"%(.)", pattern))) and used <= set(_CODES):
         return exp.TimeToStr(this=moment, format=exp.Literal.string(pattern))
     return None
 
@@ -86,7 +88,7 @@ def _trunc(node: Any) -> Any | None:
     """DATE_TRUNC(x, MONTH) names the unit last."""
     unit = node.args.get("unit")
     last = _name(node.this)
-    if isinstance(node.this, exp.Column) and last in _UNITS and unit is not None and _name(unit) not in _UNITS:
+    if isinstance(node.this, exp.Column) and last in _SAME_UNITS and unit is not None and _name(unit) not in _UNITS:
         column = exp.column(unit.name.lower())
         column.this.meta.update(node.this.this.meta)
         return exp.TimestampTrunc(this=column, unit=exp.var(last.removeprefix("ISO")))
@@ -138,8 +140,12 @@ def _formatted(pattern: Any, moment: Any) -> Any | None:
     return None if written is None else _written(moment, written)
 
 
+def _of_mysql(pattern: Any) -> bool:
+    return set(re.findall(r"%(.)", _text(pattern) or "")) <= set(_CODES_OF_MYSQL)
+
+
 def _part(unit: Any, moment: Any) -> Any | None:
-    if not isinstance(unit, exp.Column) or _name(unit) not in _UNITS:
+    if not isinstance(unit, exp.Column) or _name(unit) not in _SAME_UNITS:
         return None
     return exp.Extract(this=exp.var(_name(unit).removeprefix("ISO")), expression=moment)
 
@@ -151,7 +157,7 @@ def _to_date(day: Any, pattern: Any) -> Any | None:
 _FUNCTIONS: dict[str, Callable[[Any, Any], Any | None]] = {
     "FORMAT_DATE": _formatted,
     "FORMAT_TIMESTAMP": _formatted,
-    "DATE_FORMAT": lambda moment, pattern: _formatted(pattern, moment),
+    "DATE_FORMAT": lambda moment, pattern: _formatted(pattern, moment) if _of_mysql(pattern) else None,
     "DATEPART": _part,
     "ISNULL": lambda value, other: exp.Coalesce(this=value, expressions=[other]),
     "REGEXP_CONTAINS": lambda text, pattern: exp.RegexpLike(this=text, expression=pattern),

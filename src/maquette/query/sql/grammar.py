@@ -23,6 +23,7 @@ from maquette.errors import QueryError
 from maquette.query.expression import Place
 from maquette.query.sql.advice import FUNCTIONS, TIMES
 from maquette.query.sql.dialects import translated
+from maquette.query.sql.parts import unread
 from maquette.schema import Comparison, identifier, nearest, writable
 
 MAX_TEXT = 6_000
@@ -200,9 +201,13 @@ class Source:
         if len(trees) != 1 or trees[0] is None or (whole and not isinstance(trees[0], exp.Query)):
             raise QueryError("more than one statement", expected=self.expected, line=1, column=1)
         try:
-            return translated(trees[0])
+            tree = translated(trees[0])
+            past = unread(tree)
         except (AttributeError, TypeError, ValueError, KeyError, IndexError, RecursionError):  # a damaged tree
             raise QueryError("cannot be read", expected=self.expected, line=1, column=1) from None
+        if past is not None:
+            self.refuse(*past)
+        return tree
 
     def scalar(self, tree: Any) -> None:
         """Refuse whatever is not a scalar expression on columns and literals."""

@@ -57,6 +57,9 @@ class Grouping:
         parts = [[self._position(n) for n in _listed(e)] for e in node.expressions]
         if isinstance(node, exp.GroupingSets):
             return parts
+        if len({i for part in parts for i in part}) < sum(map(len, parts)):
+            with located(self.work.reader.at(node)):
+                raise QueryError("ROLLUP or CUBE names an entry twice", advice="name it once")
         if isinstance(node, exp.Rollup):
             return [[i for part in parts[:length] for i in part] for length in range(len(parts), -1, -1)]
         self.work.limited(node, 2 ** len(parts))

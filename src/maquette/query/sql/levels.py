@@ -14,6 +14,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import itertools
+import math
 import threading
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
@@ -34,6 +35,7 @@ _MONOTONE = (
     *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Neg, exp.Paren, exp.Floor, exp.Ceil, exp.Round, exp.Cast),
     *(exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Column, exp.Identifier, exp.Literal, exp.DataType, exp.Trunc, exp.Not),
 )
+_NUMBERS = {"INT", "BIGINT", "SMALLINT", "TINYINT", "DOUBLE", "FLOAT", "DECIMAL"}
 _LOCK = threading.Lock()
 
 Objects = NDArray[np.object_]
@@ -136,6 +138,14 @@ def _on_levels(  # noqa: PLR0917
     return result
 
 
+def refuse_nan(values: Objects) -> None:
+    """Refuse an expression that is not a number on some level: NaN is neither a group nor a part of a sum."""
+    if any(isinstance(value, float) and math.isnan(value) for value in values.reshape(-1)):
+        raise QueryError(
+            "the expression is not a number on some level, as 0 / 0 is", advice="use nullif, as in x / nullif(y, 0)"
+        )
+
+
 _NOTHING = object()
 MIXED = object()  # the value of a bin whose values differ
 
@@ -198,10 +208,15 @@ def _every_value(column: Column) -> tuple[list[Any], list[int]]:
     return values, [int(level) for level in levels]
 
 
+def _turns(node: Any) -> bool:
+    """Whether a cast need not keep the order of numbers: to a text or a truth value, or to NULL where it fails."""
+    return isinstance(node, exp.Cast) and (type(node) is not exp.Cast or node.to.this.name not in _NUMBERS)
+
+
 def _rises(node: Any) -> bool:
     """Whether an expression rises or falls with its only column, so that the ends of a bin decide for all of it."""
     columns = list(node.find_all(exp.Column))
-    simple = len(columns) == 1 and all(isinstance(part, _MONOTONE) for part in node.walk())
+    simple = len(columns) == 1 and all(isinstance(part, _MONOTONE) and not _turns(part) for part in node.walk())
     divided = (
         any(columns[0] in set(part.expression.find_all(exp.Column)) for part in node.find_all(exp.Div, exp.IntDiv))
         if simple

@@ -216,8 +216,12 @@ def is_literal(node: Any) -> bool:
     node = node.unnest()
     if node.meta.get("today"):
         return False
-    inner = node.this.unnest() if isinstance(node, exp.Neg | exp.Cast) else node
-    return isinstance(inner, exp.Literal | exp.Boolean | exp.Null)
+    if isinstance(node, exp.Neg):
+        return isinstance(node.this, exp.Literal) and not node.this.is_string
+    if isinstance(node, exp.Cast):
+        text = isinstance(node.this, exp.Literal) and node.this.is_string
+        return text and type(node) is exp.Cast and node.to.this == exp.DataType.Type.DATE
+    return isinstance(node, exp.Literal | exp.Boolean | exp.Null)
 
 
 def number_of(text: str) -> int | float:

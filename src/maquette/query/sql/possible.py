@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.query.linear import LinearQuery
-from maquette.query.marginal import Axis, Marginal
+from maquette.query.marginal import Axis, Buckets, Marginal
 from maquette.schema import Schema
 
 MOST = 2**22  # combinations of levels that are looked at; beyond, every group is taken to be possible
@@ -37,7 +37,12 @@ def possible(schema: Schema, axes: Sequence[Axis], keep: LinearQuery) -> Flags:
         held = held & (place >= 0)
     found = np.zeros([shape[i] for i in bound], dtype=bool)
     found[tuple(np.broadcast_to(place, held.shape)[held] for place in places)] = held.any()
-    return np.broadcast_to(found.reshape([n if i in bound else 1 for i, n in enumerate(shape)]), shape)
+    flags = found.reshape([n if i in bound else 1 for i, n in enumerate(shape)])
+    for i, axis in enumerate(axes):
+        if i not in bound and isinstance(axis, Buckets):  # by itself, a bucket can be empty too
+            own = np.array([part.bounds[1] > 0 for part in axis.parts])
+            flags = flags & own.reshape([-1 if j == i else 1 for j in range(len(shape))])
+    return np.broadcast_to(flags, shape)
 
 
 def _columns(axis: Axis) -> tuple[str, ...]:

@@ -8,12 +8,17 @@ from it are.
 
 from __future__ import annotations
 
+import decimal
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from maquette.errors import QueryError
+from maquette.query.sql.levels import plain_value
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,7 +37,7 @@ class PublicTable:
 
     def __init__(self, source: Any, *, key: str, bounds: Mapping[str, tuple[float, float]] | None = None) -> None:
         """From a mapping of columns, a data frame, an Arrow table, or the path of a CSV or Parquet file."""
-        self._columns = {name: tuple(values) for name, values in _columns(source).items()}
+        self._columns = {name: tuple(map(_plain, values)) for name, values in _columns(source).items()}
         self.key = self._named(key)
         keys = self._columns[self.key]
         if len(keys) > LARGEST:
@@ -127,6 +132,13 @@ def _columns(source: Any) -> dict[str, Sequence[Any]]:
     if len({len(values) for values in columns.values()}) != 1:
         raise QueryError("the columns of a public table differ in length")
     return columns
+
+
+def _plain(value: Any) -> Any:
+    """A value of numpy, or an exact number, as Python's own; NaN is a missing value."""
+    value = value.item() if isinstance(value, np.generic) else value
+    value = plain_value(value) if isinstance(value, decimal.Decimal) else value
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def _read(path: str) -> pa.Table:

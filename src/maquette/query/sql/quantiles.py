@@ -41,7 +41,8 @@ def quantile(of: Aggregates, node: Any, keep: LinearQuery) -> Any:
     cuts = [_below(of, column.name, keep, levels <= level, level + 1) for level in range(column.known - 1)]
     wanted = 1.0 - share if falling else share
     label = exp.Literal.string(column.name)
-    return call("mq_quantile", label, wanted, float(discrete), of.counted(known), *cuts)
+    kind = (2.0 if falling else 1.0) if discrete else 0.0  # in falling order the same share is another of two rows
+    return call("mq_quantile", label, wanted, kind, of.counted(known), *cuts)
 
 
 def _below(of: Aggregates, name: str, keep: LinearQuery, chosen: np.ndarray, stop: int) -> Any:

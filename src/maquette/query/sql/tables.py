@@ -199,6 +199,8 @@ def _lookup(work: Work, scope: View, join: Any, table: PublicTable) -> View:
         work.source.refuse(join, f"{side or kind} JOIN of a public table is", "write JOIN or LEFT JOIN")
     condition = join.args.get("on")
     using = join.args.get("using") or ()
+    if len(using) > 1:
+        work.source.refuse(join, "USING with several columns is", f"join on its key alone, {table.key}")
     if using:
         ours, theirs = exp.column(using[0].name), using[0].name
     elif isinstance(condition, exp.EQ):

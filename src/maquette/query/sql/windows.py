@@ -18,6 +18,9 @@ FUNCTIONS = {
     "lead": "lead", "firstvalue": "first_value", "lastvalue": "last_value", "first": "first_value", "last": "last_value",  # noqa: E501
 }  # fmt: skip
 
+WHOLE = ("ROWS", None, None)  # the frame of a whole partition
+_FRAME = "write ROWS BETWEEN 2 PRECEDING AND CURRENT ROW"
+
 Described = tuple[str, dict[str, Any], list[tuple[str, Any]]]  # its column, the window, columns computed before it
 
 
@@ -36,7 +39,9 @@ def described(work: Work, node: Any, rewritten: Callable[[Any], Any]) -> Describ
         work.mark(name, expression)
         return name
 
-    kind = node.this.this if isinstance(node.this, exp.IgnoreNulls | exp.RespectNulls) else node.this
+    if isinstance(node.this, exp.IgnoreNulls):
+        work.source.refuse(node, "IGNORE NULLS is", "leave it out, or keep rows WHERE x IS NOT NULL in a subquery")
+    kind = node.this.this if isinstance(node.this, exp.RespectNulls) else node.this
     name = type(kind).__name__.lower()
     if name not in FUNCTIONS:
         work.source.refuse(node, f"{work.source.named(kind)} OVER is", f"use {', '.join(sorted(FUNCTIONS.values()))}")
@@ -53,8 +58,10 @@ def described(work: Work, node: Any, rewritten: Callable[[Any], Any]) -> Describ
             p.Key(column(key.this), bool(key.args.get("desc")), bool(key.args.get("nulls_first")))
             for key in (order.expressions if order is not None else ())
         ),
-        "frame": _frame(node.args.get("spec"), work.source),
+        "frame": _frame(node.args.get("spec"), work.source, ordered=order is not None),
     }
+    if window["function"] in ("first_value", "last_value") and window["frame"] not in (None, WHOLE):
+        work.source.refuse(node, f"{window['function']} in this frame is", "use lag or lead, or the whole partition")
     if any(part in work.uses for part in window["partition"]):
         work.source.refuse(node, "PARTITION BY a noisy number is", "partition by group columns")
     made = work.fresh()
@@ -66,8 +73,11 @@ def described(work: Work, node: Any, rewritten: Callable[[Any], Any]) -> Describ
     return made, window, computed
 
 
-def _frame(spec: Any, source: Source) -> tuple[str, Any, Any] | None:
-    """The rows of a window around the current one: (rows before, rows after), None for unbounded; None by default."""
+def _frame(spec: Any, source: Source, *, ordered: bool) -> tuple[str, Any, Any] | None:
+    """The rows of a window around the current one: (rows before, rows after), None for unbounded; None by default.
+
+    RANGE and GROUPS count peers instead of rows: they are read where they mean the default or the whole partition.
+    """
     if spec is None:
         return None
 
@@ -79,8 +89,15 @@ def _frame(spec: Any, source: Source) -> tuple[str, Any, Any] | None:
             return 0
         number = literal_value(value) if isinstance(value, exp.Literal) else None
         if not isinstance(number, int):
-            source.refuse(spec, "this window frame is", "write ROWS BETWEEN 2 PRECEDING AND CURRENT ROW")
+            source.refuse(spec, "this window frame is", _FRAME)
         sign = -1 if spec.args.get(f"{which}_side") == "FOLLOWING" else 1
         return sign * number if which == "start" else -sign * number
 
-    return (str(spec.args.get("kind")).upper(), side("start"), side("end"))
+    frame = (str(spec.args.get("kind")).upper(), side("start"), 0 if spec.args.get("end") is None else side("end"))
+    if frame[0] == "ROWS":
+        return frame
+    if frame[1:] == (None, None) or (not ordered and {*frame[1:]} <= {None, 0}):  # without an order all are peers
+        return WHOLE
+    if frame[1:] == (None, 0):
+        return None
+    source.refuse(spec, f"{frame[0][:20]} with this frame is", _FRAME)
