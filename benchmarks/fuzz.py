@@ -37,7 +37,8 @@ def before(figures: Mapping[str, Any]) -> Outcome:
         return Outcome()
     slowest, peak = ((figures[a], figures[b]) for a, b in (SLOWEST, LARGEST))
     words = Counter(figures["outcomes"])
-    return Outcome(figures["inputs"], words, [], figures["findings"], slowest, figures["cpu_seconds"], peak)
+    shown = list(figures.get("shown", []))
+    return Outcome(figures["inputs"], words, shown, figures["findings"], slowest, figures["cpu_seconds"], peak)
 
 
 def figures(outcome: Outcome) -> dict[str, Any]:
@@ -52,6 +53,7 @@ def figures(outcome: Outcome) -> dict[str, Any]:
         SLOWEST[1]: outcome.slowest[1],
         LARGEST[0]: round(outcome.peak[0], 1),
         LARGEST[1]: outcome.peak[1],
+        "shown": outcome.findings,
     }
 
 
@@ -95,7 +97,7 @@ def main() -> int:
         print(f"{total.count:,} inputs, {total.found} findings", file=sys.stderr, flush=True)
         if settings.record:
             record(name, found)
-    print(json.dumps({**found, "shown": total.findings}, indent=1))
+    print(json.dumps(found, indent=1))
     return int(total.found > 0)
 
 

@@ -18,7 +18,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
@@ -224,6 +224,8 @@ def run_in_workers(
 class _Worker:
     """One worker process after another, over one range."""
 
+    patience = 60 + 8 * SECONDS  # seconds by the clock without another input, after which a worker hangs
+
     def __init__(self, context: Any, job: Job, *, first: int, size: int) -> None:
         self.context, self.job = context, job
         self.end, self.next = first + size, first
@@ -254,30 +256,49 @@ class _Worker:
         now, at = time.monotonic(), self.at.value
         if at != self.seen:
             self.seen, self.since = at, now
-        hung = now - self.since > 60 + 8 * SECONDS
-        if hung or not self.process.is_alive():
-            self._bury(total, at, hung)
+        ended = not self.process.is_alive()
+        if ended or now - self.since > self.patience:
+            self._bury(total, at, None if ended else now - self.since)
 
     def stop(self) -> None:
         """End after the step at hand: what the worker did not come to is not counted."""
         if self.process is not None:
             self.stopped.set()
 
-    def _bury(self, total: Outcome, at: int, hung: bool) -> None:
-        if hung:
+    def _bury(self, total: Outcome, at: int, waited: float | None) -> None:
+        """Note which of the two it was: a process that ended by itself, or one that was `waited` for in vain."""
+        how = "" if waited is None else f"hung: no other input for {waited:.0f} s, {_doing(self.process.pid)}"
+        if waited is not None:
             self.process.kill()
         self.process.join()
         while not self.results.empty():
             outcome, self.next = self.results.get()
             total.add(outcome)
         if self.next < self.end:
-            how = "hung" if hung else f"ended with exit code {self.process.exitcode}"
-            lost = Outcome(count=at + 1 - self.next, outcomes=Counter({"crashed": 1}))
+            how = how or f"ended with {_ending(self.process.exitcode)}"
+            word = "crashed" if waited is None else "hung"
+            lost = Outcome(count=at + 1 - self.next, outcomes=Counter({word: 1}))
             name, seed, target_of = self.job
             lost.note(at, f"the process {how}", made(target_of(name), seed, at))
             total.add(lost)
             self.next, self.process = at + 1, None
         self.pending = self.next < self.end
+
+
+def _ending(code: int) -> str:
+    return f"exit code {code}" + (f", by {signal.Signals(-code).name}" if code < 0 else "")
+
+
+def _doing(pid: int) -> str:
+    """What the kernel says of a process: its state, its processor time, what it waits for. A busy machine runs it."""
+    with suppress(OSError, IndexError, ValueError):
+        fields = Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()
+        used = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        said = f"in state {fields[0]} after {used:.0f} s of the processor"
+        with suppress(OSError):
+            said += f", waiting in {Path(f'/proc/{pid}/wchan').read_text('ascii')}"
+        return said
+    return "of which the kernel says nothing"
 
 
 def _work(job: Job, numbers: range, at: Synchronized[int], results: Any, stopped: Any) -> None:

@@ -177,6 +177,20 @@ def test_a_saved_table_with_noise_of_an_absurd_size_is_refused_at_loading(tmp_pa
         mq.Release.load(path)
 
 
+def test_a_saved_check_with_noise_of_an_absurd_size_is_refused_at_loading(tmp_path: Path) -> None:
+    path = tmp_path / "made.maq"
+    saved = [(parts, json.loads(parts[MANIFEST]).get("check")) for _, parts in seeds()]
+    checked = [(parts, check) for parts, check in saved if check is not None]
+    assert checked
+    for parts, check in checked:
+        scale = "variance" if "variance" in check["event"] else "scale"
+        for absurd in (10**400, f"1/{10**400}"):
+            check["event"][scale] = absurd
+            path.write_bytes(_changed(parts, check=check))
+            with pytest.raises(DataError, match="a scale outside the possible range"):
+                mq.Release.load(path)
+
+
 @pytest.mark.parametrize(
     ("column", "condition"),
     [

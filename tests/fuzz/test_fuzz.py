@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import fuzz_runner
 import pytest
 from fuzz_runner import Broken, Target, made, run, run_in_workers
 from fuzz_targets import TARGETS, target_of
@@ -116,7 +118,27 @@ def test_a_crash_is_a_finding_and_the_rest_goes_on() -> None:
     outcome = run_in_workers("crashing", 1, first=0, count=100, workers=2, target_of=_crashing)
     assert outcome.count == 100
     assert [finding["input"] for finding in outcome.findings] == [30]
-    assert "exit code" in outcome.findings[0]["problem"]
+    assert outcome.findings[0]["problem"] == "the process ended with exit code -9, by SIGKILL"
+    assert outcome.outcomes["crashed"] == 1
+
+
+def _sleeping(name: str) -> Target:
+    def fall_asleep(given: int) -> str:
+        if given == 30:
+            time.sleep(600)  # of no processor time, so that the deadline of an input does not end it
+        raise QueryError("documented")
+
+    return Target(name, _number, fall_asleep, (QueryError,))
+
+
+def test_a_hang_is_told_from_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fuzz_runner._Worker, "patience", 3.0)
+    outcome = run_in_workers("sleeping", 1, first=28, count=10, workers=1, target_of=_sleeping)
+    assert outcome.count == 10
+    assert outcome.outcomes["hung"] == 1
+    (finding,) = outcome.findings
+    assert finding["input"] == 30
+    assert re.match(r"the process hung: no other input for [3-9] s, in state S after \d+ s", finding["problem"])
 
 
 def test_a_run_may_end_early_and_says_how_far_it_came() -> None:

@@ -31,6 +31,23 @@ TOLERANCE = 2.0**-30  # outside [0, 1], because weights that agree to 2^-40 are 
 Pair = tuple[Bench, Bench]
 
 
+class Rows:
+    """Records and how often each occurs, added up by what they have in some columns, once for many questions."""
+
+    def __init__(self, records: Counter[Record]) -> None:
+        self._records = records
+        self._grouped: dict[tuple[int, ...], dict[Record, list[Any]]] = {}
+
+    def by(self, positions: tuple[int, ...]) -> Iterable[tuple[Record, int]]:
+        """One record of every group that agrees in these columns, and how many there are."""
+        groups = self._grouped.get(positions)
+        if groups is None:
+            groups = self._grouped[positions] = {}
+            for row, times in self._records.items():
+                groups.setdefault(tuple([row[position] for position in positions]), [row, 0])[1] += times
+        return ((row, times) for row, times in groups.values())
+
+
 @dataclass
 class Asked:
     """An accepted question: its public object, and its exact values on the two tables of each relation."""
@@ -46,7 +63,7 @@ class Asked:
 
     @cached_property
     def _positions(self) -> tuple[int, ...]:
-        return tuple(self.form.levels())
+        return tuple(sorted(self.form.levels()))
 
     def adds(self, row: Record) -> Contribution:
         """What a record adds, by the reference: once for all records that agree in the columns that matter."""
@@ -55,17 +72,19 @@ class Asked:
             self._known[seen] = self.form.contribution(row, self.grid)
         return self._known[seen]
 
-    def expected(self, common: Counter[Record], more: Counter[Record]) -> tuple[list[int], list[int]]:
+    def expected(self, common: Rows, more: Counter[Record]) -> tuple[list[int], list[int]]:
         """The least and the largest value of every cell, on the records that all tables have and on some more."""
         if self._common is None:
-            self._common = self._added(common, [0] * self.form.cells, [0] * self.form.cells)
+            self._common = self._added(common.by(self._positions), [0] * self.form.cells, [0] * self.form.cells)
         which = frozenset(more.items())
         if which not in self._expected:  # both relations share a table
-            self._expected[which] = self._added(more, *map(list, self._common))
+            self._expected[which] = self._added(more.items(), *map(list, self._common))
         return self._expected[which]
 
-    def _added(self, rows: Counter[Record], low: list[int], high: list[int]) -> tuple[list[int], list[int]]:
-        for row, times in rows.items():
+    def _added(
+        self, rows: Iterable[tuple[Record, int]], low: list[int], high: list[int]
+    ) -> tuple[list[int], list[int]]:
+        for row, times in rows:
             for cell, least, most in self.adds(row):
                 low[cell] += times * least
                 high[cell] += times * most
@@ -129,8 +148,9 @@ class _Batch:
             "add-remove": (self._bench(both, budget, "add-remove"), self._bench(without, budget, "add-remove")),
             "replace": (self._bench(both, budget, "replace"), self._bench(other, budget, "replace")),
         }
-        self._common = Counter(row for unit in base for row in unit)
-        self._more = {id(bench): bench.records - self._common for pair in self.pairs.values() for bench in pair}
+        common = Counter(row for unit in base for row in unit)
+        self._common = Rows(common)
+        self._more = {id(bench): bench.records - common for pair in self.pairs.values() for bench in pair}
 
     def _bench(self, opened: tuple[Sequence[Unit], Any], budget: Any, relation: Relation) -> Bench:
         return Bench(opened[1], opened[0], budget, relation, self._compiled)

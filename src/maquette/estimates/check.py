@@ -36,6 +36,16 @@ Noise = DiscreteGaussian | DiscreteLaplace
 TIE = 1e-6  # a count this close to a half may be rounded either way on another computer
 
 
+def restored_noise(facts: Mapping[str, Any], where: str) -> Noise:
+    """The noise that a saved file describes: additive, and of a scale that a door can draw."""
+    event = from_dict(facts)
+    if not isinstance(event, DiscreteLaplace | DiscreteGaussian):
+        raise saving.unfit(f"{where} noise of an unknown law")
+    if not 1 <= 2**100 * (event.variance if isinstance(event, DiscreteGaussian) else event.scale) <= 2**200:
+        raise saving.unfit("noise has a scale outside the possible range")
+    return event
+
+
 def spread_of(event: Noise) -> float:
     """The standard deviation of the continuous law of the same scale, for which tail bounds are proven."""
     return math.sqrt(event.variance) if isinstance(event, DiscreteGaussian) else math.sqrt(2.0) * float(event.scale)
@@ -223,9 +233,7 @@ class Check:
     def restore(cls, schema: Schema, facts: Mapping[str, Any], arrays: Arrays) -> Self:
         """The check that `facts` and `arrays` describe."""
         tables = tuple(saving.columns(schema, listed) for listed in facts["tables"])
-        event, together = from_dict(facts["event"]), facts["together"]
-        if not isinstance(event, DiscreteLaplace | DiscreteGaussian):
-            raise saving.unfit("check has noise of an unknown law")
+        event, together = restored_noise(facts["event"], "check has"), facts["together"]
         if type(together) is not int or not len(tables) <= together < 2**40 or not tables:
             raise saving.unfit("check lists no tables, or fewer than it measured")
         return cls(

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from maquette.curator import Measurement
 from maquette.errors import QueryError
+from maquette.estimates.check import restored_noise
 from maquette.estimates.evidence import Estimate, spread
 from maquette.hypothesis import Arrays, saving
-from maquette.privacy import DiscreteGaussian, DiscreteLaplace, Loss, from_dict
+from maquette.privacy import DiscreteGaussian, Loss
 from maquette.query import LinearQuery, Marginal
 from maquette.schema import Schema
 
@@ -110,10 +111,6 @@ class Tables:
 
 
 def _table(schema: Schema, place: int, facts: Mapping[str, Any], arrays: Arrays, cost: Loss) -> Measurement:
-    event = from_dict(facts["event"])
-    if not isinstance(event, DiscreteLaplace | DiscreteGaussian):
-        raise saving.unfit("tables have noise of an unknown law")
-    if not 1 <= 2**100 * (event.variance if isinstance(event, DiscreteGaussian) else event.scale) <= 2**200:
-        raise saving.unfit("noise has a scale outside the possible range")
+    event = restored_noise(facts["event"], "tables have")
     marginal = Marginal(schema, saving.names(facts, "columns"))
     return Measurement(marginal, saving.array(arrays, str(place), marginal.shape), event, cost)
