@@ -12,17 +12,18 @@ KEY = ("table", "epsilon", "method")
 
 HOLD = """## Intervals
 
-`python benchmarks/release.py --intervals --record`: repeated releases by `auto`, and the same random questions of one to
-three columns to each: as a predicate, as SQL's count, as SQL's average. Half-widths are medians, as fractions of rows or
-of the declared range of an average. An interval says something if it is narrower than nine tenths of that. A certified
-interval is one of a question; "all tables" is how often the distances of all tables of the workload hold together, as
-the check promises at 95%. medpar and chile are in development, classes is in neither half.
+`python benchmarks/release.py --intervals --record`: repeated releases by `auto`, and to each the same random questions
+of one to three columns: as a predicate, as SQL's count, as SQL's average. Half-widths are medians, as fractions of rows
+or of the declared range of an average. An interval says something if it is narrower than nine tenths of that. A
+certified interval is one of a question; "all tables" is how often the distances of all tables of the check hold
+together, as it promises at 95%. medpar and chile are in development, classes is in neither half. Answers with a logical
+interval, which says nothing, are mostly averages where a condition on two columns holds.
 """
 LEARNED = """## Training on synthetic rows
 
-`python benchmarks/release.py --train --record`: the area under the curve of gradient boosting on real rows that were held
-out, trained on as many synthetic rows as there were others, with `target`. "Above a coin" is the worst area minus 0.5,
-over that of real rows minus 0.5. Nothing was chosen by these figures.
+`python benchmarks/release.py --train --record`: the area under the curve of gradient boosting on real rows that were
+held out, trained on as many synthetic rows as there were others, with `target`. "Above a coin" is the worst area minus
+0.5, over that of real rows minus 0.5. Nothing was chosen by these figures.
 """
 
 
