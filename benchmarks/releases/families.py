@@ -48,6 +48,15 @@ def latent() -> Loaded:
     return numbered(sizes), codes
 
 
+def classes() -> Loaded:
+    """Four hidden classes and few columns: a release takes a second, so it can be repeated hundreds of times."""
+    rng = np.random.default_rng(108)
+    sizes = [5, 2, 8, 3, 12, 2, 6]
+    hidden = drawn(np.tile(rng.dirichlet(np.full(4, 2.0)), (10_000, 1)), rng)
+    codes = np.stack([given(hidden, 4, size, rng, 1.5) for size in sizes], axis=1)
+    return numbered(sizes), codes
+
+
 def functional() -> Loaded:
     """Four free columns; the others are functions of one or two of them, wrong in a row of a hundred."""
     rng = np.random.default_rng(103)

@@ -1,7 +1,8 @@
 """Some releases of one table, and how their intervals hold: python -m releases.interval_case CASE, a JSON object.
 
 CASE: table, method, epsilon, ways, limit (CPU seconds of a release), releases, questions. It prints one: for every
-release a list of [question, kind, covered, half-width].
+release a list of [question, kind, covered, half-width], and of its check [tables, tables off by more than certified,
+median bound], None without one.
 """
 
 from __future__ import annotations
@@ -11,12 +12,17 @@ import sys
 import time
 from typing import Any
 
+import numpy as np
+
 import maquette as mq
+from maquette.estimates import rounded, ties
 from releases.asked import Asked, questions
-from releases.suite import table
+from releases.distance import counted
+from releases.suite import SuiteTable, table
 from releases.suite_case import DELTA, OutOfTime, within, workload
 
 ROUNDING = 1e-9  # relative: sums of floating-point numbers
+CONFIDENCE = 0.95
 
 
 def kind_of(answer: Any) -> str:
@@ -33,11 +39,25 @@ def judged(made: mq.Release, number: int, asked: Asked) -> list[Any]:
     return [number, kind_of(answer), bool(holds), (answer.high - answer.low) / 2 / asked.scale]
 
 
+def checked(made: mq.Release, found: SuiteTable) -> tuple[int, int, float] | None:
+    """The tables of the check, how many are farther from the rows than it certifies, and its median bound, in rows."""
+    if made.check is None:
+        return None
+    rows, sizes = found.codes.astype(np.int64), list(found.schema.shape(found.schema.names))
+    missed, bounds = 0, []
+    for names in made.check.tables:
+        exact = counted(rows, sizes, tuple(map(found.schema.position, names)))
+        cells = made.model.marginal(names)
+        bounds.append(made.check.farthest(names, CONFIDENCE) + ties(cells, made.check.rows))
+        missed += bool(np.abs(rounded(cells, made.check.rows) - exact).sum() > bounds[-1])
+    return len(bounds), missed, float(np.median(bounds)) / 2 / len(rows)
+
+
 def measure(case: dict[str, Any]) -> dict[str, Any]:
     """Every release of a case."""
     found = table(case["table"])
     asked = questions(found, case["questions"])
-    releases, cpu = [], time.process_time()
+    releases, checks, cpu = [], [], time.process_time()
     for _ in range(case["releases"]):
         curator = found.curator(case["epsilon"], DELTA)
         try:
@@ -46,7 +66,8 @@ def measure(case: dict[str, Any]) -> dict[str, Any]:
         except OutOfTime:
             return {"note": f"not done in {case['limit']:g} CPU s"}
         releases.append([judged(made, number, each) for number, each in enumerate(asked)])
-    return {"cpu": time.process_time() - cpu, "releases": releases, "note": made.certificate.method}
+        checks.append(checked(made, found))
+    return {"cpu": time.process_time() - cpu, "releases": releases, "checks": checks, "note": made.certificate.method}
 
 
 if __name__ == "__main__":

@@ -7,18 +7,21 @@ whose interval is narrower than nine tenths of the rows, or of the declared rang
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from releases import repeated_page, suite_page
 from releases.asked import Asked, questions
 from releases.processes import run
 from releases.suite import table
 
-TABLES = ("people", "medpar", "rwm")
+TABLES = ("medpar", "chile", "classes")
 RUNS = 200
 ASKED = 60  # conditions; each is asked in two or three forms
 AT_ONCE = 10  # releases in one process
@@ -26,20 +29,40 @@ TRIVIAL = 0.45  # half-width, in fractions of rows or of the range, from which a
 ALL = ("all", "1-3")  # every form and number of columns
 
 Judged = list[list[Any]]  # of one release: question, kind, covered, half-width
+Checked = tuple[int, int, float]  # of one release: tables, how many are off by more than certified, median bound
 
 
-def repeated(name: str, epsilon: float, method: str, given: argparse.Namespace) -> tuple[list[Judged], str]:
-    """Every release of a table, a few in each process."""
-    found: list[Judged] = []
-    wanted, note = given.runs or RUNS, ""
+def repeated(name: str, epsilon: float, method: str, given: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """All releases of a table that are made, again after every few, which share a process."""
+    releases: list[Judged] = []
+    checks: list[Checked | None] = []
+    wanted = given.runs or RUNS
     case = {"table": name, "method": method, "epsilon": epsilon, "ways": given.ways, "limit": given.seconds}
-    while len(found) < wanted:
-        got = run("interval_case", {**case, "releases": min(AT_ONCE, wanted - len(found)), "questions": ASKED})
-        note = got["note"]
+    while len(releases) < wanted:
+        got = run("interval_case", {**case, "releases": min(AT_ONCE, wanted - len(releases)), "questions": ASKED})
+        releases += got.get("releases", ())
+        checks += got.get("checks", ())
+        yield {
+            **{name: case[name] for name in ("table", "method", "epsilon")},
+            "releases": len(releases),
+            "note": got["note"],
+            "rows": summary(releases, questions(table(name), ASKED)),
+            "check": check_held([each for each in checks if each]),
+        }
         if "releases" not in got:
-            break
-        found += got["releases"]
-    return found, note
+            return
+
+
+def check_held(checks: list[Checked]) -> dict[str, float] | None:
+    """How often certified bounds hold for all tables of a check together; None if no release had a check."""
+    if not checks:
+        return None
+    return {
+        "releases": len(checks),
+        "tables": float(np.median([tables for tables, _, _ in checks])),
+        "together": float(np.mean([missed == 0 for _, missed, _ in checks])),
+        "half-width": float(np.median([bound for *_, bound in checks])),
+    }
 
 
 def summary(releases: list[Judged], asked: list[Asked]) -> list[dict[str, Any]]:
@@ -71,16 +94,16 @@ def held(answers: list[tuple[int, bool, float]]) -> dict[str, float]:
 def main(console: Console, given: argparse.Namespace) -> None:
     """The three tables, or those asked for, at each epsilon (default 1)."""
     done: list[dict[str, Any]] = []
-    for name in given.tables or TABLES:
-        for epsilon in given.epsilons or (1.0,):
-            for method in given.methods or ("auto",):
-                releases, note = repeated(name, epsilon, method, given)
-                rows = summary(releases, questions(table(name), ASKED))
-                case = {"table": name, "epsilon": epsilon, "method": method, "releases": len(releases), "note": note}
-                done.append({**case, "rows": rows})
-                show(console, done[-1])
-                if given.json:
-                    given.json.write_text(json.dumps({"cases": done}, indent=1) + "\n", encoding="utf-8")
+    asked = itertools.product(given.tables or TABLES, given.epsilons or (1.0,), given.methods or ("auto",))
+    for name, epsilon, method in asked:
+        for case in repeated(name, epsilon, method, given):
+            if given.json:
+                given.json.write_text(json.dumps({"cases": [*done, case]}, indent=1) + "\n", encoding="utf-8")
+        done.append(case)
+        show(console, case)
+        if given.record:
+            repeated_page.record(repeated_page.INTERVALS, [case])
+            suite_page.rewrite()
 
 
 def show(console: Console, case: dict[str, Any]) -> None:
@@ -93,3 +116,6 @@ def show(console: Console, case: dict[str, Any]) -> None:
     for row in case["rows"]:
         shown.add_row(row["form"], row["ways"], row["kind"], *(f"{row[name]:.4f}" for name in names))
     console.print(shown)
+    if case["check"]:
+        told = ", ".join(f"{name} {value:.4g}" for name, value in case["check"].items())
+        console.print(f"certified bounds of all tables of the check: {told}")

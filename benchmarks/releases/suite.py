@@ -3,7 +3,7 @@
 `tables("development")` is to work with; `tables("held")` is run once, when the work is done. The halves were fixed
 before any result was seen, by one rule: real tables in order of their rows, and generated ones likewise, go to
 development, held, held, development, and so on. "people" and "people-bins" are in development by choice: the second
-was added because a release of it is known to fail.
+was added because a release of it is known to fail. "classes" is in neither half: it is quick, for repeated releases.
 
 Schemas are written as a custodian would: round ranges, bins of equal width, values beyond the range clamped. But the
 ranges were chosen with the least and largest value of each column in sight. That is fair between methods, which all get
@@ -68,6 +68,8 @@ KNOWN = (
     Source("people-bins", 50_000, families.people_bins, "smoker"),
 )
 
+REPEATED = Source("classes", 10_000, families.classes)
+
 
 def halved(sources: tuple[Source, ...]) -> dict[str, Half]:
     """The half of each table, from the order of their rows alone."""
@@ -120,7 +122,7 @@ class SuiteTable:
 
 def table(name: str) -> SuiteTable:
     """The table of this name."""
-    return SuiteTable(SUITE[name])
+    return SuiteTable(REPEATED if name == REPEATED.name else SUITE[name])
 
 
 def tables(half: Half | Literal["both"] = "development") -> Iterator[SuiteTable]:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from releases import scores
+from releases import repeated_page, scores
 from releases.suite import HALVES, SUITE
 from releases.suite_case import BASELINES
 
@@ -78,6 +78,11 @@ def write(cases: list[dict[str, Any]]) -> None:
     """Record the cases, and write the page."""
     lines = ",\n".join(json.dumps(case) for case in kept(cases))
     RECORD.write_text(f'{{"cases": [\n{lines}\n]}}\n', encoding="utf-8")
+    rewrite()
+
+
+def rewrite() -> None:
+    """Write the page from what is recorded."""
     PAGE.write_text(page(recorded()), encoding="utf-8")
 
 
@@ -87,7 +92,7 @@ def page(cases: list[dict[str, Any]]) -> str:
     for half in ("development", "held"):
         own = [case for case in cases if HALVES[case["table"]] == half]
         parts.append(results(half, own) if own else f"## The {half} half\n\nNot run yet.\n")
-    return "\n".join(parts)
+    return "\n".join([*parts, *repeated_page.parts()])
 
 
 def described() -> str:

@@ -17,7 +17,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from releases import peers, suite_run
+from releases import peers, repeated_page, suite_page, suite_run
 from releases.processes import run
 from releases.suite import REAL, SuiteTable
 from releases.suite_case import DELTA
@@ -82,6 +82,16 @@ def above(area: float, real: float) -> float:
     return (area - 0.5) / max(real - 0.5, 1e-9)
 
 
+def told(found: dict[tuple[str, float, str], Area]) -> list[dict[str, Any]]:
+    """What is recorded of the tables whose real rows were learned from."""
+    cases = []
+    for (name, epsilon, method), area in found.items():
+        if real := found.get((name, 0.0, "real")):
+            ratios = {"ratio": area.worst / real.median, "above": above(area.worst, real.median)}
+            cases.append({"table": name, "epsilon": epsilon, "method": method, **dataclasses.asdict(area), **ratios})
+    return cases
+
+
 def main(console: Console, given: argparse.Namespace, venvs: Path) -> None:
     """The comparison, as asked for."""
     done = cases(given, venvs)
@@ -105,6 +115,9 @@ def main(console: Console, given: argparse.Namespace, venvs: Path) -> None:
         price = "-" if method == "real" else f"{epsilon:g}"
         shown.add_row(name, price, method, str(area.runs), f"{area.median:.3f}", f"{area.worst:.3f}", *ratios)
     console.print(shown)
+    if given.record:
+        repeated_page.record(repeated_page.TRAINING, told(found))
+        suite_page.rewrite()
     for note in dict.fromkeys(
         f"{case['table']}, {case['method']}: {case['note']}" for case in done if "auc" not in case
     ):

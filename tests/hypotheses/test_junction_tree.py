@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from maquette.errors import QueryError
-from maquette.hypothesis.elimination import cells_of, mask_of, triangulated
+from maquette.hypothesis.elimination import Triangulation, cells_of, mask_of, sizes_of, triangulated
 from maquette.hypothesis.junction_tree import JunctionTree
 
 
@@ -90,9 +90,19 @@ def test_greedy_orders_are_close_to_the_best_one(graph: tuple[dict[str, int], li
 
 def test_a_chordal_graph_gets_no_new_edges() -> None:
     masks = [mask_of(c) for c in ((0, 1, 2), (1, 2, 3), (2, 3, 4), (4, 5), (6,))]
-    found = triangulated([3] * 7, masks)
+    sizes = sizes_of([3] * 7)
+    found = triangulated(sizes, masks)
     assert set(found.cliques) == set(masks)
-    assert found.cells == sum(cells_of(mask, [3] * 7) for mask in masks)
+    assert found.cells == sum(cells_of(mask, sizes) for mask in masks)
+
+
+def test_what_is_known_is_kept_only_if_every_rule_needs_more_cells() -> None:
+    sizes, cycle = sizes_of([2, 50, 2, 50]), [mask_of(c) for c in ((0, 1), (1, 2), (2, 3), (3, 0))]
+    best = triangulated(sizes, cycle)
+    assert best.cells == 400
+    for cells, better in ((399, False), (400, True), (401, True)):
+        known = Triangulation((mask_of(range(4)),), cells, best.rule)
+        assert triangulated(sizes, cycle, known=known) == (best if better else known)
 
 
 def test_a_cycle_gets_the_cheapest_chord() -> None:

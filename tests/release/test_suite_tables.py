@@ -174,6 +174,12 @@ def test_intervals_are_summed_up_by_kind() -> None:
     assert rows["logical"]["says something"] == 0.0
 
 
+def test_a_check_holds_if_all_its_tables_do() -> None:
+    assert interval_run.check_held([]) is None
+    held = interval_run.check_held([(63, 0, 0.1), (63, 2, 0.3), (63, 0, 0.2), (63, 0, 0.2)])
+    assert held == {"releases": 4, "tables": 63, "together": 0.75, "half-width": pytest.approx(0.2)}
+
+
 def test_areas_keep_the_worst() -> None:
     done = [{"table": "a", "epsilon": 1.0, "method": "auto", "auc": each} for each in (0.9, 0.6, 0.8)]
     done.append({"table": "a", "epsilon": 1.0, "method": "auto", "note": "not done"})

@@ -1,17 +1,20 @@
 """Triangulation: the tables needed to eliminate columns exactly, one after the other.
 
-Columns are numbers and sets of columns are bit masks, so trying out one more clique takes about a millisecond. Finding
-the best order is hard; three greedy rules are tried and the one with the fewest cells is kept.
+Columns are numbers and sets of columns are bit masks, so trying out one more clique takes about a millisecond. Columns
+of the same size are counted, not listed. Finding the best order is hard; three greedy rules are tried and the one with
+the fewest cells is kept. A rule is given up as soon as it needs more cells than another.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 Score = tuple[float, int]
-Rule = Callable[[int, Sequence[int], Sequence[int]], Score]
+Sizes = tuple[tuple[int, int], ...]  # every size, and the columns that have it as a bit mask
+Rule = Callable[[int, Sequence[int], Sizes], Score]
 
 
 class Triangulation(NamedTuple):
@@ -38,30 +41,53 @@ def mask_of(columns: Iterable[int]) -> int:
     return mask
 
 
-def cells_of(mask: int, sizes: Sequence[int]) -> int:
+def sizes_of(counts: Sequence[int]) -> Sizes:
+    """The columns of every size, from the number of levels of each."""
+    return tuple((size, mask_of(i for i, own in enumerate(counts) if own == size)) for size in sorted(set(counts)))
+
+
+def cells_of(mask: int, sizes: Sizes) -> int:
     """The cells of a table over these columns, exactly."""
-    return math.prod(sizes[column] for column in members(mask))
+    cells = 1
+    for size, own in sizes:
+        if here := mask & own:
+            cells *= size ** here.bit_count()
+    return cells
 
 
 def triangulated(
-    sizes: Sequence[int], cliques: Iterable[int], rules: Sequence[Rule] | None = None, columns: int | None = None
+    sizes: Sizes,
+    cliques: Iterable[int],
+    rules: Sequence[Rule] | None = None,
+    columns: int | None = None,
+    known: Triangulation | None = None,
 ) -> Triangulation:
     """The maximal cliques of a triangulated graph in which every given clique fits, by the best of these rules.
 
-    `columns` restricts the graph to these columns; every given clique must lie within them.
+    `columns` restricts the graph to these columns; every given clique must lie within them. What is `known` is returned
+    if all of these rules need more cells.
     """
-    left = (1 << len(sizes)) - 1 if columns is None else columns
-    links = [0] * len(sizes)
+    every = sum(own for _, own in sizes)
+    left = every if columns is None else columns
+    links = [0] * every.bit_length()
     for clique in cliques:
         for column in members(clique):
             links[column] |= clique & ~(1 << column)
     core, first = _trimmed(links, left)
-    tried: list[Triangulation] = []
+    best, limit = known, math.inf if known is None else known.cells + 1
     for rule in (RULES if rules is None else rules) if core else RULES[:1]:
-        found = first + _eliminated(sizes, list(links), rule, core)
-        found = [clique for i, clique in enumerate(found) if not any(clique & ~f == 0 for f in found[:i])]
-        tried.append(Triangulation(tuple(found), sum(cells_of(clique, sizes) for clique in found), rule))
-    return min(tried, key=lambda each: each.cells)
+        met, cells = list[int](), 0
+        for clique in itertools.chain(first, _eliminated(sizes, list(links), rule, core)):
+            if any(clique & ~other == 0 for other in met):
+                continue
+            met.append(clique)
+            cells += cells_of(clique, sizes)
+            if cells >= limit:
+                break
+        else:
+            best, limit = Triangulation(tuple(met), cells, rule), cells
+    assert best is not None, "the first rule has no limit"
+    return best
 
 
 def _trimmed(links: list[int], left: int) -> tuple[int, list[int]]:
@@ -84,15 +110,14 @@ def _trimmed(links: list[int], left: int) -> tuple[int, list[int]]:
     return left, found
 
 
-def _eliminated(sizes: Sequence[int], links: list[int], rule: Rule, left: int) -> list[int]:
-    """Eliminate the column of least score until none is left; returns the tables met. Changes `links`."""
+def _eliminated(sizes: Sizes, links: list[int], rule: Rule, left: int) -> Iterator[int]:
+    """Eliminate the column of least score until none is left: the tables met. Changes `links`."""
     scores = {column: (rule(column, links, sizes), column) for column in members(left)}
-    found: list[int] = []
     while scores:
         column = min(scores.values())[1]
         del scores[column]
         near = links[column]
-        found.append(near | 1 << column)
+        yield near | 1 << column
         joined = 0  # the columns that gain a neighbour
         for other in members(near):
             joined |= (new := near & ~links[other] & ~(1 << other))
@@ -102,7 +127,6 @@ def _eliminated(sizes: Sequence[int], links: list[int], rule: Rule, left: int) -
             changed |= links[other]
         for other in members(changed):
             scores[other] = rule(other, links, sizes), other
-    return found
 
 
 def _missing(column: int, links: Sequence[int]) -> int:
@@ -111,22 +135,23 @@ def _missing(column: int, links: Sequence[int]) -> int:
     return sum((near & ~links[other]).bit_count() - 1 for other in members(near))
 
 
-def least_cells(column: int, links: Sequence[int], sizes: Sequence[int]) -> Score:
+def least_cells(column: int, links: Sequence[int], sizes: Sizes) -> Score:
     """The smallest table; but first the columns whose neighbours are all linked, which add nothing to any order."""
     return float(_missing(column, links) > 0), cells_of(links[column] | 1 << column, sizes)
 
 
-def least_fill(column: int, links: Sequence[int], sizes: Sequence[int]) -> Score:
+def least_fill(column: int, links: Sequence[int], sizes: Sizes) -> Score:
     """The fewest new edges, then the smallest table."""
     return _missing(column, links), cells_of(links[column] | 1 << column, sizes)
 
 
-def least_weighted_fill(column: int, links: Sequence[int], sizes: Sequence[int]) -> Score:
+def least_weighted_fill(column: int, links: Sequence[int], sizes: Sizes) -> Score:
     """The fewest cells of pairs that become linked, then the smallest table."""
-    near = links[column]
-    weight = sum(
-        sizes[other] * sizes[far] for other in members(near) for far in members(near & ~links[other] & ~(1 << other))
-    )
+    near, weight = links[column], 0
+    for size, own in sizes:
+        for other in members(near & own):
+            if far := near & ~links[other] & ~(1 << other):
+                weight += size * sum(each * (far & others).bit_count() for each, others in sizes)
     return weight, cells_of(near | 1 << column, sizes)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from maquette.errors import QueryError
-from maquette.hypothesis.elimination import Triangulation, cells_of, mask_of, members, triangulated
+from maquette.hypothesis.elimination import Sizes, Triangulation, cells_of, mask_of, members, sizes_of, triangulated
 
 WIDE = 64  # nodes from which one more clique rearranges only the nodes between its columns
 
@@ -31,7 +31,7 @@ class JunctionTree:
         self.sizes = dict(sizes)
         self.names = tuple(self.sizes)
         self._numbers = {name: i for i, name in enumerate(self.names)}
-        self._counts = tuple(self.sizes.values())
+        self._counts = sizes_of(tuple(self.sizes.values()))
         asked = _largest(self._mask(clique) for clique in cliques)
         self._hang(asked, triangulated(self._counts, asked))
 
@@ -61,12 +61,12 @@ class JunctionTree:
         new = [mask for mask in masks if not self._fits(mask)]
         if not new:
             found = Triangulation(self.masks, self.cells, self._rule)
-        elif len(new) == len(masks) == 1 and len(self.masks) >= WIDE:
+        elif len(new) == len(masks) == 1:
             found = self._amended(new[0])
+            if len(self.masks) < WIDE:
+                found = triangulated(self._counts, cliques, known=found)
         else:
             found = triangulated(self._counts, cliques)
-            if len(new) == len(masks) == 1:
-                found = min(found, self._amended(new[0]), key=lambda each: each.cells)
         tree = object.__new__(JunctionTree)
         tree.__dict__.update(self.__dict__)
         tree._hang(cliques, found)
@@ -154,13 +154,13 @@ def _joined(known: Sequence[int], new: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted({*kept, *added}, key=lambda m: (-m.bit_count(), m)))
 
 
-def _spanning(masks: Sequence[int], sizes: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _spanning(masks: Sequence[int], sizes: Sizes) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Nodes from the largest on, each linked where it shares most columns (a maximum spanning tree is a junction tree).
 
     Among equals the shallowest parent is taken: paths between columns are shorter.
     """
     left = sorted(masks, key=lambda m: (-cells_of(m, sizes), m))
-    inside = np.zeros((len(left), len(sizes)), dtype=np.float32)
+    inside = np.zeros((len(left), max(map(int.bit_length, masks))), dtype=np.float32)
     for i, mask in enumerate(left):
         inside[i, list(members(mask))] = 1.0
     deep = len(left) + 1  # more than any depth: a link of more columns always comes first
