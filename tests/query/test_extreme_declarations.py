@@ -8,8 +8,9 @@ import pytest
 
 import maquette as mq
 from maquette.audit.reference import ScriptedNoise
+from maquette.schema import Column
 
-COLUMNS: list[tuple[mq.Column, list[Any]]] = [
+COLUMNS: list[tuple[Column, list[Any]]] = [
     (mq.Number("x", edges=[0.0, 5e-324]), [0.0, 5e-324, 5e-324]),
     (mq.Number("x", edges=[-1e-300, 0.0, 1e-300]), [1e-300, -1e-301, 1e-300]),
     (mq.Number("x", edges=[0.0, 1e300]), [1e300, 0.0, 1e299]),
@@ -20,7 +21,7 @@ COLUMNS: list[tuple[mq.Column, list[Any]]] = [
 
 
 @pytest.mark.parametrize(("column", "values"), COLUMNS, ids=lambda part: str(part)[:60])
-def test_sums_and_averages_hold(column: mq.Column, values: list[Any]) -> None:
+def test_sums_and_averages_hold(column: Column, values: list[Any]) -> None:
     table = mq.open_table({"x": values}, mq.Schema([column]))
     with mq.Curator(table, mq.Budget(epsilon=100.0), noise=ScriptedNoise([0] * 99)) as curator:
         for text, truth in (("sum(x)", sum(values)), ("avg(x)", sum(value / 3 for value in values))):

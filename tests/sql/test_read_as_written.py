@@ -205,7 +205,7 @@ def test_a_negative_power_of_a_number_that_may_be_zero_has_no_end() -> None:
     values = np.array([3.0], dtype=object)
     counted = Vector(values, [box.add(0.0, 5.0)], np.array([0.0]), np.array([5.0]), np.array([2]), np.array([True]))
     frame = Frame({"n": counted}, 1, box)
-    power = exp.maybe_parse('pow("n", -1)', dialect="duckdb")
+    power: exp.Expression = exp.maybe_parse('pow("n", -1)', dialect="duckdb")
     found = evaluate(power, frame, SCHEMA)
     assert found.low is not None
     assert found.high is not None

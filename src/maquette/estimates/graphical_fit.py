@@ -33,7 +33,6 @@ STAGES = 8  # maximum number of penalties tried
 STEPS = 100  # quasi-Newton steps for each penalty
 AGAIN = 40  # quasi-Newton steps after targets were lengthened
 MEMORY = 20
-GAIN = 0.05  # of the log-likelihood of all rows: a step that gains less is the last
 TARGET = 0.6  # mean squared residual over variance at which descent stops: below it the model would fit noise
 
 
@@ -111,8 +110,7 @@ def _independent(
             measured[name] = residuals.marginal((name,))
         if name in measured and (name,) in model.cliques:
             counts, variances = measured[name]
-            mass = np.maximum(counts, np.maximum(np.sqrt(variances) / 2, 1e-9))
-            logs[(name,)] = np.log(mass / mass.sum())
+            logs[(name,)] = np.log(np.maximum(counts, np.maximum(np.sqrt(variances) / 2, 1e-9)))
     return logs
 
 
@@ -247,8 +245,7 @@ class _Problem:
             value = model.log_partition - float(theta @ self._targets) + 0.5 * float((ridge * theta**2).sum())
             return value, gradient * scale
 
-        # The value is at most some units, because the base is a distribution: its changes are those of the likelihood.
-        options = {"maxiter": steps, "maxcor": MEMORY, "ftol": GAIN / self._rows, "gtol": 1e-9}
+        options = {"maxiter": steps, "maxcor": MEMORY, "ftol": 1e-13, "gtol": 1e-9}
         if gradients is not None:
             options["maxfun"] = gradients
         found = minimize(objective, parameters / scale, jac=True, method="L-BFGS-B", options=options)
