@@ -29,6 +29,11 @@ class ValueGrid:
         """The whole number nearest to the middle of the range: measured from it, a value is smallest at most."""
         return (self.low + self.high) // 2
 
+    def centre(self, value: float) -> int:
+        """The whole number nearest to a value, or the middle where a row could then be further away than sums hold."""
+        nearest = round(value / self.step)
+        return nearest if max(nearest - self.low, self.high - nearest) <= MOST else self.middle
+
 
 def grid_of(low: float, high: float, step: Fraction | None = None) -> ValueGrid:
     """The grid of a declared range: `step` if it is fine enough to be held, otherwise a power of two."""

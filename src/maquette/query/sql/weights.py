@@ -20,7 +20,6 @@ from maquette.query.marginal import Axis, Buckets, Marginal
 from maquette.query.sql.statement import Measure
 from maquette.query.value_sums import ValueSums
 from maquette.schema import Column, Integer, Numeric, Schema
-from maquette.schema.values import MOST
 
 Values = NDArray[np.float64]
 
@@ -138,10 +137,8 @@ def _own_values(
     own = np.pad(middles, (0, column.size - column.known), constant_values=np.nan)
     if not np.array_equal(pieces[0].values, own, equal_nan=True):
         return None  # an expression on the column, which may give a missing value a number, not the column itself
-    chosen = round(centre / grid.step)
-    if max(chosen - grid.low, grid.high - chosen) > MOST:  # the middles of bins need not be around that of the range
-        chosen = grid.middle
-    return ValueSums(schema, column.name, centre=chosen, axes=axes, where=keep)
+    # The middles of bins need not be around that of the range.
+    return ValueSums(schema, column.name, centre=grid.centre(centre), axes=axes, where=keep)
 
 
 def product(  # noqa: PLR0917
