@@ -35,11 +35,16 @@ PLAIN: list[Any] = [
     *(b"1", b"\xff", "\ud800", Decimal("1.5"), Decimal("1.25"), Decimal("1e60"), np.float32(1), np.int8(2), np.True_),
     *(dt.date(2024, 3, 5), dt.datetime(2024, 3, 5, 4), dt.datetime(2024, 3, 31, 23, 30, tzinfo=EASTERN), dt.time(1)),
     *(None, float("nan"), float("inf"), [1], {"a": 1}),
+    *(-0.0, 2.0**53 + 2, 5e-324, 1e16, np.float32(0.1), np.float32(0.7), np.float16(0.1), np.uint64(2**64 - 1)),
+    *(np.timedelta64(1, "D"), bytearray(b"A"), memoryview(b"A"), Decimal("1.234"), "1.2340"),
 ]
 COLUMNS: list[Column] = [
     mq.Category("c", ["1", "2", "A", "1.5", "é", "true"], other="other", nullable=True),
     mq.Category("c", ["1.0", "2.0", "1.5"], other="other", nullable=True),
     mq.Category("c", ["1", "2", "99"], other="other", nullable=True),
+    mq.Category("c", ["0", "0.1", "1.234", "9007199254740994", "5e-324", "1e+16", "A"], other="other", nullable=True),
+    mq.Integer("c", 0, 9, nullable=True, missing=["1.234"]),
+    mq.Number("c", edges=[0, 0.7, 1, 2], nullable=True),
     mq.Integer("c", -5, 120, width=5, nullable=True, missing=["-1", "99"]),
     mq.Integer("c", -5, 120, nullable=True, missing=["-1.0"]),
     mq.Number("c", edges=[0, 1.25, 2, 100, 2000], nullable=True, decimal=",", thousands="."),
@@ -82,7 +87,7 @@ def objects() -> None:
 
 def inferred(values: Any) -> Any:
     """An array whose type is inferred from all values, where a type can hold them."""
-    with suppress(OverflowError, TypeError, UnicodeError):
+    with suppress(OverflowError, TypeError, UnicodeError, pa.ArrowNotImplementedError):
         array = arrow_array(values)
         if not pa.types.is_decimal256(array.type):
             return array
@@ -110,6 +115,19 @@ def frames() -> None:
     assert len({engine_of(table).fingerprint for table in tables}) == 1
 
 
+def units() -> None:
+    """A text among the names of units, which have no type, does not change which rows of the others are kept."""
+    import pandas as pd
+
+    schema, rows = mq.Schema([mq.Integer("c", 0, 40)]), 40
+    for unit in (1.234, -0.0, 2.0**53 + 2, 7.0):
+        names: list[list[Any]] = [[unit] * rows, [unit] * rows + ["x"]]
+        frames = [pd.DataFrame({"c": range(len(ids)), "id": pd.Series(ids, dtype=object)}) for ids in names]
+        alone, beside = [mq.open_table(frame, schema, privacy_unit="id", max_contributions=5) for frame in frames]
+        kept = [np.flatnonzero(engine_of(table).counts(["c"])[:rows]) for table in (alone, beside)]
+        assert kept[0].tolist() == kept[1].tolist(), unit
+
+
 def files() -> None:
     """One row decides the type of its own file, not how the rows of other files are read."""
     column, others = mq.Number("c", edges=[0, 1.25, 1.75, 2.5, 10], decimal=","), pa.array([1.5, 2.0, 7.5])
@@ -121,7 +139,7 @@ def files() -> None:
             assert sorted(records(folder, column)) == [0, 1, 2, 3]
 
 
-GATES: list[Callable[[], None]] = [objects, frames, files]
+GATES: list[Callable[[], None]] = [objects, frames, units, files]
 MUTANTS = {
     "a whole number is written as its type": (
         "maquette.schema.raw_values._FRACTIONS",

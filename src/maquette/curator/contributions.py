@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from maquette.schema import INVALID, Schema, text_sql
+from maquette.schema import INVALID, Schema, untyped_sql
 
 if TYPE_CHECKING:
     import duckdb
@@ -28,7 +28,7 @@ NOTED = 1_000  # rows left out of one unit that are noted at most
 
 def unit_sql(identifier: str) -> str:
     """The select item u: the unit of a row as text, NULL if it has none."""
-    text = text_sql(identifier)
+    text = untyped_sql(identifier)
     return f"CASE WHEN {text} <> '' AND NOT coalesce(isnan(TRY_CAST({text} AS DOUBLE)), false) THEN {text} END AS u"
 
 

@@ -44,6 +44,7 @@ from .raw_values import (
     identifier as identifier,
     quoted as quoted,
     text_sql as text_sql,
+    untyped_sql as untyped_sql,
 )
 from .row_streams import RowStream as RowStream
 from .schema import (

@@ -29,6 +29,7 @@ from maquette.schema.raw_values import (
     identifier,
     quoted,
     text_sql,
+    ungrouped_sql,
     whole_sql,
     without_fraction,
 )
@@ -428,6 +429,7 @@ class Category(Column):
             text, levels = whole_sql(identifier), wholes  # whole numbers that arrive as floats or decimals
         else:
             text = text_sql(identifier)
+        text = ungrouped_sql(text, levels)
         names = list(map(quoted, levels))
         if len(names) > _LONG:
             return f"CAST(enum_code(TRY_CAST({text} AS ENUM({', '.join(names)}))) AS INTEGER)"

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 _EXACT = 2**53  # whole numbers below it are the same as floats
 _FRACTION = re.compile(r"^(-?[0-9]+)\.0+$")
-_AMBIGUOUS = re.compile(r"-?[0-9]{1,3}\.[0-9]{3}")
+_GROUPED = r"-?[0-9]{1,3}\.[0-9]{3}"  # a number that reads as another where points group digits
+_AMBIGUOUS = re.compile(_GROUPED)
 
 
 def quoted(text: str) -> str:
@@ -49,7 +50,7 @@ def text_sql(identifier: str) -> str:
     numbers into floats as soon as one row has no value, and that row must not change how the others are read.
     """
     text = f"CAST({identifier} AS VARCHAR)"
-    whole = rf"regexp_replace({text}, '\.0+$', '')"
+    whole = rf"regexp_replace(regexp_replace({text}, '\.0+$', ''), '^-0$', '0')"
     # Trimming takes ten times as long as testing whether there is anything to trim.
     return (
         f"CASE WHEN regexp_full_match(typeof({identifier}), '{_FRACTIONS}') THEN {whole} "
@@ -61,7 +62,22 @@ def among_sql(identifier: str, texts: Sequence[str]) -> str:
     """SQL for whether a raw value is one of these texts; 99 is the same as 99.0, if that is listed."""
     wholes = list(map(without_fraction, texts))
     text = text_sql(identifier) if wholes == list(texts) else whole_sql(identifier)
-    return f"{text} IN ({', '.join(map(quoted, wholes))})"
+    listed = [*wholes, *(f"{each}0" for each in wholes if _AMBIGUOUS.fullmatch(each))]  # as `text_of` writes them
+    return f"{text} IN ({', '.join(map(quoted, listed))})"
+
+
+def ungrouped_sql(text: str, levels: Sequence[str]) -> str:
+    """SQL for a text that is compared with these levels: 1.234 is a level also where `text_of` wrote it as 1.2340."""
+    if not any(map(_AMBIGUOUS.fullmatch, levels)) or any(_AMBIGUOUS.fullmatch(level[:-1]) for level in levels):
+        return text
+    return rf"regexp_replace({text}, '^({_GROUPED})0$', '\1')"
+
+
+def untyped_sql(identifier: str) -> str:
+    """SQL for the text that a raw value has without a declared type: of a number, the one that `text_of` writes."""
+    text = text_sql(identifier)
+    grouped = f"regexp_full_match(typeof({identifier}), '{_FRACTIONS}') AND regexp_full_match({text}, '{_GROUPED}')"
+    return f"CASE WHEN {grouped} THEN concat({text}, '0') ELSE {text} END"
 
 
 def whole_sql(identifier: str) -> str:
@@ -115,16 +131,29 @@ def row_array(values: Any) -> pa.Array | pa.ChunkedArray:
     if set(map(type, native)) - {type(None)} in ({int}, {float}, {bool}):
         with suppress(OverflowError):
             return pa.array(native, from_pandas=True)  # as below, but faster
-    items = [None if _absent(item) else item for item in native]
-    kinds = {bool if isinstance(item, bool | np.bool_) else type(item) for item in items if item is not None}
-    try:
-        if kinds == {bool}:
-            return pa.array(items, pa.bool_())
-        if all(issubclass(kind, int | float | np.number) and kind is not bool for kind in kinds):
-            return pa.array(items)
-    except (pa.ArrowInvalid, OverflowError):  # whole numbers that no type holds exactly, alone or beside fractions
-        pass
+    items = list(map(_plain, native))
+    kinds = set(map(type, items)) - {type(None)}
+    with suppress(
+        pa.ArrowInvalid, OverflowError
+    ):  # whole numbers that no type holds exactly, alone or beside fractions
+        if kinds == {bool} or kinds <= {int, float}:
+            return pa.array(items, pa.bool_() if kinds == {bool} else None)
     return pa.array(list(map(text_of, items)), pa.string())
+
+
+def _plain(item: Any) -> Any:
+    """A value in the one type that stands for it: libraries read numbers of several widths together by the widest."""
+    if _absent(item):
+        return None
+    if isinstance(item, np.timedelta64 | Decimal):  # a span of time counts as a whole number to numpy
+        return item
+    if isinstance(item, bool | np.bool_):
+        return bool(item)
+    if isinstance(item, int | np.integer):
+        return int(item)
+    if isinstance(item, float | np.floating):
+        return float(item)
+    return bytes(item) if isinstance(item, bytearray | memoryview) else item
 
 
 def _typed(native: Any) -> bool:
@@ -154,7 +183,7 @@ def text_of(item: Any) -> str | None:
         return "true" if item else "false"
     if isinstance(item, float | np.floating | Decimal):
         whole = -_EXACT < item < _EXACT and item == int(item)
-        text = str(int(item)) if whole else str(item)
+        text = str(int(item)) if whole else without_fraction(str(item))
         return text + "0" * bool(_AMBIGUOUS.fullmatch(text))  # 1.234 is not 1234, even where points group digits
     if isinstance(item, dt.datetime):
         day = item.astimezone(dt.UTC).replace(tzinfo=None) if item.tzinfo is not None else item
