@@ -89,3 +89,37 @@ def test_a_holdout_is_registered_from_a_file_and_is_there_after_a_restart(tmp_pa
     with Service(config) as restarted:
         board = restarted.holdouts["churn"].leaderboard(restarted.people.authenticate(token["token"]))
         assert {entry["entry"] for entry in board} == {"all yes", "far"}
+
+
+def test_names_of_entries_are_those_of_one_person(tmp_path: Path) -> None:
+    """A person named as a group is, and an entry with a slash: two entries, two scores."""
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    pyarrow.parquet.write_table(pa.table({"y": ["a", "b"] * 300}), tmp_path / "held.parquet")
+    one = HoldoutConfig(name="held", source=str(tmp_path / "held.parquet"), target="y")
+    with house(settings(tmp_path, holdouts=(one,))) as made:
+        for name, group in (("g", None), ("x", "g")):
+            made.tokens[name], _ = made.service.people.mint(name, group=group)
+        path, scores = "/v1/holdouts/held/entries", []
+        for who, entry, given in (("g", "x/first", ["c"] * 600), ("x", "first", ["a", "b"] * 300)):
+            scores.append(
+                made.call(who, "POST", path, json={"entry": entry, "predictions": given, "guess": 0.5}).json()
+            )
+        assert scores[0]["value"] < 0.2, scores
+        assert scores[1]["value"] > 0.8, scores
+
+
+def test_one_long_prediction_takes_no_memory_for_all(tmp_path: Path) -> None:
+    import tracemalloc
+
+    from maquette.service.holdouts import alike, listed
+
+    tracemalloc.start()
+    given = alike(listed(["x" * 1_000_000, *["a"] * 999]), "O")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (given == np.array(["x", *["a"] * 999], dtype=object)).sum() == 999
+    assert peak < 20_000_000
+    assert alike(listed(["1", 2.5, True]), "O").tolist() == ["1", "2.5", "True"]
+    assert alike(listed(["1", 2.5]), "f").tolist() == [1.0, 2.5]

@@ -160,7 +160,7 @@ def _column(
         return replace(_average(output.measure, output.per, estimates, confidence), guarantee=guarantee)
     total, width = _total(output.measure, estimates, confidence)
     width = width + _rounding(output.measure, most or 0.0)
-    sides = output.measure.sides
+    sides = output.measure.sides(most)
     return OutputColumn(total, np.clip(total - width, *sides), np.clip(total + width, *sides), guarantee)
 
 

@@ -258,7 +258,7 @@ def _fraction(
         high=high,
         unbiased=count / rows,
         confidence=confidence,
-        count=max(0.0, count),
+        count=min(max(0.0, count), curator.most_rows or math.inf),
         source="measured",
         cost=cost,
     )

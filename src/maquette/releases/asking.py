@@ -75,7 +75,7 @@ def _of_values(release: Release, output: Output, table: SumTable, confidence: fl
     question = output.measure.values
     assert question is not None
     measure = output.measure.on_values()
-    (lowest, highest), sides = measure.range, measure.sides
+    (lowest, highest), sides = measure.range, measure.sides()
     each = confidence if output.per is None else (1 + confidence) / 2
     value, low, high = (np.zeros(question.shape) for _ in range(3))
     plain = Marginal(release.schema, question.axes, question.weight)

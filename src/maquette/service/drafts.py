@@ -47,7 +47,7 @@ class Drafts:
 
     def upload(self, principal: Principal, filename: str, chunks: Iterable[bytes]) -> dict[str, Any]:
         """Keep a file and draft a schema by reading it."""
-        principal.require("publish")
+        _check(principal)
         suffix = next((each for each in SUFFIXES if filename.lower().endswith(each)), None)
         if suffix is None:
             raise QueryError(
@@ -73,7 +73,7 @@ class Drafts:
 
     def show(self, principal: Principal, id_: str) -> dict[str, Any]:
         """The draft: its columns with their settings as the schema file writes them, and what was seen in them."""
-        principal.require("publish")
+        _check(principal)
         folder, facts, text = self.read(id_)
         return {
             "id": id_,
@@ -91,7 +91,7 @@ class Drafts:
         """Take the custodian's settings, and check that every row fits them."""
         from maquette.curator import open_table
 
-        principal.require("publish")
+        _check(principal)
         folder, facts, text = self.read(id_)
         kept = [column for column in columns if column.get("keep", True)]
         if not kept:
@@ -109,7 +109,7 @@ class Drafts:
         from maquette.query import LinearQuery
         from maquette.session import online
 
-        principal.require("publish")
+        _check(principal)
         schema = Schema.loads(self.read(id_)[2]).evenly_cut()
         rng = np.random.default_rng(0)
         count = max(1, min(rows, 1_000_000))
@@ -135,7 +135,7 @@ class Drafts:
 
     def publish(self, principal: Principal, id_: str, name: str, **settings: Any) -> str:
         """Open a table from the draft; its budget is for its life. The name of the table."""
-        principal.require("publish")
+        _check(principal)
         folder, facts, _ = self.read(id_)
         if not NAME.fullmatch(name):
             raise QueryError(f"the table's name is {name[:80]!r}", expected="small letters, digits and _, at most 63")
@@ -170,7 +170,7 @@ class Drafts:
 
     def discard(self, principal: Principal, id_: str) -> None:
         """Delete a draft with its file."""
-        principal.require("publish")
+        _check(principal)
         shutil.rmtree(self.read(id_)[0])
 
     def erase(self, oldest: float) -> None:
@@ -194,6 +194,12 @@ class Drafts:
             raise NotFound("there is no such draft", advice="upload the file again")
         facts = json.loads((folder / "draft.json").read_text(encoding="utf-8"))
         return folder, facts, (folder / "schema.toml").read_text(encoding="utf-8")
+
+
+def _check(principal: Principal) -> None:
+    """Refuse whoever may not publish, or may see some tables only: a draft is a table that is not theirs yet."""
+    principal.require("publish")
+    principal.require_all()
 
 
 def _write(path: Path, text: str) -> None:

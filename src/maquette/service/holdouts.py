@@ -101,12 +101,18 @@ class ServedHoldout:
             raise QueryError(f"there is no statistic {statistic[:80]!r} here", expected=f"one of {self._statistics}")
         if len(predictions) != self.rows:
             raise QueryError(f"there are {len(predictions):,} predictions", expected=f"{self.rows:,}, one for each row")
-        given = alike(np.asarray(predictions), self._kind)
+        given = alike(listed(predictions), self._kind)
         target, score = self.config.target, STATISTICS[statistic]
         if statistic != "accuracy" and given.dtype.kind not in "biuf":
             raise QueryError("the predictions are not numbers")
-        name = f"{principal.account}/{entry}"
-        certified = self._holdout.ask(lambda rows: score(np.asarray(rows[target]), given, bound), guess, name=name)
+        apart = "//" if "/" in entry else "/"  # an account holds at most one /, so no two entries share a name
+        name = f"{principal.account}{apart}{entry}"
+
+        def scored(rows: Any) -> Any:
+            with np.errstate(all="ignore"):  # a warning would tell the log that some row is far from its prediction
+                return score(np.asarray(rows[target]), given, bound)
+
+        certified = self._holdout.ask(scored, guess, name=name)
         self._keep(principal, entry, statistic, certified)
         return certified
 
@@ -141,9 +147,16 @@ WORDS = {"true": True, "t": True, "yes": True, "y": True, "1": True}
 WORDS |= {"false": False, "f": False, "no": False, "n": False, "0": False}
 
 
+def listed(predictions: Sequence[float | str | bool]) -> Any:
+    """Predictions as an array. Texts stay objects: a numpy array of texts takes as much for each as for the longest."""
+    if not any(isinstance(each, str) for each in predictions):
+        return np.asarray(predictions)
+    return np.array([each if isinstance(each, str) else str(each) for each in predictions], dtype=object)
+
+
 def alike(given: Any, kind: str) -> Any:
     """Predictions as the target is kept: a file's yes and no are truth values, and its digits are numbers."""
-    if given.dtype.kind != "U":
+    if given.dtype.kind != "O":
         return given
     if kind == "b":
         unknown = sorted({word for word in given if word.lower() not in WORDS})

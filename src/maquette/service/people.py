@@ -160,9 +160,11 @@ class People:
             self._facts(row) for row in self._state.rows(sa.select(kept.tokens).order_by(kept.tokens.c.created.desc()))
         ]
 
-    def revoke(self, id: str) -> TokenFacts:  # noqa: A002
-        """End a token now."""
+    def revoke(self, id: str, covers: Callable[[Iterable[str] | None], bool] | None = None) -> TokenFacts:  # noqa: A002
+        """End a token now; one for tables that its scope does not cover is as if there were none."""
         table = kept.tokens
+        if covers is not None and not any(one.id == id and covers(one.tables) for one in self.list()):
+            raise NotFound(f"there is no token {id[:80]!r}")
         with self._state.begin() as connection:
             changed = connection.execute(
                 table.update().where(table.c.id == id, table.c.revoked.is_(None)).values(revoked=self._clock())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -47,6 +48,15 @@ class Principal:
         if not self.may(right):
             allowed = ", ".join(role for role in ROLES if right in RIGHTS[role])
             raise Forbidden(f"the role {self.role!r} may not do this", expected=f"one of the roles {allowed}")
+
+    def covers(self, tables: Iterable[str] | None) -> bool:
+        """Whether this scope holds all of another; None stands for all tables."""
+        return self.tables is None or (tables is not None and self.tables.issuperset(tables))
+
+    def require_all(self) -> None:
+        """Refuse what concerns all tables to those who may see some of them."""
+        if not self.covers(None):
+            raise Forbidden("this token is for some tables only", expected="a token without a list of tables")
 
     def require_table(self, name: str) -> None:
         """Refuse a table outside the scope; the text is that of a table which does not exist."""

@@ -39,6 +39,7 @@ class Registrar:
     ) -> str:
         """Register the file of a draft. `conditions` lets analysts ask conditions: its columns were then reviewed."""
         principal.require("publish")
+        principal.require_all()
         folder, facts, _ = self._service.drafts.read(id_)
         if conditions and facts["guessed"]:
             raise QueryError("this draft was not reviewed", advice="review its columns first, or offer no conditions")

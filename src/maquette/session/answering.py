@@ -58,6 +58,7 @@ class Numbers:
     ) -> None:
         self._transcript = record.transcript
         self._own, self._wholes = record.own, record.wholes
+        self.most = record.curator.most_rows
         self.widths = widths
         self._view = view
         self._settled = settled
@@ -274,7 +275,7 @@ def answered(
         top, rows, bounds = numbers.ratio(*asked.goals)
         column = ratio(top, rows, bounds, scale=1.0, centre=0.0, lowest=0.0, highest=1.0, guarantee=guarantee)
         (one,) = column.answers("fraction", confidence, cost, source)
-        return one.noted(count=max(0.0, float(top.values))).settled(remaining, **facts)
+        return one.noted(count=min(max(0.0, float(top.values)), numbers.most or math.inf)).settled(remaining, **facts)
     if isinstance(asked.parsed, Program):
         share = 1 if numbers.widths.simultaneous else asked.parsed.joint
         held = numbers.at(numbers.widths.beta / share)
@@ -293,7 +294,7 @@ def _column(output: Output, numbers: Numbers, guarantee: str | None) -> OutputCo
     assert output.measure is not None
     measure, unit = output.measure.on_values(), goals[0].unit
     if len(goals) == 1:
-        return total(numbers.reading(goals[0]), measure.scale * unit, measure.sides, guarantee)
+        return total(numbers.reading(goals[0]), measure.scale * unit, measure.sides(numbers.most), guarantee)
     lowest, highest = measure.range
     top, rows, bounds = numbers.ratio(*goals)
     return ratio(

@@ -16,6 +16,11 @@ _TO_CHAR = {"YYYY": "%Y", "YY": "%y", "MM": "%m", "DD": "%d", "Mon": "%b", "IYYY
 _CODES = "YymdbjGV"  # of strftime, with the same meaning in FORMAT_DATE
 _CODES_OF_MYSQL = "Yymdbj"  # its %V counts weeks from Sunday
 _UNITS = {"YEAR", "QUARTER", "MONTH", "WEEK", "ISOWEEK", "DAY"}
+MOMENT = "moment"  # marks a column that was cast to a moment and is now cast to a day
+_FRACTIONAL = (
+    *(exp.Avg, exp.Median, exp.Quantile, exp.PercentileCont, exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Variance),
+    *(exp.VariancePop, exp.Corr, exp.CovarPop, exp.CovarSamp, exp.Div, exp.Sqrt, exp.Ln, exp.Exp, exp.Pow),
+)
 _SAME_UNITS = _UNITS - {"WEEK"}  # of BigQuery and SQL Server, whose WEEK begins on Sunday
 
 
@@ -114,7 +119,26 @@ def _cast(node: Any) -> Any | None:
         return None
     inner = exp.Literal.string(midnight[1]) if midnight else node.this
     inner.meta.update(node.this.meta)
-    return exp.Cast(this=inner, to=exp.DataType.build("DATE"))
+    day_of = exp.Cast(this=inner, to=exp.DataType.build("DATE"))
+    day_of.meta[MOMENT] = midnight is None
+    return day_of
+
+
+def _whole(node: Any) -> Any | None:
+    """A whole division of fractions, such as averages, is a division to DuckDB; on rows the engine does it itself."""
+    parts = list(node.walk())
+    if not any(isinstance(part, exp.AggFunc) for part in parts):
+        return None
+    fractions = any(isinstance(part, _FRACTIONAL) or _pointed(part) for part in parts)
+    below = exp.Paren(this=node.expression)
+    return exp.Div(this=exp.Paren(this=node.this), expression=below, typed=False, safe=False) if fractions else None
+
+
+def _pointed(node: Any) -> bool:
+    """Whether a node is a number with a fraction, or a cast to such numbers."""
+    if isinstance(node, exp.Literal):
+        return not node.is_string and not str(node.this).isdecimal()
+    return isinstance(node, exp.Cast) and node.to.this.name in {"DOUBLE", "FLOAT", "DECIMAL"}
 
 
 def _count(node: Any) -> Any | None:
@@ -173,6 +197,7 @@ _RULES: dict[type[Any], Callable[[Any], Any | None]] = {
     exp.Extract: _extract,
     exp.EQ: _any,
     exp.Cast: _cast,
+    exp.IntDiv: _whole,
     exp.Count: _count,
     exp.Anonymous: _named,
 }

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from maquette.errors import QueryError
+from maquette.query.sql.dialects import MOMENT
 from maquette.schema import Column, Date, Integer, Number, Schema, arrow_array
 
 if TYPE_CHECKING:
@@ -96,6 +97,12 @@ def on_levels(
     value of a bin on which they do not is `MIXED`.
     """
     names = tuple(name for name in schema.names if name in set(names_in(node)))
+    for cast in node.find_all(exp.Cast):
+        if cast.meta.get(MOMENT) and any(not isinstance(schema[name], Date) for name in names_in(cast)):
+            raise QueryError(
+                f"{cast.this.sql(dialect='duckdb')[:60]} as a moment is not supported: dates are declared by days",
+                advice="cast to DATE, or compare texts",
+            )
     values = _on_levels(schema, names, node.sql(dialect="duckdb"), middle, _rises(node), mixed)
     return names, values
 

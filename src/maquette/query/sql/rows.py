@@ -6,6 +6,7 @@ so that what is left is a function of declared levels.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -125,6 +126,10 @@ def _literal(value: Any) -> Any:
         return exp.Null()
     if isinstance(value, bool):
         return exp.Boolean(this=value)
+    if isinstance(value, float) and math.isinf(value):
+        raise QueryError(
+            "a public table holds an infinite number", advice="leave the cell empty, or write a finite one"
+        )
     if isinstance(value, int | float):
         return exp.Literal.number(value)
     return exp.Literal.string(str(value))

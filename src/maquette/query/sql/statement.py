@@ -69,11 +69,12 @@ class Measure:
         facts = (self.scale, self.signed, self.centre, self.values and self.values.key, self.ends)
         return () if facts == (1.0, False, 0.0, None, None) else facts
 
-    @property
-    def sides(self) -> tuple[float, float]:
-        """The bounds of a sum, from its centre, by signs alone: zero on a side where no value lies."""
+    def sides(self, most: float | None = None) -> tuple[float, float]:
+        """The bounds of a sum, from its centre: zero on a side where no value lies, else what `most` rows can reach."""
         lowest, highest = self.range
-        return 0.0 if lowest >= self.centre else -math.inf, 0.0 if highest <= self.centre else math.inf
+        rows = math.inf if most is None else most
+        low = 0.0 if lowest >= self.centre else (lowest - self.centre) * rows
+        return low, 0.0 if highest <= self.centre else (highest - self.centre) * rows
 
 
 @dataclass(frozen=True)

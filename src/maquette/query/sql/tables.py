@@ -14,6 +14,7 @@ from maquette.errors import QueryError
 from maquette.query.expression import located
 from maquette.query.sql import program as p
 from maquette.query.sql.aggregates import is_aggregate
+from maquette.query.sql.levels import evaluated, on_levels
 from maquette.query.sql.parser import title_of
 from maquette.query.sql.public import PublicTable
 from maquette.query.sql.rows import public_value, rowwise
@@ -22,6 +23,7 @@ from maquette.schema import nearest
 
 SECOND = "ask about one private table; a public lookup can be given as public={name: PublicTable(...)} and joined"
 _NO_TABLE = "a SELECT without FROM and the name of a table is"
+_TYPES = {"integer": "DOUBLE", "number": "DOUBLE", "boolean": "BOOLEAN", "date": "DATE"}
 _ROWWISE = ("group", "having", "distinct", "qualify", "order", "limit")  # parts that a view does not have
 
 
@@ -217,11 +219,40 @@ def _lookup(work: Work, scope: View, join: Any, table: PublicTable) -> View:
     if theirs.casefold() != table.key.casefold():
         work.source.refuse(join, f"joining on {theirs} is", f"join on its key, {table.key}")
     key = rowwise(work, ours, scope)
+    _check_keys(work, join, key, table)
     scope.public[alias] = table, key
     if side != "LEFT":
         found = public_value(table, key, [1] * len(table.column(table.key)))
         scope.keep.append(exp.EQ(this=found, expression=exp.Literal.number(1)))
     return scope
+
+
+def _check_keys(work: Work, join: Any, key: Any, table: PublicTable) -> None:
+    """Refuse keys that differ as texts and are one value to the private key: a row would join both of them."""
+    kind = _TYPES.get(work.schema[str(key.name)].kind) if isinstance(key, exp.Column) else _type_of(work, key)
+    if kind is None:
+        return
+    listed = table.column(table.key)
+    found = evaluated(f'TRY_CAST(CAST("k" AS VARCHAR) AS {kind})', {"k": list(map(str, listed))}, len(listed))
+    known = [value for value in found if value is not None]
+    if len(set(known)) < len(known):
+        with located(work.reader.at(join.this)):
+            raise QueryError(
+                f"keys of the public table are the same to {key.sql(dialect='duckdb')[:60]}, as 1 and 01 are",
+                advice="keep one row for each value of the key",
+            )
+
+
+def _type_of(work: Work, key: Any) -> str | None:
+    """DOUBLE if an expression is a number on every level that has a value."""
+    try:
+        values = on_levels(work.schema, key)[1].reshape(-1)
+    except QueryError:  # refused where it is used
+        return None
+    numbers = all(
+        isinstance(value, int | float) and not isinstance(value, bool) for value in values if value is not None
+    )
+    return "DOUBLE" if numbers else None
 
 
 def _only_theirs(work: Work, node: Any, table: PublicTable) -> bool:

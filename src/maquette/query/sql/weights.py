@@ -15,6 +15,7 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.errors import QueryError
 from maquette.query.linear import LinearQuery
 from maquette.query.marginal import Axis, Buckets, Marginal
 from maquette.query.sql.statement import Measure
@@ -41,7 +42,9 @@ class Hidden:
         if not reach.any():
             return None
         step = 1.0 if isinstance(column, Integer) else 0.0
-        return Hidden(float(reach.max()), np.append(reach * (reach + step) / 3, [0.0] * column.nullable))
+        with np.errstate(over="ignore"):  # infinite where no square is asked for
+            variances = reach * (reach + step) / 3
+        return Hidden(float(reach.max()), np.append(variances, [0.0] * column.nullable))
 
 
 @dataclass(frozen=True)
@@ -120,8 +123,15 @@ def total(  # noqa: PLR0917
 
 def _power(piece: Piece, centre: float, power: int) -> Values:
     """Distances from the centre to a power; a square is its mean where values are even inside a bin (Sheppard)."""
-    found = (piece.values - centre) ** power
-    return found if power == 1 or piece.hidden is None else found + piece.hidden.variances
+    with np.errstate(over="ignore"):
+        found = (piece.values - centre) ** power
+    found = found if power == 1 or piece.hidden is None else found + piece.hidden.variances
+    if np.isinf(found).any():
+        raise QueryError(
+            "numbers of this range, or their squares, are beyond those of floating point",
+            advice="declare a smaller range, or ask for count, sum or avg",
+        )
+    return found
 
 
 def _own_values(

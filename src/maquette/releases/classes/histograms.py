@@ -13,6 +13,7 @@ from maquette.estimates import Residuals, units_for
 from maquette.hypothesis import GraphicalModel, on_simplex
 from maquette.query import LinearQuery, Marginal, Workload
 from maquette.releases.artifact import Release, certified
+from maquette.releases.public_rows import fix_rows
 from maquette.schema import Schema
 
 LOOKED_AT = 256  # about this many evenly spaced queries decide how the charge is split
@@ -39,6 +40,7 @@ def histograms(
     residuals = Residuals(schema)
     for measurement in measured:
         residuals.add(measurement)
+    fix_rows(curator, residuals)
     found = {name: on_simplex(residuals.marginal((name,))[0] / residuals.rows) for name in spreads}
     certificate = certified(curator, "histograms", account)
     return Release(schema, independent(schema, found), residuals, certificate)

@@ -28,6 +28,7 @@ from maquette.estimates import (
 from maquette.query import Marginal, Workload
 from maquette.releases.artifact import Release, certified
 from maquette.releases.progress import Progress
+from maquette.releases.public_rows import fix_rows
 
 START = 0.15  # share of the budget for all one-way marginals
 SELECT = 0.1  # share of a round for selection
@@ -95,6 +96,7 @@ class _Run:
     def _measure_singles(self) -> None:
         names = [name for name in self.schema.names if any(name in c.columns for c in self.candidates)]
         self._take(self.curator.measure_many([[name] for name in names], units=int(START * self.units)))
+        fix_rows(self.curator, self.residuals)
         self._refit()
 
     def _take(self, measured: tuple[Measurement, ...]) -> None:

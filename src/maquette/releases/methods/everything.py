@@ -11,6 +11,7 @@ from maquette.estimates import Allocation, DenseModel, Residuals, check_dense, f
 from maquette.query import Marginal, Workload, residual
 from maquette.releases.artifact import Release, certified
 from maquette.releases.progress import Progress
+from maquette.releases.public_rows import fix_rows
 
 STEPS = 600
 NOISE_LEVEL = 0.5  # mean squared residual over variance at which descent stops: below it the model would fit noise
@@ -43,6 +44,7 @@ def everything(
     residuals = Residuals(schema)
     for measurement in measured:
         residuals.add(measurement)
+    fix_rows(curator, residuals)
     with Progress("fitting", steps, progress) as shown:
         try:
             fitted = fit(residuals, steps=steps, target=NOISE_LEVEL, progress=shown.update)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, cast
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
-from maquette.service.errors import NotFound
+from maquette.service.errors import Forbidden, NotFound
 from maquette.service.http.access import COOKIE, Caller, Room, open_session
 from maquette.service.http.models import NewLimit, NewToken
 from maquette.service.http.replies import json_reply
@@ -58,7 +58,7 @@ def sign_out(caller: Caller, room: Room) -> Response:
 async def tokens(caller: Caller, room: Room) -> dict[str, Any]:
     """Who holds one, until when."""
     caller.require("govern")
-    return {"tokens": [_token(one) for one in await in_thread(room.people.list)]}
+    return {"tokens": [_token(one) for one in await in_thread(room.people.list) if caller.covers(one.tables)]}
 
 
 @router.post("/tokens", summary="Make a token", status_code=201)
@@ -66,6 +66,8 @@ async def new_token(body: NewToken, caller: Caller, room: Room) -> dict[str, Any
     """The token is in the response, and nowhere else."""
     caller.require("govern")
     scope = None if body.tables is None else tuple(body.tables)
+    if not caller.covers(scope):
+        raise Forbidden("a token sees no more tables than those of its maker", advice="name tables of your own token")
     token, facts = await in_thread(
         room.people.mint, body.name, cast(Role, body.role), tables=scope, group=body.group, days=body.days
     )
@@ -77,7 +79,7 @@ async def new_token(body: NewToken, caller: Caller, room: Room) -> dict[str, Any
 async def revoke(id: str, caller: Caller, room: Room) -> Response:  # noqa: A002
     """Takes effect now; in other processes within five seconds."""
     caller.require("govern")
-    facts = await in_thread(room.people.revoke, id)
+    facts = await in_thread(room.people.revoke, id, caller.covers)
     room.note(caller, "token revoked", token=facts.id, name=facts.name)
     return Response(status_code=204)
 
@@ -121,6 +123,7 @@ async def audit(
 async def metrics(caller: Caller, room: Room) -> Response:
     """Latencies by route, answers by source, refusals, budgets; for the custodian and the auditor."""
     caller.require("inspect")
+    caller.require_all()
     if not room.config.metrics:
         raise NotFound("metrics are switched off", advice="set `metrics` in the settings")
     body = await in_thread(room.telemetry.exposition, room.tables)
