@@ -67,3 +67,19 @@ def test_a_release_knows_the_public_number_of_rows(curator: mq.Curator, method: 
     assert made.answer("SELECT count(*) FROM t").value == pytest.approx(ROWS)
     for condition in CONDITIONS:
         check(*asked_of(made.answer, condition))
+
+
+@pytest.mark.parametrize("alpha", [5e-324, 1e-300, 10**400])
+def test_precisions_beyond_floats_are_refused_before_any_charge(curator: mq.Curator, alpha: float) -> None:
+    with pytest.raises(mq.QueryError, match="alpha is"):
+        mq.online(curator, alpha=alpha)
+    session = mq.online(curator, alpha=0.5)
+    before = curator.spent
+    for text in (f"/* alpha = {min(alpha, 1)!r} */ smoker", "smoker"):
+        with pytest.raises(mq.QueryError, match="alpha is"):
+            session.ask(text, alpha=None if text.startswith("/*") else alpha)
+    with pytest.raises(mq.QueryError, match="rows is"):
+        mq.online(curator, alpha=0.5, rows=10**400)
+    with pytest.raises(mq.QueryError, match="confidence is"):
+        mq.answer(curator, "smoker", epsilon=0.1, confidence="0.9")  # type: ignore[arg-type]
+    assert curator.spent == before

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from rooms import SCHEMA, house, rows, settings
 
+from maquette.errors import QueryError
 from maquette.service import Service
 from maquette.service.config import HoldoutConfig
 
@@ -123,3 +124,18 @@ def test_one_long_prediction_takes_no_memory_for_all(tmp_path: Path) -> None:
     assert peak < 20_000_000
     assert alike(listed(["1", 2.5, True]), "O").tolist() == ["1", "2.5", "True"]
     assert alike(listed(["1", 2.5]), "f").tolist() == [1.0, 2.5]
+
+
+def test_numbers_that_are_not_finite_are_refused_before_rows_are_read(tmp_path: Path) -> None:
+    """A refusal that is recorded makes every later interval wider: nobody may cause one for nothing."""
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    pyarrow.parquet.write_table(pa.table({"z": [0.5, 1.5] * 300}), tmp_path / "held.parquet")
+    one = HoldoutConfig(name="held", source=str(tmp_path / "held.parquet"), target="z")
+    with house(settings(tmp_path, holdouts=(one,))) as made:
+        held, who = made.service.holdouts["held"], made.service.people.authenticate(made.tokens["gus"])
+        for number, bound in ((float("nan"), 1.0), (float("inf"), 1.0), (1.0, float("inf"))):
+            with pytest.raises(QueryError, match="not a finite number"):
+                held.submit(who, "odd", [number] * 600, statistic="squared", bound=bound, guess=0.5)
+        assert held.submit(who, "far", [1e308] * 600, statistic="squared", guess=0.5).value > 0.8

@@ -62,5 +62,6 @@ def deviation(event: DiscreteLaplace | DiscreteGaussian) -> float:
 
 def check_confidence(confidence: float) -> None:
     """Refuse a confidence outside (0, 1)."""
-    if not 0.0 < confidence < 1.0:
+    number = isinstance(confidence, int | float) and not isinstance(confidence, bool)
+    if not (number and 0.0 < confidence < 1.0):
         raise QueryError(f"confidence is {confidence!r}", expected="a number between 0 and 1, often 0.95")

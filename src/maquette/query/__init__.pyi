@@ -87,7 +87,12 @@ from .sql.program import (
 )
 from .sql.public import PublicTable as PublicTable, named_table as named_table
 from .sql.reference import sql_reference as sql_reference
-from .sql.settings import CutRule as CutRule, Settings as Settings, settings_of as settings_of
+from .sql.settings import (
+    LEAST_ALPHA as LEAST_ALPHA,
+    CutRule as CutRule,
+    Settings as Settings,
+    settings_of as settings_of,
+)
 from .sql.statement import (
     Measure as Measure,
     Output as Output,

@@ -7,6 +7,7 @@ one prediction for each of them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,8 @@ class ServedHoldout:
         target, score = self.config.target, STATISTICS[statistic]
         if statistic != "accuracy" and given.dtype.kind not in "biuf":
             raise QueryError("the predictions are not numbers")
+        if statistic != "accuracy" and not (np.isfinite(given.astype(float)).all() and math.isfinite(bound)):
+            raise QueryError("a prediction, or the bound, is not a finite number", advice="Nothing was recorded")
         apart = "//" if "/" in entry else "/"  # an account holds at most one /, so no two entries share a name
         name = f"{principal.account}{apart}{entry}"
 

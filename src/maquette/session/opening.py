@@ -13,9 +13,9 @@ from maquette.curator import Curator, Deadline
 from maquette.errors import BudgetError, QueryError
 from maquette.estimates import Columns
 from maquette.privacy.ledger import Overtaken
-from maquette.query import CutRule, LinearQuery, Marginal, PublicTable, Settings
+from maquette.query import LEAST_ALPHA, CutRule, LinearQuery, Marginal, PublicTable, Settings
 from maquette.releases import start_of
-from maquette.schema import Schema
+from maquette.schema import Schema, shown
 from maquette.session.guard_policy import GuardPolicy
 from maquette.session.knowledge import Doubts, Knowledge
 from maquette.session.order import Order
@@ -136,12 +136,12 @@ def _check(
     """Refuse invalid arguments before anything is charged."""
     if not isinstance(curator, Curator):
         raise QueryError(f"the curator is of type {type(curator).__name__}", expected="a Curator")
-    for word, value in (("alpha", alpha), ("beta", beta)):
-        if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 < float(value) < 1.0:
+    for word, value, least in (("alpha", alpha, LEAST_ALPHA), ("beta", beta, 5e-324)):
+        if isinstance(value, bool) or not isinstance(value, Real) or not least <= value < 1:
             raise QueryError(f"{word} is {value!r}", expected="a number between 0 and 1, such as 0.02")
     for word, count in (("rows", rows), ("expect", expect)):
-        if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
-            raise QueryError(f"{word} is {count!r}", expected="a whole number of at least 1, or None")
+        if count is not None and (isinstance(count, bool) or not isinstance(count, int) or not 1 <= count < 2**63):
+            raise QueryError(f"{word} is {shown(count)}", expected="a whole number of at least 1, or None")
     if not isinstance(simultaneous, bool):
         raise QueryError(f"simultaneous is {simultaneous!r}", expected="True or False")
     counted = isinstance(warm_start, int) and not isinstance(warm_start, bool) and warm_start >= 1

@@ -16,6 +16,7 @@ from maquette.schema import nearest
 
 CutRule = Literal["refuse", "between"]
 CUTS: tuple[CutRule, ...] = ("refuse", "between")
+LEAST_ALPHA = 1e-12  # below it, squares of widths in rows leave the floats
 
 _MAYBE = re.compile(r"--|/\*|^\s*set\b", re.IGNORECASE)
 _COMMENT = re.compile(r"--(?P<line>[^\n]*)|/\*\+?(?P<block>.*?)\*/|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"", re.DOTALL)
@@ -37,9 +38,8 @@ class Settings:
     """Whether a comparison that cuts through a bin is refused, or answered between the two cuts around it."""
 
     def __post_init__(self) -> None:
-        for name, most in (("alpha", 1.0), ("confidence", 1.0), ("max_cost", float("inf"))):
+        for name, least, most in (("alpha", LEAST_ALPHA, 1.0), ("confidence", 5e-324, 1.0), ("max_cost", 0.0, 1e300)):
             value = getattr(self, name)
-            least = 0.0 if name == "max_cost" else 5e-324
             number = isinstance(value, int | float) and not isinstance(value, bool)
             if value is not None and not (number and least <= value < most):
                 wanted = "an epsilon of 0 or more" if name == "max_cost" else "a number between 0 and 1, such as 0.02"
