@@ -22,7 +22,6 @@ from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
-import httpx
 import psutil
 
 CPU = "server CPU ms"
@@ -30,7 +29,7 @@ MAIN = [sys.executable, "-c", "from maquette.cli import main; main()"]
 
 
 def first_line(server: subprocess.Popen[str]) -> dict[str, Any]:
-    """Where a server that was just started is reached; if it ended instead, how."""
+    """Where a server that was just started is reached, with its token; if it ended instead, how."""
     assert server.stdout is not None
     line = server.stdout.readline()
     if not line:
@@ -38,7 +37,7 @@ def first_line(server: subprocess.Popen[str]) -> dict[str, Any]:
         killed = f", killed by signal {-code}: perhaps the machine had no memory left" if code < 0 else ""
         raise SystemExit(f"the server ended before it could be reached, with {code}{killed}")
     found: dict[str, Any] = json.loads(line)
-    return found
+    return {**found, "token": Path(found["token_file"]).read_text(encoding="ascii").strip()}
 
 
 def allow_files() -> None:
@@ -54,32 +53,55 @@ def fresh_questions() -> Iterator[str]:
         yield f"age >= {age} AND region = '{region}' AND sex = '{sex}' AND {flag}"
 
 
+class Client:
+    """One connection that asks, and reads only the status: so little that the machine is left to the server."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, head: str) -> None:
+        self._reader, self._writer, self._head = reader, writer, head
+
+    @classmethod
+    async def opened(cls, url: str, token: str) -> Client:
+        """A connection to the server at `url`."""
+        host, _, port = url.partition("//")[2].rpartition(":")
+        head = f"HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\n"
+        return cls(*await asyncio.open_connection(host, int(port)), head)
+
+    async def post(self, path: str, body: Any) -> int:
+        """Send a body, wait for the whole reply: its status."""
+        content = json.dumps(body).encode()
+        self._writer.write(f"POST {path} {self._head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
+        head = (await self._reader.readuntil(b"\r\n\r\n")).lower()
+        _, _, length = head.partition(b"\r\ncontent-length:")
+        await self._reader.readexactly(int(length.partition(b"\r\n")[0]))
+        return int(head.split(b" ", 2)[1])
+
+    def close(self) -> None:
+        """End the connection."""
+        self._writer.close()
+
+
 async def load(
     url: str, token: str, bodies: Iterator[tuple[str, Any]], clients: int, seconds: float
 ) -> dict[str, float]:
     """Ask from `clients` connections for so many seconds: the rate, and the latencies."""
     times: list[float] = []
     failed = 0
-    until = time.perf_counter() + seconds
-    headers = {"Authorization": f"Bearer {token}"}
-    limits = httpx.Limits(max_connections=clients, max_keepalive_connections=clients)
+    connections = [await Client.opened(url, token) for _ in range(clients)]
+    began = time.perf_counter()
+    until = began + seconds
 
-    async with httpx.AsyncClient(base_url=url, headers=headers, limits=limits, timeout=30) as client:
+    async def one(client: Client) -> None:
+        nonlocal failed
+        while time.perf_counter() < until and (asked := next(bodies, None)) is not None:
+            sent = time.perf_counter()
+            status = await client.post(*asked)
+            times.append(time.perf_counter() - sent)
+            failed += status != 200
 
-        async def one() -> None:
-            nonlocal failed
-            while time.perf_counter() < until:
-                path, body = next(bodies, ("", None))
-                if not path:
-                    return
-                began = time.perf_counter()
-                got = await client.post(path, json=body)
-                times.append(time.perf_counter() - began)
-                failed += got.status_code != 200
-
-        began = time.perf_counter()
-        await asyncio.gather(*(one() for _ in range(clients)))
-        elapsed = time.perf_counter() - began
+    await asyncio.gather(*map(one, connections))
+    elapsed = time.perf_counter() - began
+    for client in connections:
+        client.close()
     times.sort()
     found = {"rate": len(times) / elapsed, "p50 ms": 1e3 * times[len(times) // 2]}
     return {**found, "p99 ms": 1e3 * times[int(0.99 * (len(times) - 1))], "failed": failed, "requests": len(times)}

@@ -13,6 +13,8 @@ from typing import Any
 import maquette as mq
 from maquette.service import AnalystConfig, Service, ServiceConfig, TableConfig
 from maquette.service.pgwire import Limits, TlsFiles, start
+from maquette.service.pgwire.starting import Listening
+from maquette.service.running import new_event_loop
 
 SCHEMA = mq.Schema(
     [
@@ -65,12 +67,10 @@ class Door:
         self.tokens = {name: people.mint(name)[0] for name in ("alice", "bob")}
         self.tokens["ina"] = people.mint("ina", "auditor")[0]
         self.tokens["custodian"] = self.service.custodian_token()
-        self._loop = asyncio.new_event_loop()
+        self._loop = new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        self.server: asyncio.Server = self.run(
-            lambda: start(self.service, host="127.0.0.1", port=0, tls=tls, limits=limits)
-        )
+        self.server: Listening = self.run(lambda: start(self.service, host="127.0.0.1", port=0, tls=tls, limits=limits))
         self.port: int = self.server.sockets[0].getsockname()[1]
 
     def run(self, work: Callable[[], Any]) -> Any:

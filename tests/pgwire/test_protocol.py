@@ -259,9 +259,9 @@ def test_a_client_that_does_not_read_is_left(tmp_path: Path) -> None:
         client.query("SET maquette.sample_rows = 30000")
         client.send(*[frame(b"Q", text("SELECT * FROM people")) for _ in range(4)])
         end = time.monotonic() + 60
-        while door.server.connections and time.monotonic() < end:  # type: ignore[attr-defined]
+        while door.server.connections and time.monotonic() < end:
             time.sleep(0.1)
-        assert not door.server.connections  # type: ignore[attr-defined]
+        assert not door.server.connections
         with RawClient(door.port).login("alice", door.tokens["alice"]) as other:
             assert list(rows(other.query("SELECT 1"))) == [["1"]]
     finally:

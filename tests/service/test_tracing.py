@@ -144,5 +144,5 @@ def test_the_framework_tells_nothing_by_itself(tmp_path: Path) -> None:
     """Its own spans hold addresses with their parameters, its logs the texts of errors."""
     with house(settings(tmp_path)) as made:
         made.call("ada", "GET", "/v1/tables")
-        own = getattr(made.app._app, "_telemetry", {})
+        own = getattr(made.app._app._app, "_telemetry", {})
         assert not any(own.get(word) for word in ("tracing", "metrics", "logs", "operation_spans", "auto_configure"))

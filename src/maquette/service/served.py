@@ -10,7 +10,6 @@ import hashlib
 import json
 import re
 import threading
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -27,16 +26,16 @@ from maquette.schema import Schema
 from maquette.service import state as kept
 from maquette.service.config import Limits, TableConfig
 from maquette.service.errors import TooLarge, Unavailable
+from maquette.service.known import KnownAnswers
 from maquette.service.principals import Principal
 from maquette.service.rates import Rates
 from maquette.service.state import State, as_text, now
-from maquette.service.wire import answer_data, answer_json, answer_of, loss_data
+from maquette.service.wire import answer_data, answer_of, loss_data
 from maquette.session import Explanation, Session, lasting
 
 if TYPE_CHECKING:
     from maquette.releases import Release
 
-KNOWN = 100_000  # answers kept by their text, ready to be given again without a lock
 _BRACKETS = re.compile("[()]")
 
 OVER = "; more than is left of your limit, or your group's: the answer would be wider, or a guess of the model"
@@ -86,9 +85,7 @@ class ServedTable:
         self._state = state
         self._limits = limits
         self._rates = rates
-        self._known: OrderedDict[str, Answered] = OrderedDict()
-        self._replies: dict[str, bytes] = {}
-        self._known_lock = threading.Lock()
+        self._known = KnownAnswers()
         self._line = threading.BoundedSemaphore(limits.waiting_asks)
         self.waiting = 0
         self._free = curator.cost_of([])
@@ -155,13 +152,7 @@ class ServedTable:
 
     def replies(self, asked: Sequence[str], known: Sequence[Answered]) -> list[bytes]:
         """Answers that are known as JSON, which is kept."""
-        found = []
-        for text, answer in zip(asked, known, strict=True):
-            reply = self._replies.get(text)
-            if reply is None:
-                reply = self._replies[text] = answer_json(answer)
-            found.append(reply)
-        return found
+        return [self._known.reply(text, answer) for text, answer in zip(asked, known, strict=True)]
 
     def explain(
         self, principal: Principal, asked: str, *, alpha: float | None = None, confidence: float | None = None
@@ -234,13 +225,9 @@ class ServedTable:
 
     def _remember(self, asked: Sequence[str], answers: Sequence[Answered]) -> None:
         """Keep promised answers as they will be given again; not those of a text that means another day tomorrow."""
-        with self._known_lock:
-            for text, answer in zip(asked, answers, strict=True):
-                if answer.guarantee is not None and text not in self._known and lasting(text):
-                    self._known[text] = answer.recalled(self._free)
-                    if len(self._known) > KNOWN:
-                        dropped, _ = self._known.popitem(last=False)
-                        self._replies.pop(dropped, None)
+        for text, answer in zip(asked, answers, strict=True):
+            if answer.guarantee is not None and text not in self._known and lasting(text):
+                self._known.keep(text, answer.recalled(self._free))
 
     # Requests by name
 

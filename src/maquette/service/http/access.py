@@ -31,6 +31,12 @@ async def service_of(request: Request) -> Service:
     return service
 
 
+def bearer(header: str) -> str | None:
+    """The token in an Authorization header; None if it holds something else."""
+    scheme, _, given = header.partition(" ")
+    return given.strip() if scheme.lower() == "bearer" else None
+
+
 async def principal_of(request: Request) -> Principal:
     """Who sent this request; a wrong token counts against the address it came from.
 
@@ -41,8 +47,7 @@ async def principal_of(request: Request) -> Principal:
     header = request.headers.get("authorization")
     try:
         if header is not None:
-            scheme, _, given = header.partition(" ")
-            token = given.strip() if scheme.lower() == "bearer" else None
+            token = bearer(header)
             known = service.people.remembered(token)
             found = await run_in_threadpool(service.authenticate, token) if known is None else known
         elif (cookie := request.cookies.get(COOKIE)) is not None:

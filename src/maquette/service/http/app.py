@@ -8,17 +8,16 @@ from typing import Any
 
 from fastapi import APIRouter, FastAPI
 from fastapi.exceptions import RequestValidationError
-from sqlalchemy.exc import DBAPIError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, PlainTextResponse
 
-from maquette.errors import MaquetteError
 from maquette.service.engine import Service
 from maquette.service.http import asking, drafting, governing, holding, releasing
 from maquette.service.http.access import Room
 from maquette.service.http.gate import App, Gate
 from maquette.service.http.pages import Pages
-from maquette.service.http.problems import MEDIA, on_away, on_error, on_full, on_http, on_invalid
+from maquette.service.http.problems import HANDLERS, MEDIA, on_http, on_invalid
+from maquette.service.http.shortcut import Shortcut
 from maquette.version import __version__
 
 CONSOLE = "maquette.service.console"
@@ -65,16 +64,15 @@ def make_app(service: Service) -> App:
         responses={"4XX": {"description": "A problem (RFC 9457)", "content": {MEDIA: {"schema": PROBLEM}}}},
     )
     app.state.service = service
-    app.add_exception_handler(MaquetteError, on_error)
-    app.add_exception_handler(DBAPIError, on_away)
-    app.add_exception_handler(OSError, on_full)
+    for kind, handler in HANDLERS.items():
+        app.add_exception_handler(kind, handler)
     app.add_exception_handler(HTTPException, on_http)
     app.add_exception_handler(RequestValidationError, on_invalid)
     # The framework looks for a route in this order: questions, which come most often, first.
     for router in (asking.router, open_routes, releasing.router, holding.router, governing.router, drafting.router):
         app.include_router(router)
     _mount_console(app)
-    return Gate(app, service.config, service.telemetry)
+    return Gate(Shortcut(app, service), service.config, service.telemetry)
 
 
 def _mount_console(app: FastAPI) -> None:

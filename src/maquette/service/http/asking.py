@@ -8,10 +8,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import PlainTextResponse, Response
 
+from maquette.service.engine import Service
 from maquette.service.http.access import Caller, Room
 from maquette.service.http.models import Ask, AskMany
 from maquette.service.http.replies import answer_reply, json_bytes, json_reply, wants_arrow
 from maquette.service.http.work import in_thread
+from maquette.service.principals import Principal
 from maquette.service.served import ServedTable
 from maquette.service.wire import answer_data, loss_data
 
@@ -35,31 +37,37 @@ Count = Annotated[int, Query(ge=1, le=10_000)]
 @router.post("/{table}/ask", summary="Ask one question")
 async def ask(table: str, body: Ask, *, caller: Caller, room: Room, request: Request, key: Key = None) -> Response:
     """Answer SQL or a condition, with an interval, its cost and its promise; Arrow if that is what you accept."""
-    found, text = room.table(caller, table), body.text
-    settings = {"alpha": body.alpha, "confidence": body.confidence, "max_cost": body.max_cost}
-    plain = key is None and not any(value is not None for value in settings.values())
-    known = found.known(caller, [text]) if plain else None
-    if known is not None and not wants_arrow(request):
-        room.telemetry.answered(table, "cache")
-        return json_bytes(found.replies([text], known)[0])
-    if known is None:
-        with room.telemetry.traces.asking(table, 1):
-            known = await in_thread(found.ask_many, caller, [text], request=key, **settings)
-    room.telemetry.answered(table, known[0].source)
-    return answer_reply(request, known[0])
+    return await answer(room, caller, table, body, key, arrow=wants_arrow(request))
 
 
 @router.post("/{table}/ask-many", summary="Ask several questions in one charge")
 async def ask_many(table: str, body: AskMany, caller: Caller, room: Room, key: Key = None) -> Response:
     """Answer several questions; cheaper than one by one, because they share what they need."""
+    return await answer_many(room, caller, table, body, key)
+
+
+async def answer(room: Service, caller: Principal, table: str, body: Ask, key: str | None, *, arrow: bool) -> Response:
+    """The reply to one question; one that is known does not leave the event loop."""
+    found, text = room.table(caller, table), body.text
+    known = found.known(caller, [text]) if key is None and not body.settings else None
+    if known is not None and not arrow:
+        room.telemetry.answered(table, "cache")
+        return json_bytes(found.replies([text], known)[0])
+    if known is None:
+        with room.telemetry.traces.asking(table, 1):
+            known = await in_thread(found.ask_many, caller, [text], request=key, **body.settings)
+    room.telemetry.answered(table, known[0].source)
+    return answer_reply(known[0], arrow=arrow)
+
+
+async def answer_many(room: Service, caller: Principal, table: str, body: AskMany, key: str | None) -> Response:
+    """The reply to several questions."""
     found, texts = room.table(caller, table), body.texts
-    settings = {"alpha": body.alpha, "confidence": body.confidence, "max_cost": body.max_cost}
-    plain = key is None and not any(value is not None for value in settings.values())
-    if plain and (known := found.known(caller, texts)) is not None:
+    if key is None and not body.settings and (known := found.known(caller, texts)) is not None:
         room.telemetry.answered(table, "cache", len(texts))
         return json_bytes(b'{"answers":[' + b",".join(found.replies(texts, known)) + b"]}")
     with room.telemetry.traces.asking(table, len(texts)):
-        answers = await in_thread(found.ask_many, caller, texts, request=key, **settings)
+        answers = await in_thread(found.ask_many, caller, texts, request=key, **body.settings)
     for source, number in Counter(answer.source for answer in answers).items():
         room.telemetry.answered(table, source, number)
     return json_reply({"answers": [answer_data(answer) for answer in answers]})

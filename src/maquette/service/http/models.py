@@ -55,6 +55,11 @@ class Ask(One):
     confidence: Annotated[float | None, Field(gt=0, lt=1, description="Confidence level of the intervals.")] = None
     max_cost: Annotated[float | None, Field(ge=0, description="Refuse a price above this epsilon.")] = None
 
+    @property
+    def settings(self) -> dict[str, float]:
+        """The settings that were given."""
+        return _given(self.alpha, self.confidence, self.max_cost)
+
 
 class AskMany(Body):
     """Several questions, answered in one charge."""
@@ -68,6 +73,11 @@ class AskMany(Body):
     alpha: Annotated[float | None, Field(gt=0, lt=1)] = None
     confidence: Annotated[float | None, Field(gt=0, lt=1)] = None
     max_cost: Annotated[float | None, Field(ge=0)] = None
+
+    @property
+    def settings(self) -> dict[str, float]:
+        """The settings that were given."""
+        return _given(self.alpha, self.confidence, self.max_cost)
 
     @property
     def texts(self) -> list[str]:
@@ -116,3 +126,8 @@ class NewLimit(Body):
 
     model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra={"examples": [{"epsilon": 0.25}]})
     epsilon: Annotated[float, Field(ge=0)]
+
+
+def _given(alpha: float | None, confidence: float | None, max_cost: float | None) -> dict[str, float]:
+    settings = {"alpha": alpha, "confidence": confidence, "max_cost": max_cost}
+    return {name: value for name, value in settings.items() if value is not None}

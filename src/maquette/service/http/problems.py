@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import errno
 import math
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fastapi import HTTPException, Request
 from fastapi.exceptions import RequestValidationError
+from sqlalchemy.exc import DBAPIError
 from starlette.exceptions import HTTPException as StarletteError
 from starlette.responses import JSONResponse
 
@@ -121,3 +123,11 @@ async def on_invalid(_: Request, error: Exception) -> JSONResponse:
     ]
     status = 400 if any(one["type"] == "json_invalid" for one in error.errors()) else 422
     return problem(status, "service.invalid-request", "the request does not have the documented form", errors=places)
+
+
+# What is raised on purpose, or by a database or disk that fails, and what is said of it; the first that fits.
+HANDLERS: dict[type[Exception], Callable[[Request, Exception], Awaitable[JSONResponse]]] = {
+    MaquetteError: on_error,
+    DBAPIError: on_away,
+    OSError: on_full,
+}

@@ -14,7 +14,7 @@ from starlette.responses import FileResponse, HTMLResponse, Response, StreamingR
 from maquette.reports import report
 from maquette.service.http.access import Caller, Room
 from maquette.service.http.models import AskRelease, NewRelease
-from maquette.service.http.replies import ARROW, answer_reply, as_stream
+from maquette.service.http.replies import ARROW, answer_reply, as_stream, wants_arrow
 from maquette.service.http.work import in_thread
 from maquette.service.jobs import Job
 from maquette.service.publishing import find, release_data
@@ -94,7 +94,8 @@ async def ask_release(
 ) -> Response:
     """Answered from the published model, with certified intervals."""
     made = find(room.table(caller, table).releases, name)
-    return answer_reply(request, await in_thread(made.answer, body.text, confidence=body.confidence))
+    answer = await in_thread(made.answer, body.text, confidence=body.confidence)
+    return answer_reply(answer, arrow=wants_arrow(request))
 
 
 @router.get("/tables/{table}/releases/{name}/report", summary="The report of a release", response_class=HTMLResponse)

@@ -19,9 +19,9 @@ def wants_arrow(request: Request) -> bool:
     return ARROW in request.headers.get("accept", "")
 
 
-def answer_reply(request: Request, answer: Answered) -> Response:
+def answer_reply(answer: Answered, *, arrow: bool) -> Response:
     """One answer."""
-    return arrow(answer) if wants_arrow(request) else json_bytes(answer_json(answer))
+    return as_arrow(answer) if arrow else json_bytes(answer_json(answer))
 
 
 def json_reply(content: Any, status: int = 200) -> Response:
@@ -34,7 +34,7 @@ def json_bytes(body: bytes, status: int = 200) -> Response:
     return Response(body, status, media_type="application/json")
 
 
-def arrow(answer: Answered) -> Response:
+def as_arrow(answer: Answered) -> Response:
     """An answer as an Arrow stream; cost, source and promise are in the metadata of its schema, under "maquette"."""
     table = answer.to_arrow()
     about = {word: value for word, value in answer_data(answer).items() if word not in ("rows", "titles")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,29 @@ class TlsFiles:
     key: str | Path
 
 
+class Listening:
+    """A started door: where it listens, who is connected, and how it ends."""
+
+    def __init__(self, server: asyncio.Server, door: PgServer) -> None:
+        self._server = server
+        self._door = door
+        self.connections = door.connections
+
+    @property
+    def sockets(self) -> tuple[socket.socket, ...]:
+        """The sockets on which it listens."""
+        return self._server.sockets
+
+    def close(self) -> None:
+        """Listen no longer, and end every connection."""
+        self._server.close()
+        self._door.end()
+
+    async def wait_closed(self) -> None:
+        """Return when it listens no longer."""
+        await self._server.wait_closed()
+
+
 async def start(
     service: Service,
     *,
@@ -35,7 +59,7 @@ async def start(
     port: int = 5433,
     tls: TlsFiles | ssl.SSLContext | None = None,
     limits: Limits | None = None,
-) -> asyncio.Server:
+) -> Listening:
     """Listen for PostgreSQL clients; without TLS only on this machine.
 
     `tls` is a certificate with its key, or a context made from the service's own certificate. `server.close()` ends
@@ -49,15 +73,7 @@ async def start(
         )
     door = PgServer(service, _tls(tls, service), limits or Limits())
     server = await asyncio.start_server(door.accept, host, port, backlog=BACKLOG)
-    close = server.close
-
-    def close_all() -> None:
-        close()
-        door.end()
-
-    server.close = close_all  # type: ignore[method-assign]
-    server.connections = door.connections  # type: ignore[attr-defined]
-    return server
+    return Listening(server, door)
 
 
 def _tls(given: TlsFiles | ssl.SSLContext | None, service: Service) -> Tls | None:

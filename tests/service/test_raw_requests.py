@@ -1,0 +1,128 @@
+"""Hostile bytes over a real socket, read by either parser: ambiguous, endless, slow, and hidden behind the body."""
+
+from __future__ import annotations
+
+import importlib.util
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from rooms import House, house, settings
+
+from maquette.service import Limits
+from maquette.service.running import http_config, http_parser
+
+ASK = b"POST /v1/tables/people/ask HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+CHUNKED = b"Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+
+
+@dataclass(frozen=True)
+class Listener:
+    """A served house, its port, and the headers of somebody who may ask."""
+
+    made: House
+    port: int
+    bearer: bytes
+
+    def send(self, *parts: bytes) -> bytes:
+        """Everything that comes back; the server may close before all is sent."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=60) as connection:
+            received = b""
+            try:
+                for part in parts:
+                    connection.sendall(part)
+                while part := connection.recv(65_536):
+                    received += part
+            except ConnectionError:
+                pass
+            return received
+
+    def status(self, *parts: bytes) -> bytes:
+        """The status of the first reply; empty if the connection ended without one."""
+        return self.send(*parts).partition(b"\r\n")[0].removeprefix(b"HTTP/1.1 ")[:3]
+
+
+@pytest.fixture(scope="module", params=["h11", "httptools"])
+def listener(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Listener]:
+    import uvicorn
+
+    pytest.importorskip(request.param)
+    parser = "h11" if request.param == "h11" else http_parser()
+    with house(settings(tmp_path_factory.mktemp("raw"), limits=Limits(request_seconds=0.5))) as made:
+        listening = socket.create_server(("127.0.0.1", 0))
+        server = uvicorn.Server(http_config(made.service, parser))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+        thread.start()
+        while not server.started:
+            time.sleep(0.01)
+        bearer = f"Authorization: Bearer {made.tokens['ada']}\r\nContent-Type: application/json\r\n".encode()
+        yield Listener(made, listening.getsockname()[1], bearer)
+        server.should_exit = True
+        thread.join(60)
+
+
+def test_ambiguous_requests(listener: Listener) -> None:
+    """Two lengths, two hosts, and garbage."""
+    assert listener.status(ASK, b"Content-Length: 5\r\n", CHUNKED, b"0\r\n\r\n") == b"400"
+    assert (
+        listener.status(b"GET /v1/me HTTP/1.1\r\nHost: 127.0.0.1\r\nHost: evil\r\nConnection: close\r\n\r\n") == b"400"
+    )
+    assert listener.status(b"GET /v1/me HTTP/1.1\r\nConnection: close\r\n\r\n") == b"400"
+    assert listener.status(b"\x16\x03\x01 garbage\r\n\r\n") == b"400"
+    assert listener.status(b"GET /v1/me HTTP/1.1\r\nHost : 127.0.0.1\r\nConnection: close\r\n\r\n") == b"400"
+    assert listener.status(b"GET /v1/health HTTP/1.1\r\nHost: evil\r\nConnection: close\r\n\r\n") == b"421"
+
+
+def test_a_slow_body(listener: Listener) -> None:
+    assert listener.status(ASK, listener.bearer, b"Content-Length: 20\r\n\r\n{") == b"408"
+
+
+def test_a_body_in_chunks_is_read(listener: Listener) -> None:
+    pieces = (b"1\r\n%c\r\n" % byte for byte in b'{"where": "smoker"}')
+    assert listener.status(ASK, listener.bearer, CHUNKED, *pieces, b"0\r\n\r\n") == b"200"
+
+
+def test_two_requests_on_one_connection(listener: Listener) -> None:
+    body = b'{"where": "smoker"}'
+    one = ASK + listener.bearer + b"Content-Length: %d\r\n" % len(body)
+    got = listener.send(one + b"\r\n" + body + one + b"Connection: close\r\n\r\n" + body)
+    assert got.count(b"HTTP/1.1 200 ") == 2
+
+
+ENDLESS = [b"x" * 65_536] * 1_000
+
+
+@pytest.mark.parametrize(
+    "before",
+    [b"GET /", ASK + b"X-Long: ", ASK + b"X-", ASK + CHUNKED + b"1;", ASK + CHUNKED + b"1\r\n{\r\n0\r\nX-Trailer: "],
+    ids=["address", "value", "name", "extension", "trailer"],
+)
+def test_what_has_no_end_is_not_kept(listener: Listener, before: bytes) -> None:
+    """The server hangs up while more comes, whether it still says why or not."""
+    head = before.replace(ASK, ASK + listener.bearer)
+    connection = socket.create_connection(("127.0.0.1", listener.port), timeout=60)
+    with connection, pytest.raises(ConnectionError):  # noqa: PT012
+        connection.sendall(head)
+        for part in ENDLESS:
+            connection.sendall(part)
+
+
+def test_many_headers_are_refused(listener: Listener) -> None:
+    many = b"".join(b"X-%d: %d\r\n" % (i, i) for i in range(2_000))
+    assert listener.status(b"GET /v1/health HTTP/1.1\r\nHost: 127.0.0.1\r\n", many, b"\r\n") in (b"431", b"400", b"")
+
+
+def test_trailers_are_no_headers(listener: Listener) -> None:
+    """A trailer comes after the gate has looked: it can neither name somebody nor a request."""
+    body = b'13\r\n{"where": "smoker"}\r\n0\r\n'
+    content = b"Content-Type: application/json\r\n"
+    assert listener.status(ASK, content, CHUNKED, body, listener.bearer, b"\r\n") == b"401"
+    assert listener.status(ASK, listener.bearer, CHUNKED, body, b"Idempotency-Key: \r\n\r\n") == b"200"
+
+
+def test_the_parser_is_the_compiled_one_where_it_is_installed() -> None:
+    compiled = importlib.util.find_spec("httptools") is not None
+    assert (http_parser() == "h11") is not compiled
