@@ -17,6 +17,8 @@ from typing import Any
 EXTRAS = ("charts", "client", "excel", "graphs", "postgres", "server", "solver", "telemetry")
 # Of development, what the tests do without: documents, browsers; schemathesis needs rich 13.9.
 OTHER = ("axe-", "cosmic-ray", "import-linter", "mkdocs", "playwright", "ruff", "schemathesis", "uv>")
+# Extensions of DuckDB are packaged for some of its versions, among them the lowest.
+EXTENSIONS = {"duckdb": ["duckdb-extension-delta"]}
 LOWEST = re.compile(r"(?P<name>[\w.,\[\]-]+)>=(?P<version>[\w.]+)")
 
 
@@ -35,7 +37,13 @@ def floors(project: Path) -> list[str]:
     """`name==version` for each dependency; one without a lowest version is an error."""
     declared = declared_in(project)
     extras = [line for extra in EXTRAS for line in declared["optional-dependencies"][extra]]
-    return sorted({pinned(line) for line in (*declared["dependencies"], *extras)})
+    lowest = {pinned(line) for line in (*declared["dependencies"], *extras)}
+    carried = {
+        f"{extension}=={version}"
+        for name, _, version in (line.partition("==") for line in lowest)
+        for extension in EXTENSIONS.get(name, ())
+    }
+    return sorted(lowest | carried)
 
 
 def pinned(requirement: str) -> str:

@@ -8,7 +8,8 @@ it. Its columns have 2 to 15 levels and depend on others anywhere in the table, 
 classes. Every release has epsilon 1 and delta 1e-9 and
 runs in a process of its own. Times are CPU seconds of that process; "2-way" is the mean half L1 distance of at most 300
 tables from the rows, as a fraction of them, and "independent" the same of the true columns taken as independent;
-"bought" is that of columns measured for the whole price of the release.
+"bought" is that of columns measured for the whole price of the release. "progress" is how far the bar was, at most,
+from the part of the CPU time that was spent.
 """
 
 from __future__ import annotations
@@ -122,9 +123,20 @@ def errors(model: Any, noisy: list[Values], sizes: list[int], codes: Codes, k: i
     return {name: float(np.mean(found)) for name, found in apart.items()}
 
 
+def astray(told: list[tuple[float, float]], cpu: float) -> float:
+    """How far a bar was at most from the part of the time that was spent, also just before each step of it."""
+    before = [0.0, *(done for _, done in told)]
+    assert before == sorted(before), "the bar went back"
+    assert told[-1][1] == 1.0, "the bar did not reach its end"
+    parts = [spent / cpu for spent, _ in told]
+    shown = (*zip(parts, before[1:], strict=True), *zip(parts, before[:-1], strict=True))
+    return max(abs(part - done) for part, done in shown)
+
+
 def case(kind: str, columns: int, k: int, *, explain: bool) -> dict[str, Any]:
     """One release, and opening a session on the same table."""
     import maquette as mq
+    from maquette.releases import watch_progress
 
     sizes, codes = TABLES[kind](columns)
     schema = numbered(sizes)
@@ -132,9 +144,12 @@ def case(kind: str, columns: int, k: int, *, explain: bool) -> dict[str, Any]:
     data = {n: codes[:, i].astype(bool) if sizes[i] == 2 else codes[:, i] for i, n in enumerate(names)}
     table = mq.open_table(data, schema)
     begun = time.process_time()
-    with mq.Curator(table, mq.Budget(epsilon=1.0, delta=1e-9)) as curator:
+    told: list[tuple[float, float]] = []
+    curator = mq.Curator(table, mq.Budget(epsilon=1.0, delta=1e-9))
+    with curator, watch_progress(lambda _, done, steps: told.append((time.process_time() - begun, done / steps))):
         made = mq.release(curator, mq.marginals(schema, k=k), progress=explain)
     found: dict[str, Any] = {"cpu": time.process_time() - begun}
+    found["progress"] = astray(told, found["cpu"])
     found["memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     if explain:
         print(*made.explanation, sep="\n", file=sys.stderr)

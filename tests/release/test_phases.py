@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
+import numpy as np
 import pytest
 
+import maquette as mq
 from maquette.releases import watch_progress
-from maquette.releases.methods.phases import STEPS, Phases, asking, growing, mixing
+from maquette.releases.methods.gathered import WIDE, Gathered, fits_of
+from maquette.releases.methods.phases import STEPS, Phases, asking, growing, laying_out, mixing
 from maquette.releases.progress import Progress
 
 
@@ -36,3 +41,14 @@ def test_work_grows_with_what_it_is_about() -> None:
     assert asking(20_000) > asking(5_000) > 0
     assert growing(10**5, 600, 300) > growing(10**4, 600, 300) > growing(10**4, 300, 300) > 0
     assert mixing(1000, 100, 400) == pytest.approx(4 * mixing(500, 100, 400))
+
+
+def test_the_tables_to_come_are_expected_before_they_are_measured() -> None:
+    schema = mq.Schema([mq.Boolean(f"c{i}") for i in range(WIDE)])
+    found, pairs = Gathered(schema, list(schema.names)), list(itertools.combinations(schema.names, 2))
+    blind, expecting = fits_of(found, 10**5), fits_of(found, 10**5, pairs)
+    assert all(more > 1.5 * less for more, less in zip(expecting, blind, strict=True))
+    for pair in pairs:
+        found.coarse.combine(pair, np.ones((1, 1)), np.ones((1, 1)))
+    assert fits_of(found, 10**5) == expecting  # once they are measured, the same
+    assert laying_out(2000) == pytest.approx(2 * laying_out(1000))

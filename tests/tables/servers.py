@@ -47,6 +47,7 @@ def postgresql() -> Iterator[str]:
         try:
             yield f"postgresql://maquette@/postgres?host={home}"
         finally:
-            subprocess.run([programs / "pg_ctl", *options, "-m", "immediate", "stop"], check=True, **quiet)  # type: ignore[call-overload]
+            stop = [programs / "pg_ctl", *options, "-m", "immediate", "stop"]
+            subprocess.run(stop, check=(home / "data" / "postmaster.pid").exists(), **quiet)  # type: ignore[call-overload]
     finally:
         shutil.rmtree(home, ignore_errors=True)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import polars
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
@@ -107,6 +110,7 @@ def handed_in(table: pa.Table, folder: Path, **options: Any) -> tuple[Any, dict[
 
 CARRIERS: dict[str, Callable[[pa.Table, Path], tuple[Any, dict[str, Any]]]] = {
     "arrow": lambda table, _: (table, {}),
+    "polars": lambda table, _: (polars.from_arrow(table), {}),
     "stream": lambda table, _: (table.to_reader(max_chunksize=5), {}),
     "parquet": lambda table, folder: (parquet(table, folder), {}),
     "partitioned parquet": lambda table, folder: (partitioned(table, folder), {}),
@@ -119,41 +123,71 @@ CARRIERS: dict[str, Callable[[pa.Table, Path], tuple[Any, dict[str, Any]]]] = {
 }
 
 
+def csv_file(table: pa.Table, folder: Path) -> tuple[Any, dict[str, Any]]:
+    pyarrow.csv.write_csv(table, folder / "t.csv")
+    return folder / "t.csv", {}
+
+
+def sqlite_file(table: pa.Table, folder: Path) -> tuple[Any, dict[str, Any]]:
+    names = ", ".join(f'"{name}" TEXT' for name in table.column_names)
+    with closing(sqlite3.connect(folder / "t.db")) as connection, connection:
+        connection.execute(f"CREATE TABLE t ({names})")
+        rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
+        connection.executemany(f"INSERT INTO t VALUES ({', '.join('?' * table.num_columns)})", rows)
+    return f"sqlite://{folder}/t.db", {"query": "SELECT * FROM t"}
+
+
+TEXT_CARRIERS = {"csv": csv_file, "sqlite": sqlite_file}  # they hold texts alone
+TEXT_SCHEMA = mq.Schema([SCHEMA[f"{kind}/text"] for kind in KINDS])
+
+
 @cache
-def reference() -> tuple[dict[str, int], str, dict[str, list[int]]]:
+def reference(names: tuple[str, ...]) -> tuple[dict[str, int], str, dict[str, list[int]]]:
     """What is refused, the fingerprint of the rest, and its counts."""
+    schema = mq.Schema([SCHEMA[name] for name in names])
     with pytest.raises(OutOfDomain) as refused:
-        mq.open_table(WHOLE, SCHEMA)
-    table = mq.open_table(valid(), SCHEMA)
-    engine = engine_of(table)
-    return refused.value.counts, engine.fingerprint, {name: engine.counts([name]).tolist() for name in SCHEMA.names}
+        mq.open_table(WHOLE, schema)
+    engine = engine_of(table := mq.open_table(valid(), schema))
+    assert engine.rows == ROWS, table
+    return refused.value.counts, engine.fingerprint, {name: engine.counts([name]).tolist() for name in names}
 
 
-def agree(source: Callable[[pa.Table], tuple[Any, dict[str, Any]]]) -> None:
+def agree(source: Callable[[pa.Table], tuple[Any, dict[str, Any]]], schema: mq.Schema = SCHEMA) -> None:
     """All values have the codes of the reference: as many are refused in each column, and the others are equal."""
-    refused, fingerprint, counts = reference()
-    found, options = source(WHOLE)
+    refused, fingerprint, counts = reference(tuple(schema.names))
+    found, options = source(WHOLE.select(schema.names))
     with pytest.raises(OutOfDomain) as caught:
-        mq.open_table(found, SCHEMA, **options)
+        mq.open_table(found, schema, **options)
     assert caught.value.counts == refused
-    found, options = source(valid())
-    table = mq.open_table(found, SCHEMA, **options)
-    engine_of(table).prefetch([name] for name in SCHEMA.names)
-    assert {name: engine_of(table).counts([name]).tolist() for name in SCHEMA.names} == counts
+    found, options = source(valid().select(schema.names))
+    table = mq.open_table(found, schema, **options)
+    engine_of(table).prefetch([name] for name in schema.names)
+    assert {name: engine_of(table).counts([name]).tolist() for name in schema.names} == counts
     assert engine_of(table).fingerprint == fingerprint
+
+
+def in_folders(carrier: Callable[[pa.Table, Path], tuple[Any, dict[str, Any]]], root: Path) -> Any:
+    """A carrier that has a new folder for each of the two tables."""
+    folders = iter(("whole", "valid"))
+
+    def source(table: pa.Table) -> tuple[Any, dict[str, Any]]:
+        folder = root / next(folders)
+        folder.mkdir(mode=0o700)
+        return carrier(table, folder)
+
+    return source
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", CARRIERS)
 def test_every_kind_and_type_has_the_codes_of_the_reference(name: str, tmp_path: Path) -> None:
-    folders = iter(("whole", "valid"))
+    agree(in_folders(CARRIERS[name], tmp_path))
 
-    def source(table: pa.Table) -> tuple[Any, dict[str, Any]]:
-        folder = tmp_path / next(folders)
-        folder.mkdir(mode=0o700)
-        return CARRIERS[name](table, folder)
 
-    agree(source)
+@pytest.mark.thorough(fast=1)
+@pytest.mark.parametrize("name", TEXT_CARRIERS)
+def test_every_kind_has_the_codes_of_the_reference_for_texts(name: str, tmp_path: Path) -> None:
+    agree(in_folders(TEXT_CARRIERS[name], tmp_path), TEXT_SCHEMA)
 
 
 @pytest.fixture(scope="module")

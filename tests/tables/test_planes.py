@@ -20,7 +20,7 @@ from maquette.curator.engines import planes as planes_module, shelf
 from maquette.curator.engines.api import Amount
 from maquette.curator.engines.planes import PlanesEngine
 from maquette.curator.table import PrivateTable, engine_of
-from maquette.errors import DataError, OutOfDomain, UnreadableSource
+from maquette.errors import DataError, OutOfDomain, RequestLost, UnreadableSource
 
 LETTERS = mq.Category("d", ["x", "y", "z"])
 SCHEMA = mq.Schema([mq.Boolean("a"), mq.Integer("b", 0, 299), mq.Integer("c", 0, 99, width=10), LETTERS])
@@ -120,6 +120,27 @@ def test_rows_in_place_are_refused_by_content_although_all_totals_agree(tmp_path
     path.write_text("a,d\n" + "true,y\nfalse,x\n" * 50)
     with pytest.raises(UnreadableSource, match="no longer holds the rows"):
         engine_of(table).counts(["d"])
+
+
+def test_a_source_that_changes_between_two_asks_is_an_error_that_was_charged(tmp_path: Path) -> None:
+    path, schema = tmp_path / "t.csv", mq.Schema([mq.Boolean("a"), LETTERS])
+    first, other = "a,d\n" + "true,x\nfalse,y\n" * 50, "a,d\n" + "true,y\nfalse,x\n" * 50
+    path.write_text(first)
+    table = mq.open_table(path, schema, memory_limit=0)
+    budget, ledger = mq.Budget(epsilon=1.0), tmp_path / "ledger"
+    with mq.Curator(table, budget, ledger=ledger) as curator:
+        mq.answer(curator, "SELECT count(*) FROM t WHERE a", epsilon=0.25)
+        path.write_text(other)
+        with pytest.raises(UnreadableSource, match="no longer holds the rows"):
+            mq.answer(curator, "SELECT count(*) FROM t WHERE d = 'x'", epsilon=0.25)
+        assert curator.spent.epsilon == pytest.approx(0.5)  # charged before rows are read, as ever
+    path.write_text(first)
+    with mq.Curator(mq.open_table(path, schema, memory_limit=0), budget, ledger=ledger) as again:
+        assert again.spent.epsilon == pytest.approx(0.5)  # no charge is lost
+        with pytest.raises(RequestLost, match="never evaluated again"):
+            mq.answer(again, "SELECT count(*) FROM t WHERE d = 'x'", epsilon=0.25)
+        mq.answer(again, "SELECT count(*) FROM t WHERE d = 'y'", epsilon=0.25)  # the right rows can be asked
+        assert again.spent.epsilon == pytest.approx(0.75)
 
 
 @pytest.mark.thorough(fast=3)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -111,28 +114,63 @@ def test_tls_is_verified_unless_the_address_says_otherwise() -> None:
         _parts("postgresql://h/d", None)
 
 
+SLOW = """SELECT i % 90 AS age, 'f' || left(pg_sleep(CASE WHEN i > 50000 THEN 0.001 ELSE 0 END)::text, 0) AS sex
+FROM generate_series(1, 100000) AS i"""
+COPYING = (
+    "FROM pg_stat_activity WHERE query LIKE 'COPY%' AND state = 'active' AND now() - query_start > interval '1 second'"
+)
+
+
+@contextmanager
+def meanwhile(end: Callable[[], object]) -> Iterator[None]:
+    """Call `end` again and again beside the block."""
+    stop = threading.Event()
+
+    def work() -> None:
+        while not stop.wait(0.2):
+            end()
+
+    ender = threading.Thread(target=work)
+    ender.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        ender.join()
+
+
 @pytest.mark.parametrize("how", ["pg_cancel_backend", "pg_terminate_backend"])
 def test_a_stream_that_breaks_off_opens_nothing(server: str, how: str, tmp_path: Path) -> None:
     import psycopg
 
-    slow = "SELECT i % 90 AS age, 'f' || left(pg_sleep(CASE WHEN i > 50000 THEN 0.001 ELSE 0 END)::text, 0) AS sex"
-    slow += " FROM generate_series(1, 100000) AS i"
-    stop = threading.Event()
-
-    def end() -> None:
-        with psycopg.connect(server, autocommit=True) as connection:
-            while not stop.wait(0.2):
-                connection.execute(
-                    f"SELECT {how}(pid) FROM pg_stat_activity WHERE query LIKE 'COPY%' AND state = 'active'"
-                    " AND now() - query_start > interval '1 second'"
-                )
-
-    ender = threading.Thread(target=end)
-    ender.start()
-    try:
-        message = refused(server, SCHEMA, query=slow, planes=tmp_path / "p", keep_planes=True)
-    finally:
-        stop.set()
-        ender.join()
+    with (
+        psycopg.connect(server, autocommit=True) as connection,
+        meanwhile(lambda: connection.execute(f"SELECT {how}(pid) {COPYING}")),
+    ):
+        message = refused(server, SCHEMA, query=SLOW, planes=tmp_path / "p", keep_planes=True)
     assert ("was cancelled" if "cancel" in how else "connection to the server was lost") in message
     assert list((tmp_path / "p").iterdir()) == []
+
+
+def test_a_server_that_is_killed_opens_nothing_and_what_was_opened_goes_on(tmp_path: Path) -> None:
+    import psycopg
+
+    with postgresql() as address:
+        home = Path(address.partition("host=")[2])
+        opened = mq.open_table(address, SCHEMA, query="SELECT i AS age, 'f' AS sex FROM generate_series(1, 80) AS i")
+        with psycopg.connect(address, autocommit=True) as connection:
+
+            def kill() -> None:
+                with suppress(psycopg.Error, OSError):
+                    if connection.execute(f"SELECT pid {COPYING}").fetchall():
+                        number = (home / "data" / "postmaster.pid").read_text().split()[0]
+                        os.kill(int(number), signal.SIGQUIT)  # all processes of the server, at once
+
+            with meanwhile(kill):
+                message = refused(address, SCHEMA, query=SLOW, planes=tmp_path / "p", keep_planes=True)
+        assert "connection to the server was lost" in message
+        assert list((tmp_path / "p").iterdir()) == []
+        refused(address, SCHEMA, query=SLOW)  # nobody answers
+        with mq.Curator(opened, mq.Budget(epsilon=1.0)) as curator:
+            mq.answer(curator, "SELECT count(*) FROM t WHERE age > 40", epsilon=0.5)
+            assert curator.spent.epsilon == pytest.approx(0.5)

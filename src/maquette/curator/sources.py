@@ -206,8 +206,11 @@ def name_of(source: object) -> str | None:
 
 
 def content_of(source: object) -> str | None:
-    """A digest of the bytes of a source of files; None if the source is not made of files."""
-    if not isinstance(source, str | Path) or "://" in str(source):
+    """A digest of the bytes of a source of files; None if the source is not made of files.
+
+    The log of a lake decides which of its files count, so that files alone do not tell whether its rows are the same.
+    """
+    if not isinstance(source, str | Path) or "://" in str(source) or _lake_kind(Path(source)) is not None:
         return None
     digest = hashlib.sha256()
 
@@ -236,22 +239,47 @@ def _files(engine: duckdb.DuckDBPyConnection, pattern: str, needed: Sequence[str
     )
 
 
+def _lake_kind(root: Path) -> str | None:
+    """Whether a path is a Delta or an Iceberg table, or the metadata file of one; None for anything else."""
+    if root.name.endswith(".metadata.json") and root.is_file():
+        return "iceberg"
+    marks = {"delta": root / "_delta_log", "iceberg": root / "metadata"}
+    return next((kind for kind, mark in marks.items() if root.is_dir() and mark.is_dir()), None)
+
+
 def _lake(engine: duckdb.DuckDBPyConnection, root: Path) -> Source | None:
     """A Delta or Iceberg table, whose files alone would include rows that were deleted; None for anything else."""
-    import duckdb
-
-    marks = {"delta": root / "_delta_log", "iceberg": root / "metadata"}
-    kind = next((kind for kind, mark in marks.items() if root.is_dir() and mark.is_dir()), None)
+    kind = _lake_kind(root)
     if kind is None:
         return None
-    with suppress(duckdb.Error):
-        engine.execute(f"LOAD {kind}")
+    if not _loaded(engine, kind):
+        raise UnreadableSource(
+            f"{str(root)!r} is a table in {kind.capitalize()} format, and DuckDB has no extension here to read it",
+            advice=f"run INSTALL {kind} in DuckDB once, or export the table to Parquet",
+        )
+    if kind == "iceberg" and root.is_dir() and not (root / "metadata" / "version-hint.text").is_file():
+        raise UnreadableSource(
+            f"the Iceberg table {str(root)!r} does not say which of its versions is the current one",
+            expected="a file metadata/version-hint.text",
+            advice="give the file that its catalog names as current, metadata/....metadata.json",
+        )
+
+    def read() -> Source:
         relation = engine.sql(f"SELECT * FROM {kind}_scan({quoted(str(root))})")
         return Source(relation, relation.columns)
-    raise UnreadableSource(
-        f"{str(root)!r} is a table in {kind.capitalize()} format, and DuckDB has no extension here to read it",
-        advice=f"run INSTALL {kind} in DuckDB once, or export the table to Parquet",
-    )
+
+    return reading(f"{str(root)!r} as a table in {kind.capitalize()} format", read)
+
+
+def _loaded(engine: duckdb.DuckDBPyConnection, extension: str) -> bool:
+    """Whether DuckDB has an extension here; nothing is downloaded."""
+    import duckdb
+
+    try:
+        engine.execute(f"LOAD {extension}")
+    except duckdb.Error:
+        return False
+    return True
 
 
 def _parquet(engine: duckdb.DuckDBPyConnection, paths: list[str], needed: Sequence[str]) -> Source:

@@ -64,9 +64,10 @@ def combined(
     gathering = Gathering(curator, workload, units_for(curator, epsilon, rho, units), target, spare=spare, start=start)
     models: list[Model] = []
     with Progress("fitting", STEPS, progress) as shown:
-        phases = Phases(shown, [asking(2 * len(gathering.weights[2])), *fits_of(gathering.found, max_cells)])
+        pairs = list(gathering.weights[2])
+        phases = Phases(shown, [asking(2 * len(pairs)), *fits_of(gathering.found, max_cells, pairs)])
         try:
-            gathering.run(CHOICE, DIFFERENCE)
+            gathering.run(CHOICE, DIFFERENCE, phases.told)
             phases.end()
             phases.predict(fits_of(gathering.found, max_cells))
             _fit(gathering, max_cells, models, phases)

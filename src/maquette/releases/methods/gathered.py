@@ -8,7 +8,7 @@ the tables that it can hold, and a mixture of products of all tables.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -37,7 +37,7 @@ from maquette.estimates import (
     width_of,
 )
 from maquette.hypothesis import GraphicalModel, JunctionTree, Mixture
-from maquette.releases.methods.phases import growing, mixing
+from maquette.releases.methods.phases import growing, laying_out, mixing
 from maquette.schema import Ordered, Schema
 
 MEAN = 0.4  # half the mean of |noise|, in standard deviations
@@ -245,9 +245,9 @@ def _gradients(gathered: Gathered, tables: int) -> int:
     return STEPPED // (len(gathered.names) + tables)
 
 
-def fits_of(gathered: Gathered, max_cells: int) -> list[float]:
-    """The work that is predicted for the tree and for the mixture of what was measured."""
-    merged, tables = gathered.merging.merged, gathered.tables
+def fits_of(gathered: Gathered, max_cells: int, expected: Sequence[Columns] = ()) -> list[float]:
+    """The work that is predicted for the tree and for the mixture of what was measured, or is expected to be."""
+    merged, tables = gathered.merging.merged, gathered.tables or expected
     sizes = [merged[name].size for name in gathered.names]
     most = len(tables) if len(sizes) < WIDE else len(sizes) + PLACED // len(sizes)
     linked = len(sizes) + min(len(tables), most)
@@ -255,7 +255,8 @@ def fits_of(gathered: Gathered, max_cells: int) -> list[float]:
     width = sum(map(width_of, sizes))
     planned = Planned.of(width, len(sizes))
     tree = growing(cells, linked, min(USUALLY, STEPPED // max(1, linked)))
-    return [tree, mixing(width, planned.components, planned.steps)]
+    laid = laying_out(len(tables))
+    return [tree + laid, mixing(width, planned.components, planned.steps) + laid]
 
 
 def _finest(gathered: Gathered, fits: Iterable[Estimated]) -> Estimated:

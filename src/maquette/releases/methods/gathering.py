@@ -29,6 +29,7 @@ from maquette.releases.artifact import Model
 from maquette.releases.checking import check_part, tables_to_check
 from maquette.releases.methods.gathered import EXACT, mixture_of
 from maquette.releases.methods.grouping import PairLook, finer, grouped
+from maquette.releases.methods.phases import Told
 from maquette.releases.methods.weighing import BLURRED, CLEAR, LARGEST, LOOK, SHARP, Errors, Weighing
 from maquette.releases.starting import Start
 
@@ -42,6 +43,7 @@ DEEPER = 0.05  # share of triples in the split above which they are looked at
 QUICK = 150  # components of the mixture with which triples are compared
 TRIPLES, TRIPLE_CELLS = 300, 120_000  # most triples that are looked at, and most cells of them together
 BLIND = 0.95  # part of the predicted error that tables must leave, to be measured where no look can be bought
+COUNTED, LOOKED = 0.1, 0.7  # parts of the work of asking that are done with the columns, and with the look at pairs
 KINDS = ("columns", "pairs", "triples")
 
 Values = NDArray[np.float64]
@@ -64,14 +66,16 @@ class Gathering(Weighing):
         own = {step.columns: step.distance * self.weights[len(step.columns)][step.columns] for step in self.trace}
         return {**taken, **own}
 
-    def run(self, reserve: float, worth: float) -> None:
-        """Measure columns, pairs and triples, as far as each is worth its noise.
+    def run(self, reserve: float, worth: float, told: Told | None = None) -> None:
+        """Measure columns, pairs and triples, as far as each is worth its noise; `told` hears which part is done.
 
         The share `reserve` of the budget is kept if its noise, in one number, is below `worth` of the rows.
         """
+        told = told or (lambda *_: None)
         if not self.weights[2]:
             return self._measure_columns(self.units)
         self._measure_columns(int(FIRST * self.units))
+        told(COUNTED, None)
         self._use_spare()
         kept = int(reserve * self.units)
         self.reserve = kept if self.deviation(kept) < worth * self.found.rows else 0
@@ -83,6 +87,7 @@ class Gathering(Weighing):
             self._look_at_pairs(LOOK if self.start is None else LOOK / 2)
         if self.start is not None:
             self._look_at_start(self.start)
+        told(LOOKED, None)
         if not (pays and self._pairs()):
             self.reserve = self.reserve if self.found.hints else 0
             self._unmerge()

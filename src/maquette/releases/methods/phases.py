@@ -16,6 +16,7 @@ STEPS = 1000  # of the bar
 QUESTION = 5e-4  # CPU seconds of asking one question of many
 GRADIENT = 1e-8  # of a tree's gradient, for each cell
 LINKED = 4e-5  # the same, for each column and table
+TAKEN = 2e-4  # of laying out one measured table for a fit
 STEP = 1.5e-10  # of a step of a mixture, for each product of two features in a component
 
 Told = Callable[[float, float | None], None]
@@ -50,6 +51,11 @@ class Phases:
 def asking(questions: int) -> float:
     """The work of asking this many questions in a few charges."""
     return QUESTION * questions
+
+
+def laying_out(tables: int) -> float:
+    """The work of laying out so many measured tables for a fit."""
+    return TAKEN * tables
 
 
 def growing(cells: int, linked: int, gradients: int) -> float:
