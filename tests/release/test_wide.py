@@ -66,6 +66,17 @@ def test_a_wide_tree_holds_the_forest_and_few_tables_more() -> None:
     assert len(alone) < len(forest)
 
 
+def test_one_large_table_does_not_keep_several_others_out_of_a_tree() -> None:
+    schema = mq.Schema([*(mq.Integer(name, 0, 99) for name in "ab"), *(mq.Integer(name, 0, 9) for name in "cde")])
+    gains = {("a", "b"): 1.0, ("a", "c"): 0.9, ("b", "c"): 0.8, ("c", "d"): 0.7, ("d", "e"): 0.6}
+    tree, kept = _held(schema, gains, 10_100)
+    assert tree.cells <= 10_100
+    assert set(kept) == set(gains) - {("a", "b")}  # the largest gain alone would fill it
+    tree, kept = _held(schema, {("a", "b"): 9.0, ("c", "d"): 0.7}, 10_100)  # and here it is worth it
+    assert kept == [("a", "b")]
+    assert tree.holds(("a", "b"))
+
+
 @pytest.mark.parametrize("size", [20, 2 * MANY_NODES])
 def test_a_tree_that_grows_by_one_clique_is_a_junction_tree(size: int) -> None:
     rng = np.random.default_rng(size)

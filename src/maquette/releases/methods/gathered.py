@@ -43,6 +43,7 @@ from maquette.schema import Ordered, Schema
 MEAN = 0.4  # half the mean of |noise|, in standard deviations
 LEAST = 0.05  # least part of a column's variance that a start leaves
 EXACT = 1e-12  # variance of a public number of rows
+POWER = 0.35  # of a table's cells, by which its gain is divided in the second order of adding tables to a tree
 PATIENCE = 60  # tables that do not fit in the junction tree, after which no other is tried
 WIDE = 64  # columns from which a tree begins with the spanning forest of the best pairs
 ADDED = 150  # maximum tables that are added to that forest
@@ -273,14 +274,32 @@ def _finest(gathered: Gathered, fits: Iterable[Estimated]) -> Estimated:
 
 
 def _held(merged: Schema, gains: Mapping[Columns, float], max_cells: int) -> tuple[JunctionTree, list[Columns]]:
-    """The tables that fit in a tree of `max_cells`, the most useful first.
+    """The tables that fit in a tree of `max_cells`: of two orders to add them in, that which holds more gain.
+
+    The most useful table first is not always best: a large one may leave no room for several others. So tables are also
+    tried by gain over a power of their cells. Where there are many columns one order has to do: each takes long.
+    """
+    plain = sorted(gains, key=lambda each: (-gains[each], each))
+    dense = sorted(gains, key=lambda each: (-gains[each] / merged.cells(each) ** POWER, each))
+    found = _filled(merged, plain, max_cells)
+    if len(merged.names) >= WIDE or dense == plain or len(found[1]) == len(gains):
+        return found
+
+    def held(tree: JunctionTree) -> float:
+        return math.fsum(gain for columns, gain in gains.items() if tree.holds(columns))
+
+    other = _filled(merged, dense, max_cells)
+    return other if held(other[0]) > held(found[0]) else found
+
+
+def _filled(merged: Schema, ranked: Sequence[Columns], max_cells: int) -> tuple[JunctionTree, list[Columns]]:
+    """The tables that fit in a tree of `max_cells`, added one by one in this order.
 
     Where there are many columns, the spanning forest of the best pairs is taken at once and few tables are added to it:
     every table tried there takes longer, and most do not fit.
     """
     sizes = dict(zip(merged.names, merged.shape(merged.names), strict=True))
     zeros = [columns for columns, _ in merged.zeros]
-    ranked = sorted(gains, key=lambda each: (-gains[each], each))
     kept = _forest(ranked) if len(sizes) >= WIDE else []
     tree, refused = JunctionTree(sizes, [*zeros, *kept]), 0
     most = len(kept) + min(ADDED, PLACED // len(sizes)) if kept else len(ranked)
