@@ -16,8 +16,13 @@ HOLD = """## Intervals
 of one to three columns: as a predicate, as SQL's count, as SQL's average. Half-widths are medians, as fractions of rows
 or of the declared range of an average. An interval says something if it is narrower than nine tenths of that. A
 certified interval is one of a question; "all tables" is how often the distances of all tables of the check hold
-together, as it promises at 95%. medpar and chile are in development, classes is in neither half. Answers with a logical
-interval, which says nothing, are mostly averages where a condition on two columns holds.
+together, as it promises at 95%. medpar and chile are in development, classes is in neither half.
+
+Nearly all answers that say nothing are averages. "May be empty" are those of groups of which the release cannot tell,
+within its noise, that they have a row with a value: no honest interval of them is narrower. They are counted among the
+answers all the same. An interval that begins at 0 rows can miss on one side only, and one of an average of bins reaches from the
+lower ends of the bins to the upper ones, with the exact average of their middles inside; so "hold above 0" is the share
+that holds of the others: counts and fractions whose interval begins above 0 rows, and averages. A dash was not recorded.
 """
 LEARNED = """## Training on synthetic rows
 
@@ -52,17 +57,20 @@ def intervals(cases: list[dict[str, Any]]) -> str:
     if not cases:
         return ""
     lines = [
-        "| table | epsilon | releases | interval | share of answers | hold | half-width | say something |",
-        "|---" * 8 + "|",
+        "| table | epsilon | releases | interval | share of answers | hold | hold above 0 (share) | half-width "
+        "| say something | may be empty |",
+        "|---" * 10 + "|",
     ]
     for case in cases:
         start = f"| {case['table']} | {case['epsilon']:g} | {case['releases']}"
         for row in case["rows"]:
             if row["form"] == "all":
-                numbers = f"{row['share']:.1%} | {row['coverage']:.2%} | {row['half-width']:.4f}"
-                lines.append(f"{start} | {row['kind']} | {numbers} | {row['says something']:.1%} |")
+                inner = f"{row['inner']:.2%} ({row['inner share']:.1%})" if "inner" in row else "-"
+                numbers = f"{row['share']:.1%} | {row['coverage']:.2%} | {inner} | {row['half-width']:.4f}"
+                few = f"{row['few']:.1%}" if "few" in row else "-"
+                lines.append(f"{start} | {row['kind']} | {numbers} | {row['says something']:.1%} | {few} |")
         if check := case["check"]:
-            held = f"{check['together']:.2%} | {check['half-width']:.4f} | |"
+            held = f"{check['together']:.2%} | | {check['half-width']:.4f} | | |"
             lines.append(f"{start} | certified, all tables ({check['tables']:.0f}) | | {held}")
     return "\n".join(lines)
 
