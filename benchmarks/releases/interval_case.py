@@ -1,8 +1,9 @@
 """Some releases of one table, and how their intervals hold: python -m releases.interval_case CASE, a JSON object.
 
 CASE: table, method, epsilon, ways, limit (CPU seconds of a release), releases, questions. It prints one: for every
-release a list of [question, kind, covered, half-width], and of its check [tables, tables off by more than certified,
-median bound], None without one.
+release a list of [question, kind, covered, half-width, touches], and of its check [tables, tables off by more than
+certified, median bound], None without one. `touches` is what an interval touches: "zero" if its lower end is 0 rows,
+"empty" if it is an average of a group that may be empty as far as the release knows, "" otherwise.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from releases.suite_case import DELTA, OutOfTime, within, workload
 
 ROUNDING = 1e-9  # relative: sums of floating-point numbers
 CONFIDENCE = 0.95
+SURE = 0.97  # of the rows of a group: about the share of the doubt that an average has for them
 
 
 def kind_of(answer: Any) -> str:
@@ -36,7 +38,16 @@ def judged(made: mq.Release, number: int, asked: Asked) -> list[Any]:
     answer = made.answer(asked.text)
     slack = ROUNDING * max(1.0, abs(asked.exact))
     holds = answer.low - slack <= asked.exact <= answer.high + slack
-    return [number, kind_of(answer), bool(holds), (answer.high - answer.low) / 2 / asked.scale]
+    half = (answer.high - answer.low) / 2 / asked.scale
+    return [number, kind_of(answer), bool(holds), half, touches(made, asked, answer.low)]
+
+
+def touches(made: mq.Release, asked: Asked, low: float) -> str:
+    """Where an interval ends because it must: at no rows, or at a group that may have none."""
+    if asked.form != "average":
+        return "zero" if low <= 0 else ""
+    rows = made.answer(asked.text.replace("SELECT avg(", "SELECT count("), confidence=SURE)
+    return "empty" if rows.low < 1 else ""
 
 
 def checked(made: mq.Release, found: SuiteTable) -> tuple[int, int, float] | None:

@@ -28,7 +28,8 @@ AT_ONCE = 10  # releases in one process
 TRIVIAL = 0.45  # half-width, in fractions of rows or of the range, from which an interval says nothing
 ALL = ("all", "1-3")  # every form and number of columns
 
-Judged = list[list[Any]]  # of one release: question, kind, covered, half-width
+Judged = list[list[Any]]  # of one release: question, kind, covered, half-width, what the interval touches
+Told = tuple[int, bool, float, str]  # of an answer: its release, covered, half-width, what the interval touches
 Checked = tuple[int, int, float]  # of one release: tables, how many are off by more than certified, median bound
 
 
@@ -67,12 +68,12 @@ def check_held(checks: list[Checked]) -> dict[str, float] | None:
 
 def summary(releases: list[Judged], asked: list[Asked]) -> list[dict[str, Any]]:
     """For every form, number of columns and kind of interval, and for all questions: how the intervals hold."""
-    groups: dict[tuple[str, str, str], list[tuple[int, bool, float]]] = {}
+    groups: dict[tuple[str, str, str], list[Told]] = {}
     totals: dict[tuple[str, str], int] = {}
     for at, release in enumerate(releases):
-        for number, kind, covered, half in release:
+        for number, kind, covered, half, touched in release:
             for group in ((asked[number].form, str(asked[number].ways)), ALL):
-                groups.setdefault((*group, kind), []).append((at, covered, half))
+                groups.setdefault((*group, kind), []).append((at, covered, half, touched))
                 totals[group] = totals.get(group, 0) + 1
     return [
         {"form": form, "ways": ways, "kind": kind, "share": len(answers) / totals[form, ways], **held(answers)}
@@ -80,14 +81,22 @@ def summary(releases: list[Judged], asked: list[Asked]) -> list[dict[str, Any]]:
     ]
 
 
-def held(answers: list[tuple[int, bool, float]]) -> dict[str, float]:
-    """Of answers (release, covered, half-width): how often they hold, singly and together, and how wide they are."""
-    missed = {at for at, covered, _ in answers if not covered}
+def held(answers: list[Told]) -> dict[str, float]:
+    """How often answers hold, singly and together, how wide they are, and what of that could not be otherwise.
+
+    "inner" is the coverage of those above 0 rows: one that begins there misses on one side only. "few" is the share of
+    those that say nothing, of averages of groups that may be empty.
+    """
+    missed = {at for at, covered, *_ in answers if not covered}
+    inner = [covered for _, covered, _, touched in answers if touched != "zero"]
     return {
-        "coverage": float(np.mean([covered for _, covered, _ in answers])),
-        "together": 1.0 - len(missed) / len({at for at, _, _ in answers}),
-        "half-width": float(np.median([half for *_, half in answers])),
-        "says something": float(np.mean([half < TRIVIAL for *_, half in answers])),
+        "coverage": float(np.mean([covered for _, covered, *_ in answers])),
+        "together": 1.0 - len(missed) / len({at for at, *_ in answers}),
+        "half-width": float(np.median([half for _, _, half, _ in answers])),
+        "says something": float(np.mean([half < TRIVIAL for _, _, half, _ in answers])),
+        "inner": float(np.mean(inner)) if inner else 1.0,
+        "inner share": len(inner) / len(answers),
+        "few": float(np.mean([half >= TRIVIAL and touched == "empty" for _, _, half, touched in answers])),
     }
 
 
@@ -111,7 +120,7 @@ def show(console: Console, case: dict[str, Any]) -> None:
     named = (
         f"{case['table']}, epsilon {case['epsilon']:g}, {case['method']} ({case['note']}), {case['releases']} releases"
     )
-    names = ("share", "coverage", "together", "half-width", "says something")
+    names = ("share", "coverage", "together", "half-width", "says something", "inner", "inner share", "few")
     shown = Table("question", "columns", "interval", *names, title=named)
     for row in case["rows"]:
         shown.add_row(row["form"], row["ways"], row["kind"], *(f"{row[name]:.4f}" for name in names))

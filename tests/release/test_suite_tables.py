@@ -167,11 +167,14 @@ def test_questions_are_exact() -> None:
 
 def test_intervals_are_summed_up_by_kind() -> None:
     question = asked.Asked("smoker", "predicate", 1, 0.3, 1.0)
-    releases = [[[0, "measured", True, 0.1]], [[0, "measured", False, 0.3]], [[0, "logical", True, 0.5]]]
+    told = [["measured", True, 0.1, "zero"], ["measured", False, 0.3, ""], ["logical", True, 0.5, "empty"]]
+    releases = [[[0, *each]] for each in told]
     rows = {row["kind"]: row for row in interval_run.summary(releases, [question]) if row["form"] == "predicate"}
     assert rows["measured"]["coverage"] == rows["measured"]["together"] == 0.5
     assert rows["measured"]["share"] == pytest.approx(2 / 3)
+    assert (rows["measured"]["inner"], rows["measured"]["inner share"]) == (0.0, 0.5)
     assert rows["logical"]["says something"] == 0.0
+    assert rows["logical"]["few"] == 1.0
 
 
 def test_a_check_holds_if_all_its_tables_do() -> None:

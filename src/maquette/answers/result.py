@@ -25,7 +25,10 @@ CERTIFIED = (
     "certified intervals of the release hold together"
 )
 WIDER = "wider than asked for, because the budget cannot pay for more; the interval itself holds"
-LOGICAL = "logical interval: only what cannot be otherwise, such as 0 to all rows or the declared range"
+LOGICAL = (
+    "logical interval: only what cannot be otherwise, such as 0 to all rows, or the declared range for the average of "
+    "a group that may have few rows or none"
+)
 
 
 def promise_of(kind: BoundKind) -> str:

@@ -130,6 +130,27 @@ class Reach:
             lows.append((above + size * (least * more - most * fewer)) / base)
         return max(least, min(lows)), min(most, max(highs))
 
+    def most(self, weights: Values) -> float:
+        """The largest total of `weights` over the rows, of counts that are not below zero; reached, but for fractions.
+
+        k rows are taken from the cells that weigh least, and k + n - R are added where the weight is largest. The total
+        is concave in k and linear between the sums of the cells taken, so it is largest at one of these or at an end.
+        """
+        (low, _, _), (high, _, _) = self._moves()
+        if max(low, -high) > self.farthest:
+            return math.inf  # the check has failed: it says nothing
+        flat, cells = weights.reshape(-1), self.cells.reshape(-1)
+        order = np.argsort(flat, kind="stable")
+        taken = np.concatenate([[0.0], np.cumsum(cells[order])])
+        gained = np.concatenate([[0.0], -np.cumsum(flat[order] * cells[order])])
+        last = min((self.farthest - low) / 2, float(taken[-1]))
+        first = max(0.0, -high)
+        steps = np.append(taken, [first, (self.farthest - high) / 2, -low, last])
+        steps = np.clip(steps, first, max(first, last))
+        largest = float(flat.max())
+        gaps = np.minimum(high, self.farthest - 2 * steps) if largest >= 0 else np.maximum(low, -steps)
+        return float(flat @ cells + (largest * (gaps + steps) + np.interp(steps, taken, gained)).max())
+
     def _moves(self) -> list[tuple[float, float, float]]:
         """For the least and the largest number of rows: n - R, D+ and D-."""
         total = float(self.cells.sum())

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from maquette.answers import OutputColumn
 from maquette.query import LinearQuery, Marginal, Measure, Output
 from maquette.releases.binned import of_bins
-from maquette.releases.bounds import Asked, Bound
+from maquette.releases.bounds import Asked, Bound, logical
 from maquette.releases.sums import SumTable, sum_for
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def fraction_of(release: Release, query: LinearQuery, confidence: float) -> tupl
     if summed is not None and not release.evidence.covers(columns):
         return value, summed
     if release.schema.cells(columns) > LARGEST:
-        return value, summed or Bound(0.0, 1.0, "logical")
+        return value, summed or logical(0.0, 1.0)
     weights = query.weights(columns)
     if (rows := release.rows) > 0:
         value = _count(release, Asked(columns, weights), value * rows) / rows  # as SQL counts it
@@ -111,12 +111,12 @@ def _total(
     raw = sum(sign * release.model.answer(part) for sign, part in parts) * release.rows
     columns, weights = _weights(release, parts)
     if weights is None:
-        bound = Bound(-release.rows if measure.signed else 0.0, release.rows, "logical")
+        bound = logical(-release.rows if measure.signed else 0.0, release.rows)
     else:
         asked = Asked(columns, weights)
         raw = _count(release, asked, raw)
         bound = release.bounds.of(asked, confidence, raw)
-    return measure.scale * raw, Bound(measure.scale * bound.low, measure.scale * bound.high, bound.kind)
+    return measure.scale * raw, bound.scaled(measure.scale)
 
 
 def _average(
@@ -128,15 +128,14 @@ def _average(
     value = min(max(total / max(rows, 1.0), lowest), 1.0)
     columns, weights, counted = _weighed(release, parts, per)
     if weights is None or counted is None:
-        bound = Bound(lowest, 1.0, "logical")
+        bound = logical(lowest, 1.0)
     else:
         asked = Asked(columns, weights, counted, (lowest, 1.0))
         if not release.departures.closed(columns):
             drawn = release.departures.ratio(asked.weights, counted, columns, (total, rows), (lowest, 1.0))
             value = release.bounds.nearest(asked, drawn)
         bound = release.bounds.of(asked, confidence, value)
-    low, high = (measure.centre + measure.scale * end for end in (bound.low, bound.high))
-    return measure.centre + measure.scale * value, Bound(low, high, bound.kind)
+    return measure.centre + measure.scale * value, bound.scaled(measure.scale, measure.centre)
 
 
 def _weights(release: Release, parts: list[tuple[int, LinearQuery]]) -> tuple[Columns, Values | None]:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from maquette.answers import BoundKind, OutputColumn
+from maquette.answers import OutputColumn
 from maquette.query import LinearQuery, Marginal, Output, ValueSums
-from maquette.releases.bounds import Asked, Bound
+from maquette.releases.bounds import Asked, Bound, joined_kind, logical
 from maquette.schema import Numeric
 
 if TYPE_CHECKING:
@@ -66,12 +66,8 @@ def of_bins(release: Release, output: Output, question: ValueSums, confidence: f
         value[cell] = asked.value(levels.value)
         below, above = (asked.bound(ends, confidence) for ends in (levels.low, levels.high))
         low[cell], high[cell] = below.low, above.high
-        kinds[cell] = _kind(below.kind, above.kind)
+        kinds[cell] = joined_kind(below.of_low, above.of_high)
     return OutputColumn(value, low, high, kinds=kinds)
-
-
-def _kind(*kinds: BoundKind) -> BoundKind:
-    return "measured" if "measured" in kinds else "certified" if "certified" in kinds else "logical"
 
 
 @dataclass(frozen=True)
@@ -95,10 +91,11 @@ class _Group:
     def value(self, numbers: Values) -> float:
         """What the model says, drawn to the evidence and moved into its interval."""
         start, unit = self._scale
-        return start + unit * self._value((numbers - start) / unit)
+        scaled = (numbers - start) / unit
+        return start + unit * self._value(scaled, self._asked(scaled))
 
-    def _value(self, scaled: Values) -> float:
-        total, asked = self._model(scaled) * self.release.rows, self._asked(scaled)
+    def _value(self, scaled: Values, asked: Asked | None) -> float:
+        total = self._model(scaled) * self.release.rows
         departures, bounds = self.release.departures, self.release.bounds
         rows = self._model(self.levels.known) * self.release.rows if self.average else 1.0
         if asked is None or departures.closed(asked.columns):
@@ -132,10 +129,11 @@ class _Group:
     def bound(self, numbers: Values, confidence: float) -> Bound:
         """The interval of the same sum or average, if these were the values."""
         start, unit = self._scale
-        asked = self._asked((numbers - start) / unit)
+        scaled = (numbers - start) / unit
+        asked = self._asked(scaled)
         if asked is None:
             most = 1.0 if self.average else self.release.rows
-            found = Bound(0.0 if self.average or float(self.levels.low.min()) >= 0 else -most, most, "logical")
+            found = logical(0.0 if self.average or float(self.levels.low.min()) >= 0 else -most, most)
         else:
-            found = self.release.bounds.of(asked, confidence, self._value((numbers - start) / unit))
-        return Bound(start + unit * found.low, start + unit * found.high, found.kind)
+            found = self.release.bounds.of(asked, confidence, self._value(scaled, asked))
+        return Bound(start + unit * found.low, start + unit * found.high, found.of_low, found.of_high)

@@ -20,7 +20,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,6 +30,7 @@ from maquette.answers import BoundKind
 from maquette.estimates import Check, Columns, Estimate, Evidence, Reach, estimate_sum, rounded, ties
 from maquette.privacy import sum_half_width
 from maquette.query import LinearQuery
+from maquette.releases.averages import POINTS, Excess, Seen, averaged, points, seen
 
 if TYPE_CHECKING:
     from maquette.releases.artifact import Model
@@ -40,6 +41,7 @@ Interval = tuple[float, float]
 CERTAIN = 1e-9  # failure probability of the number of rows in a logical interval
 MOVED = 0.95  # confidence of the interval into which every value is moved
 CHECKED = 0.05  # share of the failure probability for the check, where a question is also measured
+GROUP = 0.3  # share for the number of rows of a group, where an average needs it by itself
 ROWS = 0.1  # share for the number of rows, where an estimate needs it by itself
 STEPS = 50  # halvings of an interval
 PARTS = 4  # maximum number of smaller tables that bound a larger one
@@ -52,11 +54,31 @@ Piece = tuple[int, Columns, Values]  # a sign, columns, and weights over their c
 
 @dataclass(frozen=True)
 class Bound:
-    """An interval and its kind."""
+    """An interval, and where each of its ends comes from."""
 
     low: float
     high: float
-    kind: BoundKind
+    of_low: BoundKind
+    of_high: BoundKind
+
+    @property
+    def kind(self) -> BoundKind:
+        """That of both ends."""
+        return joined_kind(self.of_low, self.of_high)
+
+    def scaled(self, scale: float, start: float = 0.0) -> Bound:
+        """In another unit, measured from another number."""
+        return Bound(start + scale * self.low, start + scale * self.high, self.of_low, self.of_high)
+
+
+def joined_kind(*kinds: BoundKind) -> BoundKind:
+    """Measured if an end is, since it holds by itself only; certified if an end is, and nothing else is needed."""
+    return "measured" if "measured" in kinds else "certified" if "certified" in kinds else "logical"
+
+
+def logical(low: float, high: float) -> Bound:
+    """What cannot be otherwise."""
+    return Bound(low, high, "logical", "logical")
 
 
 @dataclass(frozen=True)
@@ -75,6 +97,16 @@ class Asked:
     def simple(self) -> bool:
         """Whether it is a total, or a fraction of all rows."""
         return self.per is None or bool((self.per == 1.0).all())
+
+    @property
+    def least(self) -> float:
+        """The least weight, below the line, of a row that counts at all."""
+        return 1.0 if self.per is None else float(self.per.min(where=self.per > 0, initial=1.0))
+
+    def through(self, part: Columns) -> tuple[Seen, Seen]:
+        """An average through some of its columns: as it is, and with its numbers mirrored."""
+        assert self.per is not None, "an average has a total below the line"
+        return seen(self.columns, self.weights, self.per, part, self.between)
 
 
 class Bounds:
@@ -105,6 +137,8 @@ class Bounds:
 
     def _found(self, asked: Asked, confidence: float) -> tuple[Interval, Interval]:
         doubt = 1.0 - confidence
+        if not asked.simple:
+            return self._averaged(asked, doubt)
         checked = self._checked(asked, 1.0 - CHECKED * doubt)
         share = 1.0 if checked == EVERYTHING else 1.0 - CHECKED
         measured = self._measured(asked, 1.0 - share * doubt)
@@ -112,13 +146,75 @@ class Bounds:
             checked = self._checked(asked, confidence)
         return measured, checked
 
+    def _averaged(self, asked: Asked, doubt: float) -> tuple[Interval, Interval]:
+        """What the evidence says of an average, alone or with the check; and what the check says alone."""
+        group, ratio = _counted(asked), self._fieller(asked)
+        parts = [] if ratio else self._useful(asked)
+        checked = CHECKED * doubt if ratio or parts else doubt
+        rest = doubt - checked if self._check is not None else doubt
+        excesses = self._excesses(asked, checked)
+        certain = self._checked(group, 1.0 - checked)[0]
+        alone = averaged(asked.between, max(certain, asked.least), [], excesses) if excesses else EVERYTHING
+        if ratio:
+            return ratio.interval(1.0 - rest), alone
+        if not parts:
+            return EVERYTHING, alone
+        fewest = max(certain, self._fewest(group, GROUP * rest), asked.least)
+        each = (1.0 - GROUP) * rest / (2 * len(parts) * len(POINTS))
+        known = [
+            (self._known(part, asked.between, each), self._known(other, asked.between, each)) for part, other in parts
+        ]
+        return averaged(asked.between, fewest, known, excesses), alone
+
+    def _fieller(self, asked: Asked) -> Fieller | None:
+        """The ratio of two estimates; None if there are none whose noise is all that is unknown."""
+        assert asked.per is not None, "an average has a total below the line"
+        if not self._evidence.covers(asked.columns):
+            return None
+        total, per, difference = (
+            self._evidence.estimate(weights, asked.columns)
+            for weights in (asked.weights, asked.per, asked.weights - asked.per)
+        )
+        if type(total) is not Estimate or type(per) is not Estimate:
+            return None
+        return Fieller.of(total, per, difference, asked.between)
+
+    def _useful(self, asked: Asked) -> list[tuple[Seen, Seen]]:
+        """An average through the largest sets of its columns that were measured, and through single columns."""
+        whole, covers = asked.columns, self._evidence.covers
+        parts = [whole] if covers(whole) else _parts(whole, covers)
+        parts += [(name,) for name in whole if (name,) not in parts and covers((name,))]
+        found = [asked.through(part) for part in parts]
+        return [sides for sides in found if sides[0].useful]
+
+    def _known(self, part: Seen, between: Interval, doubt: float) -> dict[float, float]:
+        """For some numbers, the largest excess over each that noise allows."""
+        found: dict[float, float] = {}
+        for s in points(between):
+            weights = part.excess(s)
+            scale = max(float(np.abs(weights).max()), ROUNDING)
+            estimate = self._evidence.estimate(weights / scale, part.columns)
+            found[s] = scale * (estimate.total + estimate.half_width(1.0 - 2.0 * doubt))
+        return found
+
+    def _excesses(self, asked: Asked, doubt: float) -> list[tuple[Excess, Excess]]:
+        """The largest excess that the check allows, of each of its tables that helps."""
+        found = []
+        for size in range(len(asked.columns), 0, -1):
+            for part in itertools.combinations(asked.columns, size):
+                if (table := self._table(part)) is not None:
+                    sides = asked.through(part)
+                    reach = self._reach(table, part, 1.0 - doubt)
+                    found += [(sides[0].checked(reach), sides[1].checked(reach))] if sides[0].useful else []
+        return found
+
     def of_sum(self, query: LinearQuery, confidence: float, value: float) -> Bound | None:
         """The interval of the fraction of an additive question, from its single columns; None if it has none."""
         total = estimate_sum(self._evidence, query.sum)
         if total is None:
             return None
         low, high = self._corners(total, self._evidence.estimate(np.ones(()), ()), confidence)
-        return Bound(max(0.0, min(low, value)), min(1.0, max(high, value)), "measured")
+        return Bound(max(0.0, min(low, value)), min(1.0, max(high, value)), "measured", "measured")
 
     def rows(self, confidence: float) -> Interval:
         """Bounds on the number of rows, from the measurement with the least noise."""
@@ -143,10 +239,9 @@ class Bounds:
         """What both allow, with the answer, within what is possible."""
         low, high = _both(measured, checked)
         least, most = self._possible(asked, value)
-        ends = [(low, measured[0], low > least), (high, measured[1], high < most)]
-        kinds = {"measured" if end == own else "certified" for end, own, says in ends if says}
-        kind: BoundKind = "measured" if "measured" in kinds else "certified" if kinds else "logical"
-        return Bound(max(least, min(low, value)), min(most, max(high, value)), kind)
+        first = _origin(low, measured[0], says=low > least)
+        last = _origin(high, measured[1], says=high < most)
+        return Bound(max(least, min(low, value)), min(most, max(high, value)), first, last)
 
     def _possible(self, asked: Asked, value: float) -> Interval:
         """What cannot be otherwise; where the noise of the number of rows is not known, about so."""
@@ -182,13 +277,16 @@ class Bounds:
 
     def _certified(self, asked: Asked, table: Columns, confidence: float) -> Interval:
         """The check of the table seen through the question's columns: the distance holds for them too."""
-        assert self._check is not None, "there is a table"
-        cells, ties = self._checked_cells(table, asked.columns)
-        rows = self.rows(1.0 - 2.0 * self._check.doubt(confidence))
-        reach = Reach(cells, self._check.farthest(table, confidence) + ties, rows)
+        reach = self._reach(table, asked.columns, confidence)
         if asked.per is None:
             return reach.total(asked.weights)
         return reach.ratio(asked.weights, asked.per, asked.between)
+
+    def _reach(self, table: Columns, columns: Columns, confidence: float) -> Reach:
+        assert self._check is not None, "there is a table"
+        cells, ties = self._checked_cells(table, columns)
+        rows = self.rows(1.0 - 2.0 * self._check.doubt(confidence))
+        return Reach(cells, self._check.farthest(table, confidence) + ties, rows)
 
     def _checked_cells(self, table: Columns, columns: Columns) -> tuple[Values, int]:
         assert self._check is not None, "there is a table"
@@ -211,6 +309,27 @@ class Bounds:
         if not parts or not asked.simple:
             return EVERYTHING
         return self._between(asked, parts, confidence)
+
+    def _fewest(self, asked: Asked, doubt: float) -> float:
+        """A total is below this with probability `doubt` at most: the best of some bounds that share it.
+
+        Besides the largest known sets, each column is taken by itself, beside the others: who has a value is known best
+        from the column alone.
+        """
+        whole, covers = asked.columns, self._evidence.covers
+        found: list[list[Piece]] = [[(1, whole, asked.weights)]] if covers(whole) else []
+        if not found or type(self._evidence.estimate(asked.weights, whole)) is not Estimate:
+            splits = [[tuple(other for other in whole if other != name), (name,)] for name in whole if len(whole) > 1]
+            splits += [] if found else [_parts(whole, covers)]
+            for parts in splits:
+                found += _candidates(asked, parts, upper=False) if all(map(covers, parts)) else ()
+        each = doubt / max(1, len(found))
+
+        def low(candidate: list[Piece]) -> float:
+            confidence = 1.0 - 2.0 * each / len(candidate)
+            return _sum(asked, candidate, lambda piece: self._covered(piece, confidence))[0]
+
+        return max(map(low, found), default=-math.inf)
 
     def _covered(self, asked: Asked, confidence: float) -> Interval:
         """From one estimate, or from the ratio of two."""
@@ -249,6 +368,10 @@ class Bounds:
         )
 
 
+def _origin(end: float, measured: float, *, says: bool) -> BoundKind:
+    return "logical" if not says else "measured" if end == measured else "certified"
+
+
 def _both(measured: Interval, checked: Interval) -> Interval:
     """What both allow; the narrower if one of the two has failed."""
     low, high = max(measured[0], checked[0]), min(measured[1], checked[1])
@@ -270,7 +393,8 @@ def _sum(asked: Asked, candidate: list[Piece], ends_of: Callable[[Asked], Interv
     low = high = 0.0
     for sign, columns, weights in candidate:
         per = None if asked.per is None else np.ones(weights.shape)
-        ends = ends_of(replace(asked, columns=columns, weights=weights, per=per))
+        between = float(weights.min()), float(weights.max())
+        ends = ends_of(Asked(columns, weights, per, between))
         low, high = low + min(sign * end for end in ends), high + max(sign * end for end in ends)
     return low, high
 
@@ -280,7 +404,8 @@ def _candidates(asked: Asked, parts: list[Columns], upper: bool) -> Iterator[lis
 
     For each part, the largest weight in each of its cells (the least). For two parts A and B, the sum of the least
     weights of both minus that of what they share (of the largest weights), if that holds in every cell, as it does for
-    disjunctions (for conjunctions): the bounds of Frechet.
+    disjunctions (for conjunctions): the bounds of Frechet. What they share is a question about B, so it is taken from
+    that of B, and the noise of both is that of one.
     """
     outer, inner = (np.maximum, np.minimum) if upper else (np.minimum, np.maximum)
     side = 1.0 if upper else -1.0
@@ -292,10 +417,9 @@ def _candidates(asked: Asked, parts: list[Columns], upper: bool) -> Iterator[lis
         if set(one) | set(other) != set(asked.columns):
             continue
         shared = tuple(name for name in one if name in other)
-        pieces = [(1, one), (1, other), (-1, shared)]
-        total = sum(sign * _seen(asked, part, inner) for sign, part in pieces)
-        if (side * (total - asked.weights) >= -ROUNDING).all():
-            yield [(sign, part, _seen(asked, part, inner).reshape(_shape(asked, part))) for sign, part in pieces]
+        first, second = _seen(asked, one, inner), _seen(asked, other, inner) - _seen(asked, shared, inner)
+        if (side * (first + second - asked.weights) >= -ROUNDING).all():
+            yield [(1, one, first.reshape(_shape(asked, one))), (1, other, second.reshape(_shape(asked, other)))]
 
 
 def _seen(asked: Asked, columns: Columns, ufunc: np.ufunc) -> Values:
@@ -306,6 +430,14 @@ def _seen(asked: Asked, columns: Columns, ufunc: np.ufunc) -> Values:
 
 def _shape(asked: Asked, columns: Columns) -> tuple[int, ...]:
     return tuple(size for name, size in zip(asked.columns, asked.weights.shape, strict=True) if name in columns)
+
+
+def _counted(asked: Asked) -> Asked:
+    """The rows of a group, over the columns that decide who is in it."""
+    assert asked.per is not None, "only averages have a group"
+    kept = [axis for axis in range(asked.per.ndim) if (asked.per != asked.per.take([0], axis=axis)).any()]
+    places = tuple(slice(None) if axis in kept else 0 for axis in range(asked.per.ndim))
+    return Asked(tuple(asked.columns[axis] for axis in kept), asked.per[places])
 
 
 @dataclass(frozen=True)
