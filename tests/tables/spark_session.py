@@ -6,8 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -64,31 +63,6 @@ def cluster(master: str) -> Iterator[tuple[Any, Path]]:
             gateway.proc.stdin.close()
             gateway.proc.wait(60)
             shutil.rmtree(home, ignore_errors=True)
-
-
-@contextmanager
-def once_running(session: Any, act: Callable[[], object]) -> Iterator[None]:
-    """Act once tasks of a job run inside the block, however busy the machine is."""
-    tracker, ended = session.sparkContext.statusTracker(), threading.Event()
-
-    def running() -> int:
-        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-        return sum(stage.numActiveTasks for stage in stages if stage is not None)
-
-    def work() -> None:
-        while not ended.wait(0.1):
-            if running():
-                ended.wait(0.5)  # in the middle of them
-                act()
-                return
-
-    actor = threading.Thread(target=work)
-    actor.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        actor.join()
 
 
 def executors_of(session: Any) -> list[int]:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -17,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from engine_checks import SCHEMA, UNIT, rows, same
-from spark_session import SETTINGS, cluster, executors_of, need, once_running
+from spark_session import SETTINGS, cluster, executors_of, need
 from test_conformance import agree
 
 import maquette as mq
@@ -73,8 +74,10 @@ def test_an_executor_killed_in_the_middle_changes_no_count(spark: Any) -> None:
         time.sleep(1.0)
         return np.array([part.rows])
 
-    with once_running(spark, lambda: os.kill(before[0], signal.SIGKILL)):
-        total = engine.spread(slow, (1,))
+    killer = threading.Timer(1.5, lambda: os.kill(before[0], signal.SIGKILL))
+    killer.start()
+    total = engine.spread(slow, (1,))
+    killer.join()
     assert before[0] not in executors_of(spark)
     assert int(total[0]) == engine.rows == engine_of(held).rows
     for names in (["a", "b"], ["d", "c"]):  # half of the planes were lost, and are encoded again
@@ -94,10 +97,12 @@ def test_a_cancelled_query_is_an_error_that_was_charged(spark: Any, monkeypatch:
         return visited(self, chosen, late, size, values=values)
 
     monkeypatch.setattr(type(engine), "_visited", slow)
+    ender = threading.Timer(1.5, spark.sparkContext.cancelAllJobs)
+    ender.start()
     with mq.Curator(opened, mq.Budget(epsilon=1.0)) as curator:
-        cancelled = once_running(spark, spark.sparkContext.cancelAllJobs)
-        with cancelled, pytest.raises(UnreadableSource, match="did not finish counting"):
+        with pytest.raises(UnreadableSource, match="did not finish counting"):
             mq.answer(curator, "SELECT count(*) FROM t WHERE a", epsilon=0.25)
+        ender.join()
         assert curator.spent.epsilon == pytest.approx(0.25)
         monkeypatch.undo()
         mq.answer(curator, "SELECT count(*) FROM t WHERE b > 7", epsilon=0.25)  # the table can still be asked
