@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Mapping
 from numbers import Real
-from typing import Literal
+from typing import Literal, cast
 
 from maquette.answers import context_of
 from maquette.curator import Curator, Deadline
@@ -137,7 +137,7 @@ def _check(
     if not isinstance(curator, Curator):
         raise QueryError(f"the curator is of type {type(curator).__name__}", expected="a Curator")
     for word, value, least in (("alpha", alpha, LEAST_ALPHA), ("beta", beta, 5e-324)):
-        if isinstance(value, bool) or not isinstance(value, Real) or not least <= value < 1:
+        if isinstance(value, bool) or not isinstance(value, Real) or not least <= cast(float, value) < 1:
             raise QueryError(f"{word} is {value!r}", expected="a number between 0 and 1, such as 0.02")
     for word, count in (("rows", rows), ("expect", expect)):
         if count is not None and (isinstance(count, bool) or not isinstance(count, int) or not 1 <= count < 2**63):
