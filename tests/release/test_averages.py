@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -15,7 +15,7 @@ from test_bounds import FREE, noisy
 
 import maquette as mq
 from maquette.curator import Measurement
-from maquette.estimates import Check, DenseModel, MergedEvidence, Merging, Reach, Residuals, rounded
+from maquette.estimates import Check, DenseModel, Evidence, MergedEvidence, Merging, Reach, Residuals, rounded
 from maquette.privacy import DiscreteGaussian
 from maquette.query import Marginal
 from maquette.releases.averages import averaged, bounded, searched, seen
@@ -167,7 +167,7 @@ def grouped(rows: Any, rng: Any) -> MergedEvidence:
     return MergedEvidence(merging, fine, coarse)
 
 
-EVIDENCE = {"pairs": paired, "groups of levels": grouped}
+EVIDENCE: dict[str, Callable[[Any, Any], Evidence]] = {"pairs": paired, "groups of levels": grouped}
 
 
 @pytest.mark.thorough
