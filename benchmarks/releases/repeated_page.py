@@ -26,7 +26,7 @@ Nearly all answers that say nothing are averages, most of them of groups that ma
 tell: no honest interval of those is narrower than the declared range. They are counted among the answers all the same.
 The rows below were recorded without bounds on averages from fewer columns (theorem 2a of
 [The certified check](theory/certified-check.md)). With them, over two releases of each table, 0.3% of the answers of
-classes, 4.2% of medpar and 13.1% of chile say nothing; in one release each, 4 of 6 of medpar's and 13 of 18 of chile's
+classes, 4.2% of medpar and 13.1% of chile say nothing; in one release each, 4 of 6 of medpar's and 12 of 19 of chile's
 are of groups that may be empty.
 """
 LEARNED = """## Training on synthetic rows
