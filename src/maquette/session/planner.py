@@ -13,20 +13,19 @@ from copy import copy
 from dataclasses import replace
 
 from maquette.estimates import Columns, subsets
-from maquette.query import Marginal
+from maquette.session.anchoring import Anchor, anchor_of
 from maquette.session.knowledge import Knowledge
 from maquette.session.order import Order
 from maquette.session.own import Rented
 from maquette.session.precision.bases import ANCHOR
 from maquette.session.precision.cell_view import CellView
-from maquette.session.precision.shares import anchored_after
 from maquette.session.precision.view import CELLS, View
 from maquette.session.precision.whole_view import WholeView
 from maquette.session.precision.width import Known, Widths, known_of
 from maquette.session.pricing import FIRST_SETS, Offer, Pricing, Purchase, after
 from maquette.session.question import Goal
 from maquette.session.transcript import Transcript
-from maquette.session.wholes import RANGES, Family, Wholes, served, tables_in
+from maquette.session.wholes import RANGES, Family, Wholes, has_parts, served, tables_in
 
 PASSES = 4  # over the goals of one order
 AHEAD = 1.02  # of what all questions would cost measured as asked: never more is spent with a view to later ones
@@ -37,7 +36,6 @@ COARSEST = 4.0  # times the tolerance: a wider interval is not worth what is lef
 USEFUL = 0.25  # of the rows, the same
 NARROWER = 0.75  # of the width that is known already, the same
 CLOSE = 1e-3  # how closely the width that the rest of the budget buys is found
-ROWS = 3.0  # counts that are paid for the number of rows, once counts are measured from half of it
 PATIENT = 4.0  # times its price, paid for single counts, after which it is bought
 LEVEL = 1.01  # parts are bought if their price is within this factor: they also serve other questions
 
@@ -53,7 +51,7 @@ class Planner:
         self._alone = self._spent = 0  # units that all goals would cost measured as asked, and units spent
         self._asked = 0  # goals
         self._wholes = Wholes()
-        self._rows: tuple[int, float] | None = None  # the anchor that is bought with this order, and its variance
+        self._anchor: Anchor | None = None  # the number of rows, if it is bought with this order
         self._plain = self._apart = 0  # units paid for counts that can be measured from half of the rows, and others
         self._single: dict[Columns, int] = {}  # units paid for single questions about these columns, in any way
         self._paid_whole: dict[Columns, int] = {}  # units paid for questions on these columns, measured as asked
@@ -77,33 +75,25 @@ class Planner:
         """
         goals = list({goal.key: goal for goal in goals}.values())
         order = self._plan(goals)
-        return self._anchored(order, goals) if self._may_anchor(order) else order
+        anchor = anchor_of(self._knowledge, self._pricing) if order else None
+        return order if anchor is None else self._anchored(order, goals, anchor)
 
     def _plan(self, goals: Sequence[Goal]) -> Order:
         missing = self._missing(goals)
         families = self._families(missing)
         return self._with_wholes(self._by_parts(goals, missing, families), missing, families)
 
-    def _may_anchor(self, order: Order) -> bool:
-        """Whether the number of rows could be measured once, so that counts cost less from then on."""
-        account, record = self._knowledge.widths.account, self._knowledge.record
-        fits = account is not None and account.division.centres and not self._pricing.pure and not record.cells
-        return fits and self._knowledge.widths.simultaneous and ANCHOR not in record.wholes and bool(order)
-
-    def _anchored(self, order: Order, goals: Sequence[Goal]) -> Order:
+    def _anchored(self, order: Order, goals: Sequence[Goal], anchor: Anchor) -> Order:
         """The order with the number of rows, if that is cheaper now or enough was paid for counts without it."""
-        record, everyone = self._knowledge.record, Goal(Marginal(self._knowledge.transcript.schema))
-        doubt = self._knowledge.widths.fresh(1, record.directs + 1)
-        precision = ROWS * self._pricing.fresh_precision(everyone, self._tolerance, doubt)
-        if not math.isfinite(precision):
+        enough = self._plain >= max(PATIENT * anchor.units, self._apart)
+        if not enough and order.units <= anchor.units:
             return order
-        units, other = self._pricing.price(ANCHOR, precision), copy(self)
-        other._rows = anchored_after(record.directs, record.before), 1 / precision
+        other = copy(self)
+        other._anchor = anchor
         found = other._plan(goals)
         centred = any(goal.centred for goal, _ in found.directs.values())
-        enough = self._plain >= max(PATIENT * units, self._apart) and found.units < order.units
-        if centred and (enough or found.units + units < order.units):
-            return Order({ANCHOR: units, **found.parts}, found.directs, found.rents)
+        if centred and found.units + (0 if enough else anchor.units) < order.units:
+            return Order({ANCHOR: anchor.units, **found.parts}, found.directs, found.rents)
         return order
 
     def _by_parts(self, goals: Sequence[Goal], missing: Sequence[Goal], families: Sequence[Family]) -> Order:
@@ -162,7 +152,7 @@ class Planner:
         All answers together are served by a table as it was first drawn.
         """
         known = self._knowledge.transcript.latest(view.key)
-        widths = self._widths(order) if _has_parts(order) else self._now
+        widths = self._widths(order) if has_parts(order) else self._now
         if widths.simultaneous and known is not None:
             return None
         assert view.family is not None, "a table is bought for its family"
@@ -220,18 +210,18 @@ class Planner:
     def _now(self) -> Widths:
         """The widths before an order, but with the number of rows that it buys."""
         widths = self._knowledge.widths
-        return widths if self._rows is None else widths.anchored(self._rows[0])
+        return widths if self._anchor is None else widths.anchored(self._anchor.place)
 
     @property
     def _taken(self) -> int:
         """Places of the series of shares that are taken before the first number of an order."""
-        return self._knowledge.record.directs if self._rows is None else self._rows[0]
+        return self._knowledge.record.directs if self._anchor is None else self._anchor.place
 
     @property
     def _known_rows(self) -> float | None:
         """The variance of the number of rows from half of which counts are measured; None if there is none."""
-        if self._rows is not None:
-            return self._rows[1]
+        if self._anchor is not None:
+            return self._anchor.variance
         known = self._knowledge.transcript.latest(ANCHOR)
         return None if known is None else known.variance
 
@@ -468,12 +458,6 @@ class Planner:
         enough = RANGES if purchase.bases[part].key != part else 1.0
         now = sum(parts.get(part, 0) for _, parts in order.rents.values())  # in the same charge
         return self._rented.get(part, 0) + now + units > enough * purchase.prices[part]
-
-
-def _has_parts(order: Order) -> bool:
-    """Whether an order brings parts, by themselves or in tables measured as asked."""
-    told = any(goal.tells_parts for goal, _ in order.directs.values())
-    return told or bool(order.rents) or len(tables_in(order.parts)) < len(order.parts)
 
 
 class _Ahead:

@@ -405,10 +405,7 @@ class Pricing:
         return Purchase(bought, prices, {part: reuse[part] for part in bought}, used)
 
     def direct(self, goal: Goal, tolerance: float, doubt: float, rows: float = 0.0) -> int:
-        """Units for measuring a goal exactly as asked; each number misses the tolerance with probability `doubt`.
-
-        `rows` is the variance of the number of rows, where the goal is measured from half of it.
-        """
+        """Units for measuring a goal as asked, or from half of the rows with variance `rows`, missed with `doubt`."""
         relation, asked = self._curator.relation, goal.as_asked
         grid = asked.grid * goal.unit
         precision = self.fresh_precision(goal, tolerance, doubt)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from maquette.estimates import Columns
+from maquette.session.order import Order
 from maquette.session.precision.bases import WHOLE_KINDS, WholeKind, is_whole, whole_key
 from maquette.session.precision.product_view import ProductView
 from maquette.session.precision.view import View
@@ -79,6 +80,12 @@ def served(view: View | None) -> bool:
 def tables_in(parts: Mapping[Columns, int]) -> dict[Columns, int]:
     """The whole tables among what is bought."""
     return {key: units for key, units in parts.items() if is_whole(key)}
+
+
+def has_parts(order: Order) -> bool:
+    """Whether an order brings parts, by themselves or in tables measured as asked."""
+    told = any(goal.tells_parts for goal, _ in order.directs.values())
+    return told or bool(order.rents) or len(tables_in(order.parts)) < len(order.parts)
 
 
 def _kind(view: View | None) -> WholeKind | None:

@@ -4,10 +4,11 @@ The doubt is spent in the order of the charges, each share fixed before the nois
 up to at most one whatever is asked. A number measured as asked takes one place of a falling series; a whole table for
 ranges as many as it costs counts, since the price falls by the same amount where each count's share is multiplied by
 the same factor. The first place has half of it all, since many sessions ask one question; the first n places together
-have 1/2 + REST (1 - n^-POWER). With these, n unrelated questions cost at most 1.31 times what they would with equal
+have 1/2 + 0.49 (1 - n^-POWER). With these, n unrelated questions cost at most 1.31 times what they would with equal
 shares, for every n up to ten thousand; no division has less than 1.27 (docs/theory/all-together.md). The first charge
-that buys parts takes 0.6 of what is left for everything that will ever be derived from parts, and the places after that
-have the rest. A guard has a share of its own.
+that buys parts takes 0.7 of what is left for everything that will ever be derived from parts, and the places after that
+have the rest. Once the number of rows is bought for many counts (`anchor`), the series falls
+later. A guard has a share of its own.
 
 A session keeps the division it began with: those that began before there was a choice have `EARLIER`.
 """
@@ -31,7 +32,7 @@ class Division(Protocol):
     weighs: bool  # whether a whole table takes as many places as it costs counts
 
     def left(self, before: int, anchor: int | None = None) -> float:
-        """What is left after so many places; the number of rows was measured with the place `anchor`, if it was."""
+        """What is left after so many places; the number of rows was measured after `anchor`, if it was."""
         ...
 
     def fresh(self, number: int, before: int | None, places: int = 1, anchor: int | None = None) -> float:
@@ -80,14 +81,14 @@ class ByPrice:
 class FromHalf(ByPrice):
     """The same until the number of rows is bought for many counts; then a series that falls later."""
 
-    derived, centres = 0.65, True
+    derived, centres = 0.7, True
     MANY = 16.0  # places among which shares are then about equal
 
     def left(self, before: int, anchor: int | None = None) -> float:
         """What is left after so many places, if a longer series began after the place `anchor`."""
         if anchor is None or before <= anchor:
             return super().left(before)
-        return super().left(anchor) * (1 + (before - anchor) / self.MANY) ** -0.5
+        return super().left(anchor) / math.sqrt(1 + (before - anchor) / self.MANY)
 
     def fresh(self, number: int, before: int | None, places: int = 1, anchor: int | None = None) -> float:
         """The same; numbers after the anchor that do not depend on it have the least of `psi` times this."""
