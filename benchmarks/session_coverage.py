@@ -2,10 +2,11 @@
 
 python benchmarks/session_coverage.py [--sessions 600] [--out benchmarks/results/session_coverage.json]
 
-Each session is new, with noise as in use, and asked by one of four analysts in turn. Two do not look at errors: one
-asks at random, one for whole distribution functions. Two know the table and see the error of every answer: one adds up
-the cells that err one way, one asks for the ranges between the cuts whose errors are furthest apart, and has more
-measured where errors disappoint. *Together*: a session fails if any of its intervals misses (beta 0.1). *Each*: an
+Each session is new, with noise as in use, and asked by one of five analysts in turn. Two do not look at errors: one
+asks at random, one for whole distribution functions. Three know the table and see the error of every answer: one adds
+up the cells that err one way, one asks for the ranges between the cuts whose errors are furthest apart, and has more
+measured where errors disappoint, and one asks for sets of levels and goes on where the number of rows, which such
+counts share, seems to be far off. *Together*: a session fails if any of its intervals misses (beta 0.1). *Each*: an
 answer fails if its interval misses (beta 0.1), for the first two analysts, to whom that is promised; one answer of each
 session is judged, drawn beforehand, so that failures are independent. A rate is refuted by an exact binomial test at
 one in a million; power is the least rate that would be refuted with probability 0.999.
@@ -75,10 +76,13 @@ class Witness:
         self.missed.append(not one.low <= exact <= one.high)
         return float(one.value) - exact
 
-    def sum_of(self, ages: list[int]) -> float:
-        """The error of the number of rows of some ages."""
-        (one,) = self._session.ask(f"SELECT count(*) FROM t WHERE age IN ({', '.join(map(str, ages))})").numbers
-        exact = int(np.isin(self._table.age, ages).sum())
+    def sum_of(self, ages: list[int], hours: list[int] | None = None) -> float:
+        """The error of the number of rows of some ages, and hours if given."""
+        told = f"age IN ({', '.join(map(str, ages))})"
+        told += "" if hours is None else f" AND hours IN ({', '.join(map(str, hours))})"
+        (one,) = self._session.ask(f"SELECT count(*) FROM t WHERE {told}").numbers
+        held = np.isin(self._table.age, ages)
+        exact = int((held if hours is None else held & np.isin(self._table.hours, hours)).sum())
         self.missed.append(not one.low <= exact <= one.high)
         return float(one.value) - exact
 
@@ -126,9 +130,19 @@ def chaser(witness: Witness, rng: np.random.Generator) -> None:
         witness.ask(range(max(1, worst)), hours)
 
 
+def gambler(witness: Witness, rng: np.random.Generator) -> None:
+    """Asks for sets of levels, and for more of them the further the last ones were off in one direction."""
+    errors = list[float]()
+    while len(errors) < 32 or (len(errors) < 64 and abs(float(np.mean(errors[-8:]))) > 0.1 * ALPHA * ROWS):
+        ages, hours = (np.flatnonzero(rng.random(size) < 0.5).tolist() for size in (AGES, HOURS))
+        if ages and hours:
+            errors.append(witness.sum_of(ages, hours))
+
+
 Analyst = Callable[[Witness, np.random.Generator], None]
 BLIND: dict[str, Analyst] = {"asks at random": wanderer, "asks for distribution functions": statistician}
 SEEING: dict[str, Analyst] = {"adds up what errs one way": summer, "chases the largest errors": chaser}
+SEEING["asks on where the rows are off"] = gambler
 
 
 def runs(analyst: Analyst, sessions: int, *, together: bool, table: Table, seed: int) -> tuple[int, int]:

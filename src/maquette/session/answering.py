@@ -17,6 +17,7 @@ from maquette.query import LinearQuery, Output, Program, Statement, ValueSums
 from maquette.session.guard_policy import guessed
 from maquette.session.model import Model
 from maquette.session.own import Direct, Guarded, Own, Rented, Slice
+from maquette.session.precision.anchor import half_width
 from maquette.session.precision.reading import Bounds, Reading, corners, fieller, narrower, ratio, total
 from maquette.session.precision.view import NOTHING, Component, Mixture, Values, View
 from maquette.session.precision.whole_view import WholeView, wholes_of
@@ -227,10 +228,23 @@ def measured(direct: Direct, widths: Widths) -> Reading:
     elif direct.signed and not isinstance(measurement.question, ValueSums):
         values = values[..., 0]
     gaussian = isinstance(measurement.event, DiscreteGaussian)
+    if (rows := direct.centre) is not None:
+        return _from_half(direct, rows, widths)
     doubt = widths.fresh(measurement.question.cells, direct.number)
     width = sum_half_width(each * math.sqrt(numbers), each, 1 - doubt, gaussian=gaussian)
     full = np.full(values.shape, width + (STEP / unit if gaussian else 0.0))
     return Reading(values, np.full(values.shape, numbers * each**2), full)
+
+
+def _from_half(direct: Direct, rows: Component, widths: Widths) -> Reading:
+    """A count that was measured from half of the rows."""
+    value, own = (rows.value + direct.measurement.values[..., 0]) / 2, spread(direct.measurement) ** 2 / 4
+    if widths.simultaneous:
+        width = half_width(rows.variance, own, widths.fresh(1, direct.number, centred=True))
+    else:
+        width = sum_half_width(math.sqrt(rows.variance / 4 + own), 1.0, 1 - widths.beta, gaussian=True)
+    full = np.full(value.shape, width + STEP)
+    return Reading(value, np.full(value.shape, rows.variance / 4 + own), full)
 
 
 def sliced(one: Slice, widths: Widths) -> Reading:

@@ -41,7 +41,7 @@ from maquette.version import __version__
 if TYPE_CHECKING:
     from maquette.session.record import Record
 
-FORMAT = 2
+FORMAT = 3
 MAGIC = b"maquette checkpoint\n"
 MOST = 2**31  # bytes of an index
 _END = Struct(">Q32s")  # length of the index, and its MAC
@@ -259,7 +259,8 @@ def _told(own: Own) -> list[Any]:
                 else (event.scale, event.sensitivity)
             )
             numbers = [measured.values.tolist(), gaussian, [str(each) for each in law], measured.grid]
-            return ["direct", own.moment, own.facts, own.signed, own.number, numbers]
+            centre = None if own.centre is None else [own.centre.value, own.centre.variance]
+            return ["direct", own.moment, own.facts, own.signed, own.number, numbers, centre]
 
 
 def _own_from(record: Record, data: bytes) -> tuple[str, list[Own]]:
@@ -273,9 +274,10 @@ def _heard(record: Record, kind: str, moment: int, *told: Any) -> Own:
         return Guarded(moment, np.array(values), tolerance, beta, simultaneous)
     if kind == "rented":
         return Rented(moment, {tuple(part): Component(value, variance) for part, value, variance in told[0]})
-    facts, signed, number, (values, gaussian, law, grid) = told
+    facts, signed, number, (values, gaussian, law, grid), centre = told
     one, two = map(Fraction, law)
     event = DiscreteGaussian(one, two) if gaussian else DiscreteLaplace(one, two)
     _, question = record.direct(facts)
     free = record.curator.cost_of([])
-    return Direct(moment, Measurement(question, np.array(values), event, free, grid), signed, number, facts)
+    measured = Measurement(question, np.array(values), event, free, grid)
+    return Direct(moment, measured, signed, number, facts, None if centre is None else Component(*centre))

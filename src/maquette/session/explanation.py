@@ -12,7 +12,7 @@ from maquette.errors import LedgerError
 from maquette.estimates import Columns
 from maquette.privacy import Loss
 from maquette.session.order import Order
-from maquette.session.precision.bases import is_plain, plain, summed, whole_kind
+from maquette.session.precision.bases import ANCHOR, is_plain, plain, summed, whole_kind
 
 PROMISE = "counts within {tolerance:,.0f} rows ({alpha:g} of them){how}, over the noise on the binned, clamped table"
 
@@ -57,6 +57,8 @@ def in_words(route: Source, plan: Order, cost: Loss, left: Callable[[], int]) ->
 def _named(key: Columns) -> str:
     if (column := summed(key)) is not None:
         return f"{' x '.join(plain(key))} (sums of {column})"
+    if key == ANCHOR:
+        return "the number of rows"
     if whole_kind(key) is not None:
         return f"{' x '.join(plain(key))} (the whole table, for ranges)"
     return " x ".join(plain(key)) + ("" if is_plain(key) else " (for ranges)") or "the number of rows"

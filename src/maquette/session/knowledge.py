@@ -17,6 +17,7 @@ from maquette.session.answering import Numbers, Settled, known_with, measured, w
 from maquette.session.model import Model, model_of
 from maquette.session.own import Direct, Guarded, Own, Rented, Slice
 from maquette.session.precision.account import Account
+from maquette.session.precision.bases import ANCHOR
 from maquette.session.precision.shares import DIVISION, DIVISIONS
 from maquette.session.precision.view import NOTHING, Component, View
 from maquette.session.precision.whole_view import WholeView, wholes_of
@@ -226,7 +227,7 @@ class _Foreseen(Knowledge):
     def __init__(self, now: Knowledge, ahead: Ahead) -> None:
         super().__init__(
             cast("Record", ahead),
-            lambda: now.widths.spent(ahead.before),
+            lambda: now.widths.spent(ahead.before).anchored(ahead.wholes.get(ANCHOR)),
             now.tolerance,
             start=now.start,
             given=now._given,
@@ -273,7 +274,8 @@ class Doubts:
         record = self._record
         if record.begun is None:
             record.settings = self._settings  # whoever pays first
-        state = record.before, record.cells, None if record.begun is None else tuple(record.begun.items())
+        anchor = record.wholes.get(ANCHOR)
+        state = record.before, anchor, record.cells, None if record.begun is None else tuple(record.begun.items())
         if self._known is None or self._known[0] != state:
             settings = self._settings if record.begun is None else record.begun
             self._known = state, replace(self._plain, account=self._account(settings) if settings else None)
@@ -285,7 +287,8 @@ class Doubts:
         schema, pricing = record.curator.schema, self._pricing
         scales = self._scales(settings)
         division = DIVISIONS[settings.get("division")]
-        return Account(schema, pricing.rate, pricing.reuse, beta, bool(record.cells), scales, record.before, division)
+        spent = record.before, record.wholes.get(ANCHOR)
+        return Account(schema, pricing.rate, pricing.reuse, beta, bool(record.cells), scales, *spent, division)
 
     def _scales(self, settings: Mapping[str, float | None]) -> tuple[float, ...]:
         """The tolerance with which the session began; or all it may have been, by what is known of the rows.

@@ -35,6 +35,7 @@ class Direct:
     signed: bool
     number: int
     facts: Any = field(default=None, compare=False, repr=False)  # the goal as the ledger has it
+    centre: Component | None = None  # the number of rows, if twice the goal less that was measured
 
     @property
     def halved(self) -> bool:

@@ -10,11 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 
 from maquette.estimates import Columns, subsets
+from maquette.session.anchoring import Anchor, anchor_of
 from maquette.session.knowledge import Knowledge
 from maquette.session.order import Order
 from maquette.session.own import Rented
+from maquette.session.precision.bases import ANCHOR
 from maquette.session.precision.cell_view import CellView
 from maquette.session.precision.view import CELLS, View
 from maquette.session.precision.whole_view import WholeView
@@ -22,7 +25,7 @@ from maquette.session.precision.width import Known, Widths, known_of
 from maquette.session.pricing import FIRST_SETS, Offer, Pricing, Purchase, after
 from maquette.session.question import Goal
 from maquette.session.transcript import Transcript
-from maquette.session.wholes import RANGES, Family, Wholes, tables_in
+from maquette.session.wholes import RANGES, Family, Wholes, has_parts, served, tables_in
 
 PASSES = 4  # over the goals of one order
 AHEAD = 1.02  # of what all questions would cost measured as asked: never more is spent with a view to later ones
@@ -33,6 +36,7 @@ COARSEST = 4.0  # times the tolerance: a wider interval is not worth what is lef
 USEFUL = 0.25  # of the rows, the same
 NARROWER = 0.75  # of the width that is known already, the same
 CLOSE = 1e-3  # how closely the width that the rest of the budget buys is found
+PATIENT = 4.0  # times its price, paid for single counts, after which it is bought
 LEVEL = 1.01  # parts are bought if their price is within this factor: they also serve other questions
 
 
@@ -47,6 +51,8 @@ class Planner:
         self._alone = self._spent = 0  # units that all goals would cost measured as asked, and units spent
         self._asked = 0  # goals
         self._wholes = Wholes()
+        self._anchor: Anchor | None = None  # the number of rows, if it is bought with this order
+        self._plain = self._apart = 0  # units paid for counts that can be measured from half of the rows, and others
         self._single: dict[Columns, int] = {}  # units paid for single questions about these columns, in any way
         self._paid_whole: dict[Columns, int] = {}  # units paid for questions on these columns, measured as asked
         self._rented: dict[Columns, int] = {}  # units paid for the contributions of these parts to single questions
@@ -68,9 +74,27 @@ class Planner:
         is bought for the other, until all are within the tolerance.
         """
         goals = list({goal.key: goal for goal in goals}.values())
+        order = self._plan(goals)
+        anchor = anchor_of(self._knowledge, self._pricing) if order else None
+        return order if anchor is None else self._anchored(order, goals, anchor)
+
+    def _plan(self, goals: Sequence[Goal]) -> Order:
         missing = self._missing(goals)
         families = self._families(missing)
         return self._with_wholes(self._by_parts(goals, missing, families), missing, families)
+
+    def _anchored(self, order: Order, goals: Sequence[Goal], anchor: Anchor) -> Order:
+        """The order with the number of rows, if that is cheaper now or enough was paid for counts without it."""
+        enough = self._plain >= max(PATIENT * anchor.units, self._apart)
+        if not enough and order.units <= anchor.units:
+            return order
+        other = copy(self)
+        other._anchor = anchor
+        found = other._plan(goals)
+        centred = any(goal.centred for goal, _ in found.directs.values())
+        if centred and found.units + (0 if enough else anchor.units) < order.units:
+            return Order({ANCHOR: anchor.units, **found.parts}, found.directs, found.rents)
+        return order
 
     def _by_parts(self, goals: Sequence[Goal], missing: Sequence[Goal], families: Sequence[Family]) -> Order:
         """What to charge for goals, some of them missing, in parts or as asked.
@@ -128,12 +152,12 @@ class Planner:
         All answers together are served by a table as it was first drawn.
         """
         known = self._knowledge.transcript.latest(view.key)
-        widths = self._widths(order) if _has_parts(order) else self._knowledge.widths
+        widths = self._widths(order) if has_parts(order) else self._now
         if widths.simultaneous and known is not None:
             return None
         assert view.family is not None, "a table is bought for its family"
         places = sum(widths.places(view.schema, key) for key in tables_in(order.parts))
-        hardest = widths.hardest(view, self._knowledge.record.directs + len(order.directs) + places + 1)
+        hardest = widths.hardest(view, self._taken + len(order.directs) + places + 1)
         return self._pricing.whole(
             view.key, self._tolerance, hardest, have=0.0 if known is None else 1 / known.variance
         )
@@ -170,8 +194,36 @@ class Planner:
         """Goals measured exactly as asked, each within a tolerance."""
         order = Order({}, {goal.key: (goal, 0) for goal in missing}, {})
         for i, goal in enumerate(missing, 1):
-            order.directs[goal.key] = goal, self._pricing.direct(goal, tolerance, self._doubt(goal, order, i))
+            order.directs[goal.key] = self._by_itself(goal, tolerance, order, i)
         return order
+
+    def _by_itself(self, goal: Goal, tolerance: float, order: Order, place: int | None = None) -> tuple[Goal, int]:
+        """A goal measured as asked, or from half of the rows, and its price."""
+        plain, half = goal if not goal.centred else replace(goal, centred=False), goal.from_half
+        units = self._pricing.direct(plain, tolerance, self._doubt(plain, order, place))
+        if half is None or (rows := self._known_rows) is None:
+            return plain, units
+        less = self._pricing.direct(half, tolerance, self._doubt(half, order, place), rows)
+        return (half, less) if less < units else (plain, units)
+
+    @property
+    def _now(self) -> Widths:
+        """The widths before an order, but with the number of rows that it buys."""
+        widths = self._knowledge.widths
+        return widths if self._anchor is None else widths.anchored(self._anchor.place)
+
+    @property
+    def _taken(self) -> int:
+        """Places of the series of shares that are taken before the first number of an order."""
+        return self._knowledge.record.directs if self._anchor is None else self._anchor.place
+
+    @property
+    def _known_rows(self) -> float | None:
+        """The variance of the number of rows from half of which counts are measured; None if there is none."""
+        if self._anchor is not None:
+            return self._anchor.variance
+        known = self._knowledge.transcript.latest(ANCHOR)
+        return None if known is None else known.variance
 
     def _planned(self, missing: Sequence[Goal], *, ahead: bool) -> Order:
         """What to charge for goals that are not known; `ahead`: with a view to questions that may follow."""
@@ -189,7 +241,7 @@ class Planner:
                 for goal in short:
                     self._measure_as_asked(order, then, goal)
         for i, (key, (goal, _)) in enumerate(order.directs.items(), 1):  # parts taken later change their doubt
-            order.directs[key] = goal, self._pricing.direct(goal, self._tolerance, self._doubt(goal, order, i))
+            order.directs[key] = self._by_itself(goal, self._tolerance, order, i)
         return order
 
     def _surely_alone(self, goal: Goal, goals: Sequence[Goal]) -> Order | None:
@@ -228,10 +280,10 @@ class Planner:
         The first charge that brings parts takes its share of the doubt before the numbers of the same charge that are
         measured as asked; or after them, if it brings parts by whole tables alone.
         """
-        widths, record = self._knowledge.widths, self._knowledge.record
+        widths, record = self._now, self._knowledge.record
         if widths.account is None or record.before is not None:
             return widths
-        before = record.directs + (0 if buying or order.parts or order.rents else len(order.directs))
+        before = self._taken + (0 if buying or order.parts or order.rents else len(order.directs))
         return widths.spent(before)
 
     def _worth(self, units: int, goals: Sequence[Goal], missing: Sequence[Goal]) -> bool:
@@ -274,6 +326,10 @@ class Planner:
         self._spent += order.units
         for goal, units in order.directs.values():
             view = self._knowledge.view(goal)
+            if goal.from_half is None:
+                self._apart += units
+            elif not goal.centred and not served(view):  # a table of their own is soon bought for some
+                self._plain += units
             if view is not None:
                 self._paid_whole[view.columns] = self._paid_whole.get(view.columns, 0) + units
                 self._single[view.columns] = self._single.get(view.columns, 0) + units
@@ -311,7 +367,7 @@ class Planner:
         then.give_up(goal)
         order.rents.pop(goal.key, None)
         known = {} if view is None else then.known(view, goal)
-        units = self._pricing.direct(goal, self._tolerance, self._doubt(goal, order))
+        _, units = self._by_itself(goal, self._tolerance, order)
         if view is not None and ahead:
             units += self._paid_whole.get(view.columns, 0) + self._whole_in(order, view.columns)
         offer = None if view is None else self._offer(view, known, order, goal, ahead=ahead)
@@ -334,7 +390,7 @@ class Planner:
         doubt = self._doubt(goal, order)
         ahead.give_up(goal)
         order.rents.pop(goal.key, None)
-        order.directs[goal.key] = goal, self._pricing.direct(goal, self._tolerance, doubt)
+        order.directs[goal.key] = self._by_itself(goal, self._tolerance, order)
         precision = self._pricing.fresh_precision(goal, self._tolerance, doubt)
         if self._tells_parts(goal) and math.isfinite(precision):  # an infinite precision has no price
             ahead.learn(goal, precision)
@@ -345,9 +401,9 @@ class Planner:
 
     def _doubt(self, goal: Goal, order: Order, place: int | None = None) -> float:
         """The failure probability of a goal that is measured next as it is asked, or at a place in the order."""
-        number = self._knowledge.record.directs + (len(order.directs) + 1 if place is None else place)
-        widths = self._widths(order) if order.parts or order.rents else self._knowledge.widths
-        return widths.fresh(goal.as_asked.cells, number)
+        number = self._taken + (len(order.directs) + 1 if place is None else place)
+        widths = self._widths(order) if order.parts or order.rents else self._now
+        return widths.fresh(goal.as_asked.cells, number, centred=goal.centred)
 
     def _offer(
         self, view: View, known: Mapping[Columns, Known], order: Order, goal: Goal, *, ahead: bool
@@ -402,12 +458,6 @@ class Planner:
         enough = RANGES if purchase.bases[part].key != part else 1.0
         now = sum(parts.get(part, 0) for _, parts in order.rents.values())  # in the same charge
         return self._rented.get(part, 0) + now + units > enough * purchase.prices[part]
-
-
-def _has_parts(order: Order) -> bool:
-    """Whether an order brings parts, by themselves or in tables measured as asked."""
-    told = any(goal.tells_parts for goal, _ in order.directs.values())
-    return told or bool(order.rents) or len(tables_in(order.parts)) < len(order.parts)
 
 
 class _Ahead:

@@ -25,6 +25,7 @@ from maquette.curator import Curator
 from maquette.estimates import Columns
 from maquette.privacy import MAX_UNITS, UNITS_PER_ONE, sum_half_width
 from maquette.query import Contrasts, Marginal, hardest_of
+from maquette.session.precision.anchor import own_variance
 from maquette.session.precision.bases import is_plain, plain, scale, summed, whole_kind
 from maquette.session.precision.cell_view import CellView
 from maquette.session.precision.view import CELLS, Outline, View
@@ -403,11 +404,15 @@ class Pricing:
         prices = {part: self.price(used[part].key, used[part].ratio * bought[part]) for part in bought}
         return Purchase(bought, prices, {part: reuse[part] for part in bought}, used)
 
-    def direct(self, goal: Goal, tolerance: float, doubt: float) -> int:
-        """Units for measuring a goal exactly as asked; each number misses the tolerance with probability `doubt`."""
+    def direct(self, goal: Goal, tolerance: float, doubt: float, rows: float = 0.0) -> int:
+        """Units for measuring a goal as asked, or from half of the rows with variance `rows`, missed with `doubt`."""
         relation, asked = self._curator.relation, goal.as_asked
         grid = asked.grid * goal.unit
         precision = self.fresh_precision(goal, tolerance, doubt)
+        if goal.centred:
+            size = max(0.0, tolerance - STEP) ** 2
+            own = 4 * size * own_variance(rows / size, doubt) if size else 0.0
+            precision = 1 / own if own else math.inf
         if math.isinf(precision):
             return MAX_UNITS
         if self.pure:

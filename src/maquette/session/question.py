@@ -6,7 +6,7 @@ import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -54,6 +54,7 @@ class Goal:
     signed: bool = False
     values: ValueSums | None = None
     scale: float = 1.0  # what a number of the marginal is worth in units of the values
+    centred: bool = False  # measured as what it differs from half of the rows
 
     @cached_property
     def key(self) -> str:
@@ -74,11 +75,26 @@ class Goal:
         """
         if self.values is not None:
             return self.values
+        if self.centred:
+            held = self.marginal.weight
+            sides = Buckets("held", ("no", "yes"), (~held, held))
+            return Contrasts(Marginal(held.schema, [sides]), [np.array([[-1, 1]])])
         shape = self.marginal.shape
         if not self.signed or max(shape) > MAX_GROUPS:
             return self.marginal
         groups = [np.eye(size, dtype=np.int64) for size in shape[:-1]]
         return Contrasts(self.marginal, [*groups, np.array([[-1, 1]])])
+
+    @cached_property
+    def from_half(self) -> Goal | None:
+        """The goal measured from half of the rows: held less not held, which a row moves as much as the count itself.
+
+        So half of that, which is the count less half of the rows, costs a quarter. None if it is not one count.
+        """
+        marginal = self.marginal
+        one = type(marginal) is Marginal and not marginal.axes and bool(marginal.columns)
+        fits = one and self.counted and not self.signed and marginal.weight.is_predicate
+        return replace(self, centred=True) if fits else None
 
     @property
     def halved(self) -> bool:
@@ -232,7 +248,7 @@ def unit_of(asked: object) -> int:
 
 def stored(goal: Goal) -> dict[str, Any]:
     """A goal as exact, public JSON."""
-    facts = {**as_json(goal.marginal), "signed": goal.signed}
+    facts = {**as_json(goal.marginal), "signed": goal.signed, **({"centred": True} if goal.centred else {})}
     if (values := goal.values) is not None:
         ends = {"column": values.column, "low": values.low, "high": values.high, "centre": values.centre}
         facts["values"] = {**as_json(values), **ends}
@@ -246,7 +262,7 @@ def restored(schema: Schema, facts: Mapping[str, Any]) -> Goal:
         table = from_json(schema, given)
         ends = {name: given[name] for name in ("low", "high", "centre")}
         values = ValueSums(schema, given["column"], axes=table.axes, where=table.weight, **ends)
-    return Goal(from_json(schema, facts), facts["signed"], values)
+    return Goal(from_json(schema, facts), facts["signed"], values, centred=facts.get("centred", False))
 
 
 def as_json(marginal: Marginal) -> dict[str, Any]:

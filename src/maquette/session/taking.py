@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from maquette.curator import Measurement
@@ -11,9 +11,9 @@ from maquette.privacy import DiscreteGaussian
 from maquette.session.ahead import Layered
 from maquette.session.order import Owned
 from maquette.session.own import Direct, Own, Rented
-from maquette.session.precision.bases import whole_kind
+from maquette.session.precision.bases import ANCHOR, whole_kind
 from maquette.session.precision.family import places_of
-from maquette.session.precision.shares import DIVISIONS
+from maquette.session.precision.shares import DIVISIONS, anchored_after
 from maquette.session.precision.view import Component
 from maquette.session.question import Goal
 from maquette.session.transcript import Transcript
@@ -49,11 +49,16 @@ def take(held: Held, measured: Sequence[Measurement], note: Any, owned: Owned) -
     division = DIVISIONS[held.begun.get("division")]
     tables = [key for key in keys if whole_kind(key) is not None]
     in_parts = len(tables) < bought or note["rent"]
+    if ANCHOR in tables:
+        held.directs = anchored_after(held.directs, held.before)
+        held.wholes = {ANCHOR: held.directs, **held.wholes}
+    rows = _rows(transcript, dict(zip(keys, measured, strict=False)))
     if held.before is None and (in_parts or (whole and not held.cells)):
         held.before = held.directs + (0 if in_parts else len(directs))
     for measurement, (goal, _), facts in zip(measured[bought:asked], directs, note["direct"], strict=True):
         held.directs += 1
-        keep(held.own, goal, Direct(moment, measurement, goal.signed, held.directs, facts))
+        centre = rows if goal.centred else None
+        keep(held.own, goal, Direct(moment, measurement, goal.signed, held.directs, facts, centre))
     for key in tables:
         if key not in held.wholes:
             held.wholes = {**held.wholes, key: held.directs + 1}
@@ -80,6 +85,16 @@ def take(held: Held, measured: Sequence[Measurement], note: Any, owned: Owned) -
 def keep(kept: dict[str, list[Own]] | Layered[str, Own], goal: Goal, own: Own) -> None:
     """Keep what was measured for one goal."""
     kept.setdefault(goal.key, []).append(own)
+
+
+def _rows(transcript: Transcript, bought: Mapping[Columns, Measurement]) -> Component | None:
+    """The number of rows as it was first measured for all counts, by an earlier charge or by this one."""
+    if transcript.has(ANCHOR):
+        value, variance = transcript.states(ANCHOR)[0].part
+        return Component(float(value), float(variance))
+    if ANCHOR not in bought:
+        return None
+    return Component(float(bought[ANCHOR].values), spread(bought[ANCHOR]) ** 2)
 
 
 def _tells_parts(measurement: Measurement, goal: Goal) -> bool:

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from maquette.estimates import Columns
-from maquette.query import RangeBasis
-from maquette.session.precision.bases import is_whole, whole_kind
+from maquette.session.order import Order
+from maquette.session.precision.bases import WHOLE_KINDS, WholeKind, is_whole, whole_key
 from maquette.session.precision.product_view import ProductView
 from maquette.session.precision.view import View
 from maquette.session.precision.whole_view import WholeView
@@ -20,7 +20,8 @@ from maquette.session.precision.whole_view import WholeView
 Views = Mapping[str, View | None]  # by the key of their goal
 
 RANGES = 0.1  # share of a price, paid for single questions, after which it is paid for ranges of the same columns
-SEVERAL = 1.0  # the same for ranges of several columns that may lie anywhere: they are dear
+TABLES = 0.06  # the same for a whole table
+SEVERAL = 0.4  # the same for ranges of several columns that may lie anywhere: they are dear
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Family:
 
     def enough(self, units: int) -> float:
         """What must be paid for single questions before the table is bought for so many units."""
-        return (RANGES if self.whole.simple else SEVERAL) * units
+        return (TABLES if self.whole.simple else SEVERAL) * units
 
 
 class Wholes:
@@ -40,10 +41,14 @@ class Wholes:
 
     def __init__(self) -> None:
         self._anywhere: set[Columns] = set()  # columns of which ranges were asked that neither begin nor end there
+        self._ends: set[Columns] = set()  # columns of which ranges were asked that do not all begin there
 
     def asked(self, views: Iterable[View | None]) -> None:
         """Record questions."""
-        self._anywhere |= {view.columns for view in views if _kind(view) == "waves" and view is not None}
+        for view in views:
+            kind = _kind(view)
+            if view is not None and kind is not None and kind != "starts":
+                (self._anywhere if kind == "waves" else self._ends).add(view.columns)
 
     def families(self, views: Views, *, simultaneous: bool) -> list[Family]:
         """The tables that would serve some of these goals.
@@ -52,16 +57,24 @@ class Wholes:
         begin or end with their column are not.
         """
         ranged = {view.columns: view for view in views.values() if isinstance(view, ProductView) and _kind(view)}
-        anywhere = self._anywhere | {view.columns for view in views.values() if view and _kind(view) == "waves"}
+        kinds = {(view.columns, _kind(view)) for view in views.values() if view}
+        anywhere = self._anywhere | {columns for columns, kind in kinds if kind == "waves"}
+        ends = self._ends | {columns for columns, kind in kinds if kind == "steps"}
         found = []
         for columns, view in ranged.items():
-            kind: RangeBasis = "waves" if columns in anywhere else "steps"
-            key = next(key for key in view.whole_keys if whole_kind(key) == kind)
-            whole = WholeView(view, key)
+            several = sum(map(view.ordered, columns)) > 1  # of one column, the other end costs little more doubt
+            kind: WholeKind = "starts" if simultaneous and several and columns not in ends else "steps"
+            whole = WholeView(view, key := whole_key("waves" if columns in anywhere else kind, columns))
             if simultaneous or whole.distribution:
                 served = frozenset(name for name, other in views.items() if _serves(key, other))
                 found.append(Family(whole, served))
         return found
+
+
+def served(view: View | None) -> bool:
+    """Whether questions like this one have a whole table of their own that is bought early."""
+    kind = _kind(view)
+    return view is not None and kind is not None and (kind != "waves" or len(view.columns) == 1)
 
 
 def tables_in(parts: Mapping[Columns, int]) -> dict[Columns, int]:
@@ -69,13 +82,19 @@ def tables_in(parts: Mapping[Columns, int]) -> dict[Columns, int]:
     return {key: units for key, units in parts.items() if is_whole(key)}
 
 
-def _kind(view: View | None) -> RangeBasis | None:
+def has_parts(order: Order) -> bool:
+    """Whether an order brings parts, by themselves or in tables measured as asked."""
+    told = any(goal.tells_parts for goal, _ in order.directs.values())
+    return told or bool(order.rents) or len(tables_in(order.parts)) < len(order.parts)
+
+
+def _kind(view: View | None) -> WholeKind | None:
     """The table for questions like this one; None if there is none."""
     if not isinstance(view, ProductView) or not view.ranged:
         return None
-    for key in view.whole_keys:
+    for kind, key in zip(WHOLE_KINDS, view.whole_keys, strict=False):  # none where a table would be too large
         if WholeView(view, key).family is not None:
-            return whole_kind(key)
+            return kind
     return None
 
 

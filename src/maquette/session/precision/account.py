@@ -151,14 +151,20 @@ class Account:
     cells: bool
     scales: tuple[float, ...] = ()
     before: int | None = None
+    anchor: int | None = None  # places before the number of rows was measured once for all counts
     division: Division = shares.NOW
     _menus: dict[Columns, tuple[Expectation, ...]] = field(default_factory=dict)
     _screens: Bounded[tuple[Columns, ...], Screen] = field(default_factory=lambda: Bounded(SCREENS))
     _widths: Bounded[Hashable, float] = field(default_factory=lambda: Bounded(WIDTHS))
 
+    @property
+    def derived(self) -> float:
+        """The share of everything derived from parts."""
+        return shares.derived(self.division, self.before or 0, self.anchor)
+
     def nats(self, bits: float, *, beta: float | None = None) -> float:
         """Minus the log of the doubt, one side, of a question whose name has so many bits."""
-        doubt = (self.beta if beta is None else beta) * shares.derived(self.division, self.before or 0) / 2
+        doubt = (self.beta if beta is None else beta) * self.derived / 2
         return bits * math.log(2) - math.log(doubt)
 
     def width(self, columns: Columns, noises: Mapping[Columns, Noise], bits: float, beta: float) -> float:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,9 +40,12 @@ from maquette.schema import Schema
 
 Values = NDArray[np.float64]
 
+WholeKind = RangeBasis | Literal["starts"]
+WHOLE_KINDS: tuple[WholeKind, ...] = ("starts", *RANGE_BASES)  # starts: steps with a smaller family
 MARK = ""  # begins every key that is not a part's own name: no column has this name
 KEPT = 2**12
 WIDEST, MOST = 3, 2**13  # columns and numbers of a whole table, at most
+ANCHOR = (MARK, MARK, MARK, "rows")  # the number of rows, measured once for all counts (`anchor`)
 _SCALE = 2**8  # of Helmert rows beside a sum, at most
 
 
@@ -55,16 +59,21 @@ def sums_key(part: Columns, name: str) -> Columns:
     return (MARK, MARK, name, *part)
 
 
-def whole_key(kind: RangeBasis, columns: Columns) -> Columns:
+def whole_key(kind: WholeKind, columns: Columns) -> Columns:
     """The key of a whole table measured at once."""
     return (MARK, MARK, MARK, kind, *columns)
+
+
+def for_starts(key: Columns) -> bool:
+    """Whether a whole table is promised for ranges alone that begin with their column."""
+    return is_whole(key) and key[3] == "starts"
 
 
 def whole_kind(key: Columns) -> RangeBasis | None:
     """How a key measures a whole table, if it does."""
     if key[:3] != (MARK, MARK, MARK):
         return None
-    return "steps" if key[3] == "steps" else "waves"
+    return "waves" if key[3] == "waves" else "steps"
 
 
 @lru_cache(KEPT)
@@ -73,7 +82,7 @@ def whole_keys(schema: Schema, columns: Columns) -> tuple[Columns, ...]:
     ordered = any(is_ordered(schema, name) for name in columns)
     if not ordered or len(columns) > WIDEST or math.prod(schema[name].size + 1 for name in columns) > MOST:
         return ()
-    return tuple(whole_key(kind, columns) for kind in RANGE_BASES)
+    return tuple(whole_key(kind, columns) for kind in WHOLE_KINDS)
 
 
 def is_whole(key: Columns) -> bool:

@@ -21,7 +21,7 @@ from maquette.estimates import Columns
 from maquette.privacy import sum_half_width
 from maquette.query import hardest_of, variances_of
 from maquette.schema import Schema
-from maquette.session.precision.bases import KEPT, plain, whole_kind
+from maquette.session.precision.bases import KEPT, for_starts, plain, whole_kind
 
 Values = NDArray[np.float64]
 
@@ -83,8 +83,11 @@ def _tails(schema: Schema, key: Columns) -> tuple[Values, Values]:
     counts: Values = np.ones(1)
     for name in plain(key):
         variances = variances_of(schema, kind, plain(key), name)
-        products = np.multiply.outer(ratios, variances / variances.max()).reshape(-1)
-        times = np.repeat(counts, len(variances))
+        relative = variances / variances.max()
+        if for_starts(key):
+            relative = relative[: schema[name].size]  # the others end with their column, without beginning there
+        products = np.multiply.outer(ratios, relative).reshape(-1)
+        times = np.repeat(counts, len(relative))
         bins = np.clip(np.ceil(products * BINS).astype(int), 1, BINS)
         found = np.bincount(bins, weights=times, minlength=BINS + 1).astype(np.float64)
         ratios = np.asarray(np.flatnonzero(found) / BINS)

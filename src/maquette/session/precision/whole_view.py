@@ -15,7 +15,7 @@ import numpy as np
 
 from maquette.estimates import Columns
 from maquette.query import RangeBasis, hardest_of
-from maquette.session.precision.bases import inverse, plain, whole_kind
+from maquette.session.precision.bases import for_starts, inverse, plain, whole_kind
 from maquette.session.precision.product_view import ProductView
 from maquette.session.precision.view import Values, View
 
@@ -49,7 +49,8 @@ class WholeView(View):
         assert kind is not None, "only a whole table is read whole"
         if self._of.factor != 1.0 or not all(self._holds(name, kind) for name in self.columns):
             return None
-        return self._of.family(kind, self.columns)
+        ends = sum(map(self._of.ordered, self.columns)) if for_starts(self.key) else 0
+        return self._of.family(kind, self.columns) >> ends  # half as many ranges of each ordered column
 
     @property
     def hardest(self) -> float:
@@ -74,7 +75,10 @@ class WholeView(View):
 
     def _holds(self, name: str, kind: RangeBasis) -> bool:
         """Whether every condition on a column is one of the family's: a range, one at an end, or a level."""
-        return all(_fits(row, kind if self._of.ordered(name) else None) for row in self.condition(name))
+        if not self._of.ordered(name):
+            return all(_fits(row, None) for row in self.condition(name))
+        begins = not for_starts(self.key) or all(row[0] or not row.any() for row in self.condition(name))
+        return begins and all(_fits(row, kind) for row in self.condition(name))
 
     @cached_property
     def _rows(self) -> list[Values]:

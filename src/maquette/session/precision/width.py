@@ -33,6 +33,7 @@ from maquette.privacy import sum_half_width
 from maquette.schema import Schema
 from maquette.session.precision import shares
 from maquette.session.precision.account import OWN, Account, Noise
+from maquette.session.precision.anchor import LEAST as PSI
 from maquette.session.precision.bases import plain
 from maquette.session.precision.description import KIND, Description
 from maquette.session.precision.family import Within, places_of, within
@@ -173,6 +174,12 @@ class Widths:
             return self
         return replace(self, account=replace(self.account, before=before))
 
+    def anchored(self, anchor: int | None) -> Widths:
+        """The same if the number of rows is measured after so many places."""
+        if self.account is None or self.account.anchor == anchor:
+            return self
+        return replace(self, account=replace(self.account, anchor=anchor))
+
     def mixed(self, view: View) -> bool:
         """Whether the width is that of an account: for a question with a name about some columns."""
         return (
@@ -251,17 +258,23 @@ class Widths:
         widths = self.account.widths(view.columns, noises, bits, self.beta, shares)
         return np.minimum(widths + np.minimum(STEP, widths), most)
 
-    def fresh(self, cells: int, number: int, places: int = 1) -> float:
-        """Failure probability of each of `cells` numbers measured as asked: their noise is drawn after the choice."""
+    def fresh(self, cells: int, number: int, places: int = 1, *, centred: bool = False) -> float:
+        """Failure probability of each of `cells` numbers measured as asked: their noise is drawn after the choice.
+
+        Of one that is `centred`, measured from half of the rows: before it is multiplied by psi (`anchor`).
+        """
         if not self.simultaneous:
             return self.beta
         if self.account is not None:
-            return max(LEAST, self.beta * self.account.division.fresh(number, self.account.before, places) / cells)
+            account, anchor = self.account, self.account.anchor
+            share = account.division.fresh(number, account.before, places, anchor)
+            apart = not centred and anchor is not None and number > anchor
+            return max(LEAST, self.beta * share * (PSI if apart else 1.0) / cells)
         return max(LEAST, self.beta * FRESH * 6 / (math.pi * number) ** 2 / cells)
 
     def _log_doubt(self, bits: float) -> float:
         """Log of the failure probability of a question whose description has `bits` bits, for any number of pieces."""
-        share = DERIVED if self.account is None else shares.derived(self.account.division, self.account.before or 0)
+        share = DERIVED if self.account is None else self.account.derived
         return math.log(self.beta * share) - bits * math.log(2)
 
     def guard(self, number: int) -> float:

@@ -1,0 +1,148 @@
+"""Counts measured from half of the rows: what they cost, what they promise, and that they survive a restart."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy
+
+import maquette as mq
+from maquette.query import Marginal, where
+from maquette.session.own import Direct
+from maquette.session.precision import shares
+from maquette.session.precision.anchor import LEAST, K, half_width, own_variance
+from maquette.session.precision.bases import ANCHOR
+from maquette.session.question import Goal, restored, stored
+
+LEVELS = {"a": 5, "b": 4, "c": 6, "d": 3, "e": 7}
+SCHEMA = mq.Schema([mq.Category(name, [f"{name}{i}" for i in range(size)]) for name, size in LEVELS.items()])
+ROWS = 4_000
+
+
+def table() -> mq.Table:
+    rng = np.random.default_rng(3)
+    return mq.open_table(
+        {name: [f"{name}{i}" for i in rng.integers(0, size, ROWS)] for name, size in LEVELS.items()}, SCHEMA
+    )
+
+
+def unrelated(count: int) -> list[str]:
+    """Conditions on three or four columns that have little to do with each other."""
+    rng, found = np.random.default_rng(9), dict[str, None]()
+    while len(found) < count:
+        names = rng.choice(list(LEVELS), size=int(rng.integers(3, 5)), replace=False)
+        sets = [rng.choice(LEVELS[name], size=LEVELS[name] // 2, replace=False) for name in names]
+        held = (
+            f"{n} IN ({', '.join(repr(f'{n}{i}') for i in sorted(some))})" for n, some in zip(names, sets, strict=True)
+        )
+        found["SELECT count(*) FROM t WHERE " + " AND ".join(held)] = None
+    return list(found)
+
+
+def session_of(curator: mq.Curator, **more: object) -> mq.Session:
+    return mq.online(curator, alpha=0.05, rows=ROWS, warm_start="none", guard="never", **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("doubt", [1e-2, 1e-4, 1e-6])
+@pytest.mark.parametrize("ratio", [0.0, 0.2, 0.7])
+def test_given_the_noise_of_the_rows_a_count_misses_no_more_often_than_psi_allows(doubt: float, ratio: float) -> None:
+    width = half_width(4 * ratio**2, 1.0, doubt)
+    x = np.linspace(-12.0, 12.0, 5_001)
+    missed = scipy.stats.norm.sf(width - ratio * x) + scipy.stats.norm.cdf(-width - ratio * x)
+    allowed = doubt * math.sqrt(1 - K) * np.exp(K * x**2 / 2)
+    assert (missed <= np.minimum(allowed, 1.0) * (1 + 1e-6)).all()
+    shorter = 0.97 * width
+    missed = scipy.stats.norm.sf(shorter - ratio * x) + scipy.stats.norm.cdf(-shorter - ratio * x)
+    assert (missed > allowed).any()  # nor is it much wider than it has to be
+
+
+def test_psi_has_expectation_one_and_its_least_value_is_for_those_that_do_not_depend_on_it() -> None:
+    mean, _ = scipy.integrate.quad(lambda x: LEAST * math.exp(K * x**2 / 2) * scipy.stats.norm.pdf(x), -40, 40)
+    assert mean == pytest.approx(1.0, rel=1e-6)
+
+
+def test_the_variance_that_is_bought_is_just_enough() -> None:
+    for rows in (0.0, 0.02, 0.05):
+        own = own_variance(rows, 1e-3)
+        assert 0.999 < half_width(rows, own, 1e-3) <= 1.0 + 1e-9
+
+
+def test_someone_who_sees_the_noise_of_the_rows_and_decides_what_to_ask_for_is_within_the_doubt() -> None:
+    """The attacker asks for many counts from half of the rows only if these are far off, and else for plain ones."""
+    rng, runs, doubt, places = np.random.default_rng(5), 40_000, 0.2, 16
+    rows, each = 0.05, doubt / places
+    own = own_variance(rows, each)
+    x = rng.normal(size=runs)
+    far = np.abs(x) > 1.5
+    centred = np.abs(x[:, None] * math.sqrt(rows) / 2 + math.sqrt(own) * rng.normal(size=(runs, places))) > 1.0
+    plain = rng.random((runs, places)) < LEAST * each
+    missed = np.where(far[:, None], centred, plain).any(axis=1).mean()
+    assert missed <= doubt + 5 * math.sqrt(doubt / runs)
+    naive = 1 / scipy.stats.norm.isf(each / 2) ** 2 - rows / 4  # as if the noise of the rows were drawn afterwards
+    again = np.abs(x[:, None] * math.sqrt(rows) / 2 + math.sqrt(naive) * rng.normal(size=(runs, places))) > 1.0
+    assert again[far].mean() > 1.5 * each
+
+
+def test_the_shares_add_up_wherever_the_number_of_rows_and_parts_are_bought() -> None:
+    for before in (None, 0, 1, 7, 40):
+        for anchor in (None, 0, 2, 7, 50):
+            spent = sum(shares.NOW.fresh(number, before, anchor=anchor) for number in range(1, 30_000))
+            derived = 0.0 if before is None else shares.derived(shares.NOW, before, anchor)
+            early = anchor is not None and before is not None and anchor <= before
+            assert spent + derived / (LEAST if early else 1.0) + shares.GUARDED <= 1 + 1e-9
+    assert shares.anchored_after(5, 5) == 6
+    assert shares.anchored_after(5, 4) == shares.anchored_after(5, None) == 5
+
+
+def test_a_count_from_half_of_the_rows_is_one_number_that_a_row_moves_by_one() -> None:
+    goal = Goal(Marginal(SCHEMA, (), where(SCHEMA, "a IN ('a0', 'a1') AND b = 'b1' AND NOT c = 'c2'")))
+    half = goal.from_half
+    assert half is not None
+    assert half.key == goal.key
+    assert restored(SCHEMA, stored(half)) == half
+    assert half.as_asked.shape == (1,)
+    with mq.Curator(table(), mq.Budget(rho=1.0, delta=1e-9)) as curator:
+        assert curator.relation.l2_squared(half.as_asked) == 1
+    assert Goal(Marginal(SCHEMA)).from_half is None
+    assert Goal(Marginal(SCHEMA, ["a"])).from_half is None
+
+
+def test_many_unrelated_counts_cost_half_of_what_they_would_by_themselves() -> None:
+    with mq.Curator(table(), mq.Budget(rho=5_000.0, delta=1e-9)) as curator:
+        session = session_of(curator)
+        costs = [float(session.ask(text).cost.units) for text in unrelated(60)]
+        assert ANCHOR in session._record.wholes
+        bought = next(i for i, cost in enumerate(costs) if cost > 2 * costs[i - 1] > 0)
+        assert bought >= 8  # not before several times as much was paid for counts
+        assert np.mean(costs[bought + 1 :]) < 0.5 * costs[bought - 1]
+        kept = [own for each in session._record.own.values() for own in each if isinstance(own, Direct)]
+        assert sum(own.centre is not None for own in kept) >= 40
+
+
+def test_a_session_that_counts_from_half_of_the_rows_answers_the_same_after_a_restart(tmp_path: Path) -> None:
+    texts, made = unrelated(30), table()
+    with mq.Curator(made, mq.Budget(rho=5_000.0, delta=1e-9), ledger=tmp_path / "book") as curator:
+        session = session_of(curator)
+        first = [session.ask(text).numbers[0] for text in texts]
+        assert ANCHOR in session._record.wholes
+    with mq.Curator(made, mq.Budget(rho=5_000.0, delta=1e-9), ledger=tmp_path / "book") as curator:
+        again = session_of(curator)
+        for text, before in zip(texts, first, strict=True):
+            answer = again.ask(text)
+            assert answer.cost.units == 0
+            assert (answer.numbers[0].value, answer.numbers[0].low, answer.numbers[0].high) == (
+                before.value,
+                before.low,
+                before.high,
+            )
+
+
+def test_each_by_itself_nothing_is_counted_from_half_of_the_rows() -> None:
+    with mq.Curator(table(), mq.Budget(rho=5_000.0, delta=1e-9)) as curator:
+        session = session_of(curator, simultaneous=False, beta=1e-3)
+        for text in unrelated(30):
+            session.ask(text)
+        assert ANCHOR not in session._record.wholes
