@@ -68,6 +68,7 @@ def test_a_wide_tree_holds_the_forest_and_few_tables_more() -> None:
 
 def test_one_large_table_does_not_keep_several_others_out_of_a_tree() -> None:
     schema = mq.Schema([*(mq.Integer(name, 0, 99) for name in "ab"), *(mq.Integer(name, 0, 9) for name in "cde")])
+    gains: dict[tuple[str, ...], float]
     gains = {("a", "b"): 1.0, ("a", "c"): 0.9, ("b", "c"): 0.8, ("c", "d"): 0.7, ("d", "e"): 0.6}
     tree, kept = _held(schema, gains, 10_100)
     assert tree.cells <= 10_100

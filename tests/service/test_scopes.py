@@ -13,7 +13,7 @@ from rooms import House, house, settings
 def made(tmp_path: Path) -> Iterator[House]:
     with house(settings(tmp_path)) as opened:
         for role in ("custodian", "auditor"):
-            token, _ = opened.service.people.mint(f"some_{role}", role, tables=("people",))  # type: ignore[arg-type]
+            token, _ = opened.service.people.mint(f"some_{role}", role, tables=("people",))
             opened.tokens[f"some_{role}"] = token
         yield opened
 

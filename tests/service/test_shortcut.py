@@ -49,7 +49,7 @@ def _seen(got: httpx.Response) -> tuple[Any, ...]:
 
 
 def _bodies() -> Iterator[tuple[str, bytes]]:
-    for good in (
+    bodies: tuple[Any, ...] = (
         {"where": "smoker"},
         {"sql": "SELECT count(*) FROM people WHERE smoker"},
         {"where": "smoker", "alpha": 0.1, "confidence": 0.9, "max_cost": 0},
@@ -63,10 +63,10 @@ def _bodies() -> Iterator[tuple[str, bytes]]:
         [],
         None,
         {},
-    ):
-        yield ASK, json.dumps(good).encode()
-    for many in (["smoker", "a"], ["smoker", {"where": "a"}], [], "smoker", [1], [{}]):
-        yield MANY, json.dumps({"questions": many}).encode()
+    )
+    several: tuple[Any, ...] = (["smoker", "a"], ["smoker", {"where": "a"}], [], "smoker", [1], [{}])
+    yield from ((ASK, json.dumps(one).encode()) for one in bodies)
+    yield from ((MANY, json.dumps({"questions": many}).encode()) for many in several)
     for raw in (b"", b"{", b"nan", b'{"where": "\\ud800"}', b"\xff", b"[" * 100_000, b'{"where":"a","where":"smoker"}'):
         yield ASK, raw
     yield ASK, '{"where": "smoker"}'.encode("utf-16")

@@ -22,7 +22,7 @@ SCHEMA = mq.Schema([mq.Category(name, [f"{name}{i}" for i in range(size)]) for n
 ROWS = 4_000
 
 
-def table() -> mq.Table:
+def table() -> mq.PrivateTable:
     rng = np.random.default_rng(3)
     return mq.open_table(
         {name: [f"{name}{i}" for i in rng.integers(0, size, ROWS)] for name, size in LEVELS.items()}, SCHEMA

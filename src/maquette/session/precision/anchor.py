@@ -24,29 +24,51 @@ K = 0.5
 LEAST = math.sqrt(1 - K)  # of psi
 FINE = 1 / 32  # between the places at which what can go wrong is compared with what may
 CLOSE = 1e-7
+GRID = 16  # doubts to each factor of two
 KEPT = 2**12
 
 
 def half_width(rows: float, own: float, doubt: float) -> float:
     """How far a count may be off: half of the rows, with this variance, plus noise of its own of variance `own`."""
-    if not own:
-        return math.inf
-    return math.sqrt(own) * _deviations(math.sqrt(rows / 4 / own), doubt)
+    return math.sqrt(own) * _deviations(math.sqrt(rows / 4 / own), _coarse(doubt)) if own else math.inf
+
+
+def own_variance(rows: float, doubt: float) -> float:
+    """The variance of its own noise with which a count is within one; `rows` is that of the number of rows; or 0."""
+    return _own_variance(rows, _coarse(doubt))
+
+
+def _coarse(doubt: float) -> float:
+    """The next lower doubt of a grid: a series of shares has few of them, and their widths are computed once."""
+    return min(doubt, math.exp2(math.floor(GRID * math.log2(doubt)) / GRID))
 
 
 @lru_cache(KEPT)
-def own_variance(rows: float, doubt: float) -> float:
-    """The variance of its own noise with which a count is within one; `rows` is that of the number of rows; or 0."""
-    return _last(lambda own: own > 0 and half_width(rows, own, doubt) <= 1.0, 0.0, 1.0)
+def _own_variance(rows: float, doubt: float) -> float:
+    near, allowed = _allowed(doubt)
+
+    def enough(own: float) -> bool:
+        return own > 0 and bool((_outside(own**-0.5, math.sqrt(rows / 4 / own) * near) <= allowed).all())
+
+    return _last(enough, 0.0, 1.0) * (1 - 4 * CLOSE)  # so that `half_width` finds it enough
 
 
 @lru_cache(KEPT)
 def _deviations(ratio: float, doubt: float) -> float:
     """The half-width in deviations of a count's own noise, where that of half of the rows has `ratio` of them."""
-    x = np.arange(0.0, math.sqrt(2 * math.log(1 / (doubt * LEAST)) / K) + FINE, FINE)
-    allowed = doubt * LEAST * np.exp(K * x[:-1] ** 2 / 2)  # from each place to the next both sides grow
-    far = ratio * x[1:]
+    near, allowed = _allowed(doubt)
+    far = ratio * near
     return -_last(lambda less: bool((_outside(-less, far) <= allowed).all()), -60.0 - 2 * float(far[-1]), 0.0)
+
+
+@lru_cache(KEPT)
+def _allowed(doubt: float) -> tuple[Values, Values]:
+    """Sizes of the noise of the rows, in deviations, and how often a count may miss up to each of them.
+
+    From each place to the next both grow: the miss is that of the farther place, the allowance that of the nearer.
+    """
+    x = np.arange(0.0, math.sqrt(2 * math.log(1 / (doubt * LEAST)) / K) + FINE, FINE)
+    return x[1:], doubt * LEAST * np.exp(K * x[:-1] ** 2 / 2)
 
 
 def _outside(width: float, shift: Values) -> Values:
