@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from functools import reduce
+from operator import or_
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +13,13 @@ import scipy
 
 import maquette as mq
 from maquette.query import Marginal, where
+from maquette.session.anchoring import anchor_of
+from maquette.session.order import Flight, Order
 from maquette.session.own import Direct
 from maquette.session.precision import shares
 from maquette.session.precision.anchor import LEAST, K, half_width, own_variance
 from maquette.session.precision.bases import ANCHOR
-from maquette.session.question import Goal, restored, stored
+from maquette.session.question import MOST_TERMS, Goal, Question, restored, stored
 
 LEVELS = {"a": 5, "b": 4, "c": 6, "d": 3, "e": 7}
 SCHEMA = mq.Schema([mq.Category(name, [f"{name}{i}" for i in range(size)]) for name, size in LEVELS.items()])
@@ -146,3 +150,67 @@ def test_each_by_itself_nothing_is_counted_from_half_of_the_rows() -> None:
         for text in unrelated(30):
             session.ask(text)
         assert ANCHOR not in session._record.wholes
+
+
+def test_a_count_whose_number_of_rows_never_came_is_not_kept() -> None:
+    """Planned while the number of rows was on its way, which is then refused: what was measured is not a count."""
+    first, second = unrelated(2)
+    with mq.Curator(table(), mq.Budget(rho=50.0, delta=1e-9)) as curator:
+        session = session_of(curator)
+        record, planner = session._record, session._planner
+        one, two = (Question.of(SCHEMA, text).goals[0] for text in (first, second))
+        anchor = anchor_of(session._knowledge, planner._pricing)
+        assert anchor is not None
+        buying = planner.on(session._knowledge)
+        buying._anchor = anchor
+        order = Order({ANCHOR: anchor.units}, buying._alone_at([one], session.tolerance).directs, {})
+        session.limit("poor", rho=1e-6)
+        refused, charged = Flight(), Flight()
+        with record.lock:
+            record.begin(refused, order, analyst="poor")
+            ahead = planner.on(session._knowledge.foreseen(record.ahead()))
+            plan = ahead._alone_at([two], session.tolerance)
+            assert [goal.centred for goal, _ in plan.directs.values()] == [True]
+            record.begin(charged, plan, analyst="custodian")
+        with pytest.raises(mq.BudgetExceeded):
+            record.charge(refused, analyst="poor")
+        record.charge(charged, analyst="custodian")
+        assert record.directs == 1  # its place is used up
+        assert not record.own.get(two.key)
+        exact = session.ask(second, alpha=0.15)
+        assert exact.cost.units > 0
+        assert exact.guarantee is not None
+
+
+def test_what_is_derived_has_its_share_from_the_first_whole_table_on() -> None:
+    schema = mq.Schema([mq.Integer("x", 0, 31), mq.Boolean("y")])
+    rng = np.random.default_rng(1)
+    made = mq.open_table({"x": rng.integers(0, 32, ROWS), "y": rng.random(ROWS) < 0.5}, schema)
+    with mq.Curator(made, mq.Budget(rho=500.0, delta=1e-9)) as curator:
+        session = session_of(curator)
+        for x in range(3, 31):
+            session.ask(f"SELECT count(*) FROM t WHERE x < {x}")
+        record = session._record
+        assert any(key != ANCHOR for key in record.wholes)
+        assert record.before is not None
+
+
+def test_the_expectations_of_an_account_do_not_change_when_the_number_of_rows_is_bought() -> None:
+    with mq.Curator(table(), mq.Budget(rho=500.0, delta=1e-9)) as curator:
+        widths = session_of(curator)._knowledge.widths
+        assert widths.account is not None
+        plain = tuple(widths.account._expectations(("a", "b")))
+        for place in (0, 1, 9):
+            account = widths.spent(0).anchored(place).account
+            assert account is not None
+            assert tuple(account._expectations(("a", "b"))) == plain
+
+
+def test_a_long_count_is_measured_as_asked() -> None:
+    """The complement of a condition at the limit of its products could not be written."""
+    schema = mq.Schema([mq.Boolean(f"c{i}") for i in range(20)])
+    pairs = [where(schema, f"c{i} AND c{i + 1}") for i in range(0, 20, 2)]
+    short, long = (Goal(Marginal(schema, (), reduce(or_, pairs[:count]))) for count in (8, 10))
+    assert len(short.marginal.weight.terms) <= MOST_TERMS < len(long.marginal.weight.terms)
+    assert short.from_half is not None
+    assert long.from_half is None

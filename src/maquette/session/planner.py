@@ -201,7 +201,7 @@ class Planner:
         """A goal measured as asked, or from half of the rows, and its price."""
         plain, half = goal if not goal.centred else replace(goal, centred=False), goal.from_half
         units = self._pricing.direct(plain, tolerance, self._doubt(plain, order, place))
-        if half is None or (rows := self._known_rows) is None:
+        if half is None or not self._now.simultaneous or (rows := self._known_rows) is None:
             return plain, units
         less = self._pricing.direct(half, tolerance, self._doubt(half, order, place), rows)
         return (half, less) if less < units else (plain, units)

@@ -38,6 +38,7 @@ from maquette.session.precision.view_of import MAX_COLUMNS, TooWide, cell_view_o
 
 PARSED = 2_000  # questions kept by their text, with what was computed for them
 MOST_COLUMNS, MOST_CELLS = 3, 2**16  # of a table of which a goal may be a slice
+MOST_TERMS = 2**9  # of a count that is measured from half of the rows: those that it leaves out are written as well
 MAX_GROUPS = 2**9  # along one axis: the matrix that keeps them apart has their square as entries
 
 
@@ -93,6 +94,7 @@ class Goal:
         """
         marginal = self.marginal
         one = type(marginal) is Marginal and not marginal.axes and bool(marginal.columns)
+        one = one and len(marginal.weight.terms) <= MOST_TERMS
         fits = one and self.counted and not self.signed and marginal.weight.is_predicate
         return replace(self, centred=True) if fits else None
 

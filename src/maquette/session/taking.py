@@ -34,9 +34,8 @@ class Held(Protocol):
 def take(held: Held, measured: Sequence[Measurement], note: Any, owned: Owned) -> None:
     """Add one charge. What belongs to single goals is kept first: nobody reads it before its moment has come.
 
-    A whole table has a number after those measured as asked. It takes no share of the doubt for what is derived from
-    parts; where nothing else is needed to derive from it, because the number of rows is public, that share is taken
-    after it.
+    A whole table has a number after those measured as asked. What is derived from parts is derived from it too, so the
+    share of the doubt for that is taken after it. Earlier divisions took it there only if the number of rows is public.
     """
     directs, rented = owned
     transcript, moment = held.transcript, held.transcript.moment + 1
@@ -58,12 +57,15 @@ def take(held: Held, measured: Sequence[Measurement], note: Any, owned: Owned) -
     for measurement, (goal, _), facts in zip(measured[bought:asked], directs, note["direct"], strict=True):
         held.directs += 1
         centre = rows if goal.centred else None
+        if centre is None and goal.centred:
+            continue  # the charge that was to bring the number of rows was lost or refused: it tells nothing
         keep(held.own, goal, Direct(moment, measurement, goal.signed, held.directs, facts, centre))
     for key in tables:
         if key not in held.wholes:
             held.wholes = {**held.wholes, key: held.directs + 1}
             held.directs += places_of(transcript.schema, key) if division.weighs else 1
-    if tables and held.before is None and transcript.rows_are_public:
+    told = any(key != ANCHOR for key in tables) and (division.centres or transcript.rows_are_public)
+    if told and held.before is None:
         held.before = held.directs
     single = iter(measured[asked:])
     for goal, contrasts in rented:

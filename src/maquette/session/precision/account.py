@@ -227,7 +227,7 @@ class Account:
 
     def _expected(self, share: float, view: View, sets: float) -> Expectation:
         cell = set_bits(len(self.schema), len(view.columns)) + PRODUCT + math.log2(self.schema.cells(view.columns))
-        level = 2 * replace(self, before=USUAL).nats(min(view.description.name, cell))
+        level = 2 * replace(self, before=USUAL, anchor=None).nats(min(view.description.name, cell))
         found: dict[Columns, float] = {}
         bases = {part: {part: 1.0, **_parts_alone(view.others.get(part, {}))} for part in view.gains}
         for part, gain in view.gains.items():
