@@ -121,3 +121,12 @@ def test_a_loss_without_a_finite_epsilon_is_told_at_a_delta() -> None:
     assert math.isinf(spent.epsilon)
     assert epsilon == pytest.approx(ACCOUNTANTS["zcdp"].loss(UNITS_PER_ONE // 50, 1e-9).epsilon)
     assert delta == 1e-9
+
+
+@pytest.mark.parametrize("epsilon", [300.0, 400.0, 800.0, 1e18, math.inf])
+def test_a_loss_beyond_floats_can_be_told(epsilon: float) -> None:
+    assert odds_factor(epsilon) > 1e100
+    assert believed(0.01, epsilon) == pytest.approx(1.0)
+    assert believed(0.01, -epsilon) < 1e-100
+    lost = Loss(epsilon=epsilon, delta=0.0, rho=None, units=0, currency="pure")
+    assert any("100.0%" in sentence for sentence in in_words(lost, "one row"))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import os
 import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from rooms import settings
 
@@ -207,3 +210,24 @@ def test_the_name_of_another_files_ledger_is_refused_and_claims_nothing(service:
     with pytest.raises(QueryError, match="already, of other rows"):
         service.drafts.publish(CUSTODIAN, other, "clinic", **PLAN)
     assert service.drafts.publish(CUSTODIAN, other, "ward", **PLAN) == "ward"
+
+
+def test_names_that_look_like_a_schema_file_are_names(service: Service) -> None:
+    """Whoever made the file has written its header."""
+    names = ["[[column]]", "a\u2028kind = b", 'x\n[[column]]\nname = "y"\nkind = "boolean"']
+    table = pa.table({name: [i % 7 for i in range(200)] for name in names})
+    stream = io.BytesIO()
+    pq.write_table(table, stream)
+    draft = service.drafts.upload(CUSTODIAN, "odd.parquet", [stream.getvalue()])
+    assert [column["name"] for column in draft["columns"]] == names
+    assert [column["kind"] for column in draft["columns"]] == ["integer"] * 3
+
+
+def test_a_plan_takes_little_memory(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    draft = drafted(service)
+    wide = [{**draft["columns"][0], "settings": {"low": "0", "high": "200000"}}, *draft["columns"][1:]]
+    service.drafts.revise(CUSTODIAN, draft["id"], wide, reviewed=True)
+    monkeypatch.setattr("maquette.service.drafts.MOST_VALUES", 1_000, raising=False)
+    told = service.drafts.plan(CUSTODIAN, draft["id"], rows=10**9, **PLAN)
+    assert [line[0].partition(" = ")[0] for line in told["preview"]] == ["rows with sex"]
+    assert "of 500 rows" in told["words"][0]

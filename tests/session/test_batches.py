@@ -7,6 +7,7 @@ import pytest
 from session_checks import NoNoise, curator_of
 
 import maquette as mq
+from maquette.errors import MaquetteError
 from maquette.schema import Schema
 
 SCHEMA = Schema([mq.Integer("age", 0, 31), mq.Integer("hours", 0, 15), mq.Category("town", ["a", "b", "c"])])
@@ -57,3 +58,16 @@ def spent(texts: list[str], batch: int, simultaneous: bool) -> int:
 def test_a_batch_costs_no_more_than_its_questions_one_by_one(texts: list[str], simultaneous: bool) -> None:
     singly = spent(texts, 1, simultaneous)
     assert spent(texts, len(texts), simultaneous) <= singly * 1.01
+
+
+WRONG = ["SELECT count(*) FROM t WHERE nothing = 1", "/* alpha = 7 */ SELECT count(*) FROM t"]
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_an_invalid_question_among_others_with_settings_of_their_own_charges_nothing(wrong: str) -> None:
+    with curator_of(SCHEMA, TABLE, mq.Budget(rho=500.0, delta=1e-9), NoNoise(0)) as curator:
+        session = mq.online(curator, alpha=0.05, rows=ROWS, warm_start="none")
+        before = curator.ledger.spent()
+        with pytest.raises(MaquetteError):
+            session.ask_many(["/* alpha = 0.02 */ SELECT count(*) FROM t WHERE age < 9", wrong])
+        assert curator.ledger.spent() == before

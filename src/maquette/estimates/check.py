@@ -277,6 +277,8 @@ def _typical(facts: Any) -> Typical | None:
         return None
     numbers = {name: saving.number(facts, name, most=saving.LARGEST) for name in ("mean", "spread", "largest", "slack")}
     questions = facts["questions"]
-    if type(questions) is not int or questions < 1 or min(numbers[name] for name in ("spread", "slack")) < 0:
+    possible = min(numbers[name] for name in ("spread", "largest", "slack")) >= 0
+    possible &= numbers["largest"] > 0 or numbers["spread"] == 0  # noise has a largest part
+    if type(questions) is not int or questions < 1 or not possible:
         raise saving.unfit("typical error lacks its questions or its noise")
     return Typical(questions=questions, gaussian=facts["gaussian"] is True, **numbers)

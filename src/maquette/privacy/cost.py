@@ -152,7 +152,7 @@ def _set_fraction(event: _Description, name: str, *, positive: bool) -> None:
         if isinstance(given, str) and "e" in given.lower():  # 1e999999999 would take hours to expand
             raise ValueError("an exponent")
         value = Fraction(given)
-    except (OverflowError, TypeError, ValueError) as error:
+    except (ArithmeticError, TypeError, ValueError) as error:
         raise BudgetError(f"{name} is {getattr(event, name)!r}", expected="a finite number.") from error
     if value < 0 or (positive and value == 0):
         expected = "above 0" if positive else "of at least 0"

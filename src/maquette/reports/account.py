@@ -50,10 +50,14 @@ def accountant_of(currency: str) -> Accountant:
 def priced(charges: Sequence[Description], currency: str) -> list[Line]:
     """Every charge with its price, recomputed from the events it describes."""
     accountant = accountant_of(currency)
-    return [
-        Line(words(charge), sum(times * accountant.units(event) for event, times in charge.events))
-        for charge in charges
-    ]
+    return [Line(words(charge), _price(charge, accountant)) for charge in charges]
+
+
+def _price(charge: Description, accountant: Accountant) -> int:
+    try:
+        return sum(times * accountant.units(event) for event, times in charge.events)
+    except ArithmeticError:  # anyone can write a certificate, with numbers beyond floats
+        raise DataError("the price of a charge cannot be computed", advice="get the original file") from None
 
 
 def words(charge: Description) -> str:
@@ -61,7 +65,7 @@ def words(charge: Description) -> str:
     columns = charge.columns
     if isinstance(charge.note, dict) and "bins" in charge.note:
         return f"draw bins of {', '.join(dict.fromkeys(name for each in columns for name in each))}"
-    if isinstance(charge.note, dict) and "sums" in charge.note:
+    if isinstance(charge.note, dict) and isinstance(charge.note.get("sums"), list):
         return f"add up values of {', '.join(map(str, charge.note['sums']))}"
     named = "; ".join(" x ".join(each) or "number of rows" for each in columns[:2])
     if len(columns) > 2:  # the number first: a chart cuts off long labels

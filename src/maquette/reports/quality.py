@@ -111,7 +111,7 @@ def shares_of(schema: Schema, codes: Codes, columns: tuple[str, ...]) -> NDArray
 
 
 def _compare(form: _Form, columns: tuple[str, ...], rows: float) -> Similarity:
-    codes = form.codes
+    codes, rows = form.codes, max(1.0, rows)  # a noisy number of rows can be 0
     shares = shares_of(form.schema, codes, columns)
     differences, deviations = np.zeros(shares.shape), np.zeros(shares.shape)
     for cell in np.ndindex(shares.shape):

@@ -10,6 +10,7 @@ from maquette.privacy import Loss, zcdp_epsilon
 
 NOTHING = 5e-5  # smaller shares would be shown as 0
 TOLD_DELTA = 1e-9  # used where a loss has no finite epsilon of its own
+MOST = 700.0  # e to the power of more is not kept as a float
 _DELTAS = tuple(10.0 ** -(k / 8) for k in range(1, 161))  # each gives a valid bound, so a grid is safe
 
 
@@ -26,7 +27,7 @@ def odds_factor(epsilon: float) -> float:
     Under (epsilon, delta) the output is, except for an event of probability delta, distributed as that of an
     epsilon-private mechanism (Kairouz, Oh and Viswanath 2015), so the factor holds except with probability delta.
     """
-    return math.exp(epsilon)
+    return math.exp(epsilon) if epsilon < MOST else math.inf
 
 
 def believed(prior: float, epsilon: float) -> float:
@@ -37,6 +38,8 @@ def believed(prior: float, epsilon: float) -> float:
     """
     if not 0 < prior < 1:
         raise BudgetError(f"prior is {prior!r}", expected="a probability strictly between 0 and 1")
+    if epsilon > 0:  # the same, without a number beyond floats
+        return prior / (prior + (1 - prior) * math.exp(-epsilon))
     return prior * math.exp(epsilon) / (1 - prior + prior * math.exp(epsilon))
 
 
@@ -66,7 +69,7 @@ def _curve(rho: float) -> tuple[tuple[float, float], ...]:
 
 
 def _rate(epsilon: float, delta: float, a: float) -> float:
-    return min(1.0, math.exp(min(epsilon, 700.0)) * a + delta, 1 - math.exp(-epsilon) * max(0.0, 1 - a - delta))
+    return min(1.0, math.exp(min(epsilon, MOST)) * a + delta, 1 - math.exp(-epsilon) * max(0.0, 1 - a - delta))
 
 
 def in_words(loss: Loss, unit: str, relation: str = "add-remove") -> list[str]:

@@ -105,6 +105,10 @@ class Column(ABC):
         """The name of each level, in order."""
         return (*self._labels(), *([NULL_LABEL] if self.nullable else []))
 
+    def first_labels(self, count: int) -> tuple[str, ...]:
+        """The names of the first levels, without the others: a column can have more than memory holds."""
+        return tuple(itertools.islice(itertools.chain(self._labels(), [NULL_LABEL] * self.nullable), count))
+
     @cached_property
     def size(self) -> int:
         """The number of levels, the null level included."""

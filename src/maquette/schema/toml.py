@@ -37,12 +37,17 @@ def dumps(schema: Schema) -> str:
     blocks += [] if schema.unit is None else [_block("[unit]", schema.unit.as_dict())]
     blocks += [_comments(notes.get(column.name, ())) + _block("[[column]]", column.as_dict()) for column in schema]
     blocks += [_block("[[impossible]]", entry) for entry in schema.impossible]
-    skipped = "".join(f"{_SKIPPED}{column}\n" for column in schema.skipped)
+    skipped = "".join(f"{_SKIPPED}{_line(column)}\n" for column in schema.skipped)
     return "\n".join(part for part in (_GUESSED * schema.guessed, skipped, *(block + "\n" for block in blocks)) if part)
 
 
 def _comments(lines: Sequence[str]) -> str:
-    return "".join(f"# {line}\n" for line in lines)
+    return "".join(f"# {_line(line)}\n" for line in lines)
+
+
+def _line(text: str) -> str:
+    """A text as part of a comment: names of columns can hold ends of lines, after which they would be settings."""
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
 
 
 def _block(title: str, settings: Mapping[str, Any]) -> str:

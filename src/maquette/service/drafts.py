@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 SUFFIXES = (".csv", ".csv.gz", ".parquet", ".xlsx")
 ID = re.compile(r"[0-9a-f]{16}")
 PREVIEWED = 3  # questions of a preview
+MOST_VALUES = 2**25  # invented for a preview
+MOST_LEVELS = 2**17  # of a column that a preview asks about
 
 
 class Drafts:
@@ -112,13 +114,15 @@ class Drafts:
         _check(principal)
         schema = Schema.loads(self.read(id_)[2]).evenly_cut()
         rng = np.random.default_rng(0)
-        count = max(1, min(rows, 1_000_000))
+        count = max(1, min(rows, 1_000_000, MOST_VALUES // len(schema)))
+        asked = [place for place, column in enumerate(schema) if column.size <= MOST_LEVELS][:PREVIEWED]
         records = np.stack([rng.integers(0, column.size, count) for column in schema], axis=1)
         invented = open_table(schema.decode(records), schema)
         shown = []
         with Curator(invented, Budget(epsilon=epsilon, delta=delta)) as curator:
             session = online(curator, alpha=alpha)
-            for place, column in enumerate(schema.columns[:PREVIEWED]):
+            for place in asked:
+                column = schema.columns[place]
                 first = [float(level == 0) for level in range(column.size)]
                 answer = session.ask(LinearQuery.product(schema, {column.name: first}))
                 truth = int((records[:, place] == 0).sum())
@@ -215,9 +219,9 @@ def _table_name(filename: str) -> str:
 def _blocks(text: str) -> list[dict[str, Any]]:
     """The columns of a schema file: name, kind, and the other settings as the file writes them."""
     blocks: list[dict[str, Any]] = []
-    for part in text.split("[[column]]")[1:]:
+    for part in re.split(r"^\[\[column\]\]$", text, flags=re.MULTILINE)[1:]:
         lines = [
-            line.partition(" = ") for line in part.splitlines() if " = " in line and not line.startswith(("#", "["))
+            line.partition(" = ") for line in part.split("\n") if " = " in line and not line.startswith(("#", "["))
         ]
         settings = {key.strip(): value.strip() for key, _, value in lines}
         name, kind = (tomllib.loads(f"it = {settings.pop(key)}")["it"] for key in ("name", "kind"))

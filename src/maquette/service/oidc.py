@@ -3,10 +3,14 @@
 The provider's keys are found by discovery (`/.well-known/openid-configuration`) and read again when a token names
 a key that is not known, at most every few seconds. A token is valid if its signature, issuer, audience and times are;
 only signatures with a public key are accepted, so nobody can sign with the provider's public key as a shared secret.
+
+Anyone can send a token, so reading keys must not keep others waiting: one thread reads them, others wait for it a
+moment at most, and a provider that fails is left alone for a few seconds.
 """
 
 from __future__ import annotations
 
+import http.client
 import json
 import threading
 import time
@@ -21,8 +25,10 @@ from maquette.service.principals import ROLES, Principal
 
 AGAIN = 10.0  # seconds before the provider's keys are read again
 FRESH = 3600.0  # seconds after which they are read again in any case
-SECONDS = 5.0
+SECONDS = 5.0  # for one document
+PATIENCE = 1.0  # seconds to wait for another thread that reads keys
 MOST = 1_000_000  # bytes of a document
+LATEST = 2.0**53  # seconds; no time of a token is later
 
 
 class Provider:
@@ -39,17 +45,18 @@ class Provider:
         self._elapsed = elapsed  # a clock that is set back must not keep old keys
         self._lock = threading.Lock()
         self._keys: Any = None
-        self._read = float("-inf")
+        self._read = self._failed = float("-inf")
+        self._opener = urllib.request.build_opener(_Safe(self._safe))
 
     def authenticate(self, token: str) -> Principal:
-        """Whose token this is; Unauthenticated for any that is not valid now."""
+        """Whose token this is; Unauthenticated for any that is not valid now, Unavailable without the keys."""
         from joserfc import jwt
-        from joserfc.errors import JoseError
 
         for known in (True, False):
+            keys = self._key_set(reread=not known)
             try:
-                decoded = jwt.decode(token, self._key_set(reread=not known), algorithms=list(self._config.algorithms))
-            except (JoseError, ValueError, TypeError):
+                decoded = jwt.decode(token, keys, algorithms=list(self._config.algorithms))
+            except Exception:  # whatever a stranger sends is refused in one way
                 if known and self._elapsed() - self._read >= AGAIN:
                     continue  # the provider may have a new key
                 raise Unauthenticated from None
@@ -61,7 +68,7 @@ class Provider:
         audience = claims.get("aud")
         named = audience if isinstance(audience, list) else [audience]
         times = [claims.get(word) for word in ("exp", "nbf", "iat")]
-        if any(one is not None and (isinstance(one, bool) or not isinstance(one, int | float)) for one in times):
+        if not all(one is None or _is_time(one) for one in times):
             raise Unauthenticated
         ends, begins, issued = times
         right = claims.get("iss") == config.issuer and config.audience in named
@@ -77,27 +84,87 @@ class Provider:
         return Principal(name=name, role=role, group=group)
 
     def _key_set(self, *, reread: bool) -> Any:
+        """The provider's keys; only one thread reads them."""
+        if not self._wanting(reread):
+            return self._keys
+        if not self._lock.acquire(timeout=PATIENCE):
+            raise _silent("its keys are being read")
+        try:
+            if self._wanting(reread):
+                if self._elapsed() - self._failed < AGAIN:
+                    raise _silent("it failed a moment ago")
+                try:
+                    self._keys, self._read = self._fetch(), self._elapsed()
+                except Unavailable:
+                    self._failed = self._elapsed()
+                    raise
+            return self._keys
+        finally:
+            self._lock.release()
+
+    def _wanting(self, reread: bool) -> bool:
+        age = self._elapsed() - self._read
+        return self._keys is None or age > FRESH or (reread and age >= AGAIN)
+
+    def _fetch(self) -> Any:
         from joserfc.jwk import KeySet
 
-        with self._lock:
-            age = self._elapsed() - self._read
-            if self._keys is None or age > FRESH or (reread and age >= AGAIN):
-                found = self._get(f"{self._config.issuer.rstrip('/')}/.well-known/openid-configuration")
-                if found.get("issuer") != self._config.issuer:
-                    raise Unavailable("the provider's discovery document names another issuer")
-                self._keys = KeySet.import_key_set(self._get(str(found["jwks_uri"])))  # type: ignore[arg-type]
-                self._read = self._elapsed()
-            return self._keys
+        found = self._get(f"{self._config.issuer.rstrip('/')}/.well-known/openid-configuration")
+        if found.get("issuer") != self._config.issuer:
+            raise Unavailable("the provider's discovery document names another issuer")
+        listed = self._get(str(found.get("jwks_uri")))
+        if not isinstance(listed.get("keys"), list) or not listed["keys"]:
+            raise _silent("no keys")
+        try:
+            return KeySet.import_key_set(listed)  # type: ignore[arg-type]
+        except Exception as error:  # a provider's mistake is not the mistake of whoever sent a token
+            raise _silent(type(error).__name__) from None
+
+    def _safe(self, address: str) -> bool:
+        return address.startswith("https://") or (self._config.allow_http and address.startswith("http://"))
 
     def _get(self, address: str) -> dict[str, Any]:
-        safe = address.startswith("https://") or (self._config.allow_http and address.startswith("http://"))
-        if not safe:
+        if not self._safe(address):
             raise Unavailable("the provider's discovery document names an address without TLS")
         try:
-            with urllib.request.urlopen(address, timeout=SECONDS) as answer:
-                found: dict[str, Any] = json.loads(answer.read(MOST))
-                return found
-        except (urllib.error.URLError, OSError, ValueError) as error:
-            raise Unavailable(
-                f"the identity provider cannot be read ({type(error).__name__})", advice="try again in a moment"
-            ) from None
+            with self._opener.open(address, timeout=SECONDS) as answer:
+                found = json.loads(_whole(answer))
+        except (http.client.HTTPException, OSError, ValueError, RecursionError) as error:
+            raise _silent(type(error).__name__) from None
+        if not isinstance(found, dict):
+            raise _silent("a document that is no object")
+        return found
+
+
+class _Safe(urllib.request.BaseHandler):
+    """Asks safe addresses only, also where it was redirected to: keys that came without TLS could be anyone's."""
+
+    def __init__(self, safe: Callable[[str], bool]) -> None:
+        self._safe = safe
+
+    def http_request(self, request: urllib.request.Request) -> urllib.request.Request:
+        """The request itself, if its address is safe."""
+        if not self._safe(request.full_url):
+            raise urllib.error.URLError("an address without TLS")
+        return request
+
+    ftp_request = http_request
+
+
+def _whole(answer: Any) -> bytes:
+    """All of a document, if it is not too long and comes in time, however slowly its bytes drip."""
+    until, found = time.monotonic() + SECONDS, b""
+    while piece := answer.read1(65_536):
+        found += piece
+        if len(found) > MOST or time.monotonic() > until:
+            raise ValueError("a document that is too long or too slow")
+    return found
+
+
+def _is_time(given: object) -> bool:
+    """Whether a claim is a moment: bools and numbers beyond floats are not."""
+    return isinstance(given, int | float) and not isinstance(given, bool) and -LATEST <= given <= LATEST
+
+
+def _silent(why: str) -> Unavailable:
+    return Unavailable(f"the identity provider cannot be read ({why})", advice="try again in a moment")

@@ -152,7 +152,7 @@ class Session(Streams):
     ) -> list[Answered]:
         """Answer several questions in one charge; cheaper than one by one, because they share what they need.
 
-        `max_cost` is for all of them. Texts with different settings of their own are asked one by one.
+        `max_cost` is for all of them. Texts with different settings of their own are asked one by one, each within it.
         """
         if isinstance(asked, str) or not isinstance(asked, Sequence):
             raise QueryError("got one question", expected="a list of questions", advice="ask a single one with `ask`")
@@ -166,6 +166,9 @@ class Session(Streams):
         check_analyst(analyst)
         wanted = [settings_of(question).over(own) for question in asked]
         if len(set(wanted)) > 1:
+            for question, one in zip(asked, wanted, strict=True):  # an invalid one is found before any is charged
+                promised(one, self.alpha, self.beta, together=self.simultaneous)
+                self._read(question, one)
             names = [None if request is None else f"{request}/{i}" for i in range(len(asked))]
             return [
                 self._at(one)._asked([question], one, analyst=analyst, strict=strict, request=name)[0]

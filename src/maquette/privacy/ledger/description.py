@@ -11,6 +11,7 @@ from typing import Any
 from maquette.errors import DataError
 from maquette.privacy.cost import Event, from_dict
 
+MOST_TIMES = 2**63  # ledger units are fewer
 _as_text = json.JSONEncoder(sort_keys=True).encode
 
 
@@ -32,7 +33,7 @@ class Description:
         """Read the text of a charge."""
         try:
             facts = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             facts = None
         if not isinstance(facts, dict):
             raise DataError(
@@ -60,7 +61,10 @@ class Description:
     @property
     def events(self) -> tuple[tuple[Event, int], ...]:
         """The events that were charged, each with the number of times it happened."""
-        return tuple(_counted(event) for event in self.facts.get("events", ()))
+        try:
+            return tuple(_counted(event) for event in self.facts.get("events", ()))
+        except (ArithmeticError, RecursionError, TypeError, ValueError):  # anyone can make a certificate
+            raise _unread("events") from None
 
     @property
     def questions(self) -> tuple[str, ...]:
@@ -71,7 +75,10 @@ class Description:
     @property
     def columns(self) -> tuple[tuple[str, ...], ...]:
         """The columns of each question, if the door lists them."""
-        return tuple(tuple(map(str, names)) for names in self.facts.get("columns", ()))
+        listed = self.facts.get("columns", ())
+        if not isinstance(listed, list | tuple) or not all(isinstance(names, list | tuple) for names in listed):
+            raise _unread("columns")
+        return tuple(tuple(map(str, names)) for names in listed)
 
     @property
     def note(self) -> Any:
@@ -86,5 +93,11 @@ class Description:
 
 def _counted(event: Mapping[str, Any]) -> tuple[Event, int]:
     body = dict(event)
-    times = int(body.pop("times", 1))
+    times = body.pop("times", 1)
+    if type(times) is not int or not 0 <= times < MOST_TIMES:
+        raise ValueError("a number of times")
     return from_dict(body), times
+
+
+def _unread(what: str) -> DataError:
+    return DataError(f"the {what} of a charge cannot be read", advice="read it with the version that wrote it")

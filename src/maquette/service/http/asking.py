@@ -93,7 +93,7 @@ def schema(table: str, caller: Caller, room: Room, request: Request) -> Response
     if "application/toml" in request.headers.get("accept", ""):
         return PlainTextResponse(found.dumps(), media_type="application/toml")
     columns = [
-        {**column.as_dict(), "size": column.size, "labels": list(column.labels[:MOST_LABELS])}
+        {**column.as_dict(), "size": column.size, "labels": list(column.first_labels(MOST_LABELS))}
         for column in found.columns
     ]
     return json_reply({"columns": [_plain(column) for column in columns], "digest": found.digest})

@@ -41,6 +41,7 @@ from maquette.service.pgwire.wiretypes import (
 )
 
 MAX_PARAMETERS = 2_000
+MAX_DIGITS = 300  # before or after the point of a number
 _OPEN = (0, UNKNOWN)
 _NUMBERS = {INT2, INT4, INT8, OID, FLOAT4, FLOAT8, NUMERIC}
 _ARRAYS = {element: array for array, element in ELEMENTS.items() if array not in (1015, 1003)}
@@ -175,17 +176,29 @@ def literal(value: Any, oid: int | None = None) -> str:
         case float() | Decimal():
             return _decimal(value)
         case dt.datetime():
-            return f"DATE '{value.date().isoformat()}'"
+            return f"DATE '{_day(value).isoformat()}'"
         case dt.date():
             return f"DATE '{value.isoformat()}'"
     return "'" + str(value).replace("'", "''") + "'"
 
 
+def _day(moment: dt.datetime) -> dt.date:
+    """The day that a moment begins; columns hold days, and no other moment is one of them."""
+    try:
+        plain = moment if moment.tzinfo is None else moment.astimezone(dt.UTC)
+    except OverflowError:
+        raise Problem("22008", "a parameter is a moment beyond all dates") from None
+    if plain.time() != dt.time():
+        raise Problem("0A000", "a parameter is a time of a day, and columns hold days", hint="send a date, or midnight")
+    return plain.date()
+
+
 def _decimal(value: float | Decimal) -> str:
-    number = float(value)
-    if not math.isfinite(number):
-        raise Problem("22P02", "a parameter is not a finite number")
-    return str(int(number)) if number.is_integer() and abs(number) < 1e15 else repr(number)
+    if isinstance(value, Decimal) and value.is_finite() and abs(value.adjusted()) <= MAX_DIGITS:
+        return str(int(value)) if value == int(value) else format(value, "f")  # every digit, as if it were written
+    if isinstance(value, Decimal) or not math.isfinite(value):
+        raise Problem("22P02", "a parameter is not a finite number, or has too many digits")
+    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
 
 
 def in_tree(tree: Any, values: Sequence[Any] | None, types: Sequence[int]) -> Any:

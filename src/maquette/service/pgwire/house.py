@@ -123,9 +123,9 @@ def bounds(schema: Schema) -> pa.Table:
 def _bounds(column: SchemaColumn) -> pa.Array:
     declared = column.as_dict()
     edges = declared.get("edges") or [declared.get("low"), declared.get("high")]
-    values = column.decode(np.arange(column.size, dtype=np.int32))
     if edges[0] is not None:
-        return pa.array([edges[0], edges[-1]]).cast(values.type)
+        return pa.array([edges[0], edges[-1]]).cast(column.decode(np.zeros(0, dtype=np.int32)).type)
+    values = column.decode(np.arange(column.size, dtype=np.int32))
     known = sorted(value for value in values.to_pylist() if value is not None)
     return pa.array([known[0], known[-1]], values.type)
 
@@ -162,6 +162,8 @@ def _view(name: str, view: View) -> Relation:
 
 def _about(column: SchemaColumn) -> str:
     """The declared levels of a column, which are public."""
+    if column.size > MAX_LEVELS:  # all of them in memory would be too many
+        return f"{column.kind}: {column.size:,} levels"
     labels = column.labels
     if len(labels) <= 12:
         return f"{column.kind}: {', '.join(labels)}"[:500]

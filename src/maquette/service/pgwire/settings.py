@@ -118,7 +118,7 @@ def switch(text: str) -> bool:
 
 def rows(text: str) -> int:
     """A number of synthetic rows."""
-    if not text.isdecimal() or not 1 <= int(text[:9]) <= 100_000:
+    if not text.isdecimal() or len(text) > 9 or not 1 <= int(text) <= 100_000:
         raise Problem("22023", f"{text[:40]!r} is not a number of rows", detail="expected 1 to 100,000")
     return int(text)
 
