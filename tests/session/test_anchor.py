@@ -168,8 +168,9 @@ def test_a_count_whose_number_of_rows_never_came_is_not_kept() -> None:
         refused, charged = Flight(), Flight()
         with record.lock:
             record.begin(refused, order, analyst="poor")
-            ahead = planner.on(session._knowledge.foreseen(record.ahead()))
-            plan = ahead._alone_at([two], session.tolerance)
+            ahead = record.ahead()
+            assert ahead is not None
+            plan = planner.on(session._knowledge.foreseen(ahead))._alone_at([two], session.tolerance)
             assert [goal.centred for goal, _ in plan.directs.values()] == [True]
             record.begin(charged, plan, analyst="custodian")
         with pytest.raises(mq.BudgetExceeded):
