@@ -35,13 +35,19 @@ def as_bounds(schema: Schema) -> Any:
     return bounds(schema).to_pydict()
 
 
+def as_types(schema: Schema) -> Any:
+    from maquette.service.pgwire.house import column_oids
+
+    return column_oids(schema)
+
+
 def as_comments(schema: Schema) -> Any:
     from maquette.service.pgwire.house import _about
 
     return [_about(column) for column in schema]
 
 
-@pytest.mark.parametrize("look", [as_json, as_bounds, as_comments])
+@pytest.mark.parametrize("look", [as_json, as_bounds, as_types, as_comments])
 def test_no_look_at_a_schema_lists_all_levels(look: Callable[[Schema], Any]) -> None:
     look(Schema([mq.Boolean("smoker")]))  # imports
     fresh = Schema.loads(SCHEMA.dumps())

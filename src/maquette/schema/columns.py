@@ -191,6 +191,8 @@ class Column(ABC):
         codes = np.asarray(codes)
         if codes.size and not (codes.min() >= 0 and codes.max() < self.size):
             raise SchemaError(f"column {self.name!r}: codes must lie in 0..{self.size - 1}")
+        if not codes.size:  # asked for its type: a column can have more levels than memory holds
+            return pa.array([], type=self._arrow_type())
         values = pa.array([*self.values, *([None] if self.nullable else [])], type=self._arrow_type())
         return values.take(pa.array(codes))
 
