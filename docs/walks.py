@@ -91,7 +91,7 @@ def walks() -> dict[str, Walk]:
         mq.release(curator, workload, epsilon=0.5)
 
     def ask(age: int) -> None:
-        session.ask(f"SELECT count(*) FROM people WHERE age >= {age} AND smoker")
+        session.ask(f"SELECT count(*) FROM people WHERE age = {age} AND smoker")
 
     found = {}
     for name, work in (("count", count), ("release", publish), ("ask", ask)):

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -169,5 +170,5 @@ def mutant(request: pytest.FixtureRequest) -> Iterator[Callable[[], None]]:
 
 @pytest.mark.thorough(fast=2)
 def test_reading_mutant_is_killed(mutant: Callable[[], None]) -> None:
-    with pytest.raises((AssertionError, OutOfDomain)):
+    with pytest.raises((AssertionError, OutOfDomain, duckdb.Error)):  # or a column of a type that nobody reads
         mutant()

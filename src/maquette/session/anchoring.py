@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from maquette.query import Marginal
 from maquette.session.knowledge import Knowledge
 from maquette.session.precision.bases import ANCHOR
 from maquette.session.precision.shares import anchored_after
 from maquette.session.pricing import Pricing
-from maquette.session.question import Goal
 
 ROWS = 3.0  # counts that are paid for the number of rows
 
@@ -30,8 +28,7 @@ def anchor_of(knowledge: Knowledge, pricing: Pricing) -> Anchor | None:
         return None
     if pricing.pure or record.cells or ANCHOR in record.wholes or knowledge.transcript.rows_are_public:
         return None
-    everyone, doubt = Goal(Marginal(knowledge.transcript.schema)), widths.fresh(1, record.directs + 1)
-    precision = ROWS * pricing.fresh_precision(everyone, knowledge.tolerance, doubt)
+    precision = ROWS * pricing.precision(knowledge.tolerance, widths.fresh(1, record.directs + 1))
     if not math.isfinite(precision):
         return None
     return Anchor(pricing.price(ANCHOR, precision), anchored_after(record.directs, record.before), 1 / precision)

@@ -172,8 +172,7 @@ class Pricing:
 
     def price(self, part: Columns, precision: float) -> int:
         """Units for adding `precision`."""
-        quote = self._quote(part)
-        return self._units(quote.rate, precision, quote.norm**2 / precision)
+        return self._units((quote := self._quote(part)).rate, precision, quote.norm**2 / precision)
 
     def _units(self, rate: float, precision: float, variance: float) -> int:
         """Units for a precision, given the variance of the noise in whole numbers."""
@@ -233,9 +232,8 @@ class Pricing:
         fill = self._filling(view, known, reuse, bases)
         for _ in range(ROUNDS):
             bought = fill(target)
-            if widths.simultaneous and not widths.mixed(
-                view
-            ):  # every piece widens the interval, so a part that grows at least doubles
+            # Every piece widens the interval, so a part that grows at least doubles.
+            if widths.simultaneous and not widths.mixed(view):
                 bought = {part: max(more, _precision(known.get(part))) for part, more in bought.items()}
             later = {
                 part: after(known.get(part), bought.get(part, 0.0), part=part, key=bases[part].key)
@@ -423,7 +421,10 @@ class Pricing:
 
     def fresh_precision(self, goal: Goal, tolerance: float, doubt: float) -> float:
         """The precision that every cell of a goal then has at least; infinite if no finite precision is enough."""
-        numbers = 2 if goal.halved else 1
+        return self.precision(tolerance, doubt, numbers=2 if goal.halved else 1)
+
+    def precision(self, tolerance: float, doubt: float, *, numbers: int = 1) -> float:
+        """The same for what is the sum of so many numbers, each measured as asked."""
         deviation = tolerance / sum_half_width(1.0, 1.0 / math.sqrt(numbers), 1 - doubt, gaussian=not self.pure)
         if not self.pure:
             deviation *= max(0.0, 1 - STEP / tolerance)
