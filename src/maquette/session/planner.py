@@ -92,7 +92,7 @@ class Planner:
         other._anchor = anchor
         found = other._plan(goals)
         centred = any(goal.centred for goal, _ in found.directs.values())
-        alike = tables_in(found.parts).keys() == tables_in(order.parts).keys()  # else a table is put off by one question
+        alike = tables_in(found.parts).keys() == tables_in(order.parts).keys()  # else a table is put off
         if alike and centred and found.units + (0 if enough else anchor.units) < order.units:
             return Order({ANCHOR: anchor.units, **found.parts}, found.directs, found.rents)
         return order
