@@ -180,7 +180,7 @@ def test_other_rows_are_refused_and_the_state_stays(tmp_path: Path) -> None:
     changed[17, 3] ^= True
     with pytest.raises(LedgerMismatch, match="another sample") as refusal:
         Holdout(changed, train=ROWS[2_000:], state=path)
-    assert "17" not in str(refusal.value)
+    assert "17" not in str(refusal.value).replace(str(path), "")
     with pytest.raises(LedgerMismatch, match="another sample"):
         Holdout(ROWS[:1_999], train=ROWS[2_000:], state=path)
     with pytest.raises(LedgerMismatch, match="train"):
