@@ -25,7 +25,13 @@ from .mixture_fit import (
 from .pairing import paired as paired
 from .population import usual_errors as usual_errors
 from .raking import raked as raked
-from .residuals import Columns as Columns, Residuals as Residuals, forward as forward, subsets as subsets
+from .residuals import (
+    Columns as Columns,
+    Residuals as Residuals,
+    forward as forward,
+    helmert_of as helmert_of,
+    subsets as subsets,
+)
 from .shares import Allocation as Allocation, tables_of as tables_of, units_for as units_for
 from .sums import estimate_sum as estimate_sum
 from .tables import Tables as Tables

@@ -9,7 +9,8 @@ were equally likely before (exponential prior, normal noise). Public computation
 from __future__ import annotations
 
 import math
-from functools import cache
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +18,10 @@ from numpy.typing import NDArray
 MANY = 8  # levels of an ordered column from which neighbours are smoothed
 USED = 0.5  # part of a difference from expected counts above which they are not used
 LEAST = 1e-4  # mass that is spread over all levels of a smoothed column
+KEPT = 64  # sizes of columns whose halves are kept
 
 Values = NDArray[np.float64]
+Places = NDArray[np.int64]
 
 
 def smoothed(counts: Values, deviation: float, *, ordered: bool) -> Values:
@@ -64,12 +67,16 @@ def projected(counts: Values, total: float) -> Values:
 
 
 def _shrunk(counts: Values, deviation: float, total: float) -> Values:
-    basis, scales = _haar(len(counts))
-    contrasts = basis @ counts
-    for scale in range(int(scales.max()) + 1):
-        here = scales == scale
-        contrasts[here] *= _factor(contrasts[here], deviation, int(here.sum()))
-    spread: Values = total / len(counts) + basis.T @ contrasts
+    sums = np.concatenate([[0.0], np.cumsum(counts)])
+    steps = np.zeros(len(counts) + 1)
+    for halves in _haar(len(counts)):
+        begin, middle, end = sums[halves.begin], sums[halves.middle], sums[halves.end]
+        contrasts = halves.left * (middle - begin) - halves.right * (end - middle)
+        contrasts *= _factor(contrasts, deviation, len(contrasts))
+        np.add.at(steps, halves.begin, halves.left * contrasts)
+        np.add.at(steps, halves.middle, -(halves.left + halves.right) * contrasts)
+        np.add.at(steps, halves.end, halves.right * contrasts)
+    spread: Values = total / len(counts) + np.cumsum(steps[:-1])
     return spread
 
 
@@ -79,24 +86,29 @@ def _factor(contrasts: Values, deviation: float, size: int) -> float:
     return max(0.0, 1.0 - (size if size > 2 else 1) * deviation**2 / max(power, 1e-300))
 
 
-@cache
-def _haar(size: int) -> tuple[Values, NDArray[np.int64]]:
-    """Orthonormal contrasts between the halves of every interval, and how often each interval was halved."""
-    rows: list[Values] = []
-    scales: list[int] = []
-    waiting = [(0, size, 0)]
-    while waiting:
-        start, stop, scale = waiting.pop()
-        if stop - start < 2:
-            continue
-        middle = (start + stop) // 2
-        left, right = middle - start, stop - middle
-        row = np.zeros(size)
-        row[start:middle], row[middle:stop] = math.sqrt(right / left), -math.sqrt(left / right)
-        rows.append(row / math.sqrt(left + right))
-        scales.append(scale)
-        waiting += [(start, middle, scale + 1), (middle, stop, scale + 1)]
-    return np.array(rows), np.array(scales, dtype=np.int64)
+class Halves(NamedTuple):
+    """The intervals of one scale: an orthonormal contrast weighs the first half by `left`, the other by -`right`."""
+
+    begin: Places
+    middle: Places
+    end: Places
+    left: Values
+    right: Values
+
+
+@lru_cache(KEPT)
+def _haar(size: int) -> list[Halves]:
+    """The halves of every interval, scale by scale, from the whole column down to single levels."""
+    made = []
+    begin, end = np.array([0]), np.array([size])
+    while (long := end - begin >= 2).any():
+        begin, end = begin[long], end[long]
+        middle = (begin + end) // 2
+        first, second = middle - begin, end - middle
+        left, right = np.sqrt(second / first / (first + second)), np.sqrt(first / second / (first + second))
+        made.append(Halves(begin, middle, end, left, right))
+        begin, end = np.concatenate([begin, middle]), np.concatenate([middle, end])
+    return made
 
 
 def _nearest(values: Values) -> Values:

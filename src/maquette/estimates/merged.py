@@ -81,7 +81,7 @@ class Merging:
             return residual(self.schema, columns)
         sizes = self.merged.shape(columns)
         scale = 1 if set(sizes) <= {2} else min(SCALE, 2 ** (28 // max(1, len(sizes))))
-        matrices = [helmert(size, scale) @ self._members(name) for size, name in zip(sizes, columns, strict=True)]
+        matrices = [helmert(size, scale)[:, self.groups[name]] for size, name in zip(sizes, columns, strict=True)]
         return Contrasts(Marginal(self.schema, columns), matrices)
 
     def _whole(self, columns: Sequence[str]) -> bool:

@@ -27,6 +27,7 @@ from maquette.schema import Schema
 
 Values = NDArray[np.float64]
 Columns = tuple[str, ...]  # in schema order
+SMALL = 64  # levels of a column whose orthonormal rows are multiplied by as a matrix, which is faster
 
 
 class Residuals:
@@ -175,18 +176,44 @@ def subsets(columns: Columns) -> Iterator[Columns]:
 
 def forward(cells: Values) -> Values:
     """Orthonormal coefficients of a table; index 0 along an axis is the constant."""
-    return _along_axes(cells, [_basis(size) for size in cells.shape])
+    for axis in range(np.ndim(cells)):
+        cells = np.moveaxis(helmert_of(np.moveaxis(cells, axis, -1)), -1, axis)
+    return np.asarray(cells)
 
 
 def backward(coefficients: Values, *, power: int = 1) -> Values:
     """The table of these coefficients; with power 2, cell variances from coefficient variances."""
-    return _along_axes(coefficients, [_basis(size).T ** power for size in coefficients.shape])
+    for axis in range(np.ndim(coefficients)):
+        coefficients = np.moveaxis(_cells(np.moveaxis(coefficients, axis, -1), power), -1, axis)
+    return np.asarray(coefficients)
 
 
-def _along_axes(cells: Values, matrices: Sequence[Values]) -> Values:
-    for axis, matrix in enumerate(matrices):
-        cells = np.moveaxis(np.tensordot(matrix, cells, axes=(1, axis)), 0, axis)
-    return np.asarray(cells)
+def helmert_of(cells: Values) -> Values:
+    """`orthonormal` applied to the last axis. Row k holds k ones and then -k: running sums stand for a large matrix."""
+    size = cells.shape[-1]
+    if size <= SMALL:
+        return np.asarray(cells @ _basis(size).T)
+    row = np.arange(1.0, size)
+    sums = np.cumsum(cells, axis=-1, dtype=np.float64)
+    made = np.empty(cells.shape)
+    made[..., 0] = sums[..., -1] / math.sqrt(size)
+    made[..., 1:] = (sums[..., :-1] - row * cells[..., 1:]) / np.sqrt(row * (row + 1))
+    return made
+
+
+def _cells(coefficients: Values, power: int) -> Values:
+    """The transpose of `helmert_of`, with every weight to a power."""
+    size = coefficients.shape[-1]
+    if size <= SMALL:
+        return np.asarray(coefficients @ _basis(size) ** power)
+    row = np.arange(1.0, size)
+    scaled = coefficients[..., 1:] / np.sqrt(row * (row + 1)) ** power
+    made = np.empty(coefficients.shape)
+    made[..., -1] = 0.0
+    made[..., :-1] = np.cumsum(scaled[..., ::-1], axis=-1)[..., ::-1]
+    made[..., 1:] += (-row) ** power * scaled
+    made += coefficients[..., :1] / math.sqrt(size) ** power
+    return made
 
 
 @cache

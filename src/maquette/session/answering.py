@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from maquette.answers import Answered, OutputColumn, Source, report, tabulate
+from maquette.answers import Answered, AnswerTable, OutputColumn, Source, report, tabulate
+from maquette.bounded import PAGE
 from maquette.estimates import Columns, spread
 from maquette.privacy import DiscreteGaussian, Loss, sum_half_width
 from maquette.query import LinearQuery, Output, Program, Statement, ValueSums
@@ -321,3 +322,8 @@ def _column(output: Output, numbers: Numbers, guarantee: str | None) -> OutputCo
         highest=highest,
         guarantee=guarantee,
     )
+
+
+def room_of(answer: Answered) -> int:
+    """The numbers that an answer is kept as, about: a row of a table takes as much memory as an answer."""
+    return PAGE * len(answer) if isinstance(answer, AnswerTable) else 0

@@ -49,7 +49,7 @@ class Knowledge:
         self._widths = widths
         self.tolerance = tolerance
         self._given = given  # the approximate number of rows, where it is public
-        self._lenses: Bounded[str, View | None] = Bounded(VIEWS)
+        self._lenses: Bounded[str, View | None] = Bounded(VIEWS, lambda view: view.weight if view else 0)
         self._settled: Bounded[str, Settled] = Bounded(SETTLED)
         self._unknown: Bounded[str, tuple[Transcript, int, int, Widths]] = Bounded(VIEWS)  # goals, as of which record
         self._fitted: tuple[int, Model | None] = (-1, None)

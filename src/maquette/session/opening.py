@@ -21,7 +21,7 @@ from maquette.session.knowledge import Doubts, Knowledge
 from maquette.session.order import Order
 from maquette.session.planner import Planner
 from maquette.session.precision.view import CELLS, View
-from maquette.session.precision.view_of import view_of
+from maquette.session.precision.view_of import MAX_LEVELS, view_of
 from maquette.session.precision.width import Widths
 from maquette.session.pricing import Pricing
 from maquette.session.question import Goal
@@ -30,7 +30,7 @@ from maquette.session.session import CUSTODIAN, Session
 
 WarmStart = Literal["auto", "none", "histogram"] | int
 
-MAX_HISTOGRAM = 2**12  # cells
+MAX_HISTOGRAM = MAX_LEVELS  # cells
 LOAD = 3  # columns per question that a warm start assumes
 FIRST = 2.0**24  # rows: the first look at the row count assumes a table of this size, and costs almost nothing
 COARSE = 20.0  # rows: a half-width at which prices grow smoothly

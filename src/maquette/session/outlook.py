@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from maquette.errors import QueryError
 from maquette.estimates import Columns
-from maquette.query import Marginal
+from maquette.query import MAX_OUTPUT, Marginal
 from maquette.schema import Schema
 from maquette.session.question import Goal
 
@@ -34,8 +34,12 @@ def new_table(schema: Schema, size: int | None, asked: Callable[[int], set[Colum
         raise QueryError(f"size is {size!r}", expected="how many columns a question is about, 1 or more")
     wide = _wide(schema)
     size = min(USUAL if size is None else size, len(wide))
+    narrow = sorted(schema.shape(wide))
+    while math.prod(narrow[:size]) > MAX_OUTPUT:  # no table of so many columns can be asked about
+        size -= 1
     known = asked(size)
-    fresh = next((columns for columns in itertools.combinations(wide, size) if columns not in known), None)
+    new = (columns for columns in itertools.combinations(wide, size) if columns not in known)
+    fresh = next((columns for columns in new if schema.cells(columns) <= MAX_OUTPUT), None)
     return size, [] if fresh is None else [Goal(Marginal(schema, fresh))]
 
 

@@ -34,7 +34,7 @@ from maquette.query import (
 )
 from maquette.schema import Schema
 from maquette.session.precision.view import View
-from maquette.session.precision.view_of import MAX_COLUMNS, TooWide, cell_view_of, view_of
+from maquette.session.precision.view_of import MAX_CELLS, MAX_COLUMNS, TooWide, cell_view_of, view_of
 
 PARSED = 2_000  # questions kept by their text, with what was computed for them
 MOST_COLUMNS, MOST_CELLS = 3, 2**16  # of a table of which a goal may be a slice
@@ -130,6 +130,14 @@ class Goal:
             return None
         return self._by_cells if cells else self._by_parts
 
+    @property
+    def weight(self) -> int:
+        """The most numbers that it keeps with what was computed for it."""
+        marginal, schema = self.marginal, self.marginal.schema
+        kept = sum(schema.shape(marginal.columns)) + marginal.cells
+        factors = len(marginal.weight.terms) == 1
+        return kept + (0 if factors else min(schema.cells(marginal.columns) * marginal.cells, MAX_CELLS))
+
     @cached_property
     def _by_parts(self) -> View | None:
         try:
@@ -156,7 +164,8 @@ def tables_of(goal: Goal) -> Iterator[tuple[str, Columns]]:
     marginal = goal.marginal
     plain = type(marginal) is Marginal and all(isinstance(axis, str) for axis in marginal.axes)
     columns = marginal.columns
-    if plain and goal.counted and not goal.signed and 0 < len(columns) <= MOST_COLUMNS:
+    few = 0 < len(columns) <= MOST_COLUMNS and marginal.schema.cells(columns) <= MOST_CELLS
+    if plain and few and goal.counted and not goal.signed:
         for order in itertools.permutations(columns):
             yield _table_key(marginal.schema, order), order
 
@@ -169,7 +178,7 @@ def _table_key(schema: Schema, columns: Columns) -> str:
 def places_of(goal: Goal, order: Columns) -> NDArray[np.int64] | None:
     """The cell of the table of these columns that each number of a goal is; None if one is more than a cell."""
     marginal, schema = goal.marginal, goal.marginal.schema
-    if schema.cells(order) > MOST_CELLS or not marginal.weight.is_predicate:
+    if not marginal.weight.is_predicate:
         return None
     names = [*map(str, marginal.axes), *(name for name in order if name not in marginal.axes)]
     held = marginal.weight.weights(names).reshape(*marginal.shape, -1) > 0
@@ -223,8 +232,13 @@ class Question:
         found = [goal for statement in statements for output in statement.outputs for goal in goals_of(output)]
         return tuple({goal.key: goal for goal in found}.values())
 
+    @property
+    def weight(self) -> int:
+        """The most numbers that it keeps with what was computed for it."""
+        return sum(goal.weight for goal in self.goals)
 
-_PARSED: Bounded[tuple[Schema, str, object], Question] = Bounded(PARSED)
+
+_PARSED: Bounded[tuple[Schema, str, object], Question] = Bounded(PARSED, lambda question: question.weight)
 _TODAY = re.compile("current|today|now", re.IGNORECASE)
 
 

@@ -28,7 +28,7 @@ from maquette.errors import BudgetExceeded, QueryError
 from maquette.privacy import Loss, rows_counted
 from maquette.privacy.ledger import BookLedger, Charge
 from maquette.query import Context, CutRule, Settings, settings_of
-from maquette.session.answering import answered
+from maquette.session.answering import answered, room_of
 from maquette.session.asking import Asking, check_analyst, digest, named_text, promised, route
 from maquette.session.buying import Buyer, TooDear, Way
 from maquette.session.explanation import Explanation, in_words, page, promise, spent_on
@@ -72,7 +72,7 @@ class Session(Streams):
         self.curator: Curator = self._record.curator
         self._buyer = Buyer(knowledge, planner, policy, deadline)
         self._free = self._buyer.free
-        self._answers: Bounded[str, Answered] = Bounded(KEPT)
+        self._answers: Bounded[str, Answered] = Bounded(KEPT, room_of)
         self._texts: Bounded[str, str] = Bounded(KEPT)  # the canonical question of a text
         self._set = ""  # what tells this session's requests from those of another precision
         self.history: deque[Asking] = deque(maxlen=HISTORY)  # since this session object was opened; public, not durable

@@ -96,14 +96,27 @@ def groups(
 
 
 def _merge_neighbours(masses: Values, least: float, fewest: int) -> NDArray[np.int64]:
-    levels, starts = len(masses), np.arange(len(masses))
-    while len(masses) > fewest:
-        sums = _harmonic(masses[:-1], masses[1:])
-        first = int(np.argmin(sums))
-        if sums[first] > least:
+    levels, left = len(masses), len(masses)
+    held = masses.tolist()  # by the first level of each group; what is merged away has none
+    before, after = list(range(-1, levels - 1)), list(range(1, levels + 1))
+    sums = [(_harmonic(*pair), first, *pair) for first, pair in enumerate(itertools.pairwise(held))]
+    heapq.heapify(sums)
+    while left > fewest and sums:
+        total, first, one, other = heapq.heappop(sums)
+        second = after[first]
+        if held[first] != one or second == levels or held[second] != other:
+            continue  # one of the two has been merged since
+        if total > least:
             break
-        masses[first] += masses[first + 1]
-        masses, starts = np.delete(masses, first + 1), np.delete(starts, first + 1)
+        held[first], held[second], left = one + other, None, left - 1
+        after[first] = after[second]
+        if after[second] < levels:
+            before[after[second]] = first
+        for start in (before[first], first):
+            if start >= 0 and after[start] < levels:
+                pair = held[start], held[after[start]]
+                heapq.heappush(sums, (_harmonic(*pair), start, *pair))
+    starts = [level for level, mass in enumerate(held) if mass is not None]
     return np.asarray(np.searchsorted(starts, np.arange(levels), side="right") - 1, dtype=np.int64)
 
 

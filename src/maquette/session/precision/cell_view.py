@@ -23,6 +23,7 @@ class CellView(View):
         cells = weights.reshape(-1, schema.size)
         self._means = cells.mean(axis=1)
         self._deviations = cells - self._means[:, None]
+        self.weight = self._deviations.size
 
     @cached_property
     def parts(self) -> tuple[Columns, ...]:

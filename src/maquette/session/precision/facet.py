@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from functools import cache, cached_property
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maquette.bounded import Bounded
-from maquette.estimates import Columns
-from maquette.query import is_ordered, orthonormal
+from maquette.estimates import Columns, helmert_of
+from maquette.query import is_ordered
 from maquette.schema import Schema
 from maquette.session.precision.bases import inverse, is_plain, is_whole, numbers_of
 from maquette.session.precision.description import Named
@@ -21,8 +21,6 @@ KEPT = 2**11  # facets, each of at most SMALL weights
 SMALL = 2**10
 
 Values = NDArray[np.float64]
-
-_basis = cache(orthonormal)
 
 
 class Whole(NamedTuple):
@@ -40,7 +38,7 @@ class Facet:
         self._schema = schema
         self._name = name
         self.matrix = matrix
-        basis = matrix @ _basis(schema[name].size).T
+        basis = helmert_of(matrix)
         self.means: Values = basis[:, 0] / math.sqrt(schema[name].size)
         self.contrasts: Values = basis[:, 1:]
         squares = self.contrasts**2

@@ -18,6 +18,7 @@ class TableView(View):
     def __init__(self, schema: Schema, columns: Columns, weights: Values, shape: tuple[int, ...]) -> None:
         super().__init__(schema, columns, shape, weighed(schema, columns, weights))
         self._coefficients = np.stack([forward(cell) for cell in weights.reshape((-1, *schema.shape(columns)))])
+        self.weight = self._coefficients.size
 
     def _gain(self, part: Columns) -> float:
         return float((self._shares(part) ** 2).reshape(len(self._coefficients), -1).sum(axis=1).max(initial=0.0))

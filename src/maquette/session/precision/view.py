@@ -11,6 +11,7 @@ noise. What several bases say is averaged with one weight each for the whole par
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping
 from functools import cached_property
@@ -62,6 +63,7 @@ class View(ABC):
         self.shape = shape
         self.description = description
         self._kept: dict[Columns, Values] = {}
+        self.weight = math.prod(self.shape)  # the numbers that it keeps, about
 
     @cached_property
     def parts(self) -> tuple[Columns, ...]:

@@ -15,6 +15,7 @@ from maquette.session.precision.view import Values, View
 
 MAX_CELLS = 2**20  # of the columns of a question, and of everything written out for one that does not factor
 MAX_COLUMNS = 12  # a question has 2^columns parts
+MAX_LEVELS = 2**12  # of a column: its contrasts are a square matrix
 
 
 def cell_view_of(marginal: Marginal, *, signed: bool = False) -> View:
@@ -40,6 +41,9 @@ def view_of(marginal: Marginal, *, signed: bool = False) -> View:
     A marginal whose axes and weight factor over the columns is a product; any other is written out.
     """
     schema, columns = marginal.schema, marginal.columns
+    levels = max(schema.shape(columns), default=1)
+    if levels > MAX_LEVELS:
+        raise TooWide(f"the question depends on a column with {levels:,} levels")
     product = _product(marginal, signed) if schema.cells(columns) <= MAX_CELLS else None
     if product is not None:
         return product
