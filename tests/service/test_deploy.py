@@ -20,11 +20,27 @@ from postgres_server import Server
 
 needs("fastapi")
 DEPLOY = Path(__file__).parents[2] / "deploy"
+STARTS = 5
 
 
 def test_the_settings_lack_nothing_but_their_files() -> None:
     problems = list(load_config(DEPLOY / "maquette.toml").problems())
     assert all("there is no" in one and "/data/people" in one for one in problems), problems
+
+
+def _served(config: Path, kept: Path) -> tuple[subprocess.Popen[str], dict[str, Any]]:
+    """A server and what it told. A start that misses its deadline on a busy machine is made again, as by the unit."""
+    started = "from maquette.cli import main; main()"
+    command = [sys.executable, "-c", started, "serve", "--json", "--config", str(config)]
+    for _ in range(STARTS):
+        with open(kept, "w") as log:
+            server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+        assert server.stdout is not None
+        if line := server.stdout.readline():
+            return server, json.loads(line)
+        server.wait(60)
+        assert "ledger.deadline-missed" in kept.read_text(), kept.read_text()
+    raise AssertionError(f"{STARTS} starts were late")
 
 
 @pytest.mark.thorough
@@ -42,14 +58,8 @@ def test_the_settings_start(postgres: Server, tmp_path: Path) -> None:
         assert shipped in text
         text = text.replace(shipped, here)
     (tmp_path / "maquette.toml").write_text(text)
-    command = [sys.executable, "-c", "from maquette.cli import main; main()", "serve", "--json"]
-    with open(tmp_path / "log", "w") as log:
-        server = subprocess.Popen(
-            [*command, "--config", str(tmp_path / "maquette.toml")], stdout=subprocess.PIPE, stderr=log, text=True
-        )
+    server, told = _served(tmp_path / "maquette.toml", tmp_path / "log")
     try:
-        assert server.stdout is not None
-        told = json.loads(server.stdout.readline())
         token = Path(told["token_file"]).read_text()
         assert token not in json.dumps(told)  # standard output of a service is kept as a log
         port = told["url"].rpartition(":")[2]
