@@ -190,5 +190,5 @@ def test_a_practical_session_answers_distances_too() -> None:
     for place in np.random.default_rng(7).random((5, 6)):
         query = box.distance(place)
         answer, again = session.ask(query), session.ask(box.distance(place))
-        assert abs(answer.value - exact(table, query)) <= 0.03
+        assert abs(answer.value - exact(table, query)) <= 0.06  # of a private number of rows: a deviation is 0.0112
         assert again.value == answer.value
