@@ -175,7 +175,7 @@ def _total(measure: Measure, estimates: Mapping[str, Estimated], confidence: flo
 
 
 def _rounding(measure: Measure, rows: Values | float) -> Values | float:
-    """How far the grid of the weights moves a sum over so many rows."""
+    """How far the grid of the weights moves a sum over `rows` rows."""
     return measure.scale * measure.marginal.weight.rounding * rows
 
 

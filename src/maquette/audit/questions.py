@@ -25,7 +25,7 @@ from maquette.errors import MaquetteError
 from maquette.privacy import DiscreteLaplace
 
 PER_TABLE = 120  # questions per set of tables
-ANEW = 8  # in one batch of so many every door compiles anew; in the others each question is compiled once
+ANEW = 8  # in every eighth batch every door compiles anew; in the others each question is compiled once
 TOLERANCE = 2.0**-30  # outside [0, 1], because weights that agree to 2^-40 are equal
 
 Pair = tuple[Bench, Bench]

@@ -32,7 +32,7 @@ from maquette.schema import Schema
 COMPONENTS = 400
 FEWEST = 64
 WORK = 1.2e9  # multiplications of one step, above which there are fewer components
-MANY, MANY_WORK = 64, 4e8  # from so many columns on: less work
+MANY, MANY_WORK = 64, 4e8  # columns from which on there is less work
 START, MANY_START = 1.0, 0.03  # the first penalty; many columns stay independent above theirs
 FALL = 0.8  # the penalty falls by this factor after each stage
 LEAST, MANY_LEAST = 0.003, 0.012  # the last penalty: below it the model would follow noise, of cells or of many pairs
@@ -89,7 +89,7 @@ class Planned:
 
     @classmethod
     def of(cls, width: int, columns: int) -> Planned:
-        """For so many features of so many columns; the work of a step is bounded."""
+        """For `width` features of `columns` columns; the work of a step is bounded."""
         many = columns >= MANY
         number = int(min(COMPONENTS, max(FEWEST, (MANY_WORK if many else WORK) / max(width**2, 1))))
         start, least = (MANY_START, MANY_LEAST) if many else (START, LEAST)

@@ -34,7 +34,7 @@ Values = NDArray[np.float64]
 RangeBasis = Literal["steps", "waves"]
 
 RANGE_BASES: tuple[RangeBasis, ...] = ("steps", "waves")  # for ranges that begin or end with their column, and for all
-PARTS = 2**10  # shares of the row for everything are multiples of one part in so many
+PARTS = 2**10  # shares of the row for everything are multiples of 1 / PARTS
 
 
 def whole_table(schema: Schema, kind: RangeBasis, columns: Sequence[str]) -> Contrasts:

@@ -49,7 +49,7 @@ class Start:
         """Rows of the start: those of a public table, or rows drawn from a model with a fixed seed."""
         if isinstance(self.model, WeightedRecords):
             return self.model.records
-        drawn = getattr(self.model, "draw", self.model.sample)  # refining so many rows would take longer than the fit
+        drawn = getattr(self.model, "draw", self.model.sample)  # refining them would take longer than the fit
         return np.asarray(drawn(MOST // 4, np.random.default_rng(0)), dtype=np.int32)
 
     @property

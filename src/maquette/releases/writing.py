@@ -3,7 +3,7 @@
 Up to one batch the rows are those of `Release.sample`, refined. A longer stream is a sequence of low-variance draws,
 whose starts lie so that all full batches together are one such draw: what a model allocates first (cells of a dense
 model, the first node of a tree, components of a mixture) has its share of the whole, rounded. What follows from it is
-rounded in each batch. The error of so many rows is far below the model's own. The next batch is drawn while the last
+rounded in each batch. The error of as many rows is far below the model's own. The next batch is drawn while the last
 one is written.
 
 Privacy: post-processing of the release.

@@ -152,7 +152,7 @@ class State:
 
     @property
     def behind(self) -> bool:
-        """Whether so many rows wait to be written that no more may come."""
+        """Whether MOST_WAITING rows wait to be written, so that no more may come."""
         return self._queue.qsize() >= MOST_WAITING
 
     @contextmanager

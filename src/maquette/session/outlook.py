@@ -1,4 +1,4 @@
-"""Outlook: the tables of so many columns that a session may be asked about: all of them, or one that is still new."""
+"""Outlook: the tables of as many columns as a question may be about: all of them, or one that is still new."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def tables_of(schema: Schema, size: int) -> list[Goal]:
 
 
 def new_table(schema: Schema, size: int | None, asked: Callable[[int], set[Columns]]) -> tuple[int, list[Goal]]:
-    """How many columns were meant, and a table of so many that was not asked about, if there is one."""
+    """How many columns were meant, and a table of that many that was not asked about, if there is one."""
     if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
         raise QueryError(f"size is {size!r}", expected="how many columns a question is about, 1 or more")
     wide = _wide(schema)
     size = min(USUAL if size is None else size, len(wide))
     narrow = sorted(schema.shape(wide))
-    while math.prod(narrow[:size]) > MAX_OUTPUT:  # no table of so many columns can be asked about
+    while math.prod(narrow[:size]) > MAX_OUTPUT:  # no table of `size` columns can be asked about
         size -= 1
     known = asked(size)
     new = (columns for columns in itertools.combinations(wide, size) if columns not in known)

@@ -185,7 +185,7 @@ class Pricing:
         return math.ceil(rate * precision) + ROUNDING
 
     def whole(self, key: Columns, tolerance: float, deviations: float, *, have: float = 0.0) -> int | None:
-        """Units for a whole table of which so many deviations of its hardest question are within the tolerance.
+        """Units for a whole table of which `deviations` deviations of its hardest question are within the tolerance.
 
         `have` is the precision that is there. None if no precision is enough.
         """
@@ -424,7 +424,7 @@ class Pricing:
         return self.precision(tolerance, doubt, numbers=2 if goal.halved else 1)
 
     def precision(self, tolerance: float, doubt: float, *, numbers: int = 1) -> float:
-        """The same for what is the sum of so many numbers, each measured as asked."""
+        """The same for what is the sum of `numbers` numbers, each measured as asked."""
         deviation = tolerance / sum_half_width(1.0, 1.0 / math.sqrt(numbers), 1 - doubt, gaussian=not self.pure)
         if not self.pure:
             deviation *= max(0.0, 1 - STEP / tolerance)

@@ -32,7 +32,7 @@ class Family:
     serves: frozenset[str]
 
     def enough(self, units: int) -> float:
-        """What must be paid for single questions before the table is bought for so many units."""
+        """What must be paid for single questions before the table is bought for `units` units."""
         return (TABLES if self.whole.simple else SEVERAL) * units
 
 

@@ -126,7 +126,7 @@ def boosted(
     uniformly. Then the base sanitizer's own doors. Half of the budget goes to each. With `cap` no query has probability
     above 1/cap, at the same price, and nothing is promised. Accuracy: if the structures are good on a share 1/2 + g of
     their round's weights on average, and 2 g > ln|Q| / (a T) + a / 2 for the rate a that the budget allows, every cell
-    is within `bad`. Without `tests` the certificate states the g that this needs, as a condition. With `tests`, so many
+    is within `bad`. Without `tests` the certificate states the g that this needs, as a condition. With `tests`, as many
     further queries are drawn by the weights of every round and measured after its structure is made: the share on which
     it is good is then known up to chance, and the certificate states the bound without a condition, or not at all
     (`theory.game.tested_share`). The tests are draws as the others, and one `measure_many` for a fifth of the budget.

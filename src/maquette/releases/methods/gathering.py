@@ -165,7 +165,7 @@ class Gathering(Weighing):
         self.said.append(f"{told}: {len(self.found.hints)} pairs are taken from it")
 
     def _use_spare(self) -> None:
-        """Measure with what was kept for a check, if one of about so many rows would say nothing."""
+        """Measure with what was kept for a check, if one of about as many rows as there are would say nothing."""
         if self.spare and not tables_to_check(self.curator, self.workload, check_part(self.spare), self.found.rows):
             self.units += self.spare
             self.said.append("a check of the finished model would say nothing: its share is measured with")

@@ -54,15 +54,15 @@ def asking(questions: int) -> float:
 
 
 def laying_out(tables: int) -> float:
-    """The work of laying out so many measured tables for a fit."""
+    """The work of laying out `tables` measured tables for a fit."""
     return TAKEN * tables
 
 
 def growing(cells: int, linked: int, gradients: int) -> float:
-    """The work of fitting a tree of these cells and so many columns and tables."""
+    """The work of fitting a tree of `cells` cells with `linked` columns and tables in all."""
     return gradients * (GRADIENT * cells + LINKED * linked)
 
 
 def mixing(width: int, components: int, steps: int) -> float:
-    """The work of fitting a mixture of so many components to products of this many features."""
+    """The work of fitting a mixture of `components` components to products of `width` features."""
     return STEP * steps * components * width**2

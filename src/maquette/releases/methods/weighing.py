@@ -85,7 +85,7 @@ class Weighing:
         return {s: weight * len(self.names) if self.target in s else weight for s, weight in kept.items()}
 
     def _listed(self, sets: dict[Columns, float], most: int) -> dict[Columns, float]:
-        """At most so many sets: those of neighbouring columns and with the target first, then any, by a fixed seed.
+        """At most `most` sets: those of neighbouring columns and with the target first, then any, by a fixed seed.
 
         Columns that belong together often stand together. The others must all have the same chance: the first ones
         would be pairs of the first columns only.
@@ -115,7 +115,7 @@ class Weighing:
         return {name: self.found.probabilities(name) for name in self.names}
 
     def _blur(self, tables: int, most: float) -> tuple[float, float]:
-        """The share of the budget for a look at so many tables, and the standard deviation of an error in it."""
+        """The share of the budget for a look at `tables` tables, and the standard deviation of an error in it."""
         rows, scale = self.found.rows, math.sqrt(tables) / 2
         share = min(most, (scale * self.deviation(self.units) / (SHARP * rows)) ** 2)
         return share, scale * self.deviation(self.units * share)

@@ -13,7 +13,7 @@ TOO_LONG = "The request's head, or what stands between the pieces of its body, i
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """One connection. Only so many bytes may come without a piece of a body or the end of a head.
+    """One connection. A bounded number of bytes may come without a piece of a body or the end of a head.
 
     Without this bound a head, a chunk's extension or a trailer could grow until the memory is full. Trailers are
     dropped: they come after the gate has looked at the headers, and would be added to these.

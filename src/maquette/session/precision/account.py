@@ -163,7 +163,7 @@ class Account:
         return shares.derived(self.division, self.before or 0, self.anchor)
 
     def nats(self, bits: float, *, beta: float | None = None) -> float:
-        """Minus the log of the doubt, one side, of a question whose name has so many bits."""
+        """Minus the log of the doubt, one side, of a question whose name has `bits` bits."""
         doubt = (self.beta if beta is None else beta) * self.derived / 2
         return bits * math.log(2) - math.log(doubt)
 

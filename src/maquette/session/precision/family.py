@@ -4,7 +4,7 @@ The questions of a family are fixed before the noise of their table is drawn, an
 a short range has less noise than a long one, and few have as much as the hardest. All of them are promised within one
 half-width h, so what can go wrong is the sum of their tails at h, each with its own variance: for 32 levels as much as
 135 times the hardest alone, though there are 528 ranges. Nothing about their correlations is used. A small part of the
-doubt is kept for a second promise, so many of its own deviations for each question: easy questions have narrower
+doubt is kept for a second promise, a number of its own deviations for each question: easy questions have narrower
 intervals. Public computation.
 """
 
@@ -31,7 +31,7 @@ CLOSE = 1e-9
 
 
 class Within(NamedTuple):
-    """Half-widths of questions read from a whole table: so many of their deviations, and at most `most` counts."""
+    """Half-widths of questions read from a whole table: a number of their deviations, and at most `most` counts."""
 
     deviations: float
     most: float = math.inf

@@ -29,7 +29,7 @@ _FUNCTIONS = 2.0  # which function: midpoints from zero or from the centre, thei
 
 
 def set_bits(columns: int, size: int) -> float:
-    """The bits of a set of this many columns, of so many."""
+    """The bits that name a set of `size` of the `columns` columns."""
     of_size = _SIZES[size] if size < len(_SIZES) else _SIZES[-1] + size + 1 - len(_SIZES)
     return of_size + math.log2(math.comb(columns, size))
 

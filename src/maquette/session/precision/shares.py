@@ -32,7 +32,7 @@ class Division(Protocol):
     weighs: bool  # whether a whole table takes as many places as it costs counts
 
     def left(self, before: int, anchor: int | None = None) -> float:
-        """What is left after so many places; the number of rows was measured after `anchor`, if it was."""
+        """What is left after `before` places; the number of rows was measured after `anchor`, if it was."""
         ...
 
     def fresh(self, number: int, before: int | None, places: int = 1, anchor: int | None = None) -> float:
@@ -41,7 +41,7 @@ class Division(Protocol):
 
 
 def derived(division: Division, before: int, anchor: int | None = None) -> float:
-    """The share of all that is derived from parts, if so many places were taken before the first part.
+    """The share of all that is derived from parts, if `before` places were taken before the first part.
 
     If the number of rows was measured before, its noise may have decided when parts are bought: the least of `psi`.
     """
@@ -69,7 +69,7 @@ class ByPrice:
     FIRST, POWER = 0.5, 0.295
 
     def left(self, before: int, anchor: int | None = None) -> float:
-        """What is left after so many places."""
+        """What is left after `before` places."""
         return (1.0 - GUARDED - self.FIRST) * float(before) ** -self.POWER if before else 1.0 - GUARDED
 
     def fresh(self, number: int, before: int | None, places: int = 1, anchor: int | None = None) -> float:
@@ -85,7 +85,7 @@ class FromHalf(ByPrice):
     MANY = 16.0  # places among which shares are then about equal
 
     def left(self, before: int, anchor: int | None = None) -> float:
-        """What is left after so many places, if a longer series began after the place `anchor`."""
+        """What is left after `before` places, if a longer series began after the place `anchor`."""
         if anchor is None or before <= anchor:
             return super().left(before)
         return super().left(anchor) / math.sqrt(1 + (before - anchor) / self.MANY)
@@ -103,7 +103,7 @@ class Earlier:
     derived, weighs, centres = 0.5, False, False
     FIRST, NEXT, FEW = 0.64, 0.0305, 10  # shares of the first number, and of each until the tenth
     TAIL = 0.02  # of all numbers after these, before any part is bought
-    EQUAL, EQUALLY = 512, 0.7  # after the first part so many numbers have this share of the rest, each the same
+    EQUAL, EQUALLY = 512, 0.7  # after the first part EQUAL numbers have this share of the rest, each the same
 
     def alone(self, number: int) -> float:
         """The share of a number measured as asked before any part was bought."""
@@ -112,7 +112,7 @@ class Earlier:
         return self.NEXT if number <= self.FEW else self.TAIL * _falling(number - self.FEW)
 
     def left(self, before: int, anchor: int | None = None) -> float:
-        """What is left after so many numbers measured as asked."""
+        """What is left after `before` numbers measured as asked."""
         spent = self.FIRST * (before > 0) + self.NEXT * max(0, min(before, self.FEW) - 1)
         more = before - self.FEW
         return 1.0 - GUARDED - spent - (self.TAIL * (1 - 1 / math.sqrt(more + 1)) if more > 0 else 0.0)

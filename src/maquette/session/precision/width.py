@@ -169,13 +169,13 @@ class Widths:
         return description.name + (OTHER + len(known) if rented else 0.0)  # a bit for each part: rented or not
 
     def spent(self, before: int | None) -> Widths:
-        """The same after so many numbers measured as asked before the first part."""
+        """The same after `before` numbers measured as asked before the first part."""
         if self.account is None or self.account.before == before:
             return self
         return replace(self, account=replace(self.account, before=before))
 
     def anchored(self, anchor: int | None) -> Widths:
-        """The same if the number of rows is measured after so many places."""
+        """The same if the number of rows is measured after `anchor` places."""
         if self.account is None or self.account.anchor == anchor:
             return self
         return replace(self, account=replace(self.account, anchor=anchor))

@@ -202,7 +202,7 @@ def plan(
     mechanism can do. With a schema, update rules of installed packages are listed too, and `rules` of your own (names,
     classes or a `Rule`). `norm` and `query_norm` are public bounds on the norms of the table and of every query, for
     mirror descent at `p` (2, the perceptron, where a norm is given). Lines for cells of marginals take the least k for
-    which all tables of k columns have so many cells. Mechanisms §14 and §15.
+    which all tables of k columns have that many cells. Mechanisms §14 and §15.
 
     >>> plan(rows=100_000, universe=2**20, queries=10**6, epsilon=1.0, delta=1e-9).best.name
     'mw-averaged'
