@@ -334,3 +334,16 @@ def test_an_answer_says_its_kind_in_every_form() -> None:
     assert table.as_dict()["rows"][0]["n"]["bound"] == "measured"
     assert table.as_dict()["confidence"] == 0.95
     assert "noise interval" in str(table.guarantee)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_an_interval_in_which_nothing_is_possible_is_told_in_order(sign: int) -> None:
+    """Noise may say that a total of numbers above zero is below it: then zero is all that is told."""
+    evidence = Residuals(SCHEMA)
+    event = DiscreteGaussian(Fraction(1), Fraction(1))
+    evidence.add(Measurement(Marginal(SCHEMA, ("region",)), np.array([-50.0, 40.0, 40.0]), event, FREE))
+    bounds = Bounds(model(), evidence, None)
+    asked = Asked(("region",), sign * np.array([1.0, 0.0, 0.0]))
+    value = bounds.nearest(asked, -50.0 * sign)
+    found = bounds.of(asked, 0.95, -50.0 * sign)
+    assert (value, found.low, found.high) == (0.0, 0.0, 0.0)

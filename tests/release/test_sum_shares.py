@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -114,3 +115,15 @@ def test_a_sum_of_zeros_is_never_told_to_be_impossible(sign: int, width: int) ->
         for number in (number for one in told for number in one.numbers):
             assert sign * number.value >= 0
             assert min(sign * number.low, sign * number.high) >= 0
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_an_average_from_a_sum_that_cannot_be_is_told_in_order(sign: int) -> None:
+    schema = Schema([Integer("z", *sorted((0, sign * 90)), width=10), Boolean("b")])
+    table = mq.open_table({"z": np.zeros(300, int), "b": [True, False] * 150}, schema)
+    with mq.Curator(table, mq.Budget(epsilon=10.0, delta=1e-9)) as curator:
+        made = mq.release(curator, mq.marginals(schema, k=1, sums=["z"]), epsilon=5.0)
+    (whole,) = (each for each in made.sums if each.by is None)
+    made.sums = (replace(whole, values=np.array(-90.0 * sign), deviation=1.0),)
+    total, average = made.answer("SELECT sum(z), avg(z) FROM t").numbers
+    assert {total.low, total.value, total.high} == {average.low, average.value, average.high} == {0.0}

@@ -91,9 +91,8 @@ def _of_values(release: Release, output: Output, table: SumTable, confidence: fl
         fewest, most = (end * release.rows for end in (counted.low, counted.high))
         ends = [float((total + side * width) / n) for side in (-1, 1) for n in (max(fewest, 1.0), max(most, 1.0))]
         known = fewest >= 1.0
-        low[cell], high[cell] = (min(ends), max(ends)) if known else (lowest, highest)
+        low[cell], high[cell] = np.clip((min(ends), max(ends)), lowest, highest) if known else (lowest, highest)
         value[cell] = min(max(total / rows, lowest), highest)
-        low[cell], high[cell] = max(float(low[cell]), lowest), min(float(high[cell]), highest)
     kinds = np.full(question.shape, "measured", dtype=np.object_)
     return OutputColumn(value, low, high, kinds=kinds)
 

@@ -123,10 +123,14 @@ class Bounds:
         return self._joined(asked, *self._ends(asked, confidence), value)
 
     def nearest(self, asked: Asked, value: float) -> float:
-        """The value, or the nearer end of the interval at 95%; the same for every confidence asked for."""
+        """The value, or the nearer end of the interval at 95%; the same for every confidence asked for.
+
+        An interval in which nothing is possible has failed: then the value is the nearest that is possible.
+        """
         low, high = _both(*self._ends(asked, MOVED))
         least, most = self._possible(asked, value)
-        return min(max(value, low, least), high, most) if max(low, least) <= min(high, most) else value
+        possible = max(low, least), min(high, most)
+        return _within(value, *(possible if possible[0] <= possible[1] else (least, most)))
 
     def _ends(self, asked: Asked, confidence: float) -> tuple[Interval, Interval]:
         """What the evidence says, and what the check says; of the latest question, as they were."""
@@ -241,7 +245,7 @@ class Bounds:
         least, most = self._possible(asked, value)
         first = _origin(low, measured[0], says=low > least)
         last = _origin(high, measured[1], says=high < most)
-        return Bound(max(least, min(low, value)), min(most, max(high, value)), first, last)
+        return Bound(_within(min(low, value), least, most), _within(max(high, value), least, most), first, last)
 
     def _possible(self, asked: Asked, value: float) -> Interval:
         """What cannot be otherwise; where the noise of the number of rows is not known, about so."""
@@ -366,6 +370,10 @@ class Bounds:
         return max((ends(each)[0] for each in below), default=-math.inf), min(
             (ends(each)[1] for each in above), default=math.inf
         )
+
+
+def _within(value: float, low: float, high: float) -> float:
+    return min(max(value, low), high)
 
 
 def _origin(end: float, measured: float, *, says: bool) -> BoundKind:
