@@ -181,13 +181,14 @@ class Intake:
         if shares is None and parts == 1:
             return [units]
         if shares is None:
-            weights = [Fraction(1)] * parts
+            weights: list[int | Fraction] = [1] * parts
         elif len(shares) != parts or not all(0 < share < np.inf for share in shares):
             raise BudgetError(f"got {shares!r}", expected=f"{parts} positive shares, one per question")
         else:
-            weights = [Fraction(plain.number(share, "a share")) for share in shares]
+            numbers = [plain.number(share, "a share") for share in shares]
+            weights = [number if isinstance(number, int) else Fraction(number) for number in numbers]
         total = sum(weights)
-        split = [int(units * weight / total) for weight in weights]
+        split = [int(units * weight // total) for weight in weights]
         if min(split) < 1:
             raise BudgetError(
                 f"the charge is too small to split over {parts} questions", advice="ask for more or for fewer"

@@ -432,9 +432,9 @@ class Planner:
 
     def _expected(self, view: View) -> int:
         """Expected number of column sets of the same size that will be asked about."""
-        asked = self.asked(len(view.columns)) | {view.columns}
-        expected = self._expect or FIRST_SETS
-        while expected < len(asked):  # doubled, so that the expectation changes rarely
+        known = self.asked(len(view.columns))
+        asked, expected = len(known) + (view.columns not in known), self._expect or FIRST_SETS
+        while expected < asked:  # doubled, so that the expectation changes rarely
             expected *= 2
         return expected
 
