@@ -119,8 +119,9 @@ class CountingEngine(ABC):
             if exact is not None:
                 self._tables[mask] = exact
                 return exact
-            some = [self._holding.get(position, {}) for position in positions] or [self._counted]
-            limit, latest = max(self.rows, _SUMMED), islice(reversed(min(some, key=len)), _LOOKED)
+            each: list[dict[int, None]] = [self._holding.get(position, {}) for position in positions]
+            fewest = min(each, key=len) if each else self._counted
+            limit, latest = max(self.rows, _SUMMED), islice(reversed(fewest), _LOOKED)
             sources = [m for m in latest if m & mask == mask and m in self._tables]
             holding = [(self._tables[m].size, m) for m in sources if self._tables[m].size <= limit]
             if not holding:
