@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
@@ -23,6 +24,7 @@ class Bounded(dict[Key, Value], Generic[Key, Value]):
         self._most = most
         self._weigh = weigh
         self._places: dict[Key, int] = {}
+        self._line: deque[Key] = deque()  # oldest first; to look for that in a dictionary takes longer the larger it is
         self._taken = 0
         self._writing = threading.Lock()
 
@@ -30,9 +32,11 @@ class Bounded(dict[Key, Value], Generic[Key, Value]):
         places = 1 + self._weigh(value) // PAGE
         with self._writing:
             super().__setitem__(key, value)
-            self._taken += places - self._places.get(key, 0)
+            if (before := self._places.get(key)) is None:
+                self._line.append(key)
+            self._taken += places - (before or 0)
             self._places[key] = places
             while self._taken > self._most:
-                oldest = next(iter(self._places))
+                oldest = self._line.popleft()
                 self._taken -= self._places.pop(oldest)
                 self.pop(oldest, None)

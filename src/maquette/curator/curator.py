@@ -35,7 +35,7 @@ from maquette.curator.transaction import Arrays, digest, unpack
 from maquette.errors import QueryError
 from maquette.privacy import Loss
 from maquette.privacy.ledger import Ledger
-from maquette.query import Marginal
+from maquette.query import Contrasts, Marginal
 
 CUSTODIAN = "custodian"
 BLOCK = 4096  # candidates scored at once
@@ -209,11 +209,14 @@ class Curator(CutDoor):
     ) -> tuple[Measurement, ...]:
         """What `measure_many` would return, with zeros in place of every number: the noise, the grid and the cost.
 
-        Privacy: computed from the schema and the prices alone; no row is read and nothing is charged.
+        Privacy: computed from the schema and the prices alone; no row is read and nothing is charged. So it takes what
+        a marginal or contrasts say of themselves, where a door compiles.
         """
-        asked, marginals, events = self._priced(questions, self._units(epsilon, rho, units), shares, noise)
-        zeros = [np.zeros(m.shape, dtype=np.int64) for m in marginals]
-        return self._measurements(asked, marginals, zeros, events)
+        asked = self._asked(questions)
+        priced = [one if type(one) is Marginal or type(one) is Contrasts else self._compile(one) for one in asked]
+        events = self._noises(priced, self._units(epsilon, rho, units), shares, noise)
+        zeros = [np.zeros(one.shape, dtype=np.int64) for one in priced]
+        return self._measurements(asked, priced, zeros, events)
 
     def measure_error(
         self,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,7 +35,7 @@ from maquette.curator.transaction import KEPT, Arrays, Transaction
 from maquette.errors import BudgetError, QueryError
 from maquette.privacy import Budget, DiscreteGaussian, DiscreteLaplace, Event, Kind, Loss, Pure, Relation, Selection
 from maquette.privacy.ledger import LedgerSource, Terms, open_ledger
-from maquette.query import Asked, LinearQuery
+from maquette.query import Asked, LinearQuery, Movable
 from maquette.schema import Schema
 
 if TYPE_CHECKING:
@@ -45,6 +45,18 @@ Law = Literal["auto", "laplace", "gaussian"]
 Mechanism = Literal["auto", "exponential", "permute-and-flip"]
 LAWS: tuple[Law, ...] = ("laplace", "gaussian", "auto")
 MECHANISMS: tuple[Mechanism, ...] = ("exponential", "permute-and-flip", "auto")
+
+
+class Priced(Movable, Protocol):
+    """What prices and noise depend on: a compiled question, or what a public one says of itself."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The numbers along each axis."""
+
+    @property
+    def grid(self) -> int:
+        """Values are whole numbers of 1/grid."""
 
 
 class Intake:
@@ -181,13 +193,14 @@ class Intake:
         if shares is None and parts == 1:
             return [units]
         if shares is None:
-            weights = [Fraction(1)] * parts
+            weights: list[int | Fraction] = [1] * parts
         elif len(shares) != parts or not all(0 < share < np.inf for share in shares):
             raise BudgetError(f"got {shares!r}", expected=f"{parts} positive shares, one per question")
         else:
-            weights = [Fraction(plain.number(share, "a share")) for share in shares]
+            numbers = [plain.number(share, "a share") for share in shares]
+            weights = [number if isinstance(number, int) else Fraction(number) for number in numbers]
         total = sum(weights)
-        split = [int(units * weight / total) for weight in weights]
+        split = [int(units * weight // total) for weight in weights]
         if min(split) < 1:
             raise BudgetError(
                 f"the charge is too small to split over {parts} questions", advice="ask for more or for fewer"
@@ -200,13 +213,19 @@ class Intake:
         """Questions, compiled, each with the noise that its share of the units buys."""
         asked = self._asked(questions)
         marginals = [self._compile(question) for question in asked]
-        parts, law = self._split(units, len(marginals), shares), self._law(noise)
-        return asked, marginals, [self._noise_event(law, part, m) for part, m in zip(parts, marginals, strict=True)]
+        return asked, marginals, self._noises(marginals, units, shares, noise)
+
+    def _noises(
+        self, priced: Sequence[Priced], units: int, shares: Sequence[float] | None, noise: Law
+    ) -> list[NoiseEvent]:
+        """The noise of each question that its share of the units buys."""
+        parts, law = self._split(units, len(priced), shares), self._law(noise)
+        return [self._noise_event(law, part, one) for part, one in zip(parts, priced, strict=True)]
 
     def _measurements(
         self,
         asked: Sequence[Asked],
-        marginals: Sequence[Compiled],
+        marginals: Sequence[Priced],
         arrays: Arrays,
         events: Sequence[NoiseEvent],
         costs: Sequence[Loss] | None = None,
@@ -225,7 +244,7 @@ class Intake:
             return law
         return "laplace" if self.budget.accountant.currency == "pure" else "gaussian"
 
-    def _noise_event(self, law: Literal["laplace", "gaussian"], units: int, m: Compiled) -> NoiseEvent:
+    def _noise_event(self, law: Literal["laplace", "gaussian"], units: int, m: Priced) -> NoiseEvent:
         return self._calibrated(law, units, self.relation.l1(m), self.relation.l2_squared(m))
 
     def _calibrated(self, law: Literal["laplace", "gaussian"], units: int, l1: int, l2_squared: int) -> NoiseEvent:

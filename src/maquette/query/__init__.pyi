@@ -64,6 +64,7 @@ from .marginal import (
     Axis as Axis,
     Buckets as Buckets,
     Marginal as Marginal,
+    key_of as key_of,
     marginal_of as marginal_of,
 )
 from .moves import LARGEST as LARGEST, Movable as Movable, Moves as Moves

@@ -130,10 +130,7 @@ class Marginal:
     @cached_property
     def key(self) -> str:
         """The canonical digest of the question."""
-        parts = [
-            f"column {a}" if isinstance(a, str) else " ".join(["buckets", *(p.key for p in a.parts)]) for a in self.axes
-        ]
-        return hashlib.sha256("\0".join([*parts, self.weight.key]).encode()).hexdigest()
+        return key_of(self.axes, self.weight)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Marginal) and self.schema == other.schema and self.key == other.key
@@ -155,6 +152,12 @@ class Marginal:
     def __repr__(self) -> str:
         where = "" if self.weight == LinearQuery.constant(self.schema) else f" where {', '.join(self.weight.columns)}"
         return f"Marginal({' x '.join(self.names) or 'total'}{where}: {self.cells} cells)"
+
+
+def key_of(axes: Sequence[Axis], weight: LinearQuery) -> str:
+    """The canonical digest of the marginal with these axes and this weight."""
+    parts = [f"column {a}" if isinstance(a, str) else " ".join(["buckets", *(p.key for p in a.parts)]) for a in axes]
+    return hashlib.sha256("\0".join([*parts, weight.key]).encode()).hexdigest()
 
 
 def _level(schema: Schema, axis: Axis, level: int) -> LinearQuery:

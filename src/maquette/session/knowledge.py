@@ -23,7 +23,7 @@ from maquette.session.precision.view import NOTHING, Component, View
 from maquette.session.precision.whole_view import WholeView, wholes_of
 from maquette.session.precision.width import Widths
 from maquette.session.pricing import Pricing
-from maquette.session.question import Goal, everyone, places_of, tables_of
+from maquette.session.question import Goal, everyone, places_of
 from maquette.session.record import Record
 from maquette.session.transcript import Transcript
 
@@ -119,7 +119,7 @@ class Knowledge:
 
         Sessions that version 0.1 began, whose first charge has no settings, keep the answers that they gave.
         """
-        for key, order in () if self.record.begun == {} else tables_of(goal):
+        for key, order in () if self.record.begun == {} else goal.tables:
             for own in self.record.own.get(key, ()) if key != goal.key else ():
                 if isinstance(own, Direct) and own.moment <= now and self._fits(None, own):
                     places = places_of(goal, order)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
@@ -76,6 +77,7 @@ class Flight:
     seen: tuple[int, int] = (0, 0)  # in a shared ledger: the events up to which charges were read, and taken
     measured: tuple[Measurement, ...] = ()
     outcome: Literal["flying", "measured", "nothing", "unknown"] = "flying"
+    turn: threading.Condition | None = None  # on which its thread waits until it is the first in the line
 
 
 def components(goal: Goal, parts: Iterable[Columns]) -> Components:

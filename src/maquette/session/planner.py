@@ -8,23 +8,24 @@ buying. It uses public facts alone: the schema, prices, and what was asked and r
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 
-from maquette.estimates import Columns, subsets
+from maquette.bounded import Bounded
+from maquette.estimates import Columns
 from maquette.session.anchoring import Anchor, anchor_of
 from maquette.session.knowledge import Knowledge
 from maquette.session.order import Order
+from maquette.session.outcome import Outcome
 from maquette.session.own import Rented
 from maquette.session.precision.bases import ANCHOR
 from maquette.session.precision.cell_view import CellView
 from maquette.session.precision.view import CELLS, View
 from maquette.session.precision.whole_view import WholeView
-from maquette.session.precision.width import Known, Widths, known_of
-from maquette.session.pricing import FIRST_SETS, Offer, Pricing, Purchase, after
+from maquette.session.precision.width import Known, Widths
+from maquette.session.pricing import FIRST_SETS, Offer, Pricing, Purchase
 from maquette.session.question import Goal
-from maquette.session.transcript import Transcript
 from maquette.session.wholes import RANGES, Family, Wholes, has_parts, served, tables_in
 
 PASSES = 4  # over the goals of one order
@@ -37,6 +38,7 @@ USEFUL = 0.25  # of the rows, the same
 NARROWER = 0.75  # of the width that is known already, the same
 CLOSE = 1e-3  # how closely the width that the rest of the budget buys is found
 PATIENT = 4.0  # times its price, paid for single counts, after which it is bought
+RECENT = 64  # prices of goals that are kept
 LEVEL = 1.01  # parts are bought if their price is within this factor: they also serve other questions
 
 
@@ -52,6 +54,7 @@ class Planner:
         self._asked = 0  # goals
         self._wholes = Wholes()
         self._anchor: Anchor | None = None  # the number of rows, if it is bought with this order
+        self._prices: Bounded[Hashable, int] = Bounded(RECENT)  # of goals measured as asked: a plan needs one often
         self._plain = self._apart = 0  # units paid for counts that can be measured from half of the rows, and others
         self._single: dict[Columns, int] = {}  # units paid for single questions about these columns, in any way
         self._paid_whole: dict[Columns, int] = {}  # units paid for questions on these columns, measured as asked
@@ -107,17 +110,18 @@ class Planner:
             return Order({}, {}, {})
         every = self._knowledge.widths.simultaneous
         soon = {key for family in families if every or family.whole.simple for key in family.serves}
+        now = Outcome(self._knowledge.transcript)
         if all(goal.key in soon for goal in missing):
-            return self._planned(missing, ahead=False)
-        if len(missing) == 1 and (alone := self._surely_alone(missing[0], goals)) is not None:
+            return self._planned(missing, now, ahead=False)
+        if len(missing) == 1 and (alone := self._surely_alone(missing[0], goals, now)) is not None:
             return alone
-        order = self._planned(missing, ahead=True)
+        order = self._planned(missing, now, ahead=True)
         if len(missing) > 1:  # what the hardest needs may serve the others
             hardest = sorted(missing, key=self._hardness, reverse=True)
-            order = min(order, self._planned(hardest, ahead=True), key=lambda order: order.units)
+            order = min(order, self._planned(hardest, now, ahead=True), key=lambda order: order.units)
         if self._worth(order.units, goals, missing):
             return order
-        return min(order, self._planned(missing, ahead=False), key=lambda order: order.units)
+        return min(order, self._planned(missing, now, ahead=False), key=lambda order: order.units)
 
     def _with_wholes(self, order: Order, missing: Sequence[Goal], families: Sequence[Family]) -> Order:
         """The order with whole tables for ranges where that is cheaper now, or enough was paid for single ones."""
@@ -165,9 +169,9 @@ class Planner:
 
     def frugal(self, goals: Iterable[Goal]) -> Order:
         """The cheapest charge for these goals at their tolerance, with no view to later questions."""
-        missing = self._missing(goals)
+        missing, now = self._missing(goals), Outcome(self._knowledge.transcript)
         alone = self._alone_at(missing, self._tolerance)
-        return min(self._planned(missing, ahead=False), alone, key=lambda order: order.units) if missing else alone
+        return min(self._planned(missing, now, ahead=False), alone, key=lambda order: order.units) if missing else alone
 
     def rest(self, goals: Iterable[Goal], left: int) -> Order:
         """The goals measured as asked, as precisely as `left` units allow; nothing where that would tell too little.
@@ -201,11 +205,17 @@ class Planner:
     def _by_itself(self, goal: Goal, tolerance: float, order: Order, place: int | None = None) -> tuple[Goal, int]:
         """A goal measured as asked, or from half of the rows, and its price."""
         plain, half = goal if not goal.centred else replace(goal, centred=False), goal.from_half
-        units = self._pricing.direct(plain, tolerance, self._doubt(plain, order, place))
+        units = self._direct(plain, tolerance, self._doubt(plain, order, place))
         if half is None or not self._now.simultaneous or (rows := self._known_rows) is None:
             return plain, units
-        less = self._pricing.direct(half, tolerance, self._doubt(half, order, place), rows)
+        less = self._direct(half, tolerance, self._doubt(half, order, place), rows)
         return (half, less) if less < units else (plain, units)
+
+    def _direct(self, goal: Goal, tolerance: float, doubt: float, rows: float = 0.0) -> int:
+        key = goal.key, goal.centred, tolerance, doubt, rows
+        if (found := self._prices.get(key)) is None:
+            found = self._prices[key] = self._pricing.direct(goal, tolerance, doubt, rows)
+        return found
 
     @property
     def _now(self) -> Widths:
@@ -226,11 +236,11 @@ class Planner:
         known = self._knowledge.transcript.latest(ANCHOR)
         return None if known is None else known.variance
 
-    def _planned(self, missing: Sequence[Goal], *, ahead: bool) -> Order:
+    def _planned(self, missing: Sequence[Goal], now: Outcome, *, ahead: bool) -> Order:
         """What to charge for goals that are not known; `ahead`: with a view to questions that may follow."""
-        if not ahead and len(missing) == 1 and (alone := self._dearer_in_parts(missing[0])) is not None:
+        if not ahead and len(missing) == 1 and (alone := self._dearer_in_parts(missing[0], now)) is not None:
             return alone
-        order, then = Order({}, {}, {}), _Ahead(self._knowledge.transcript)
+        order, then = Order({}, {}, {}), now.fork()
         for _ in range(PASSES):
             short = [goal for goal in missing if not self._will_do(goal, order, then)]
             for goal in short:
@@ -245,7 +255,7 @@ class Planner:
             order.directs[key] = self._by_itself(goal, self._tolerance, order, i)
         return order
 
-    def _surely_alone(self, goal: Goal, goals: Sequence[Goal]) -> Order | None:
+    def _surely_alone(self, goal: Goal, goals: Sequence[Goal], now: Outcome) -> Order | None:
         """A goal measured as asked, if bounds on the prices of parts show that nothing else would be planned.
 
         That is so for most questions that are measured at all, and pricing parts is most of the work of a plan.
@@ -253,22 +263,21 @@ class Planner:
         view, nothing = self._knowledge.view(goal), Order({}, {}, {})
         if view is None or isinstance(view, CellView):
             return None
-        known = _Ahead(self._knowledge.transcript).known(view, goal)
+        known = now.known(view, goal)
         alone = self._alone_at([goal], self._tolerance)
         later = self._best(view, known, nothing, goal, ahead=True)
         if later is None or (later.units <= alone.units or self._worth(later.units, goals, [goal])):
             return None
-        return self._dearer_in_parts(goal, known)
+        return self._dearer_in_parts(goal, now, alone)
 
-    def _dearer_in_parts(self, goal: Goal, known: Mapping[Columns, Known] | None = None) -> Order | None:
+    def _dearer_in_parts(self, goal: Goal, now: Outcome, alone: Order | None = None) -> Order | None:
         """A goal measured as asked, if a bound shows that its parts cost more now; later questions do not count."""
         view = self._knowledge.view(goal)
         if view is None or isinstance(view, CellView):
             return None
-        known = _Ahead(self._knowledge.transcript).known(view, goal) if known is None else known
-        alone = self._alone_at([goal], self._tolerance)
-        now = self._best(view, known, Order({}, {}, {}), goal, ahead=False)
-        return alone if now is not None and now.burden > alone.units * LEVEL else None
+        alone = self._alone_at([goal], self._tolerance) if alone is None else alone
+        parts = self._best(view, now.known(view, goal), Order({}, {}, {}), goal, ahead=False)
+        return alone if parts is not None and parts.burden > alone.units * LEVEL else None
 
     def _hardness(self, goal: Goal) -> float:
         """What a goal would cost in parts of which nothing is known, roughly."""
@@ -313,7 +322,7 @@ class Planner:
         """The price of measuring a goal exactly as asked, at most the whole budget; the number of rows serves all."""
         if not goal.marginal.columns:
             return 0
-        units = self._pricing.direct(goal, self._tolerance, self._doubt(goal, Order({}, {}, {})))
+        units = self._direct(goal, self._tolerance, self._doubt(goal, Order({}, {}, {})))
         return min(units, self._knowledge.record.curator.budget.limit)
 
     def answer(self, goals: Iterable[Goal]) -> None:
@@ -355,14 +364,14 @@ class Planner:
         """The sets of `size` columns that were asked about."""
         return self._sets.setdefault(size, set())
 
-    def _will_do(self, goal: Goal, order: Order, ahead: _Ahead) -> bool:
+    def _will_do(self, goal: Goal, order: Order, ahead: Outcome) -> bool:
         view = self._knowledge.view(goal)
         if goal.key in order.directs or view is None:
             return goal.key in order.directs
         known = ahead.known(view, goal)
         return len(known) == len(view.gains) and self._widths(order).of(view, known) <= self._tolerance
 
-    def _add(self, order: Order, then: _Ahead, goal: Goal, *, ahead: bool) -> None:
+    def _add(self, order: Order, then: Outcome, goal: Goal, *, ahead: bool) -> None:
         """Add to the order what a goal lacks, in the cheapest way."""
         view = self._knowledge.view(goal)
         then.give_up(goal)
@@ -387,7 +396,7 @@ class Planner:
         views = [(self._knowledge.view(goal), units) for goal, units in order.directs.values()]
         return sum(units for view, units in views if view is not None and view.columns == columns)
 
-    def _measure_as_asked(self, order: Order, ahead: _Ahead, goal: Goal) -> None:
+    def _measure_as_asked(self, order: Order, ahead: Outcome, goal: Goal) -> None:
         doubt = self._doubt(goal, order)
         ahead.give_up(goal)
         order.rents.pop(goal.key, None)
@@ -432,9 +441,9 @@ class Planner:
 
     def _expected(self, view: View) -> int:
         """Expected number of column sets of the same size that will be asked about."""
-        asked = self.asked(len(view.columns)) | {view.columns}
-        expected = self._expect or FIRST_SETS
-        while expected < len(asked):  # doubled, so that the expectation changes rarely
+        known = self.asked(len(view.columns))
+        asked, expected = len(known) + (view.columns not in known), self._expect or FIRST_SETS
+        while expected < asked:  # doubled, so that the expectation changes rarely
             expected *= 2
         return expected
 
@@ -459,42 +468,3 @@ class Planner:
         enough = RANGES if purchase.bases[part].key != part else 1.0
         now = sum(parts.get(part, 0) for _, parts in order.rents.values())  # in the same charge
         return self._rented.get(part, 0) + now + units > enough * purchase.prices[part]
-
-
-class _Ahead:
-    """What will be known once an order is carried out."""
-
-    def __init__(self, transcript: Transcript) -> None:
-        self._transcript = transcript
-        self._parts: dict[Columns, Known] = {}
-        self._rented: dict[str, dict[Columns, Known]] = {}
-
-    def known(self, view: View, goal: Goal) -> dict[Columns, Known]:
-        """What will be known of the parts of a goal, including parts rented for it."""
-        return {**known_of(view, self._look), **self._rented.get(goal.key, {})}
-
-    def _look(self, key: Columns) -> Known | None:
-        return self._parts[key] if key in self._parts else self._transcript.latest(key)
-
-    def take(self, goal: Goal, offer: Offer) -> None:
-        """Include an offer."""
-        bases = [(offer.precisions[part], offer.bases[part]) for part in offer.prices]
-        self._add({key: ratio * precision for precision, (key, ratio) in bases})
-        rented = {part: Known(1.0 / offer.precisions[part], 1, lumped=True) for part in offer.rents}
-        if rented:
-            self._rented[goal.key] = rented
-
-    def learn(self, goal: Goal, precision: float) -> None:
-        """Include a whole table whose cells are measured with this precision: one more piece of each of its parts."""
-        schema, columns = goal.marginal.schema, goal.marginal.columns
-        wide = tuple(name for name in columns if schema[name].size > 1)
-        cells = schema.cells(wide)
-        self._add({part: precision * schema.cells(part) / cells for part in subsets(wide)})
-
-    def give_up(self, goal: Goal) -> None:
-        """Remove what was to be rented for a goal."""
-        self._rented.pop(goal.key, None)
-
-    def _add(self, precisions: Mapping[Columns, float]) -> None:
-        for key, precision in precisions.items():
-            self._parts[key] = after(self._look(key), precision)

@@ -30,6 +30,7 @@ from maquette.query import (
     Term,
     UnitCounts,
     ValueSums,
+    key_of,
     question,
 )
 from maquette.schema import Schema
@@ -103,6 +104,11 @@ class Goal:
         """Whether both halves of a signed sum are measured, and their difference taken."""
         return self.signed and self.values is None and isinstance(self.as_asked, Marginal)
 
+    @cached_property
+    def tables(self) -> tuple[tuple[str, Columns], ...]:
+        """The tables of its columns, in every order: the key of each, and its columns."""
+        return tuple(tables_of(self))
+
     @property
     def shape(self) -> tuple[int, ...]:
         """One number for each group."""
@@ -166,13 +172,9 @@ def tables_of(goal: Goal) -> Iterator[tuple[str, Columns]]:
     columns = marginal.columns
     few = 0 < len(columns) <= MOST_COLUMNS and marginal.schema.cells(columns) <= MOST_CELLS
     if plain and few and goal.counted and not goal.signed:
+        everything = LinearQuery.constant(marginal.schema)
         for order in itertools.permutations(columns):
-            yield _table_key(marginal.schema, order), order
-
-
-@lru_cache(PARSED)
-def _table_key(schema: Schema, columns: Columns) -> str:
-    return Goal(Marginal(schema, columns)).key
+            yield key_of(order, everything), order
 
 
 def places_of(goal: Goal, order: Columns) -> NDArray[np.int64] | None:

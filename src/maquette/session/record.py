@@ -332,16 +332,24 @@ class Record:
     def _drop(self) -> None:
         """Remove flights at the head of the line that were interrupted while they waited for their turn."""
         while self._line and self._line[0].outcome == "unknown":
-            self._line.popleft()
             self._interrupted, self._ahead = True, None
-            self._moved.notify_all()
+            self._advance()
+
+    def _advance(self) -> None:
+        """The first in the line leaves it; the next is woken, and those who wait for something else, but no others."""
+        self._line.popleft()
+        if self._line and (turn := self._line[0].turn) is not None:
+            turn.notify_all()
+        self._moved.notify_all()
 
     def _land(self, flight: Flight) -> None:
         """Take what was measured, in turn."""
         try:
             with self.lock:
                 while flight.outcome != "unknown" and flight in self._line and self._line[0] is not flight:
-                    self._wait()
+                    flight.turn = flight.turn or threading.Condition(self.lock)
+                    flight.turn.wait(PATIENCE)
+                    self._drop()
                 self._drop()
                 if flight not in self._line or flight.outcome == "unknown":
                     return
@@ -354,8 +362,7 @@ class Record:
                     self._interrupted = False
                 else:
                     self._ahead = None
-                self._line.popleft()
-                self._moved.notify_all()
+                self._advance()
                 if flight.outcome == "measured" and not self._interrupted:
                     self._save()
         except BaseException:

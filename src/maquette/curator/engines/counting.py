@@ -43,6 +43,7 @@ class CountingEngine(ABC):
         self._used = 0
         self._tables: dict[int, NDArray[np.int64]] = {}  # by column set, as a bit mask; least recently used first
         self._counted: dict[int, None] = {}  # tables that are not sums of others
+        self._holding: dict[int, dict[int, None]] = {}  # the same by each of their columns
         self._lock = threading.Lock()
 
     @abstractmethod
@@ -118,15 +119,16 @@ class CountingEngine(ABC):
             if exact is not None:
                 self._tables[mask] = exact
                 return exact
-            limit, latest = max(self.rows, _SUMMED), islice(reversed(self._counted), _LOOKED)
+            each: list[dict[int, None]] = [self._holding.get(position, {}) for position in positions]
+            fewest = min(each, key=len) if each else self._counted
+            limit, latest = max(self.rows, _SUMMED), islice(reversed(fewest), _LOOKED)
             sources = [m for m in latest if m & mask == mask and m in self._tables]
             holding = [(self._tables[m].size, m) for m in sources if self._tables[m].size <= limit]
             if not holding:
                 return None
             source = min(holding)[1]
             table = self._tables[source]
-        axes = tuple(position for position in range(len(self._sizes)) if source >> position & 1)
-        return self._remember(positions, _summed(table, axes, positions))
+        return self._remember(positions, _summed(table, _positions(source), positions))
 
     def _remember(self, positions: Positions, counts: NDArray[np.int64], *, new: bool = False) -> NDArray[np.int64]:
         mask = _mask(positions)
@@ -137,16 +139,27 @@ class CountingEngine(ABC):
                 self._tables[mask] = table
                 self._used += table.nbytes
             if new:
-                self._counted[mask] = None
+                for holding in (self._counted, *(self._holding.setdefault(one, {}) for one in positions)):
+                    holding[mask] = None
             while self._used > self._memory:
                 oldest = next(iter(self._tables))
                 self._used -= self._tables.pop(oldest).nbytes
-                self._counted.pop(oldest, None)
+                self._forget(oldest)
         return table
+
+    def _forget(self, mask: int) -> None:
+        if mask in self._counted:
+            del self._counted[mask]
+            for position in _positions(mask):
+                del self._holding[position][mask]
 
 
 def _mask(positions: Positions) -> int:
     return sum(1 << position for position in positions)
+
+
+def _positions(mask: int) -> Positions:
+    return tuple(position for position in range(mask.bit_length()) if mask >> position & 1)
 
 
 def _summed(table: NDArray[np.int64], axes: Positions, positions: Positions) -> NDArray[np.int64]:

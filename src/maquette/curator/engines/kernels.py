@@ -128,11 +128,13 @@ def _numbered(chunks: Sequence[Chunk], layouts: Sequence[Layout]) -> tuple[Seque
 def _plain_counts(chunks: Sequence[Chunk], layouts: Sequence[Layout]) -> list[NDArray[np.int64]]:
     totals = [np.zeros(layout.cells, dtype=np.int64) for layout in layouts]
     needed, layouts = _numbered(chunks, layouts)
+    used = sorted({plane for layout in layouts for plane in layout.planes})
     for piece in _pieces(chunks, 0, sum(chunk.shape[1] for chunk in chunks)):
         planes, first, last = _loaded(piece, needed)
         for start in range(first, last, _WIDENED):
-            wide = planes[:, start : min(start + _WIDENED, last)].astype(np.int32)
-            index, part = np.empty((2, wide.shape[1]), dtype=np.int32)
+            stop = min(start + _WIDENED, last)
+            wide = {plane: planes[plane, start:stop].astype(np.int32) for plane in used}
+            index, part = np.empty((2, stop - start), dtype=np.int32)
             for total, layout in zip(totals, layouts, strict=True):
                 index[:] = 0
                 for plane, stride in zip(layout.planes, layout.strides, strict=True):

@@ -17,10 +17,11 @@ References: Robbins (1970), de la Peña, Klass and Lai (2004) for the method of 
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import lru_cache, reduce
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -45,6 +46,7 @@ SETS = (1.0, 256.0)  # column sets that share what is bought
 FINER = tuple((4.0**-i, 0.9 * 0.1**i) for i in range(12))  # scales of precision, and their shares of the doubt
 CELL, HALF, SUM = 0.45, 0.45, 0.1  # shares of the questions after which precisions are expected
 RANGES = 8.0  # ranges expected of the same columns, as in prices
+MENUS = 1_024  # kept at a time, by columns, and by the declarations of columns
 SCREENS = 256  # kept at a time, one for each set of keys
 WIDTHS = 4_096  # kept at a time: a question is compared with the tolerance before it is answered
 USUAL = 1  # numbers measured as asked before the first part
@@ -130,10 +132,18 @@ class Expectation:
                 found.append((variance, weight, expected, precision, off**-2))
         return found
 
+    def about(self, names: Mapping[str, str]) -> Expectation:
+        """The same of other columns."""
+        keys = {tuple([names.get(word, word) for word in key]): facts for key, facts in self.keys.items()}
+        return Expectation(self.share, self.level, keys, self.other)
+
     def of(self, key: Columns, unit: float) -> tuple[float, float]:
         """The variance to expect of a key, in these units, and how far off it may be."""
         precision, spread = self.keys.get(key, self.other)
         return unit / precision, spread
+
+
+Menu = tuple[Expectation, ...]
 
 
 @dataclass(frozen=True)
@@ -153,7 +163,8 @@ class Account:
     before: int | None = None
     anchor: int | None = None  # places before the number of rows was measured once for all counts
     division: Division = shares.NOW
-    _menus: dict[Columns, tuple[Expectation, ...]] = field(default_factory=dict)
+    _menus: Bounded[Columns, Menu] = field(default_factory=lambda: Bounded(MENUS))
+    _alike: Bounded[tuple[int, ...], tuple[Columns, Menu]] = field(default_factory=lambda: Bounded(MENUS))
     _screens: Bounded[tuple[Columns, ...], Screen] = field(default_factory=lambda: Bounded(SCREENS))
     _widths: Bounded[Hashable, float] = field(default_factory=lambda: Bounded(WIDTHS))
 
@@ -210,11 +221,20 @@ class Account:
                 found.append((width, told, expected, unit))
             yield min(found, key=itemgetter(0))  # the first of equals
 
-    def menu(self, columns: Columns) -> tuple[Expectation, ...]:
-        """What to expect where a question is about these columns."""
-        if columns not in self._menus:
-            self._menus[columns] = tuple(self._expectations(columns))
-        return self._menus[columns]
+    def menu(self, columns: Columns) -> Menu:
+        """What to expect where a question is about these columns; the same, by name, for columns declared alike."""
+        if (found := self._menus.get(columns)) is None:
+            found = self._menus[columns] = self._menu(columns)
+        return found
+
+    def _menu(self, columns: Columns) -> Menu:
+        if self.cells:
+            return tuple(self._expectations(columns))
+        alike = tuple(map(_declarations(self.schema).__getitem__, columns))
+        if (known := self._alike.get(alike)) is None:
+            known = self._alike[alike] = columns, tuple(self._expectations(columns))
+        names = dict(zip(known[0], columns, strict=True))
+        return known[1] if known[0] == columns else tuple(one.about(names) for one in known[1])
 
     def _expectations(self, columns: Columns) -> Iterable[Expectation]:
         wide = sum(1 for column in self.schema.columns if column.size > 1)
@@ -264,6 +284,14 @@ class Account:
             return view
         weights = reduce(np.multiply.outer, [rows[name] for name in self.schema.names])
         return CellView(self.schema, weights, (), view.description)
+
+
+@lru_cache(16)
+def _declarations(schema: Schema) -> dict[str, int]:
+    """A number for each column, the same for columns that are declared alike but for their names."""
+    numbers: dict[str, int] = {}
+    said = {one.name: json.dumps({**one.as_dict(), "name": ""}, default=str, sort_keys=True) for one in schema.columns}
+    return {name: numbers.setdefault(facts, len(numbers)) for name, facts in said.items()}
 
 
 def _parts_alone(keys: Mapping[Columns, float]) -> dict[Columns, float]:
