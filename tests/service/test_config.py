@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import sqlite3
 import subprocess
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rooms import settings, write_table
+from rooms import house, settings, write_table
 from typer.testing import CliRunner
 
 from maquette.cli import app
@@ -17,6 +18,7 @@ from maquette.cli.options import table_name
 from maquette.errors import MaquetteError, PrivacyWarning, SchemaError
 from maquette.service import ConfigError, Limits, Service, ServiceConfig, TableConfig, demonstration, load_config
 from maquette.service.config import AnalystConfig, GroupConfig, HoldoutConfig, OidcConfig
+from maquette.service.config_file import parse
 
 FILE = """
 port = 9000
@@ -50,6 +52,42 @@ def test_a_file_says_everything(tmp_path: Path) -> None:
     assert (config.tables[0].epsilon, config.limits.questions, config.port) == (1, 50, 9000)
     assert config.analysts[0].tables == ("people",)
     assert not (tmp_path / "kept").exists()
+
+
+def test_files_are_beside_the_settings_from_wherever_they_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Databases in files too; and an editor may have begun the file with a mark of its encoding."""
+    home, elsewhere = tmp_path / "a place #1", tmp_path / "elsewhere"
+    home.mkdir()
+    elsewhere.mkdir()
+    schema = write_table(home)[1]
+    with contextlib.closing(sqlite3.connect(home / "rows.db")) as database, database:
+        database.execute("CREATE TABLE people (age INTEGER)")
+    text = FILE.replace("people.csv", "sqlite://rows.db?table=people").replace(
+        "directory", 'state = "sqlite:///s.db"\ndirectory'
+    )
+    (home / "maquette.toml").write_text("\ufeff" + text, encoding="utf-8")
+    monkeypatch.chdir(elsewhere)
+    config = load_config(home / "maquette.toml")
+    config.check()
+    assert config.state == f"sqlite:///{home / 's.db'}"
+    missing = replace(config.tables[0], source="duckdb://none.db?table=people", schema=schema)
+    assert any("there is no database file 'none.db'" in problem for problem in missing.problems())
+    kept = ("sqlite:////abs/s.db", "sqlite://", "postgresql://db/maquette")
+    assert [parse({"state": address}, home).state for address in kept] == list(kept)
+
+
+def test_hosts_are_names_alone_and_in_any_case(tmp_path: Path) -> None:
+    config = replace(settings(tmp_path), hosts=("Maquette.Example.org", "2001:DB8::7", "[::7]"))
+    config.check()
+    with house(config) as made:
+        for name in ("maquette.example.ORG:8765", "[2001:db8::7]:8765", "[::7]", "LOCALHOST"):
+            assert made.call(None, "GET", "/v1/health", headers={"Host": name}).status_code == 200, name
+        assert made.call(None, "GET", "/v1/health", headers={"Host": "example.org"}).status_code == 421
+    for wrong in ("https://maquette.example.org", "maquette.example.org:443", "a b", ""):
+        with pytest.raises(ConfigError, match="leave out the scheme"):
+            replace(config, hosts=(wrong,)).check()
 
 
 @pytest.mark.parametrize(
