@@ -35,6 +35,11 @@ def test_a_wrong_method_is_told_the_right_ones(shared: House, method: str, path:
     assert got.headers["content-type"] == "application/problem+json"
 
 
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+def test_a_path_that_nothing_has_is_not_found_by_any_method(shared: House, method: str) -> None:
+    assert shared.call("ada", method, "/v1/tables/people/asks").status_code == 404
+
+
 def test_no_path_is_redirected(shared: House) -> None:
     assert [shared.call("ada", "GET", path).status_code for path in ("/v1/tables/", "/v1/", "//v1/tables")] == [404] * 3
 

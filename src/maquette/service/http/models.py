@@ -94,7 +94,9 @@ class NewRelease(Body):
         json_schema_extra={"examples": [{"name": "first", "ways": 2, "epsilon": 0.5}]},
     )
     name: Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_]{0,62}$")]
-    ways: Annotated[int, Field(ge=1, le=8, description="Answers all tables of this many columns.")] = 2
+    ways: Annotated[
+        int | None, Field(ge=1, le=8, description="Answers all tables of this many columns; 2 if there are so many.")
+    ] = None
     epsilon: Annotated[float | None, Field(gt=0, description="Default: all that remains.")] = None
     method: Name = "auto"
     check: bool = True
