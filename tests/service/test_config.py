@@ -8,6 +8,7 @@ import subprocess
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from rooms import house, settings, write_table
@@ -339,3 +340,36 @@ def test_another_name_of_a_session_begins_anew_with_what_is_left(tmp_path: Path)
             table.session.ask("SELECT count(*) FROM people WHERE smoker")
             spent.append(table.curator.ledger.spent())
     assert 0 < spent[0] < spent[1] == spent[2]
+
+
+def test_large_tables_are_counted_from_planes_that_may_be_kept(tmp_path: Path) -> None:
+    """Kept planes are the custodian's alone, are read at the next start, and are refused if the rows changed."""
+    config = settings(tmp_path)
+    planes = tmp_path / "planes"
+    table = replace(config.tables[0], planes=str(planes), keep_planes=True)
+    config = replace(config, tables=(table,), analysts=(), groups=())
+    with mock.patch("maquette.curator.open._SMALL", 1):
+        with house(config) as made:
+            first = made.ask("ada", "smoker AND a", Idempotency_Key="k").json()
+            assert planes.stat().st_mode & 0o777 == 0o700
+            assert {path.stat().st_mode & 0o777 for path in planes.iterdir()} == {0o600}
+        with house(config) as made, mock.patch("maquette.curator.open._load", side_effect=AssertionError("encoded")):
+            assert made.ask("ada", "smoker AND a", Idempotency_Key="k").json() == first
+            assert made.ask("ada", "smoker AND b").status_code == 200
+        with Path(table.source).open("a") as rows:
+            rows.write("5,Paris,yes,yes,no\n")
+        with pytest.raises(MaquetteError, match="belong to another table"):
+            Service(config).start()
+
+
+def test_planes_have_a_folder_of_their_own(tmp_path: Path) -> None:
+    config = settings(tmp_path)
+    one, other = (replace(table, planes=str(tmp_path / "planes")) for table in config.tables)
+    with pytest.raises(ConfigError, match="have the same planes"):
+        replace(config, tables=(one, other)).check()
+    with pytest.raises(ConfigError, match="keep_planes is set"):
+        replace(config, tables=(replace(config.tables[0], keep_planes=True),), analysts=()).check()
+    with pytest.raises(ConfigError, match="keep_planes is for one process"):
+        replace(config, tables=(replace(one, keep_planes=True, shared=True),), analysts=()).check()
+    (tmp_path / "maquette.toml").write_text(FILE.replace("epsilon = 1\n", 'epsilon = 1\nplanes = "kept"\n'))
+    assert load_config(tmp_path / "maquette.toml").tables[0].planes == str(tmp_path / "kept")

@@ -57,6 +57,8 @@ class TableConfig:
     public: tuple[str, ...] = ()  # lookup tables for JOIN: NAME=FILE:KEY[,COLUMN:LOW..HIGH]
     cuts: Literal["refuse", "between"] = "refuse"
     bins_epsilon: float | None = None  # charged once for columns declared with bins = "auto"
+    planes: str | None = None  # a folder for code planes, where the codes of a large table are kept on disk
+    keep_planes: bool = False  # whether the next start reads the planes instead of encoding the source again
     trust_draft: bool = False  # a schema that was drafted by reading the rows is used as it is
 
     @property
@@ -102,6 +104,10 @@ class TableConfig:
         if self.max_rows is not None and self.max_rows < 1:
             yield f"{where}: max_rows is {self.max_rows}; it is at least 1"
         yield from self._ledger_problems(where)
+        if self.keep_planes and self.planes is None:
+            yield f"{where}: keep_planes is set, and planes names no folder to keep them in"
+        if self.keep_planes and self.shared:
+            yield f"{where}: keep_planes is for one process; processes that share a table write planes of their own"
 
     def _ledger_problems(self, where: str) -> Iterator[str]:
         if self.shared and not self.ledger_in_postgres:

@@ -36,7 +36,7 @@ SECTIONS = {
     "limits": "limits",
     "oidc": "oidc",
 }
-PATHS = ("source", "schema", "ledger", "ledger_key", "anchor")
+PATHS = ("source", "schema", "ledger", "ledger_key", "anchor", "planes")
 FILES = ("duckdb://", "sqlite://")  # databases in files, as sources of rows
 OWN_PATHS = ("tls_certificate", "tls_key", "token_file", "directory")
 
