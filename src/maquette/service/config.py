@@ -104,6 +104,9 @@ class TableConfig:
         if self.max_rows is not None and self.max_rows < 1:
             yield f"{where}: max_rows is {self.max_rows}; it is at least 1"
         yield from self._ledger_problems(where)
+        yield from self._planes_problems(where)
+
+    def _planes_problems(self, where: str) -> Iterator[str]:
         if self.keep_planes and self.planes is None:
             yield f"{where}: keep_planes is set, and planes names no folder to keep them in"
         if self.keep_planes and self.shared:
