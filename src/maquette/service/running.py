@@ -193,8 +193,8 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _used(host: str, port: int, error: OSError, option: str) -> ConfigError:
-    known = error.errno is not None and error.errno > 0  # names of hosts have numbers of their own
-    why = os.strerror(error.errno) if known else error.strerror or type(error).__name__
+    own = error.errno is None or error.errno < 0  # names of hosts have numbers of their own
+    why = (error.strerror or type(error).__name__) if own else os.strerror(error.errno or 0)
     return ConfigError(f"port {port} of {host} cannot be used ({why})", advice=f"choose another with {option}")
 
 
