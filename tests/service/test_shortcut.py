@@ -172,10 +172,19 @@ def test_a_token_that_is_revoked_while_the_body_comes_asks_nothing(tmp_path: Pat
 
 def test_a_body_that_breaks_off_is_not_asked(two: House) -> None:
     """The client left after what happens to be a whole question, and before the length that it announced."""
-    parts = [{"type": "http.request", "body": b'{"where": "b"}', "more_body": True}, {"type": "http.disconnect"}]
+    parts: list[dict[str, Any]] = [
+        {"type": "http.request", "body": b'{"where": "b"}', "more_body": True},
+        {"type": "http.disconnect"},
+    ]
     path = "/v1/tables/people/ask"
     headers = [(b"host", b"localhost"), *((name.lower().encode(), value.encode()) for name, value in _as(two, "ada"))]
-    scope = {"type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "query_string": b""}
+    scope: dict[str, Any] = {
+        "type": "http",
+        "method": "POST",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+    }
     scope |= {"headers": headers, "client": ("127.0.0.1", 1), "scheme": "http", "http_version": "1.1"}
     scope |= {"asgi": {"version": "3.0"}, "server": ("localhost", 80)}
     sent: list[dict[str, Any]] = []
