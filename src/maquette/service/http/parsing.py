@@ -27,7 +27,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._unread = 0
         self._in_head = True
         self._declining = False
-        self.parser = _Parser(self)
+        self.parser = _Parser(self)  # type: ignore[assignment]
 
     def data_received(self, data: bytes) -> None:
         """Read what has come."""
