@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from rooms import House, house, settings
@@ -20,6 +21,7 @@ import maquette as mq
 from maquette.errors import BudgetExceeded, MaquetteError, QueryError, RequestConflict
 from maquette.service import Unauthenticated, Unavailable
 from maquette.service.client import AsyncRemoteSession, RemoteSession, connect_async, dbapi, protocol
+from maquette.service.http.models import Ask
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +118,71 @@ def test_errors_of_the_service(served: tuple[House, str]) -> None:
     with mq.connect(url, token=made.tokens["custodian"], table="other") as other:
         assert other.name == "other"
         assert other.schema == made.service.tables["other"].schema
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://localhost.example.org",
+        "http://127.0.0.1.example.org:8765",
+        "http://localhost@example.org",
+        "http://127.0.0.1:8765@example.org",
+        "https://maquette@example.org",
+        "https://",
+        "ftp://localhost",
+        "http://localhost:99999",
+        "http://[::1",
+        5,
+    ],
+)
+def test_no_token_goes_in_plain_text_to_an_address_that_only_looks_near(url: Any) -> None:
+    with (
+        mock.patch("httpx.Client.request", side_effect=AssertionError("it was sent")),
+        pytest.raises(QueryError, match="the address is"),
+    ):
+        mq.connect(url, token="x")
+
+
+def test_a_token_in_plain_text_goes_to_no_proxy(served: tuple[House, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    made, url = served
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    with mq.connect(url, token=made.tokens["ada"]) as remote:
+        assert remote.name == "people"
+
+
+@pytest.mark.parametrize("token", ["tok\nen", "t\u00f6ken", "Bearer mqt_x", 7])
+def test_what_is_no_token_is_told_before_anything_is_sent(token: Any) -> None:
+    with pytest.raises(QueryError, match="the token"):
+        mq.connect("http://127.0.0.1:9", token=token)
+
+
+@pytest.mark.parametrize("request_name", ["", "k\u00e9", "a\nb", "k" * 201])
+def test_a_request_name_that_no_header_holds_is_told(served: tuple[House, str], request_name: str) -> None:
+    made, url = served
+    with mq.connect(url, token=made.tokens["ada"]) as remote, pytest.raises(QueryError, match="the request's name"):
+        remote.ask("smoker", request=request_name)
+
+
+@pytest.mark.parametrize(
+    ("asked", "statement"),
+    [
+        ("SELECT\ncount(*) FROM people", True),
+        ("  With\tx AS (SELECT 1) SELECT 1", True),
+        ("select(count(*)) from people", True),
+        ("selected AND age > 5", False),
+        ("withheld", False),
+        ("with_x = 1", False),
+    ],
+)
+def test_statements_and_conditions_are_told_apart(asked: str, statement: bool) -> None:
+    """A statement may be written over several lines, and a column may have a name that begins like one."""
+    assert protocol.question_body(asked) == {"sql" if statement else "where": asked}
+    if statement:
+        with pytest.raises(QueryError, match="where holds a statement"):
+            _ = Ask(where=asked).text
+    else:
+        assert Ask(where=asked).text == asked
 
 
 def test_a_service_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import sqlite3
 import subprocess
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
-from rooms import settings, write_table
+from rooms import house, settings, write_table
 from typer.testing import CliRunner
 
 from maquette.cli import app
@@ -17,6 +19,7 @@ from maquette.cli.options import table_name
 from maquette.errors import MaquetteError, PrivacyWarning, SchemaError
 from maquette.service import ConfigError, Limits, Service, ServiceConfig, TableConfig, demonstration, load_config
 from maquette.service.config import AnalystConfig, GroupConfig, HoldoutConfig, OidcConfig
+from maquette.service.config_file import parse
 
 FILE = """
 port = 9000
@@ -50,6 +53,42 @@ def test_a_file_says_everything(tmp_path: Path) -> None:
     assert (config.tables[0].epsilon, config.limits.questions, config.port) == (1, 50, 9000)
     assert config.analysts[0].tables == ("people",)
     assert not (tmp_path / "kept").exists()
+
+
+def test_files_are_beside_the_settings_from_wherever_they_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Databases in files too; and an editor may have begun the file with a mark of its encoding."""
+    home, elsewhere = tmp_path / "a place #1", tmp_path / "elsewhere"
+    home.mkdir()
+    elsewhere.mkdir()
+    schema = write_table(home)[1]
+    with contextlib.closing(sqlite3.connect(home / "rows.db")) as database, database:
+        database.execute("CREATE TABLE people (age INTEGER)")
+    text = FILE.replace("people.csv", "sqlite://rows.db?table=people").replace(
+        "directory", 'state = "sqlite:///s.db"\ndirectory'
+    )
+    (home / "maquette.toml").write_text("\ufeff" + text, encoding="utf-8")
+    monkeypatch.chdir(elsewhere)
+    config = load_config(home / "maquette.toml")
+    config.check()
+    assert config.state == f"sqlite:///{home / 's.db'}"
+    missing = replace(config.tables[0], source="duckdb://none.db?table=people", schema=schema)
+    assert any("there is no database file 'none.db'" in problem for problem in missing.problems())
+    kept = ("sqlite:////abs/s.db", "sqlite://", "postgresql://db/maquette")
+    assert [parse({"state": address}, home).state for address in kept] == list(kept)
+
+
+def test_hosts_are_names_alone_and_in_any_case(tmp_path: Path) -> None:
+    config = replace(settings(tmp_path), hosts=("Maquette.Example.org", "2001:DB8::7", "[::7]"))
+    config.check()
+    with house(config) as made:
+        for name in ("maquette.example.ORG:8765", "[2001:db8::7]:8765", "[::7]", "LOCALHOST"):
+            assert made.call(None, "GET", "/v1/health", headers={"Host": name}).status_code == 200, name
+        assert made.call(None, "GET", "/v1/health", headers={"Host": "example.org"}).status_code == 421
+    for wrong in ("https://maquette.example.org", "maquette.example.org:443", "a b", ""):
+        with pytest.raises(ConfigError, match="leave out the scheme"):
+            replace(config, hosts=(wrong,)).check()
 
 
 @pytest.mark.parametrize(
@@ -301,3 +340,36 @@ def test_another_name_of_a_session_begins_anew_with_what_is_left(tmp_path: Path)
             table.session.ask("SELECT count(*) FROM people WHERE smoker")
             spent.append(table.curator.ledger.spent())
     assert 0 < spent[0] < spent[1] == spent[2]
+
+
+def test_large_tables_are_counted_from_planes_that_may_be_kept(tmp_path: Path) -> None:
+    """Kept planes are the custodian's alone, are read at the next start, and are refused if the rows changed."""
+    config = settings(tmp_path)
+    planes = tmp_path / "planes"
+    table = replace(config.tables[0], planes=str(planes), keep_planes=True)
+    config = replace(config, tables=(table,), analysts=(), groups=())
+    with mock.patch("maquette.curator.open._SMALL", 1):
+        with house(config) as made:
+            first = made.ask("ada", "smoker AND a", Idempotency_Key="k").json()
+            assert planes.stat().st_mode & 0o777 == 0o700
+            assert {path.stat().st_mode & 0o777 for path in planes.iterdir()} == {0o600}
+        with house(config) as made, mock.patch("maquette.curator.open._load", side_effect=AssertionError("encoded")):
+            assert made.ask("ada", "smoker AND a", Idempotency_Key="k").json() == first
+            assert made.ask("ada", "smoker AND b").status_code == 200
+        with Path(table.source).open("a") as rows:
+            rows.write("5,Paris,yes,yes,no\n")
+        with pytest.raises(MaquetteError, match="belong to another table"):
+            Service(config).start()
+
+
+def test_planes_have_a_folder_of_their_own(tmp_path: Path) -> None:
+    config = settings(tmp_path)
+    one, other = (replace(table, planes=str(tmp_path / "planes")) for table in config.tables)
+    with pytest.raises(ConfigError, match="have the same planes"):
+        replace(config, tables=(one, other)).check()
+    with pytest.raises(ConfigError, match="keep_planes is set"):
+        replace(config, tables=(replace(config.tables[0], keep_planes=True),), analysts=()).check()
+    with pytest.raises(ConfigError, match="keep_planes is for one process"):
+        replace(config, tables=(replace(one, keep_planes=True, shared=True),), analysts=()).check()
+    (tmp_path / "maquette.toml").write_text(FILE.replace("epsilon = 1\n", 'epsilon = 1\nplanes = "kept"\n'))
+    assert load_config(tmp_path / "maquette.toml").tables[0].planes == str(tmp_path / "kept")

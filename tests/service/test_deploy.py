@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import http.server
 import json
 import shutil
 import signal
+import ssl
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +74,43 @@ def test_the_settings_start(postgres: Server, tmp_path: Path) -> None:
     assert events[0] == "no PostgreSQL door"  # it would need a certificate; the proxy brings HTTP only
     assert {"started", "stopping"} <= set(events)
     assert server.returncode == 0
+
+
+class Ready(http.server.BaseHTTPRequestHandler):
+    status = 200
+
+    def do_GET(self) -> None:
+        self.send_response(self.status if self.path == "/v1/ready" else 404)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("secure", "status", "healthy"), [(False, 200, True), (True, 200, True), (False, 503, False)])
+def test_the_container_is_healthy_with_tls_and_without(
+    tmp_path: Path, secure: bool, status: int, healthy: bool
+) -> None:
+    lines = (DEPLOY / "Dockerfile").read_text().splitlines()
+    (check,) = (line.strip().removeprefix("CMD ") for line in lines if line.strip().startswith('CMD ["python"'))
+    server = http.server.HTTPServer(("127.0.0.1", 0), type("Now", (Ready,), {"status": status}))
+    if secure:
+        make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=maquette", "-days", "2"]
+        made = ["-keyout", str(tmp_path / "key"), "-out", str(tmp_path / "crt")]
+        subprocess.run([*make, *made], check=True, capture_output=True)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(tmp_path / "crt", tmp_path / "key")
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        _, option, code = json.loads(check.replace("8765", str(server.server_port)))
+        done = subprocess.run([sys.executable, option, code], capture_output=True, check=False)
+        assert (done.returncode == 0) is healthy, done.stderr
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(10)
 
 
 def test_the_unit_is_valid(tmp_path: Path) -> None:

@@ -92,6 +92,29 @@ def test_two_requests_on_one_connection(listener: Listener) -> None:
     assert got.count(b"HTTP/1.1 200 ") == 2
 
 
+@pytest.mark.parametrize("offered", [b"h2c", b"websocket"])
+def test_an_offer_of_another_protocol_is_ignored(listener: Listener, offered: bytes) -> None:
+    """Java's client offers h2c with every request in plain text; what follows is read as before."""
+    body = b'{"where": "smoker"}'
+    one = ASK + listener.bearer + b"Content-Length: %d\r\n" % len(body)
+    offer = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: %b\r\nHTTP2-Settings: AAMAAABk\r\n\r\n" % offered
+    got = listener.send(one + offer[:40], offer[40:] + body[:5], body[5:] + one + b"Connection: close\r\n\r\n" + body)
+    assert got.count(b"HTTP/1.1 200 ") == 2
+    assert got.count(b'"kind":"number"') == 2
+
+
+def test_many_offers_on_one_connection_are_read_one_by_one(listener: Listener) -> None:
+    offer = b"GET /v1/health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n"
+    last = b"GET /v1/health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+    assert listener.send(offer * 300 + last).count(b"HTTP/1.1 200 ") == 301
+
+
+def test_a_tunnel_is_refused(listener: Listener) -> None:
+    assert (
+        listener.status(b"CONNECT example.org:443 HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")[:1] == b"4"
+    )
+
+
 ENDLESS = [b"x" * 65_536] * 1_000
 
 

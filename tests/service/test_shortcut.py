@@ -149,6 +149,58 @@ def test_a_token_that_is_revoked_or_expired_is_refused_at_once(tmp_path: Path) -
             assert made.ask("zoe", "smoker").status_code == 401
 
 
+async def _dripping(made: House, token: str, meanwhile: Any) -> int:
+    """Send a question in two pieces, with something between them: the status of the reply."""
+
+    async def pieces() -> Any:
+        yield b'{"where": '
+        meanwhile()
+        yield b'"smoker"}'
+
+    async with made.client() as client:
+        headers = {"Authorization": f"Bearer {token}", **JSON}
+        return (await client.post(ASK, content=pieces(), headers=headers)).status_code
+
+
+def test_a_token_that_is_revoked_while_the_body_comes_asks_nothing(tmp_path: Path) -> None:
+    with house(settings(tmp_path)) as made:
+        token, facts = made.service.people.mint("eve")
+        assert made.service.authenticate(token).name == "eve"
+        assert asyncio.run(_dripping(made, token, lambda: None)) == 200
+        assert asyncio.run(_dripping(made, token, lambda: made.service.people.revoke(facts.id))) == 401
+
+
+def test_a_body_that_breaks_off_is_not_asked(two: House) -> None:
+    """The client left after what happens to be a whole question, and before the length that it announced."""
+    parts: list[dict[str, Any]] = [
+        {"type": "http.request", "body": b'{"where": "b"}', "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+    path = "/v1/tables/people/ask"
+    headers = [(b"host", b"localhost"), *((name.lower().encode(), value.encode()) for name, value in _as(two, "ada"))]
+    scope: dict[str, Any] = {
+        "type": "http",
+        "method": "POST",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+    }
+    scope |= {"headers": headers, "client": ("127.0.0.1", 1), "scheme": "http", "http_version": "1.1"}
+    scope |= {"asgi": {"version": "3.0"}, "server": ("localhost", 80)}
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        return parts.pop(0) if len(parts) > 1 else parts[0]
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    two.ask("ada", "smoker")  # the token is remembered
+    with mock.patch("maquette.service.http.shortcut.answer", side_effect=AssertionError("it was asked")):
+        asyncio.run(two.app(scope, receive, send))
+    assert not sent or sent[0]["status"] == 400
+
+
 def test_a_body_in_pieces_is_read_whole_and_bounded(two: House) -> None:
     async def pieces(count: int) -> Any:
         yield b'{"where": "smoker'

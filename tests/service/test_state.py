@@ -62,6 +62,23 @@ def test_a_row_is_written_soon_and_a_flush_waits_for_no_group(tmp_path: Path) ->
         again.close()
 
 
+def test_the_state_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
+    """In a folder that others may read, and also if it was made by somebody who let them."""
+    tmp_path.chmod(0o755)
+    path = tmp_path / "state"
+    for _ in range(2):
+        state = State(f"sqlite:///{path}")
+        try:
+            state.later(kept.log, line(0))
+            state.flush()
+            modes = {each.name: each.stat().st_mode & 0o777 for each in tmp_path.iterdir()}
+            assert "state-wal" in modes
+            assert set(modes.values()) == {0o600}, modes
+        finally:
+            state.close()
+        path.chmod(0o644)
+
+
 def test_a_known_answer_is_the_same_alone_and_among_others(tmp_path: Path) -> None:
     with house(settings(tmp_path)) as made:
         fresh = made.ask("ada", "age >= 50 AND a").json()

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 
 from maquette.errors import MaquetteError
 from maquette.schema import files_of, nothing_at
@@ -23,6 +23,7 @@ from maquette.service.principals import ROLES, Role
 
 NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 PERSON = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,62}")
+HOST = re.compile(r"[A-Za-z0-9_.-]{1,253}|\[?[0-9A-Fa-f:.]{2,45}\]?")
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 DEMO = "demo://survey"
 
@@ -56,6 +57,8 @@ class TableConfig:
     public: tuple[str, ...] = ()  # lookup tables for JOIN: NAME=FILE:KEY[,COLUMN:LOW..HIGH]
     cuts: Literal["refuse", "between"] = "refuse"
     bins_epsilon: float | None = None  # charged once for columns declared with bins = "auto"
+    planes: str | None = None  # a folder for code planes, where the codes of a large table are kept on disk
+    keep_planes: bool = False  # whether the next start reads the planes instead of encoding the source again
     trust_draft: bool = False  # a schema that was drafted by reading the rows is used as it is
 
     @property
@@ -101,6 +104,13 @@ class TableConfig:
         if self.max_rows is not None and self.max_rows < 1:
             yield f"{where}: max_rows is {self.max_rows}; it is at least 1"
         yield from self._ledger_problems(where)
+        yield from self._planes_problems(where)
+
+    def _planes_problems(self, where: str) -> Iterator[str]:
+        if self.keep_planes and self.planes is None:
+            yield f"{where}: keep_planes is set, and planes names no folder to keep them in"
+        if self.keep_planes and self.shared:
+            yield f"{where}: keep_planes is for one process; processes that share a table write planes of their own"
 
     def _ledger_problems(self, where: str) -> Iterator[str]:
         if self.shared and not self.ledger_in_postgres:
@@ -334,6 +344,9 @@ class ServiceConfig:
         for holdout in self.holdouts:
             yield from holdout.problems()
         yield from self.limits.problems()
+        for name in self.hosts:
+            if not HOST.fullmatch(name):
+                yield f"hosts: {name!r} is not the name of a host: leave out the scheme, the port and the path"
         if self.oidc is not None:
             yield from self.oidc.problems()
         yield from self._door_problems()
@@ -432,6 +445,8 @@ def _address_problems(where: str, source: str) -> Iterator[str]:
         yield f"{where}: source is an address that nothing reads; it begins with postgresql://, duckdb:// or sqlite://"
     elif "table" not in dict(parse_qsl(rest.partition("?")[2])):
         yield f"{where}: source does not say which table of the database to read; it ends in ?table=NAME"
+    elif scheme in ("duckdb", "sqlite") and not Path(file := unquote(rest.partition("?")[0])).is_file():
+        yield f"{where}: there is no database file {file!r}"
 
 
 def told(error: MaquetteError) -> str:

@@ -10,6 +10,7 @@ from dataclasses import MISSING, Field, fields
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 from maquette.service.config import (
     DEMO,
@@ -35,14 +36,15 @@ SECTIONS = {
     "limits": "limits",
     "oidc": "oidc",
 }
-PATHS = ("source", "schema", "ledger", "ledger_key", "anchor")
+PATHS = ("source", "schema", "ledger", "ledger_key", "anchor", "planes")
+FILES = ("duckdb://", "sqlite://")  # databases in files, as sources of rows
 OWN_PATHS = ("tls_certificate", "tls_key", "token_file", "directory")
 
 
 def read(path: Path) -> ServiceConfig:
     """The configuration in a file."""
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ConfigError(f"{str(path)!r} cannot be read ({error.strerror})") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -79,6 +81,8 @@ def _parsed(document: Mapping[str, Any], folder: Path, found: list[ConfigError])
     if "oidc" in document:
         sections["oidc"] = _made(OidcConfig, document["oidc"], "[oidc]", found)
     own.setdefault("directory", str(folder))
+    if isinstance(own.get("state"), str):
+        own["state"] = _placed_address(own["state"], "sqlite:///", folder)
     for word in ("directory", "token_file"):
         if isinstance(own.get(word), str):
             own[word] = Path(own[word])
@@ -106,6 +110,9 @@ def _each(
             found.append(ConfigError(f"[[{word}]] {number} is {block!r}", expected="a block of settings"))
             continue
         placed = {name: _placed(value, folder) if name in PATHS else value for name, value in block.items()}
+        if isinstance(placed.get("source"), str):
+            for scheme in FILES:
+                placed["source"] = _placed_address(placed["source"], scheme, folder)
         if isinstance(placed.get("public"), list):
             placed["public"] = [_placed_lookup(value, folder) for value in placed["public"]]
         made.append(_made(kind, placed, f"[[{word}]] {number}", found))
@@ -116,6 +123,15 @@ def _placed(value: Any, folder: Path) -> Any:
     if not isinstance(value, str) or "://" in value or value == DEMO:
         return value
     return str(folder / value)
+
+
+def _placed_address(value: str, scheme: str, folder: Path) -> str:
+    """The address of a database in a file, with its file in the folder unless it says where it is."""
+    file = value.removeprefix(scheme)
+    if file == value or not file or file.startswith(("/", "?", ":memory:", "file:")):
+        return value
+    # SQLAlchemy takes a path as it is, the addresses of rows are unquoted
+    return f"{scheme}{quote(str(folder)) if scheme in FILES else folder}/{file}"
 
 
 def _made(

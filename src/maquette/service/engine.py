@@ -395,4 +395,6 @@ def _rows_of(config: TableConfig) -> PrivateTable:
         max_contributions=config.max_contributions,
         missing=config.missing,
         delimiter=config.delimiter,
+        planes=config.planes,
+        keep_planes=config.keep_planes,
     )

@@ -47,8 +47,8 @@ def _why(name: str) -> str:
 
 
 def shared_files(tables: Sequence[TableConfig], directory: Path) -> Iterator[str]:
-    """Every two tables that would write the same ledger or the same anchor."""
-    for setting in ("ledger", "anchor"):
+    """Every two tables that would write the same ledger, the same anchor or the same planes."""
+    for setting in ("ledger", "anchor", "planes"):
         places = [(table, _written(table, setting, directory)) for table in tables]
         for (one, first), (other, second) in itertools.combinations(places, 2):
             if one.name != other.name and first is not None and first == second:

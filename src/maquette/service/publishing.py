@@ -40,32 +40,40 @@ class Publisher:
         table: ServedTable,
         name: str,
         *,
-        ways: int = 2,
+        ways: int | None = None,
         epsilon: float | None = None,
         method: str = "auto",
         check: bool = True,
     ) -> Job:
-        """Make a release of all tables of `ways` columns as a job, for `epsilon` (default: all that remains)."""
+        """Make a release of all tables of `ways` columns as a job.
+
+        By default of two columns, or the only one, and for all that remains of the budget.
+        """
         principal.require_table(table.name)
         principal.require("publish")
         if not NAME.fullmatch(name):
             raise QueryError(f"the release's name is {name[:80]!r}", expected="small letters, digits and _, at most 63")
         path = self._folder(table) / f"{name}.maq"
-        if name in table.releases or path.exists():
-            raise QueryError(f"there is a release {name!r} already", advice="nothing was charged. Choose another name.")
+        ways = min(2, len(table.schema)) if ways is None else ways
         if not 1 <= ways <= len(table.schema):
             raise QueryError(f"ways is {ways}", expected=f"a number of columns from 1 to {len(table.schema)}")
         if method != "auto":
             method_of(method)
         workload = marginals(table.schema, k=ways)
 
+        what = f"release {name}"
+
         def work() -> dict[str, Any]:
+            _refuse_taken(table, name, path)  # by a job that came in between: those of a table run one by one
             made = release(table.curator, workload, method=method, epsilon=epsilon, check=check)
             digest = self._kept(made, path)
             table.releases[name] = made
             return {"release": name, "digest": digest, "cost": loss_data(made.cost)}
 
-        return self._jobs.submit(principal, table.name, f"release {name}", work)
+        _refuse_taken(table, name, path)
+        if any(job.what == what and not job.over for job in self._jobs.of(table.name)):
+            raise QueryError(f"the release {name!r} is being made", advice="nothing was charged. Wait for its job.")
+        return self._jobs.submit(principal, table.name, what, work)
 
     def _kept(self, made: Release, path: Path) -> str:
         """Save a release; it is paid for, so where the disk is full it waits for room, as long as the service runs."""
@@ -85,6 +93,11 @@ class Publisher:
 
     def _folder(self, table: ServedTable) -> Path:
         return self._directory / "releases" / table.name
+
+
+def _refuse_taken(table: ServedTable, name: str, path: Path) -> None:
+    if name in table.releases or path.exists():
+        raise QueryError(f"there is a release {name!r} already", advice="nothing was charged. Choose another name.")
 
 
 def find(releases: Mapping[str, Release], name: str) -> Release:

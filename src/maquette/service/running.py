@@ -193,15 +193,17 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _used(host: str, port: int, error: OSError, option: str) -> ConfigError:
-    why = os.strerror(error.errno) if error.errno else type(error).__name__
+    own = error.errno is None or error.errno < 0  # names of hosts have numbers of their own
+    why = (error.strerror or type(error).__name__) if own else os.strerror(error.errno or 0)
     return ConfigError(f"port {port} of {host} cannot be used ({why})", advice=f"choose another with {option}")
 
 
 def _where(service: Service, listening: socket.socket, postgres: Listening | None) -> Running:
     config = service.config
     scheme = "http" if config.tls_certificate is None else "https"
-    shown = config.host if config.host not in ("0.0.0.0", "::") else next(iter(config.hosts), socket.gethostname())
-    shown = f"[{shown}]" if ":" in shown else shown
+    # Any other name of this machine would be refused: the gate knows those of the settings only.
+    shown = config.host if config.host not in ("0.0.0.0", "::") else next(iter(config.hosts), "localhost")
+    shown = f"[{shown}]" if ":" in shown and not shown.startswith("[") else shown
     port = listening.getsockname()[1]
     door = None
     if postgres is not None:

@@ -8,12 +8,14 @@ groups by a thread of their own, so an answer does not wait for them; tokens and
 from __future__ import annotations
 
 import json
+import os
 import queue
 import secrets
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -246,8 +248,22 @@ def _engine(address: str) -> sa.Engine:
         return sa.create_engine("postgresql+psycopg://", creator=lambda: _connected(address), pool_pre_ping=True)
     engine = sa.create_engine(address, pool_pre_ping=True)
     if engine.dialect.name == "sqlite":
+        if (file := engine.url.database) and not file.startswith((":memory:", "file:")):
+            _own(Path(file))
         sa.event.listen(engine, "connect", _durable)
     return engine
+
+
+def _own(path: Path) -> None:
+    """Make a file readable by its owner alone: it holds the secret that signs sessions, and everybody's questions.
+
+    SQLite gives the files that it makes beside it the same mode.
+    """
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    for each in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
+        with suppress(OSError):  # another owner's, who chose its mode
+            if each.stat().st_mode & 0o077:
+                each.chmod(0o600)
 
 
 def _connected(address: str) -> Any:

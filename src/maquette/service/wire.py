@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
+import re
 from dataclasses import fields
 from typing import Any
 
@@ -14,6 +15,12 @@ from maquette.answers import Answer, Answered, AnswerTable, Row, RowsetColumn
 from maquette.privacy import Loss
 
 _PLAIN = tuple(each.name for each in fields(Answer) if each.name not in ("cost", "remaining"))
+_STATEMENT = re.compile(r"\s*(?:select|with)\b", re.IGNORECASE)
+
+
+def is_statement(text: str) -> bool:
+    """Whether a question is sent as `sql`: a condition may begin with a column whose name begins so, as in selected."""
+    return _STATEMENT.match(text) is not None
 
 
 def loss_data(loss: Loss) -> dict[str, Any]:

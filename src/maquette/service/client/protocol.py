@@ -5,11 +5,12 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from maquette.answers import Answered
 from maquette.errors import BudgetExceeded, DeadlineMissed, LedgerError, MaquetteError, QueryError
 from maquette.service.errors import ServiceError, TooManyRequests, Unauthenticated, Unavailable
-from maquette.service.wire import answer_of, loss_of
+from maquette.service.wire import answer_of, is_statement, loss_of
 from maquette.session import Explanation
 
 TRIES = 4
@@ -21,8 +22,7 @@ def question_body(asked: str) -> dict[str, str]:
     """A question as a body: SQL or a condition."""
     if not isinstance(asked, str):
         raise QueryError(f"the question is of type {type(asked).__name__}", expected="SQL, or a condition, as text")
-    first = asked.lstrip().partition(" ")[0].lower()
-    return {"sql": asked} if first in ("select", "with") else {"where": asked}
+    return {"sql": asked} if is_statement(asked) else {"where": asked}
 
 
 def questions_body(asked: Sequence[str]) -> dict[str, Any]:
@@ -46,6 +46,31 @@ def settings_body(alpha: float | None, confidence: float | None, max_cost: float
 def fresh_key() -> str:
     """A name for a request, so that sending it again never pays twice."""
     return uuid.uuid4().hex
+
+
+def key_of(request: str | None) -> str:
+    """The name of a request, or a fresh one; it is sent in a header, which holds letters of ASCII only."""
+    if request is None:
+        return fresh_key()
+    if not (isinstance(request, str) and 1 <= len(request) <= 200 and request.isascii() and request.isprintable()):
+        raise QueryError(f"the request's name is {str(request)[:40]!r}", expected="1 to 200 printable ASCII characters")
+    return request
+
+
+def check_address(url: str, token: str) -> None:
+    """Refuse an address to which a token would travel in plain text, and what is no token."""
+    try:
+        parts = urlsplit(url)
+        near = parts.scheme == "http" and parts.hostname in ("127.0.0.1", "localhost", "::1")
+        named = bool(parts.hostname) and parts.username is None and (parts.port is None or parts.port > 0)
+    except (ValueError, AttributeError, TypeError):
+        near = named = False
+    if not named or not (near or parts.scheme == "https"):
+        raise QueryError(f"the address is {url!r}", expected="https://..., or http:// on this machine")
+    if not isinstance(token, str) or not token.strip():
+        raise QueryError("the token is empty", expected="the token that the custodian gave you")
+    if not (token.strip().isascii() and token.strip().isprintable() and " " not in token.strip()):
+        raise QueryError("the token holds signs that no token has", expected="the token that the custodian gave you")
 
 
 def read_answer(data: dict[str, Any]) -> Answered:

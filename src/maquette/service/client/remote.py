@@ -37,8 +37,8 @@ def connect(
     """
     import httpx
 
-    _check_address(url, token)
-    client = httpx.Client(base_url=url, headers=_headers(token), timeout=timeout, verify=_trusted(verify))
+    protocol.check_address(url, token)
+    client = httpx.Client(**_settings(url, token, timeout, verify))
     try:
         return RemoteSession(client, table)
     except BaseException:
@@ -52,8 +52,8 @@ async def connect_async(
     """The same, for asyncio."""
     import httpx
 
-    _check_address(url, token)
-    client = httpx.AsyncClient(base_url=url, headers=_headers(token), timeout=timeout, verify=_trusted(verify))
+    protocol.check_address(url, token)
+    client = httpx.AsyncClient(**_settings(url, token, timeout, verify))
     session = AsyncRemoteSession(client)
     try:
         session._table = protocol.read_table(await session._send("GET", "/v1/tables"), table)
@@ -116,7 +116,7 @@ class RemoteSession:
     ) -> Answered:
         """Answer SQL or a condition; see `Session.ask`."""
         body = {**protocol.question_body(asked), **protocol.settings_body(alpha, confidence, max_cost)}
-        return protocol.read_answer(self._send("POST", f"{self._path}/ask", body, request or protocol.fresh_key()))
+        return protocol.read_answer(self._send("POST", f"{self._path}/ask", body, protocol.key_of(request)))
 
     def ask_many(
         self,
@@ -129,9 +129,7 @@ class RemoteSession:
     ) -> list[Answered]:
         """Answer several questions in one charge."""
         body = {**protocol.questions_body(asked), **protocol.settings_body(alpha, confidence, max_cost)}
-        return protocol.read_answers(
-            self._send("POST", f"{self._path}/ask-many", body, request or protocol.fresh_key())
-        )
+        return protocol.read_answers(self._send("POST", f"{self._path}/ask-many", body, protocol.key_of(request)))
 
     def explain(self, asked: str) -> Explanation:
         """How the question would be answered now, and its price; free."""
@@ -238,7 +236,7 @@ class AsyncRemoteSession:
     ) -> Answered:
         """Answer SQL or a condition; see `Session.ask`."""
         body = {**protocol.question_body(asked), **protocol.settings_body(alpha, confidence, max_cost)}
-        sent = await self._send("POST", f"{self._path}/ask", body, request or protocol.fresh_key())
+        sent = await self._send("POST", f"{self._path}/ask", body, protocol.key_of(request))
         return protocol.read_answer(sent)
 
     async def ask_many(
@@ -252,7 +250,7 @@ class AsyncRemoteSession:
     ) -> list[Answered]:
         """Answer several questions in one charge."""
         body = {**protocol.questions_body(asked), **protocol.settings_body(alpha, confidence, max_cost)}
-        sent = await self._send("POST", f"{self._path}/ask-many", body, request or protocol.fresh_key())
+        sent = await self._send("POST", f"{self._path}/ask-many", body, protocol.key_of(request))
         return protocol.read_answers(sent)
 
     async def explain(self, asked: str) -> Explanation:
@@ -336,13 +334,7 @@ def _trusted(verify: Any) -> Any:
         raise QueryError(f"{str(verify)!r} cannot be read as a certificate ({why})", expected="a PEM file") from None
 
 
-def _headers(token: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {token.strip()}"}
-
-
-def _check_address(url: str, token: str) -> None:
-    near = url.startswith(("http://127.0.0.1", "http://localhost", "http://[::1]"))
-    if not url.startswith("https://") and not near:
-        raise QueryError(f"the address is {url!r}", expected="https://..., or http:// on this machine")
-    if not isinstance(token, str) or not token.strip():
-        raise QueryError("the token is empty", expected="the token that the custodian gave you")
+def _settings(url: str, token: str, timeout: float, verify: Any) -> dict[str, Any]:
+    """Of the HTTP client. What is sent without TLS goes to this machine, and not to a proxy of the environment."""
+    own = {"base_url": url, "timeout": timeout, "verify": _trusted(verify), "trust_env": url.startswith("https://")}
+    return {**own, "headers": {"Authorization": f"Bearer {token.strip()}"}}

@@ -14,6 +14,7 @@ from starlette.responses import JSONResponse, PlainTextResponse
 from maquette.service.engine import Service
 from maquette.service.http import asking, drafting, governing, holding, releasing
 from maquette.service.http.access import Room
+from maquette.service.http.describing import described
 from maquette.service.http.gate import App, Gate
 from maquette.service.http.pages import Pages
 from maquette.service.http.problems import HANDLERS, MEDIA, on_http, on_invalid
@@ -32,12 +33,14 @@ OWN_TELEMETRY: Any = dict.fromkeys(("tracing", "metrics", "logs", "operation_spa
 open_routes = APIRouter(prefix="/v1", tags=["health"])
 
 
+@open_routes.head("/health", include_in_schema=False)
 @open_routes.get("/health", summary="Whether the process runs")
 def health() -> dict[str, str]:
     """Needs no token."""
     return {"status": "ok"}
 
 
+@open_routes.head("/ready", include_in_schema=False)
 @open_routes.get("/ready", summary="Whether questions can be answered")
 def ready(room: Room) -> JSONResponse:
     """Needs no token; 503 while a ledger does not answer, at the start and at the end."""
@@ -45,6 +48,7 @@ def ready(room: Room) -> JSONResponse:
     return JSONResponse({"ready": fine}, 200 if fine else 503)
 
 
+@open_routes.head("/version", include_in_schema=False)
 @open_routes.get("/version", summary="The version")
 def version() -> dict[str, str]:
     """Needs no token."""
@@ -60,6 +64,7 @@ def make_app(service: Service) -> App:
         docs_url=None,
         redoc_url=None,
         openapi_url="/v1/openapi.json",
+        redirect_slashes=False,
         telemetry=OWN_TELEMETRY,
         responses={"4XX": {"description": "A problem (RFC 9457)", "content": {MEDIA: {"schema": PROBLEM}}}},
     )
@@ -71,16 +76,20 @@ def make_app(service: Service) -> App:
     # The framework looks for a route in this order: questions, which come most often, first.
     for router in (asking.router, open_routes, releasing.router, holding.router, governing.router, drafting.router):
         app.include_router(router)
+    described(app)
     _mount_console(app)
     return Gate(Shortcut(app, service), service.config, service.telemetry)
 
 
 def _mount_console(app: FastAPI) -> None:
-    """Serve the console's files at `/`, if it is installed; the gate adds the strict content-security policy."""
+    """Serve the console's files at `/`, if it is installed; the gate adds the strict content-security policy.
+
+    They come after all routes, so that the wrong method of a route is told as such, with the methods that it has.
+    """
     found = find_spec(CONSOLE)
     folder = None if found is None or found.origin is None else Path(found.origin).parent / "static"
     if folder is not None and folder.is_dir():
-        app.mount("/", Pages(folder), name="console")
+        app.router.default = Pages(folder)
         return
 
     @app.get("/", include_in_schema=False)

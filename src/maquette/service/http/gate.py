@@ -47,7 +47,7 @@ class Gate:
         self._app = app
         self._config = config
         self._telemetry = telemetry
-        self._hosts = frozenset({*LOOPBACK, "[::1]", config.host, *config.hosts})
+        self._hosts = frozenset(map(_named, (*LOOPBACK, config.host, *config.hosts)))
         self._open = 0
         secure = config.tls_certificate is not None or config.trust_proxy
         self._headers = [*HEADERS, STRICT] if secure else list(HEADERS)
@@ -151,6 +151,12 @@ def _traced(scope: Scope) -> str:
     """The caller's trace, if the request is part of one."""
     found: list[bytes] = [value for name, value in scope["headers"] if name == b"traceparent"]
     return found[0].decode("latin-1") if len(found) == 1 else ""
+
+
+def _named(host: str) -> str:
+    """A host of the settings as a Host header names it."""
+    host = host.lower()
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host
 
 
 def _host(value: bytes) -> str:

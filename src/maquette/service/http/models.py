@@ -7,10 +7,10 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from maquette.errors import QueryError
+from maquette.service.wire import is_statement
 
 Name = Annotated[str, Field(min_length=1, max_length=64)]
 Text = Annotated[str, Field(min_length=1, max_length=1_000_000)]
-SELECTS = ("select", "with")
 
 
 class Body(BaseModel):
@@ -33,7 +33,7 @@ class One(Body):
         if self.sql is not None:
             return self.sql
         assert self.where is not None
-        if self.where.lstrip().lower().startswith(SELECTS):
+        if is_statement(self.where):
             raise QueryError("where holds a statement", expected="a condition", advice="send a statement as sql")
         return self.where
 
@@ -94,7 +94,9 @@ class NewRelease(Body):
         json_schema_extra={"examples": [{"name": "first", "ways": 2, "epsilon": 0.5}]},
     )
     name: Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_]{0,62}$")]
-    ways: Annotated[int, Field(ge=1, le=8, description="Answers all tables of this many columns.")] = 2
+    ways: Annotated[
+        int | None, Field(ge=1, le=8, description="Answers all tables of this many columns; 2 if there are so many.")
+    ] = None
     epsilon: Annotated[float | None, Field(gt=0, description="Default: all that remains.")] = None
     method: Name = "auto"
     check: bool = True

@@ -52,10 +52,10 @@ class Pages:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; nothing of it reaches the file system."""
         page = self._pages.get(scope["path"].lstrip("/") or INDEX)
-        if scope["method"] not in ("GET", "HEAD"):
-            raise HTTPException(405, headers={"Allow": "GET, HEAD"})
         if page is None:
             raise HTTPException(404)
+        if scope["method"] not in ("GET", "HEAD"):
+            raise HTTPException(405, headers={"Allow": "GET, HEAD"})
         asked = Headers(scope=scope)
         if asked.get("if-none-match", "").removeprefix("W/") == page.headers["ETag"]:
             await Response(status_code=304, headers=page.headers)(scope, receive, send)

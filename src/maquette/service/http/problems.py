@@ -12,12 +12,15 @@ from fastapi.exceptions import RequestValidationError
 from sqlalchemy.exc import DBAPIError
 from starlette.exceptions import HTTPException as StarletteError
 from starlette.responses import JSONResponse
+from starlette.routing import Match
 
 from maquette.errors import BudgetExceeded, MaquetteError, QueryError
 from maquette.service.errors import TooManyRequests, Unauthenticated, status_of
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 MEDIA = "application/problem+json"
+METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE")
+AS_JSON = "the header `Content-Type: application/json`"
 TITLES = {
     400: "The request is malformed",
     401: "No valid token",
@@ -105,24 +108,43 @@ async def on_full(_: Request, error: Exception) -> JSONResponse:
     return problem(507, "service.no-space", "the service's disk is full: its operator must make room")
 
 
-async def on_http(_: Request, error: Exception) -> JSONResponse:
+async def on_http(request: Request, error: Exception) -> JSONResponse:
     """A refusal by the framework: no such path, wrong method."""
     assert isinstance(error, StarletteError)
     if isinstance(error, Refused):
         return problem(error.status_code, error.code, str(error.detail), {"Connection": "close"})
-    return problem(
-        error.status_code, "http", TITLES.get(error.status_code, "Refused"), dict(error.headers or {}) or None
-    )
+    headers, detail = dict(error.headers or {}), TITLES.get(error.status_code, "Refused")
+    if error.status_code == 405 and (methods := _methods(request)):
+        headers["Allow"] = ", ".join(methods)
+        detail = f"{request.method[:20]} is not a method of this path; expected {' or '.join(methods)}"
+    return problem(error.status_code, "http", detail, headers or None)
 
 
-async def on_invalid(_: Request, error: Exception) -> JSONResponse:
+def _methods(request: Request) -> list[str]:
+    """The methods that the routes of this path have; the framework names those of one route."""
+    scopes = {method: {**request.scope, "method": method} for method in METHODS}
+    routes = request.app.router.routes
+    return [
+        method for method, scope in scopes.items() if any(route.matches(scope)[0] is Match.FULL for route in routes)
+    ]
+
+
+async def on_invalid(request: Request, error: Exception) -> JSONResponse:
     """A body or a parameter of the wrong form: where and why, without repeating what was sent."""
     assert isinstance(error, RequestValidationError)
-    places = [
-        {"where": [str(part)[:80] for part in one["loc"]], "why": str(one["msg"])[:200]} for one in error.errors()[:20]
-    ]
-    status = 400 if any(one["type"] == "json_invalid" for one in error.errors()) else 422
-    return problem(status, "service.invalid-request", "the request does not have the documented form", errors=places)
+    found = error.errors()
+    if any(tuple(one["loc"]) == ("body",) for one in found) and not _is_json(request):
+        return problem(415, "service.invalid-request", "the body is not sent as JSON; expected " + AS_JSON)
+    places = [{"where": [str(part)[:80] for part in one["loc"]], "why": str(one["msg"])[:200]} for one in found[:20]]
+    status = 400 if any(one["type"] == "json_invalid" for one in found) else 422
+    told = "; ".join(f"{'.'.join(one['where'])}: {one['why']}" for one in places[:3])
+    detail = f"the request does not have the documented form: {told}"
+    return problem(status, "service.invalid-request", detail, errors=places)
+
+
+def _is_json(request: Request) -> bool:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json"))
 
 
 # What is raised on purpose, or by a database or disk that fails, and what is said of it; the first that fits.

@@ -38,12 +38,13 @@ class _Route:
 _ROUTES = {word: _Route(f"/v1/tables/{{table}}/{word}") for word in ("ask", "ask-many")}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class _Asked:
     """A request whose path and headers are as they should be."""
 
     table: str
     route: str
+    token: str
     caller: Principal
     key: str | None
     arrow: bool
@@ -63,10 +64,9 @@ class Shortcut:
             await self._app(scope, receive, send)
             return
         read = await _read(receive)
-        try:
-            content = json.loads(b"".join(message.get("body", b"") for message in read))
-            body = (Ask if asked.route == "ask" else AskMany).model_validate(content)
-        except (ValueError, RecursionError):  # said by the framework, in its words
+        body = _body(asked, read)
+        # A body may take its time: whoever sent it must still be whom the token named when it began to come.
+        if body is None or self._service.people.remembered(asked.token) != asked.caller:
             await self._app(scope, _again(read, receive), send)
             return
         scope["route"], scope["maquette.who"] = _ROUTES[asked.route], asked.caller.account
@@ -86,7 +86,7 @@ class Shortcut:
         if caller is None or (key is not None and len(key) not in _KEY):
             return None
         arrow = ARROW.encode() in headers.get(b"accept", b"")
-        return _Asked(place[1], place[2], caller, None if key is None else key.decode("latin-1"), arrow)
+        return _Asked(place[1], place[2], token, caller, None if key is None else key.decode("latin-1"), arrow)
 
     async def _reply(self, scope: Scope, asked: _Asked, body: Ask | AskMany) -> Response:
         try:
@@ -104,6 +104,17 @@ async def _read(receive: Receive) -> list[Message]:
     while read[-1].get("more_body", False):
         read.append(await receive())
     return read
+
+
+def _body(asked: _Asked, read: list[Message]) -> Ask | AskMany | None:
+    """The question in a body; None where it did not come in full or has another form, for the framework to say so."""
+    if read[-1]["type"] != "http.request":
+        return None
+    try:
+        content = json.loads(b"".join(message.get("body", b"") for message in read))
+        return (Ask if asked.route == "ask" else AskMany).model_validate(content)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _again(read: list[Message], receive: Receive) -> Receive:
