@@ -61,6 +61,19 @@ def affine(node: Any) -> Affine | None:
     return None
 
 
+def searched(node: Any) -> Any:
+    """`CASE x WHEN 1 THEN ...` as `CASE WHEN x = 1 THEN ...`; anything else as it is."""
+    case = node.unnest()
+    if not isinstance(case, exp.Case) or case.this is None:
+        return node
+    copy = case.copy()
+    compared = copy.this
+    copy.set("this", None)
+    for branch in copy.args["ifs"]:
+        branch.set("this", exp.EQ(this=compared.copy(), expression=branch.this))
+    return copy
+
+
 def kept_case(node: Any, *, zeros: bool) -> tuple[Any, Any] | None:
     """The condition and the expression of a CASE with one branch; other rows have NULL, or 0 where `zeros` may be."""
     node = node.unnest()

@@ -25,9 +25,10 @@ from maquette.query.expression import located, where
 from maquette.query.linear import LinearQuery
 from maquette.query.marginal import Axis, Marginal
 from maquette.query.sql import weights
-from maquette.query.sql.affine import affine, kept_case
+from maquette.query.sql.affine import affine, kept_case, searched
 from maquette.query.sql.axes import _CONDITIONS, literal_value
 from maquette.query.sql.context import Context
+from maquette.query.sql.ends import on_ends
 from maquette.query.sql.formulas import call
 from maquette.query.sql.grammar import Source, instead, named
 from maquette.query.sql.keeping import Kept, kept_by
@@ -228,7 +229,8 @@ class Aggregates:
             holds, fails = where(self.schema, condition), where(self.schema, ~condition)
             truths = ((holds, 1.0), (fails, 0.0), (~holds & ~fails, np.nan))  # a condition may be NULL
             return self._branches([(rows, [Piece(None, (), np.array(value))]) for rows, value in truths])
-        if isinstance(node, exp.Case) and node.this is None:
+        node = searched(node)
+        if isinstance(node, exp.Case):
             left, found = LinearQuery.constant(self.schema), []
             for branch in node.args["ifs"]:
                 holds = where(self.schema, self._condition(branch.this))
@@ -267,7 +269,11 @@ class Aggregates:
                 )
             values = np.append(column.midpoints, np.nan) if column.nullable else column.midpoints
             return Piece(None, (name,), np.asarray(values, dtype=np.float64), weights.Hidden.by(column))
-        names, found = on_levels(self.schema, self.reader.resolved(node), middle=True)
+        resolved = self.reader.resolved(node)
+        if (found_ends := on_ends(self.schema, resolved)) is not None:
+            names, least, largest = found_ends
+            return Piece(None, names, (least + largest) / 2, weights.Hidden.between(least, largest))
+        names, found = on_levels(self.schema, resolved, middle=True)
         refuse_nan(found)
         flat = [np.nan if value is None else value for value in found.reshape(-1)]
         if not all(isinstance(value, bool | int | float) for value in flat):
@@ -278,15 +284,19 @@ class Aggregates:
         return Piece(None, names, numbers)
 
     def _sum(self, node: Any, keep: LinearQuery) -> Any:
-        inner = node.this
+        inner = searched(node.this)
         if isinstance(inner, exp.Distinct):
             self.source.refuse(node, f"{self.source.named(node)} of DISTINCT values is", "leave DISTINCT out")
         if (valued := self._valued(node, inner, keep)) is not None:
             return valued
         pieces = self.pieces(inner)
-        if isinstance(node, exp.Sum):
-            return self._summed(pieces, keep, own=True)
-        return self._mean(pieces, keep)
+        added = self._whole if isinstance(node, exp.Sum) else self._mean
+        if weights.hides(pieces) and weights.value_grid(self.schema, pieces, keep) is None:
+            return call("mq_between", *(added(ends, keep) for ends in weights.ends(pieces)))
+        return added(pieces, keep)
+
+    def _whole(self, pieces: list[Piece], keep: LinearQuery) -> Any:
+        return self._summed(pieces, keep, own=True)
 
     def _valued(self, node: Any, inner: Any, keep: LinearQuery) -> Any | None:
         """A sum or average by the values of one column whose bins hold several; None if it needs no other form."""
@@ -305,7 +315,10 @@ class Aggregates:
         return found.of(self._mean(pieces, keep), None)
 
     def _identity(self, pieces: list[Piece], keep: LinearQuery) -> Any:
-        parts = tuple((p.keep.key if p.keep else "", p.columns, p.values.tobytes()) for p in pieces)
+        parts = tuple(
+            (p.keep.key if p.keep else "", p.columns, p.values.tobytes(), p.hidden and p.hidden.variances.tobytes())
+            for p in pieces
+        )
         return (keep.key, parts)
 
     def _summed(

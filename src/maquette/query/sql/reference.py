@@ -23,8 +23,9 @@ SECTIONS = (
         "Counts, sums and averages",
         "Measured. Every declared group is in the answer, also an empty one, unless WHERE rules it out. "
         "FILTER and CASE inside an aggregate are "
-        "conditions on rows. A column, a multiple of it, or either in a CASE of one branch is added up by its values; "
-        "any other expression by the middles of bins.",
+        "conditions on rows. A column, a multiple of it, or either in a CASE of one branch is added up by its values. "
+        "Any other expression over bins lies between its sums at the lower and at the upper ends of bins, and its "
+        "interval holds both; the ends decide if it names each column once, as amount * quantity does.",
         (
             "SELECT count(*), avg(age), sum(visits) FROM people WHERE smoker",
             "SELECT region, count(*) AS n FROM people GROUP BY region",
