@@ -6,6 +6,7 @@ TIMES = "dates are declared by days, months or years, without a time; use day, w
 _ONE = "it is the value of one row; GROUP BY the column with count(*)"
 _LISTED = "values of rows are never listed: GROUP BY the column with count(*)"
 _QUANTILE = "ask one quantile at a time: quantile_cont(x, 0.25)"
+_ANSWERED = "GROUP BY the column with count(*), and compute it from the groups that are answered"
 _LATER, _EARLIER = (f"write DATE '2024-12-31' {sign} INTERVAL 30 DAY" for sign in "+-")
 
 FUNCTIONS = {
@@ -24,5 +25,10 @@ FUNCTIONS = {
     "logicalor": "it shows one person; compare count_if(x) with 0",
     **dict.fromkeys(("percentile", "approxquantiles"), _QUANTILE),
     "histogram": "GROUP BY the column with count(*)",
+    **dict.fromkeys(("skewness", "kurtosis", "kurtosispop", "entropy", "mad", "geomean", "product"), _ANSWERED),
+    **dict.fromkeys(("approxpercentile", "percentilecont", "percentiledisc"), "write quantile_cont(x, 0.9)"),
+    **dict.fromkeys(("div0", "div0null"), "write x / nullif(y, 0)"),
+    "nvl2": "write CASE WHEN x IS NOT NULL THEN ... ELSE ... END",
+    "ratiotoreport": "write count(*) / sum(count(*)) OVER ()",
     "regrslope": "the slope of y over x is covar_pop(y, x) / var_pop(x)",
 }

@@ -135,6 +135,10 @@ class Aggregates:
             return self._spread(node, keep)
         if kind in _PAIRS:
             return self._pair(node, keep)
+        if isinstance(node, exp.Mode) or (isinstance(node, exp.WithinGroup) and isinstance(node.this, exp.Mode)):
+            self.source.refuse(
+                node, "the function mode is", "GROUP BY the column with count(*), ORDER BY it DESC LIMIT 1"
+            )
         if isinstance(node, (*_QUANTILES, exp.WithinGroup)):
             return quantile(self, node, keep)
         if isinstance(node, exp.Min | exp.Max):
@@ -144,10 +148,6 @@ class Aggregates:
                 node,
                 f"{self.source.named(node)}, which is the value of one row, is",
                 f"ask an extreme quantile, which is known within the noise: quantile_disc({argument}, {share})",
-            )
-        if isinstance(node, exp.Mode):
-            self.source.refuse(
-                node, "the function mode is", "GROUP BY the column with count(*), ORDER BY it DESC LIMIT 1"
             )
         self.source.refuse(node, f"{self.source.named(node)} is", instead(node))
 
@@ -192,7 +192,7 @@ class Aggregates:
         return self.counted(keep if known is None else keep & known)
 
     def _distinct(self, node: Any, inner: Any, keep: LinearQuery) -> Any:
-        counted = inner.expressions[0] if len(inner.expressions) == 1 else None
+        counted = inner.expressions[0].unnest() if len(inner.expressions) == 1 else None
         name = counted.name if isinstance(counted, exp.Column) else ""
         unit = self.context.unit
         if unit is not None and name.casefold() == unit.casefold():
@@ -291,7 +291,7 @@ class Aggregates:
             return valued
         pieces = self.pieces(inner)
         added = self._whole if isinstance(node, exp.Sum) else self._mean
-        if weights.hides(pieces) and weights.value_grid(self.schema, pieces, keep) is None:
+        if weights.hides(pieces) and weights.valued(self.schema, pieces, keep) is None:
             return call("mq_between", *(added(ends, keep) for ends in weights.ends(pieces)))
         return added(pieces, keep)
 

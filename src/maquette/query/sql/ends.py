@@ -9,6 +9,7 @@ few. No row is read.
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import lru_cache
 from typing import Any
 
@@ -70,13 +71,40 @@ def _on_ends(schema: Schema, names: tuple[str, ...], sql: str, kept: bool) -> tu
 
 def _kept(node: Any, binned: frozenset[str]) -> bool:
     """Whether an expression names each binned column once, and rises or falls with every part that names one."""
-    named = [str(column.name) for column in node.find_all(exp.Column) if str(column.name) in binned]
-    return len(named) == len(set(named)) and _rises(node, binned)
+    return max(_often(node, binned).values(), default=0) <= 1 and _rises(node, binned)
+
+
+def _often(node: Any, binned: frozenset[str]) -> Counter[str]:
+    """How often an expression reads each binned column; of the branches of a CASE one is read."""
+    if isinstance(node, exp.Column):
+        return Counter([str(node.name)] if str(node.name) in binned else [])
+    if isinstance(node, exp.Case | exp.If):
+        branches = [_often(branch, binned) for branch in _branches(node)]
+        return Counter({name: max(found[name] for found in branches) for name in binned})
+    return sum((_often(part, binned) for part in node.iter_expressions()), Counter[str]())
+
+
+def _branches(node: Any) -> list[Any]:
+    """What a CASE or IF may give."""
+    ifs, other = (
+        ([node], node.args.get("false")) if isinstance(node, exp.If) else (node.args["ifs"], node.args.get("default"))
+    )
+    return [*(each.args["true"] for each in ifs), *([] if other is None else [other])]
+
+
+def _tests(node: Any) -> list[Any]:
+    """What decides between the branches of a CASE or IF."""
+    if isinstance(node, exp.If):
+        return [node.this]
+    return [*(each.this for each in node.args["ifs"]), *([] if node.this is None else [node.this])]
 
 
 def _rises(node: Any, binned: frozenset[str]) -> bool:
-    if isinstance(node, exp.Column) or not any(str(c.name) in binned for c in node.find_all(exp.Column)):
+    if isinstance(node, exp.Column) or binned.isdisjoint(levels.names_in(node)):
         return True  # a column, or one number for each combination of levels
+    if isinstance(node, exp.Case | exp.If):  # levels of one value decide which branch it is
+        decided = all(binned.isdisjoint(levels.names_in(test)) for test in _tests(node))
+        return decided and all(_rises(branch, binned) for branch in _branches(node))
     if not isinstance(node, _KEEPING) or levels.turns(node):
         return False
     if isinstance(node, exp.Div | exp.IntDiv) and levels.names_in(node.expression):

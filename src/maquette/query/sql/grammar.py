@@ -94,7 +94,9 @@ _PREFIX = {TokenType.NOT, TokenType.DASH, TokenType.TILDE}
 _COMMA = TokenType.COMMA
 _CONNECTIVES = {"AND", "OR", "NOT", "IN", "IS", "BETWEEN", "LIKE", "ILIKE", "SIMILAR", "GLOB"}
 _VERBS = {"ALTER", "ATTACH", "CALL", "COPY", "CREATE", "DELETE", "DESCRIBE", "DROP", "EXPLAIN", "FROM", "GRANT"}
-_VERBS |= {"INSERT", "LOAD", "MERGE", "PRAGMA", "SET", "SHOW", "TABLE", "TRUNCATE", "UPDATE", "USE"}
+_VERBS |= {"INSERT", "LOAD", "MERGE", "PIVOT", "PRAGMA", "SET", "SHOW", "SUMMARIZE", "TABLE", "TRUNCATE", "UNPIVOT"}
+_VERBS |= {"UPDATE", "USE", "VALUES"}
+_KEYWORDS = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "BETWEEN", "DISTINCT")
 # A text that ends with one of these was cut short.
 _PENDING = {
     *(TokenType.EQ, TokenType.NEQ, TokenType.LT, TokenType.LTE, TokenType.GT, TokenType.GTE),
@@ -141,7 +143,16 @@ SCALARS: tuple[type[Any], ...] = (
         exp.Length,
         exp.Concat,
     ),
-    *(exp.ConcatWs, exp.Replace, exp.StrPosition, exp.DPipe, exp.Reverse, exp.Initcap),
+    *(
+        exp.ConcatWs,
+        exp.Replace,
+        exp.StrPosition,
+        exp.DPipe,
+        exp.Reverse,
+        exp.Initcap,
+        exp.SplitPart,
+        exp.RegexpExtract,
+    ),
     *(exp.Year, exp.Quarter, exp.Month, exp.Week, exp.WeekOfYear, exp.Day, exp.DayOfMonth, exp.DayOfWeek),
     *(exp.DayOfWeekIso, exp.DayOfYear, exp.Monthname, exp.Dayname, exp.Extract, exp.TimestampTrunc, exp.DateTrunc),
     *(exp.DateDiff, exp.DateAdd, exp.DateSub, exp.Interval, exp.CurrentDate, exp.LastDay, exp.TimeToStr),
@@ -195,7 +206,8 @@ class Source:
             near = str(detail.get("highlight") or "")
             line, column = detail.get("line") or 1, (detail.get("col") or 1) - len(near) + 1
             problem = _unfinished(tokens) or f"cannot be read at {near[:40]!r}"
-            raise QueryError(problem, expected=self.expected, line=line, column=max(column, 1)) from None
+            advice = _misspelt_keyword(tokens, self.names)
+            raise QueryError(problem, expected=self.expected, advice=advice, line=line, column=max(column, 1)) from None
         except Exception:  # a deep or odd text may crash the parser itself; its own error is hidden
             raise QueryError("cannot be read", expected=self.expected, line=1, column=1) from None
         if len(trees) != 1 or trees[0] is None or (whole and not isinstance(trees[0], exp.Query)):
@@ -298,6 +310,15 @@ class Source:
             used = [word for word in re.findall(r"(\w+)\s*\(", self.text) if word.lower() in written_as]
             if used:
                 return f"the function {used[0][:30]}"
+            first = node.this.this if isinstance(node.this, exp.Column) else None
+            start = None if first is None else first.meta.get("start")
+            before = (
+                None
+                if start is None
+                else re.search(r"(\w+)\s*\(\s*(?:distinct\s+)?$", self.text[:start], re.IGNORECASE)
+            )
+            if before is not None:
+                return f"the function {before[1][:30]}"
         return named(node)
 
     def at(self, node: Any) -> Place:
@@ -413,6 +434,17 @@ def _unfinished(tokens: list[Token]) -> str | None:
     kinds = [token.token_type for token in tokens]
     unclosed = kinds.count(TokenType.L_PAREN) - kinds.count(TokenType.R_PAREN)
     return f"a {')' if unclosed > 0 else '('} is missing" if unclosed else None
+
+
+def _misspelt_keyword(tokens: list[Token], names: Sequence[str]) -> str | None:
+    """The keyword that a word of a text may have been meant as, as FROM by form."""
+    known = {name.casefold() for name in names}
+    for token in tokens:
+        if token.token_type == TokenType.VAR and token.text.casefold() not in known:
+            meant = nearest(token.text.upper(), _KEYWORDS, likeness=0.7)
+            if meant and token.text.upper() != meant[0] and len(token.text) <= len(meant[0]):
+                return f"did you mean {meant[0]} instead of {token.text[:20]}?"
+    return None
 
 
 def written(name: str) -> str:

@@ -32,6 +32,7 @@ SECTIONS = (
             "SELECT count(*) FILTER (WHERE age >= 60) AS old, countif(smoker) AS smokers FROM people",
             "SELECT sum(CASE WHEN smoker THEN visits ELSE 0 END) AS v FROM people",
             "SELECT avg(smoker) AS share FROM people",
+            "SELECT sum(visits * age) AS v FROM people",
         ),
     ),
     Section(
@@ -97,7 +98,8 @@ SECTIONS = (
     Section(
         "Computed from answers, free of charge",
         "Arithmetic, ratios, ROUND, COALESCE and CASE over aggregates; HAVING, ORDER BY, LIMIT, OFFSET, QUALIFY; "
-        "window functions; WITH, subqueries in FROM, UNION ALL, joins of answered groups. After a choice by noisy "
+        "window functions; WITH, subqueries in FROM, subqueries of one number, UNION ALL, joins of answered groups; "
+        "titles of earlier items in later ones. After a choice by noisy "
         "numbers the intervals hold for all groups together.",
         (
             "SELECT region, round(100.0 * countif(smoker) / count(*), 1) AS percent FROM people GROUP BY region",
@@ -105,6 +107,9 @@ SECTIONS = (
             "SELECT region, count(*) / sum(count(*)) OVER () AS share FROM people GROUP BY region",
             "WITH r AS (SELECT region, count(*) AS n FROM people GROUP BY region) SELECT avg(n) AS a FROM r",
             "SELECT region, rank() OVER (ORDER BY count(*) DESC) AS place FROM people GROUP BY region",
+            "SELECT sum(visits) AS total, total / count(*) AS per_row FROM people",
+            "WITH r AS (SELECT region, count(*) AS n FROM people GROUP BY region) "
+            "SELECT * FROM r WHERE n > (SELECT avg(n) FROM r)",
         ),
     ),
     Section(
@@ -119,7 +124,8 @@ SECTIONS = (
     ),
     Section(
         "Settings of one question",
-        "alpha, confidence, max_cost (an epsilon) and cuts (refuse or between), in a comment or with SET before it.",
+        "alpha, confidence, max_cost (an epsilon) and cuts (refuse or between), in a comment or with SET before it. "
+        "A release reads confidence and cuts.",
         (
             "/* alpha = 0.1, max_cost = 0.5 */ SELECT count(*) FROM people",
             "SET confidence = 0.99; SELECT count(*) FROM people",

@@ -7,7 +7,7 @@ so that what is left is a function of declared levels.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sqlglot import exp
@@ -80,11 +80,10 @@ def row_text(work: Work, node: Any, scope: View) -> str:
         return ""
 
 
-def kept(work: Work, tree: Any, scope: View) -> Kept:
+def kept(work: Work, condition: Any | None, scope: View) -> Kept:
     """The rows that WHERE keeps, here and in the subqueries of FROM."""
     nodes = [*scope.keep]
-    if tree.args.get("where") is not None:
-        condition = tree.args["where"].this
+    if condition is not None:
         bad = next((node for node in condition.walk() if is_aggregate(node)), None)
         if bad is not None and condition.find(exp.Select) is None:
             work.source.refuse(bad, "an aggregate in WHERE is", "put it after HAVING")
@@ -113,12 +112,33 @@ def item(work: Work, node: Any, scope: View | Frame) -> tuple[Any, str]:
     return inner, title_of(inner)
 
 
+def lateral(items: list[tuple[Any, str]], known: Callable[[Any], bool]) -> list[tuple[Any, str]]:
+    """The select list with the titles of earlier items written out where later ones use them; a column goes first."""
+    found: list[tuple[Any, str]] = []
+    for inner, title in items:
+        found.append((spelled(inner, found, known), title))
+    return found
+
+
+def spelled(node: Any, items: list[tuple[Any, str]], known: Callable[[Any], bool]) -> Any:
+    """An expression with titles written out as what they name, unless a column has that name."""
+    named = {title.casefold(): inner for inner, title in items}
+    holder = exp.Paren(this=node.copy())
+    for part in list(holder.find_all(exp.Column)):
+        inner = None if part.table or known(part) else named.get(part.name.casefold())
+        if inner is not None:
+            part.replace(inner.copy() if part.parent is holder else exp.Paren(this=inner.copy()))
+    return holder.this
+
+
 def not_grouped(work: Work, node: Any) -> None:
     """Refuse a column that is neither grouped by nor aggregated."""
+    window = node.find_ancestor(exp.Window)
+    advice = "add it to GROUP BY, or take count, sum or avg of it"
+    if window is not None and node.find_ancestor(exp.AggFunc) is not None:
+        advice = f"OVER is computed from answered groups: take sum(sum({node.name})) OVER (...), with GROUP BY"
     with located(work.reader.at(node)):
-        raise QueryError(
-            f"{node.name} is selected but not grouped by", advice="add it to GROUP BY, or take count, sum or avg of it"
-        )
+        raise QueryError(f"{node.name} is selected but not grouped by", advice=advice)
 
 
 def _literal(value: Any) -> Any:

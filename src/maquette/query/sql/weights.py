@@ -21,7 +21,6 @@ from maquette.query.marginal import Axis, Buckets, Marginal
 from maquette.query.sql.statement import Measure
 from maquette.query.value_sums import ValueSums
 from maquette.schema import Column, Integer, Numeric, Schema
-from maquette.schema.values import ValueGrid
 
 Values = NDArray[np.float64]
 
@@ -162,16 +161,16 @@ def _own_values(
     schema: Schema, pieces: Pieces, axes: tuple[Axis, ...], keep: LinearQuery, centre: float
 ) -> ValueSums | None:
     """The sum of a column's own values, around the whole step nearest to `centre`; None for other numbers."""
-    grid = value_grid(schema, pieces, keep)
-    if grid is None:
+    column = valued(schema, pieces, keep)
+    grid = None if column is None else column.value_grid
+    if column is None or grid is None:
         return None
-    column = schema[pieces[0].columns[0]]
     # The middles of bins need not be around that of the range.
     return ValueSums(schema, column.name, centre=grid.centre(centre), axes=axes, where=keep)
 
 
-def value_grid(schema: Schema, pieces: Pieces, keep: LinearQuery) -> ValueGrid | None:
-    """The grid of a column's own values, if they are what the pieces are; else None."""
+def valued(schema: Schema, pieces: Pieces, keep: LinearQuery) -> Column | None:
+    """The column whose own values the pieces are, where its levels hold several; else None."""
     if len(pieces) != 1 or pieces[0].keep is not None or len(pieces[0].columns) != 1:
         return None
     column = schema[pieces[0].columns[0]]
@@ -180,7 +179,8 @@ def value_grid(schema: Schema, pieces: Pieces, keep: LinearQuery) -> ValueGrid |
         return None
     own = np.pad(middles, (0, column.size - column.known), constant_values=np.nan)
     # An expression on the column may give a missing value a number: it is not the column itself.
-    return column.value_grid if np.array_equal(pieces[0].values, own, equal_nan=True) else None
+    same = np.array_equal(pieces[0].values, own, equal_nan=True)
+    return column if same and column.value_grid is not None else None
 
 
 def product(  # noqa: PLR0917
