@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 import maquette as mq
-from maquette.query import Context, PublicTable, parse
+from maquette.query import Buckets, Context, PublicTable, parse
+from plain_statements import parse as statement
 
 ROWS = 1_500
 SCHEMA = mq.Schema(
@@ -96,7 +97,7 @@ def test_what_depends_on_levels_alone_is_measured_once() -> None:
         assert len(parse(SCHEMA, text, context=Context(table="t")).marginals) == 1
     joined = "SELECT sum(amount * (1 + c.vat / 100.0)) AS v FROM t JOIN taxes c ON t.country = c.iso"
     found = parse(SCHEMA, joined, context=Context(table="t", public={"taxes": TAXES}))
-    assert len(found.statements[0].marginals) == 2  # at the lower and at the upper ends
+    assert len(found.marginals) == 2  # at the lower and at the upper ends
 
 
 @pytest.mark.parametrize("expression", ["sum(amount * amount)", "avg(quantity / amount)", "sum(abs(amount - 30))"])
@@ -108,7 +109,9 @@ def test_what_the_ends_do_not_decide_is_refused(expression: str) -> None:
 def test_a_band_of_a_long_range_is_a_group() -> None:
     schema = mq.Schema([mq.Integer("income", 0, 399_999, width=10_000)])
     text = "SELECT floor(income / 20000) * 20000 AS band, count(*) AS n FROM t GROUP BY band"
-    assert len(parse(schema, text, context=Context(table="t")).axes[0].labels) == 20
+    axis = statement(schema, text, table="t").axes[0]
+    assert isinstance(axis, Buckets)
+    assert len(axis.labels) == 20
     with pytest.raises(mq.QueryError, match="cuts through the bin 10000-19999"):
         parse(schema, text.replace("20000", "15000"), context=Context(table="t"))
 

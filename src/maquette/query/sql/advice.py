@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from maquette.schema import nearest
+
 TIMES = "dates are declared by days, months or years, without a time; use day, week, month, quarter or year"
 _ONE = "it is the value of one row; GROUP BY the column with count(*)"
 _LISTED = "values of rows are never listed: GROUP BY the column with count(*)"
@@ -32,3 +36,15 @@ FUNCTIONS = {
     "ratiotoreport": "write count(*) / sum(count(*)) OVER ()",
     "regrslope": "the slope of y over x is covar_pop(y, x) / var_pop(x)",
 }
+_KEYWORDS = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "BETWEEN", "DISTINCT")
+
+
+def misspelt_keyword(words: Sequence[str], names: Sequence[str]) -> str | None:
+    """Advice for a text that cannot be read: the keyword that a word may have been meant as, as FROM by form."""
+    known = {name.casefold() for name in names}
+    for word in words:
+        meant = nearest(word.upper(), _KEYWORDS, likeness=0.7)
+        if word.casefold() in known or not meant or word.upper() == meant[0] or len(word) > len(meant[0]):
+            continue
+        return f"did you mean {meant[0]} instead of {word[:20]}?"
+    return None

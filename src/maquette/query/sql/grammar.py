@@ -21,7 +21,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from maquette.errors import QueryError
 from maquette.query.expression import Place
-from maquette.query.sql.advice import FUNCTIONS, TIMES
+from maquette.query.sql.advice import FUNCTIONS, TIMES, misspelt_keyword
 from maquette.query.sql.dialects import translated
 from maquette.query.sql.parts import unread
 from maquette.schema import Comparison, identifier, nearest, writable
@@ -96,7 +96,6 @@ _CONNECTIVES = {"AND", "OR", "NOT", "IN", "IS", "BETWEEN", "LIKE", "ILIKE", "SIM
 _VERBS = {"ALTER", "ATTACH", "CALL", "COPY", "CREATE", "DELETE", "DESCRIBE", "DROP", "EXPLAIN", "FROM", "GRANT"}
 _VERBS |= {"INSERT", "LOAD", "MERGE", "PIVOT", "PRAGMA", "SET", "SHOW", "SUMMARIZE", "TABLE", "TRUNCATE", "UNPIVOT"}
 _VERBS |= {"UPDATE", "USE", "VALUES"}
-_KEYWORDS = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "BETWEEN", "DISTINCT")
 # A text that ends with one of these was cut short.
 _PENDING = {
     *(TokenType.EQ, TokenType.NEQ, TokenType.LT, TokenType.LTE, TokenType.GT, TokenType.GTE),
@@ -206,7 +205,8 @@ class Source:
             near = str(detail.get("highlight") or "")
             line, column = detail.get("line") or 1, (detail.get("col") or 1) - len(near) + 1
             problem = _unfinished(tokens) or f"cannot be read at {near[:40]!r}"
-            advice = _misspelt_keyword(tokens, self.names)
+            words = [token.text for token in tokens if token.token_type == TokenType.VAR]
+            advice = misspelt_keyword(words, self.names)
             raise QueryError(problem, expected=self.expected, advice=advice, line=line, column=max(column, 1)) from None
         except Exception:  # a deep or odd text may crash the parser itself; its own error is hidden
             raise QueryError("cannot be read", expected=self.expected, line=1, column=1) from None
@@ -434,17 +434,6 @@ def _unfinished(tokens: list[Token]) -> str | None:
     kinds = [token.token_type for token in tokens]
     unclosed = kinds.count(TokenType.L_PAREN) - kinds.count(TokenType.R_PAREN)
     return f"a {')' if unclosed > 0 else '('} is missing" if unclosed else None
-
-
-def _misspelt_keyword(tokens: list[Token], names: Sequence[str]) -> str | None:
-    """The keyword that a word of a text may have been meant as, as FROM by form."""
-    known = {name.casefold() for name in names}
-    for token in tokens:
-        if token.token_type == TokenType.VAR and token.text.casefold() not in known:
-            meant = nearest(token.text.upper(), _KEYWORDS, likeness=0.7)
-            if meant and token.text.upper() != meant[0] and len(token.text) <= len(meant[0]):
-                return f"did you mean {meant[0]} instead of {token.text[:20]}?"
-    return None
 
 
 def written(name: str) -> str:

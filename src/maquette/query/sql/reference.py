@@ -124,8 +124,8 @@ SECTIONS = (
     ),
     Section(
         "Settings of one question",
-        "alpha, confidence, max_cost (an epsilon) and cuts (refuse or between), in a comment or with SET before it. "
-        "A release reads confidence and cuts.",
+        "alpha, confidence (or beta, which is 1 - confidence), max_cost (an epsilon) and cuts (refuse or between), in "
+        "a comment or with SET before it. A release reads confidence and cuts.",
         (
             "/* alpha = 0.1, max_cost = 0.5 */ SELECT count(*) FROM people",
             "SET confidence = 0.99; SELECT count(*) FROM people",
