@@ -268,7 +268,7 @@ class Aggregates:
                     f"column {name!r} ({column.kind}) has no numbers to add", advice=f"use count(*) and GROUP BY {name}"
                 )
             values = np.append(column.midpoints, np.nan) if column.nullable else column.midpoints
-            return Piece(None, (name,), np.asarray(values, dtype=np.float64), weights.Hidden.by(column))
+            return Piece(None, (name,), np.asarray(values, dtype=np.float64), weights.Hidden.by(column), plain=True)
         resolved = self.reader.resolved(node)
         if (found_ends := on_ends(self.schema, resolved)) is not None:
             names, least, largest = found_ends
@@ -316,7 +316,13 @@ class Aggregates:
 
     def _identity(self, pieces: list[Piece], keep: LinearQuery) -> Any:
         parts = tuple(
-            (p.keep.key if p.keep else "", p.columns, p.values.tobytes(), p.hidden and p.hidden.variances.tobytes())
+            (
+                p.keep.key if p.keep else "",
+                p.columns,
+                p.values.tobytes(),
+                p.hidden and p.hidden.variances.tobytes(),
+                p.plain,
+            )
             for p in pieces
         )
         return (keep.key, parts)

@@ -107,6 +107,6 @@ def _rises(node: Any, binned: frozenset[str]) -> bool:
         return decided and all(_rises(branch, binned) for branch in _branches(node))
     if not isinstance(node, _KEEPING) or levels.turns(node):
         return False
-    if isinstance(node, exp.Div | exp.IntDiv) and levels.names_in(node.expression):
+    if isinstance(node, exp.Div | exp.IntDiv) and not binned.isdisjoint(levels.names_in(node.expression)):
         return False  # a divisor may be 0 inside a bin
     return all(_rises(part, binned) for part in node.iter_expressions())

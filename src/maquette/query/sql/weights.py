@@ -65,7 +65,9 @@ class Piece:
     columns: tuple[str, ...]
     values: Values
     hidden: Hidden | None = None
-    """What the levels of a plain column do not tell."""
+    """What the levels do not tell."""
+    plain: bool = False
+    """Whether it is a column as it is, and no expression that has its middles."""
 
     def weigh(self, schema: Schema, weights: NDArray[np.generic]) -> LinearQuery:
         """Weights over the same levels, where the piece holds."""
@@ -102,8 +104,8 @@ def hides(pieces: Pieces) -> bool:
 def ends(pieces: Pieces) -> tuple[list[Piece], list[Piece]]:
     """The least and the largest number that every row may have."""
     return (
-        [p if p.hidden is None else replace(p, values=p.hidden.least, hidden=None) for p in pieces],
-        [p if p.hidden is None else replace(p, values=p.hidden.largest, hidden=None) for p in pieces],
+        [p if p.hidden is None else replace(p, values=p.hidden.least, hidden=None, plain=False) for p in pieces],
+        [p if p.hidden is None else replace(p, values=p.hidden.largest, hidden=None, plain=False) for p in pieces],
     )
 
 
@@ -174,13 +176,7 @@ def valued(schema: Schema, pieces: Pieces, keep: LinearQuery) -> Column | None:
     if len(pieces) != 1 or pieces[0].keep is not None or len(pieces[0].columns) != 1:
         return None
     column = schema[pieces[0].columns[0]]
-    middles = column.midpoints
-    if middles is None or not keep.is_predicate:
-        return None
-    own = np.pad(middles, (0, column.size - column.known), constant_values=np.nan)
-    # An expression on the column may give a missing value a number: it is not the column itself.
-    same = np.array_equal(pieces[0].values, own, equal_nan=True)
-    return column if same and column.value_grid is not None else None
+    return column if pieces[0].plain and keep.is_predicate and column.value_grid is not None else None
 
 
 def product(  # noqa: PLR0917
