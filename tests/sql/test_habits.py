@@ -100,6 +100,12 @@ def test_the_key_of_a_join_may_stand_in_parentheses() -> None:
     assert parse(SCHEMA, plainly, context=context).key == parse(SCHEMA, inside, context=context).key
 
 
+def test_titles_of_titles_do_not_grow_without_end() -> None:
+    chain = ", ".join(f"c{i} + c{i} AS c{i + 1}" for i in range(60))
+    with pytest.raises(mq.QueryError, match="more than 10,000 parts"):
+        parse(SCHEMA, f"SELECT count(*) AS c0, {chain} FROM people", context=Context(table="people"))
+
+
 def test_a_column_goes_before_a_title() -> None:
     """`age` in a later item is the column, though an earlier item has that title."""
     text = "SELECT count(*) AS age, sum(age) AS s FROM people"

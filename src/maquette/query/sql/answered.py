@@ -22,7 +22,8 @@ def framed(work: Work, tree: Any, scope: Frame, names: Names) -> Found:
     """The relation of a SELECT about answered groups, and its columns."""
     relation = scope.relation
     titles = {title.casefold() for _, title, _ in scope.names}
-    items = lateral([item(work, node, scope) for node in _expanded(tree, scope)], lambda c: c.name.casefold() in titles)
+    items = [item(work, node, scope) for node in _expanded(tree, scope)]
+    items = lateral(work, items, lambda part: part.name.casefold() in titles)
 
     def resolve(node: Any) -> Any:
         node = node.copy()

@@ -42,7 +42,7 @@ def on_ends(schema: Schema, node: Any) -> tuple[tuple[str, ...], Values, Values]
     return names, least, largest
 
 
-@lru_cache(2**8)
+@lru_cache(2**6)
 def _on_ends(schema: Schema, names: tuple[str, ...], sql: str, kept: bool) -> tuple[Values, Values]:
     columns = [schema[name] for name in names]
     if not kept and any(isinstance(column, Number) for column in columns):

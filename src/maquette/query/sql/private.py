@@ -23,9 +23,9 @@ from maquette.query.sql.work import ROWS, Found, Names, View, Work, column
 def private(work: Work, tree: Any, scope: View, names: Names) -> Found:
     """The relation of a SELECT about rows, and its columns."""
     known = lambda node: not no_column(work, node, scope)  # noqa: E731
-    items = lateral([item(work, node, scope) for node in tree.expressions], known)
+    items = lateral(work, [item(work, node, scope) for node in tree.expressions], known)
     where, plain = tree.args.get("where"), [item for item in items if not any(map(is_aggregate, item[0].walk()))]
-    keep = kept(work, None if where is None else spelled(where.this, plain, known), scope)
+    keep = kept(work, None if where is None else spelled(work, where.this, plain, known), scope)
     work.limited(tree, 1)
     grouping = Grouping(work, tree, items, scope)
     found = Aggregates(work.schema, work.reader, work.source, work.context, keep, work.fresh)

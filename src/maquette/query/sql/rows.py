@@ -16,6 +16,7 @@ from maquette.errors import QueryError
 from maquette.query.expression import located
 from maquette.query.linear import LinearQuery
 from maquette.query.sql.aggregates import is_aggregate
+from maquette.query.sql.grammar import MOST_NODES
 from maquette.query.sql.keeping import Kept, kept_by
 from maquette.query.sql.parser import title_of
 from maquette.query.sql.public import PublicTable
@@ -112,22 +113,26 @@ def item(work: Work, node: Any, scope: View | Frame) -> tuple[Any, str]:
     return inner, title_of(inner)
 
 
-def lateral(items: list[tuple[Any, str]], known: Callable[[Any], bool]) -> list[tuple[Any, str]]:
+def lateral(work: Work, items: list[tuple[Any, str]], known: Callable[[Any], bool]) -> list[tuple[Any, str]]:
     """The select list with the titles of earlier items written out where later ones use them; a column goes first."""
     found: list[tuple[Any, str]] = []
     for inner, title in items:
-        found.append((spelled(inner, found, known), title))
+        found.append((spelled(work, inner, found, known), title))
     return found
 
 
-def spelled(node: Any, items: list[tuple[Any, str]], known: Callable[[Any], bool]) -> Any:
+def spelled(work: Work, node: Any, items: list[tuple[Any, str]], known: Callable[[Any], bool]) -> Any:
     """An expression with titles written out as what they name, unless a column has that name."""
     named = {title.casefold(): inner for inner, title in items}
     holder = exp.Paren(this=node.copy())
-    for part in list(holder.find_all(exp.Column)):
-        inner = None if part.table or known(part) else named.get(part.name.casefold())
-        if inner is not None:
-            part.replace(inner.copy() if part.parent is holder else exp.Paren(this=inner.copy()))
+    used = [part for part in holder.find_all(exp.Column) if not part.table and part.name.casefold() in named]
+    used = [part for part in used if not known(part)]
+    sizes = {name: sum(1 for _ in named[name].walk()) for name in {part.name.casefold() for part in used}}
+    if sum(sizes[part.name.casefold()] for part in used) > MOST_NODES:
+        work.source.refuse(node, f"an expression of more than {MOST_NODES:,} parts is", "ask it in parts")
+    for part in used:
+        inner = named[part.name.casefold()].copy()
+        part.replace(inner if part.parent is holder else exp.Paren(this=inner))
     return holder.this
 
 
