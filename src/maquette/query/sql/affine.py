@@ -77,6 +77,15 @@ def searched(node: Any) -> Any:
     return copy
 
 
+def filled(node: Any) -> Any:
+    """`coalesce(x, 0)` as `CASE WHEN x IS NOT NULL THEN x ELSE 0 END`; anything else as it is."""
+    case = node.unnest()
+    if not isinstance(case, exp.Coalesce) or len(case.expressions) != 1:
+        return case
+    known = exp.Not(this=exp.Is(this=case.this.copy(), expression=exp.Null()))
+    return exp.Case(ifs=[exp.If(this=known, true=case.this.copy())], default=case.expressions[0].copy())
+
+
 def kept_case(node: Any, *, zeros: bool) -> tuple[Any, Any] | None:
     """The condition and the expression of a CASE with one branch; other rows have NULL, or 0 where `zeros` may be."""
     node = node.unnest()

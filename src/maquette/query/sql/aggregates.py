@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from maquette.query.expression import located, where
 from maquette.query.linear import LinearQuery
 from maquette.query.marginal import Axis, Marginal
 from maquette.query.sql import weights
-from maquette.query.sql.affine import affine, kept_case, searched
+from maquette.query.sql.affine import affine, filled, kept_case, searched
 from maquette.query.sql.axes import _CONDITIONS, literal_value
 from maquette.query.sql.context import Context
 from maquette.query.sql.ends import on_ends
@@ -52,6 +53,7 @@ _SPREAD = {
 _PAIRS = {exp.CovarSamp: "mq_covariance", exp.CovarPop: "mq_covariance", exp.Corr: "mq_correlation"}
 _QUANTILES = (exp.Median, exp.Quantile, exp.PercentileCont, exp.PercentileDisc, exp.ApproxQuantile)
 _MEANS = {"mean": exp.Avg}
+MOST_BRANCHES = 4  # of a CASE that is added up by one sum for each
 AGGREGATES = (exp.AggFunc, exp.WithinGroup, exp.Filter)
 
 
@@ -289,6 +291,8 @@ class Aggregates:
             self.source.refuse(node, f"{self.source.named(node)} of DISTINCT values is", "leave DISTINCT out")
         if (valued := self._valued(node, inner, keep)) is not None:
             return valued
+        if isinstance(node, exp.Sum) and (terms := self._by_branches(inner, keep)) is not None:
+            return terms
         pieces = self.pieces(inner)
         added = self._whole if isinstance(node, exp.Sum) else self._mean
         if weights.hides(pieces) and weights.valued(self.schema, pieces, keep) is None:
@@ -313,6 +317,36 @@ class Aggregates:
             counted = self.counted(self._rows(keep, pieces)) if found.offset else None
             return found.of(self._summed(pieces, keep, own=True), counted)
         return found.of(self._mean(pieces, keep), None)
+
+    def _by_branches(self, inner: Any, keep: LinearQuery) -> Any | None:
+        """A sum of coalesce or CASE as one sum of values for each branch; None if a branch is anything else."""
+        case = filled(inner)
+        if not isinstance(case, exp.Case) or len(case.args["ifs"]) > MOST_BRANCHES:
+            return None
+        results = [*(branch.args["true"] for branch in case.args["ifs"]), case.args.get("default") or exp.Null()]
+        if all(map(is_literal, results)) or not all(map(self._is_term, results)):
+            return None
+        terms, left = [], keep
+        for result, branch in zip(results, [*case.args["ifs"], None], strict=True):
+            holds = None if branch is None else where(self.schema, self._condition(branch.this))
+            term = self._term(result, left if holds is None else left & holds)
+            terms += [] if term is None else [term]
+            left = left if holds is None else left & ~holds
+        return exp.Paren(this=reduce(lambda a, b: exp.Add(this=a, expression=b), terms))
+
+    def _is_term(self, node: Any) -> bool:
+        """Whether an expression is a number, NULL, or a multiple of a column whose values are added up."""
+        if is_literal(node):
+            return literal_value(node) is None or isinstance(literal_value(node), int | float)
+        found = affine(node)
+        return found is not None and self.schema[self.reader.column(found.column)].value_grid is not None
+
+    def _term(self, node: Any, keep: LinearQuery) -> Any | None:
+        """The sum over some rows of what `_is_term`; None if it is nothing."""
+        if is_literal(node):
+            value = literal_value(node)
+            return exp.Mul(this=exp.convert(value), expression=self.counted(keep)) if value else None
+        return self._valued(exp.Sum(this=node), node, keep) or self._whole(self.pieces(node.unnest()), keep)
 
     def _identity(self, pieces: list[Piece], keep: LinearQuery) -> Any:
         parts = tuple(

@@ -23,7 +23,8 @@ SECTIONS = (
         "Counts, sums and averages",
         "Measured. Every declared group is in the answer, also an empty one, unless WHERE rules it out. "
         "FILTER and CASE inside an aggregate are "
-        "conditions on rows. A column, a multiple of it, or either in a CASE of one branch is added up by its values. "
+        "conditions on rows. A column, a multiple of it, or either in coalesce or a CASE of up to four branches is "
+        "added up by its values. "
         "Any other expression over bins lies between its sums at the lower and at the upper ends of bins, and its "
         "interval holds both; the ends decide if it names each column once, as amount * quantity does.",
         (
