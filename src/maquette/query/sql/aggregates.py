@@ -346,7 +346,7 @@ class Aggregates:
         if is_literal(node):
             value = literal_value(node)
             return exp.Mul(this=exp.convert(value), expression=self.counted(keep)) if value else None
-        return self._valued(exp.Sum(this=node), node, keep) or self._whole(self.pieces(node.unnest()), keep)
+        return self._valued(exp.Sum(), node, keep) or self._whole(self.pieces(node.unnest()), keep)
 
     def _identity(self, pieces: list[Piece], keep: LinearQuery) -> Any:
         parts = tuple(
