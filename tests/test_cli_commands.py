@@ -62,6 +62,10 @@ def test_publish_then_ask_and_sample_for_free(shell: Shell) -> None:
     assert answer["cost"]["epsilon"] == 0
     assert abs(answer["value"] - 1 / 3) < 0.1
     shell.ok("sample", "people.maq", "--rows", "100", "--out", "rows.csv")
+    Path("cities.csv").write_text("town,country\nOslo,NO\nRome,IT\n")
+    joined = "SELECT c.country, count(*) FROM t JOIN c ON t.city = c.town WHERE age < 45 GROUP BY 1"
+    asked = ("ask", "people.maq", joined, "--public", "c=cities.csv:town", "--cuts", "between")
+    assert {line[:2] for line in shell.ok(*asked).splitlines()[1:3]} == {"NO", "IT"}
     lines = Path("rows.csv").read_text().splitlines()
     assert lines[0] == '"age","smoker","city"'
     assert len(lines) == 101

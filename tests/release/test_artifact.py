@@ -124,6 +124,27 @@ def test_independent_tables_answer_from_the_smallest_that_covers_and_refuse_the_
         release.sample(5)
 
 
+def test_settings_in_a_text_are_read() -> None:
+    release, text = made("everything"), "SELECT count(*) FROM t WHERE smoker"
+    usual, sure = release.answer(text), release.answer(f"/* confidence = 0.999 */ {text}")
+    assert (usual.confidence, sure.confidence) == (0.95, 0.999)
+    assert sure == release.answer(text, confidence=0.999)
+    assert sure.low < usual.low
+    assert release.answer(f"SET max_cost = 0.1; {text}") == usual
+    with pytest.raises(QueryError, match="a setting of a session"):
+        release.answer(f"/* alpha = 0.01 */ {text}")
+
+
+def test_a_comparison_inside_a_bin_is_answered_between_its_ends() -> None:
+    release, text = made("everything"), "SELECT count(*) FROM t WHERE age < 25"
+    with pytest.raises(QueryError, match="cuts through the bin"):
+        release.answer(text)
+    between = release.answer(text, cuts="between")
+    assert between == release.answer(f"/* cuts = between */ {text}")
+    assert between.low <= release.answer("SELECT count(*) FROM t WHERE age < 20").value
+    assert between.high >= release.answer("SELECT count(*) FROM t WHERE age < 30").value
+
+
 def test_unknown_columns_are_refused_with_a_hint() -> None:
     with pytest.raises(QueryError, match="did you mean smoker"):
         made("everything").marginal("smokr")

@@ -27,6 +27,8 @@ SELECT DISTINCT region FROM people ORDER BY region
 SELECT DISTINCT region, sex FROM people ORDER BY 1, 2
 SELECT region FROM people GROUP BY region ORDER BY region DESC
 SELECT age, count(*) AS n FROM people GROUP BY age ORDER BY n DESC, age LIMIT 5
+SELECT region, sex, count(*) AS n FROM people GROUP BY ALL ORDER BY ALL
+
 -- works: 3 arithmetic and rates
 SELECT 100.0 * count(*) FILTER (WHERE smoker) / count(*) AS pct FROM people
 SELECT region, round(100.0 * sum(CASE WHEN smoker THEN 1 ELSE 0 END) / count(*), 1) AS pct FROM people GROUP BY region ORDER BY region
@@ -52,6 +54,11 @@ SELECT greatest(count(*) FILTER (WHERE smoker), count(*) FILTER (WHERE NOT smoke
 SELECT region, CASE WHEN count(*) > 450 THEN 'large' ELSE 'small' END AS size, count(*) AS n FROM people GROUP BY region
 SELECT count(*) / (SELECT count(*) FROM people) AS share FROM people WHERE smoker
 SELECT region, count(*) * 1.0 / (SELECT count(*) FROM people) AS share FROM people GROUP BY region
+SELECT sum(visits) AS total, total / count(*) AS per_head FROM people
+SELECT sum(visits * age) AS v FROM people
+SELECT sum(CASE sex WHEN 'f' THEN visits ELSE 0 END) AS f, sum(if(smoker, visits, 0)) AS s FROM people
+SELECT CAST(avg(age) AS DECIMAL(6, 2)) AS a FROM people
+
 -- works: 4 groups
 SELECT CASE WHEN age < 30 THEN 'young' WHEN age < 60 THEN 'middle' ELSE 'old' END AS band, count(*) AS n FROM people GROUP BY band
 SELECT age // 10 * 10 AS decade, count(*) AS n FROM people GROUP BY 1 ORDER BY 1
@@ -68,6 +75,9 @@ SELECT region, sex, count(*) AS n FROM people GROUP BY ROLLUP (region, sex)
 SELECT region, smoker, count(*) AS n FROM people GROUP BY CUBE (region, smoker)
 SELECT region, smoker, count(*) AS n FROM people GROUP BY GROUPING SETS ((region), (smoker), ())
 SELECT region, avg(age) AS a, grouping(region) AS g FROM people GROUP BY ROLLUP (region)
+SELECT split_part(region, 't', 1) AS r, count(*) AS n FROM people GROUP BY 1
+SELECT upper(region) AS r, left(r, 1) AS i, count(*) AS n FROM people GROUP BY ALL
+
 -- works: 5 windows
 SELECT region, count(*) AS n, 100.0 * count(*) / sum(count(*)) OVER () AS pct FROM people GROUP BY region
 SELECT region, rank() OVER (ORDER BY count(*) DESC) AS r FROM people GROUP BY region
@@ -93,6 +103,8 @@ SELECT count(*) AS n FROM (SELECT age, smoker FROM people WHERE age < 30) AS y W
 SELECT band, count(*) AS n FROM (SELECT CASE WHEN age < 40 THEN 'a' ELSE 'b' END AS band FROM people) x GROUP BY band
 SELECT 'smokers' AS who, count(*) AS n FROM people WHERE smoker UNION ALL SELECT 'others', count(*) FROM people WHERE NOT smoker
 SELECT region, count(*) AS n FROM people GROUP BY region UNION ALL SELECT 'all', count(*) FROM people
+WITH q AS (SELECT region, count(*) AS n FROM people GROUP BY region) SELECT * FROM q WHERE n > (SELECT avg(n) FROM q)
+
 -- works: 7 moments and quantiles
 SELECT var_samp(age) AS v FROM people
 SELECT stddev(age) AS s, stddev_pop(age) AS p FROM people
@@ -130,6 +142,9 @@ SELECT count(*) FROM people WHERE age + visits > 60
 SELECT count(*) FROM people WHERE age BETWEEN 20 AND 29 OR (smoker AND sex = 'f')
 SELECT count(*) FROM people WHERE sex IS NULL
 SELECT count(*) FROM people WHERE sex IS NOT DISTINCT FROM 'f'
+SELECT avg(date_diff('day', seen, DATE '2025-01-01')) AS d FROM people
+SELECT date_part('quarter', seen) AS q, dayofweek(seen) IN (0, 6) AS weekend, count(*) AS n FROM people GROUP BY 1, 2
+
 -- refused: with advice
 SELECT * FROM people
 SELECT age, sex FROM people
@@ -147,3 +162,8 @@ SELECT first(age) FROM people
 SELECT count(*) FROM peple
 SELECT agee FROM people GROUP BY agee
 SELECT count(*) FROM people WHERE nickname = 'x'
+SELECT region || count(*) FROM people GROUP BY region
+SELECT count(*) FROM people WHERE region = north
+SELECT count(*) form people
+SELECT kurtosis(age) FROM people
+SELECT sum(visits) OVER () FROM people

@@ -46,6 +46,11 @@ ASKED = [
     "sum(CASE WHEN b THEN x ELSE 0 END) / count(*)",
     "sum(CASE WHEN b THEN 1 ELSE 0 END)",
     "sum(CASE WHEN b THEN 2 * x - 1 ELSE 0 END) - sum(x)",
+    "sum(coalesce(debt, 0))",
+    "sum(coalesce(debt, -5)) / count(*)",
+    "sum(CASE WHEN b THEN 2 * x WHEN c = 'p' THEN 7 ELSE x - 1 END)",
+    "sum(CASE WHEN b THEN debt ELSE -x END)",
+    "sum(CASE WHEN debt IS NULL THEN 0 ELSE debt END)",
 ]
 
 
@@ -61,6 +66,11 @@ def test_the_values_are_added_up(expression: str) -> None:
         truth = [float(row[-1]) for row in engine.execute(text).fetchall()]
         told = [number.value for number in mq.answer(curator, text, epsilon=4e3).numbers]
         assert told == pytest.approx(truth, rel=1e-3)  # noise of about a thousandth of one row
+
+
+@pytest.mark.parametrize("expression", ["CASE WHEN b THEN 1 WHEN c = 'p' THEN 2 ELSE 3 END", "coalesce(b::int, 0)"])
+def test_what_holds_no_values_is_measured_once(expression: str) -> None:
+    assert len(mq.query.parse(SCHEMA, f"SELECT sum({expression}) AS v FROM t").marginals) == 1
 
 
 def test_equal_sums_are_one_question() -> None:

@@ -40,6 +40,7 @@ def opened(**named: Any) -> mq.Session:
         ("g = '/* alpha = 0.01 */'", Settings()),
         ("SELECT 'x -- alpha = 0.5' FROM t", Settings()),
         ("/* a = b */ SELECT count(*) FROM t", Settings()),
+        ("/* beta = 0.25 */ SELECT count(*) FROM t", Settings(confidence=0.75)),
     ],
 )
 def test_settings_are_read_from_a_text(text: str, wanted: Settings) -> None:
@@ -56,6 +57,7 @@ def test_settings_are_read_from_a_text(text: str, wanted: Settings) -> None:
         ("SET speed = 3; SELECT count(*) FROM t", "no setting"),
         ("SET alpha; SELECT count(*) FROM t", "SET cannot be read"),
         ("/* max_cost = -1 */ age > 3", "max_cost is"),
+        ("SET beta = 1.5; age > 3", "confidence is -0.5"),
     ],
 )
 def test_bad_settings_are_refused_before_anything_is_charged(text: str, message: str) -> None:

@@ -85,6 +85,9 @@ class Answered(Protocol):
     def each(self, change: Callable[[Answer], Answer]) -> Self:
         """The same answer with `change` applied to every number."""
 
+    def joined(self) -> Self:
+        """The same, with intervals that hold together."""
+
     def noted(self, **facts: Any) -> Self:
         """The same answer, every number with these fields."""
 

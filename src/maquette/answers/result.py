@@ -104,6 +104,10 @@ class Answer:
         """The answer with `change` applied."""
         return change(self)
 
+    def joined(self) -> Answer:
+        """The same answer, whose interval holds together with others."""
+        return replace(self, together=True)
+
     def noted(self, **facts: Any) -> Answer:
         """The answer with these fields."""
         return replace(self, **facts)
@@ -297,6 +301,10 @@ class AnswerTable:
         """The same table with `change` applied to every number."""
         rows = (_with(row, answers={title: change(one) for title, one in row.answers.items()}) for row in self.rows)
         return _with(self, rows=tuple(rows))
+
+    def joined(self) -> AnswerTable:
+        """The same table, with intervals that hold together."""
+        return replace(self.noted(together=True), together=True)
 
     def noted(self, **facts: Any) -> AnswerTable:
         """The same table, every number with these fields."""

@@ -204,23 +204,14 @@ class _Noisy:
         places = 0 if digits is None else evaluated(digits.sql(dialect="duckdb"), {}, 1)[0]
         if not isinstance(places, int):
             raise QueryError("round to anything but a number of digits is not supported", advice="write round(x, 2)")
-        scale = 10.0 ** min(max(places, -300), 300)
-
-        def nearest(x: float) -> float:
-            moved = x * scale
-            if not math.isfinite(moved):
-                return x
-            cut = (
-                math.trunc(moved) if isinstance(node, exp.Trunc) else math.floor(abs(moved) + 0.5) * math.copysign(1, x)
-            )
-            return cut / scale
-
-        return self._mapped(self._side(node.this), nearest)
+        return self._mapped(self._side(node.this), _to_places(places, cut=isinstance(node, exp.Trunc)))
 
     def _cast(self, node: Any) -> Vector:
         side, kind = self._side(node.this), node.to.this.name
         if kind in ("INT", "BIGINT", "SMALLINT", "TINYINT"):
-            return self._mapped(side, lambda x: math.floor(abs(x) + 0.5) * math.copysign(1, x))
+            return self._mapped(side, _to_places(0))
+        if kind == "DECIMAL" and len(node.to.expressions) == 2:
+            return self._mapped(side, _to_places(int(node.to.expressions[1].name)))
         if kind in ("DOUBLE", "FLOAT", "DECIMAL"):
             return side
         raise QueryError(f"a noisy number as {kind} is not supported", advice="leave the cast out, or cast to DOUBLE")
@@ -375,6 +366,19 @@ class _Noisy:
             only = sides[chosen].forms[row] if len(possible) == 1 else None  # type: ignore[index]
             forms.append(None if texts or value is None else only or self.box.add(float(a), float(b)))
         return self._vector(values, forms, low, high, [*tests, *sides])
+
+
+def _to_places(places: int, *, cut: bool = False) -> Callable[[float], float]:
+    """Rounding to so many decimal places, half away from zero; or cutting off what follows."""
+    scale = 10.0 ** min(max(places, -300), 300)
+
+    def nearest(x: float) -> float:
+        moved = x * scale
+        if not math.isfinite(moved):
+            return x
+        return (math.trunc(moved) if cut else math.floor(abs(moved) + 0.5) * math.copysign(1, x)) / scale
+
+    return nearest
 
 
 def _raised(base: float, exponent: float) -> float:

@@ -135,7 +135,10 @@ def release(
 def ask(
     published: Published,
     question: Annotated[str, typer.Argument(help="SQL, or a condition such as 'age >= 65 AND smoker'.")],
+    *,
     confidence: options.Confidence = 0.95,
+    public: options.Lookups = None,
+    cuts: options.CutsRule = "refuse",
     json: options.Json = False,
 ) -> None:
     """Answer a question from a release. It costs nothing.
@@ -143,8 +146,10 @@ def ask(
     Example: maquette ask people.maq "SELECT avg(income) FROM people WHERE age >= 65"
     """
     import maquette as mq
+    from maquette.query import named_table
 
-    answer = mq.Release.load(published).answer(question, confidence=confidence)
+    lookups = dict(map(named_table, public or ()))
+    answer = mq.Release.load(published).answer(question, confidence=confidence, public=lookups, cuts=cuts)
     if json:
         print_json(answer_facts(answer))
     else:

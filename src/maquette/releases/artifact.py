@@ -20,7 +20,19 @@ from maquette.estimates import Check, DenseModel, Departures, Evidence, Step
 from maquette.hypothesis import MultiplicativeWeights, Savable
 from maquette.privacy import ACCOUNTANTS, Loss, check_confidence, rows_counted
 from maquette.privacy.ledger import Description
-from maquette.query import Context, Expression, LinearQuery, Program, PublicTable, Statement, UnitCounts, question
+from maquette.query import (
+    Context,
+    CutRule,
+    Expression,
+    LinearQuery,
+    Program,
+    PublicTable,
+    Settings,
+    Statement,
+    UnitCounts,
+    question,
+    settings_of,
+)
 from maquette.releases.asking import column_of, fraction_of
 from maquette.releases.bounds import Bounds
 from maquette.releases.sums import SumTable
@@ -244,14 +256,25 @@ class Release:
         confidence: float = 0.95,
         table: str | None = None,
         public: Mapping[str, PublicTable] | None = None,
+        cuts: CutRule | None = None,
     ) -> Answered:
-        """Answer SQL or a predicate, free of charge; `public` are lookup tables that SQL may JOIN."""
+        """Answer SQL or a predicate, free of charge; `public` are lookup tables that SQL may JOIN.
+
+        `cuts="between"` answers a comparison that cuts through a bin between the two cuts around it; "refuse" is the
+        default. A text may set `confidence` and `cuts` itself, as in `/* confidence = 0.99 */ SELECT ...`.
+        """
         check_confidence(confidence)
-        context = Context(table, self.certificate.unit, self.certificate.rows_of_unit, dict(public or {}))
+        own = settings_of(asked).over(Settings(confidence=confidence, cuts=cuts))
+        if own.alpha is not None:
+            raise QueryError("alpha is a setting of a session", advice="a release is free and as precise as it is")
+        assert own.confidence is not None
+        confidence = own.confidence
+        unit, most = self.certificate.unit, self.certificate.rows_of_unit
+        context = Context(table, unit, most, dict(public or {}), own.cuts or "refuse")
         parsed = question(self.schema, asked, context)
         if not isinstance(parsed, LinearQuery) and any(isinstance(one, UnitCounts) for one in parsed.marginals):
             raise QueryError(
-                f"a release does not know which rows belong to one {self.certificate.unit}",
+                f"a release does not know which rows belong to one {unit}",
                 advice="count rows with count(*), or ask the table itself",
             )
         return self._answered(parsed, confidence).noted(counted=self.certificate.counted)

@@ -297,6 +297,8 @@ def answered(
         table = report(asked.parsed, lambda one: _columns(one, held, guarantee), confidence, cost, source)
     else:
         table = tabulate(asked.parsed, _columns(asked.parsed, numbers, guarantee), confidence, cost, source)
+    if numbers.widths.simultaneous:  # as all answers of the session do
+        table = table.joined()
     return table.settled(remaining, **facts)
 
 

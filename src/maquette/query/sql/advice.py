@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from maquette.schema import nearest
+
 TIMES = "dates are declared by days, months or years, without a time; use day, week, month, quarter or year"
 _ONE = "it is the value of one row; GROUP BY the column with count(*)"
 _LISTED = "values of rows are never listed: GROUP BY the column with count(*)"
 _QUANTILE = "ask one quantile at a time: quantile_cont(x, 0.25)"
+_ANSWERED = "GROUP BY the column with count(*), and compute it from the groups that are answered"
 _LATER, _EARLIER = (f"write DATE '2024-12-31' {sign} INTERVAL 30 DAY" for sign in "+-")
 
 FUNCTIONS = {
@@ -24,5 +29,22 @@ FUNCTIONS = {
     "logicalor": "it shows one person; compare count_if(x) with 0",
     **dict.fromkeys(("percentile", "approxquantiles"), _QUANTILE),
     "histogram": "GROUP BY the column with count(*)",
+    **dict.fromkeys(("skewness", "kurtosis", "kurtosispop", "entropy", "mad", "geomean", "product"), _ANSWERED),
+    **dict.fromkeys(("approxpercentile", "percentilecont", "percentiledisc"), "write quantile_cont(x, 0.9)"),
+    **dict.fromkeys(("div0", "div0null"), "write x / nullif(y, 0)"),
+    "nvl2": "write CASE WHEN x IS NOT NULL THEN ... ELSE ... END",
+    "ratiotoreport": "write count(*) / sum(count(*)) OVER ()",
     "regrslope": "the slope of y over x is covar_pop(y, x) / var_pop(x)",
 }
+_KEYWORDS = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "BETWEEN", "DISTINCT")
+
+
+def misspelt_keyword(words: Sequence[str], names: Sequence[str]) -> str | None:
+    """Advice for a text that cannot be read: the keyword that a word may have been meant as, as FROM by form."""
+    known = {name.casefold() for name in names}
+    for word in words:
+        meant = nearest(word.upper(), _KEYWORDS, likeness=0.7)
+        if word.casefold() in known or not meant or word.upper() == meant[0] or len(word) > len(meant[0]):
+            continue
+        return f"did you mean {meant[0]} instead of {word[:20]}?"
+    return None

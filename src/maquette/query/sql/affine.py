@@ -61,6 +61,31 @@ def affine(node: Any) -> Affine | None:
     return None
 
 
+def searched(node: Any) -> Any:
+    """`CASE x WHEN 1 THEN ...` and `if(x = 1, ...)` as `CASE WHEN x = 1 THEN ...`; anything else as it is."""
+    case = node.unnest()
+    if isinstance(case, exp.If):
+        branch = exp.If(this=case.this.copy(), true=case.args["true"].copy())
+        return exp.Case(ifs=[branch], default=(case.args.get("false") or exp.Null()).copy())
+    if not isinstance(case, exp.Case) or case.this is None:
+        return node
+    copy = case.copy()
+    compared = copy.this
+    copy.set("this", None)
+    for branch in copy.args["ifs"]:
+        branch.set("this", exp.EQ(this=compared.copy(), expression=branch.this))
+    return copy
+
+
+def filled(node: Any) -> Any:
+    """`coalesce(x, 0)` as `CASE WHEN x IS NOT NULL THEN x ELSE 0 END`; anything else as it is."""
+    case = node.unnest()
+    if not isinstance(case, exp.Coalesce) or len(case.expressions) != 1:
+        return case
+    known = exp.Not(this=exp.Is(this=case.this.copy(), expression=exp.Null()))
+    return exp.Case(ifs=[exp.If(this=known, true=case.this.copy())], default=case.expressions[0].copy())
+
+
 def kept_case(node: Any, *, zeros: bool) -> tuple[Any, Any] | None:
     """The condition and the expression of a CASE with one branch; other rows have NULL, or 0 where `zeros` may be."""
     node = node.unnest()

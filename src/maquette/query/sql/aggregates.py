@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -25,9 +26,10 @@ from maquette.query.expression import located, where
 from maquette.query.linear import LinearQuery
 from maquette.query.marginal import Axis, Marginal
 from maquette.query.sql import weights
-from maquette.query.sql.affine import affine, kept_case
+from maquette.query.sql.affine import affine, filled, kept_case, searched
 from maquette.query.sql.axes import _CONDITIONS, literal_value
 from maquette.query.sql.context import Context
+from maquette.query.sql.ends import on_ends
 from maquette.query.sql.formulas import call
 from maquette.query.sql.grammar import Source, instead, named
 from maquette.query.sql.keeping import Kept, kept_by
@@ -51,6 +53,7 @@ _SPREAD = {
 _PAIRS = {exp.CovarSamp: "mq_covariance", exp.CovarPop: "mq_covariance", exp.Corr: "mq_correlation"}
 _QUANTILES = (exp.Median, exp.Quantile, exp.PercentileCont, exp.PercentileDisc, exp.ApproxQuantile)
 _MEANS = {"mean": exp.Avg}
+MOST_BRANCHES = 4  # of a CASE that is added up by one sum for each
 AGGREGATES = (exp.AggFunc, exp.WithinGroup, exp.Filter)
 
 
@@ -134,6 +137,10 @@ class Aggregates:
             return self._spread(node, keep)
         if kind in _PAIRS:
             return self._pair(node, keep)
+        if isinstance(node, exp.Mode) or (isinstance(node, exp.WithinGroup) and isinstance(node.this, exp.Mode)):
+            self.source.refuse(
+                node, "the function mode is", "GROUP BY the column with count(*), ORDER BY it DESC LIMIT 1"
+            )
         if isinstance(node, (*_QUANTILES, exp.WithinGroup)):
             return quantile(self, node, keep)
         if isinstance(node, exp.Min | exp.Max):
@@ -143,10 +150,6 @@ class Aggregates:
                 node,
                 f"{self.source.named(node)}, which is the value of one row, is",
                 f"ask an extreme quantile, which is known within the noise: quantile_disc({argument}, {share})",
-            )
-        if isinstance(node, exp.Mode):
-            self.source.refuse(
-                node, "the function mode is", "GROUP BY the column with count(*), ORDER BY it DESC LIMIT 1"
             )
         self.source.refuse(node, f"{self.source.named(node)} is", instead(node))
 
@@ -191,7 +194,7 @@ class Aggregates:
         return self.counted(keep if known is None else keep & known)
 
     def _distinct(self, node: Any, inner: Any, keep: LinearQuery) -> Any:
-        counted = inner.expressions[0] if len(inner.expressions) == 1 else None
+        counted = inner.expressions[0].unnest() if len(inner.expressions) == 1 else None
         name = counted.name if isinstance(counted, exp.Column) else ""
         unit = self.context.unit
         if unit is not None and name.casefold() == unit.casefold():
@@ -228,7 +231,8 @@ class Aggregates:
             holds, fails = where(self.schema, condition), where(self.schema, ~condition)
             truths = ((holds, 1.0), (fails, 0.0), (~holds & ~fails, np.nan))  # a condition may be NULL
             return self._branches([(rows, [Piece(None, (), np.array(value))]) for rows, value in truths])
-        if isinstance(node, exp.Case) and node.this is None:
+        node = searched(node)
+        if isinstance(node, exp.Case):
             left, found = LinearQuery.constant(self.schema), []
             for branch in node.args["ifs"]:
                 holds = where(self.schema, self._condition(branch.this))
@@ -266,8 +270,12 @@ class Aggregates:
                     f"column {name!r} ({column.kind}) has no numbers to add", advice=f"use count(*) and GROUP BY {name}"
                 )
             values = np.append(column.midpoints, np.nan) if column.nullable else column.midpoints
-            return Piece(None, (name,), np.asarray(values, dtype=np.float64), weights.Hidden.by(column))
-        names, found = on_levels(self.schema, self.reader.resolved(node), middle=True)
+            return Piece(None, (name,), np.asarray(values, dtype=np.float64), weights.Hidden.by(column), plain=True)
+        resolved = self.reader.resolved(node)
+        if (found_ends := on_ends(self.schema, resolved)) is not None:
+            names, least, largest = found_ends
+            return Piece(None, names, (least + largest) / 2, weights.Hidden.between(least, largest))
+        names, found = on_levels(self.schema, resolved, middle=True)
         refuse_nan(found)
         flat = [np.nan if value is None else value for value in found.reshape(-1)]
         if not all(isinstance(value, bool | int | float) for value in flat):
@@ -278,15 +286,21 @@ class Aggregates:
         return Piece(None, names, numbers)
 
     def _sum(self, node: Any, keep: LinearQuery) -> Any:
-        inner = node.this
+        inner = searched(node.this)
         if isinstance(inner, exp.Distinct):
             self.source.refuse(node, f"{self.source.named(node)} of DISTINCT values is", "leave DISTINCT out")
         if (valued := self._valued(node, inner, keep)) is not None:
             return valued
+        if isinstance(node, exp.Sum) and (terms := self._by_branches(inner, keep)) is not None:
+            return terms
         pieces = self.pieces(inner)
-        if isinstance(node, exp.Sum):
-            return self._summed(pieces, keep, own=True)
-        return self._mean(pieces, keep)
+        added = self._whole if isinstance(node, exp.Sum) else self._mean
+        if weights.hides(pieces) and weights.valued(self.schema, pieces, keep) is None:
+            return call("mq_between", *(added(ends, keep) for ends in weights.ends(pieces)))
+        return added(pieces, keep)
+
+    def _whole(self, pieces: list[Piece], keep: LinearQuery) -> Any:
+        return self._summed(pieces, keep, own=True)
 
     def _valued(self, node: Any, inner: Any, keep: LinearQuery) -> Any | None:
         """A sum or average by the values of one column whose bins hold several; None if it needs no other form."""
@@ -304,8 +318,47 @@ class Aggregates:
             return found.of(self._summed(pieces, keep, own=True), counted)
         return found.of(self._mean(pieces, keep), None)
 
+    def _by_branches(self, inner: Any, keep: LinearQuery) -> Any | None:
+        """A sum of coalesce or CASE as one sum of values for each branch; None if a branch is anything else."""
+        case = filled(inner)
+        if not isinstance(case, exp.Case) or len(case.args["ifs"]) > MOST_BRANCHES:
+            return None
+        results = [*(branch.args["true"] for branch in case.args["ifs"]), case.args.get("default") or exp.Null()]
+        if all(map(is_literal, results)) or not all(map(self._is_term, results)):
+            return None
+        terms, left = [], keep
+        for result, branch in zip(results, [*case.args["ifs"], None], strict=True):
+            holds = None if branch is None else where(self.schema, self._condition(branch.this))
+            term = self._term(result, left if holds is None else left & holds)
+            terms += [] if term is None else [term]
+            left = left if holds is None else left & ~holds
+        return exp.Paren(this=reduce(lambda a, b: exp.Add(this=a, expression=b), terms))
+
+    def _is_term(self, node: Any) -> bool:
+        """Whether an expression is a number, NULL, or a multiple of a column whose values are added up."""
+        if is_literal(node):
+            return literal_value(node) is None or isinstance(literal_value(node), int | float)
+        found = affine(node)
+        return found is not None and self.schema[self.reader.column(found.column)].value_grid is not None
+
+    def _term(self, node: Any, keep: LinearQuery) -> Any | None:
+        """The sum over some rows of what `_is_term`; None if it is nothing."""
+        if is_literal(node):
+            value = literal_value(node)
+            return exp.Mul(this=exp.convert(value), expression=self.counted(keep)) if value else None
+        return self._valued(exp.Sum(), node, keep) or self._whole(self.pieces(node.unnest()), keep)
+
     def _identity(self, pieces: list[Piece], keep: LinearQuery) -> Any:
-        parts = tuple((p.keep.key if p.keep else "", p.columns, p.values.tobytes()) for p in pieces)
+        parts = tuple(
+            (
+                p.keep.key if p.keep else "",
+                p.columns,
+                p.values.tobytes(),
+                p.hidden and p.hidden.variances.tobytes(),
+                p.plain,
+            )
+            for p in pieces
+        )
         return (keep.key, parts)
 
     def _summed(

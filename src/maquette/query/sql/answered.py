@@ -11,7 +11,7 @@ from maquette.query.sql import program as p
 from maquette.query.sql.aggregates import is_aggregate
 from maquette.query.sql.body import Body
 from maquette.query.sql.grouping import Items
-from maquette.query.sql.rows import item, not_grouped
+from maquette.query.sql.rows import item, lateral, not_grouped
 from maquette.query.sql.tables import named
 from maquette.query.sql.work import Found, Frame, Names, Work, column
 
@@ -21,7 +21,9 @@ FUNCTIONS = {"count", "sum", "avg", "min", "max"}
 def framed(work: Work, tree: Any, scope: Frame, names: Names) -> Found:
     """The relation of a SELECT about answered groups, and its columns."""
     relation = scope.relation
+    titles = {title.casefold() for _, title, _ in scope.names}
     items = [item(work, node, scope) for node in _expanded(tree, scope)]
+    items = lateral(work, items, lambda part: part.name.casefold() in titles)
 
     def resolve(node: Any) -> Any:
         node = node.copy()
@@ -32,7 +34,8 @@ def framed(work: Work, tree: Any, scope: Frame, names: Names) -> Found:
         return node
 
     if tree.args.get("where") is not None:
-        relation = work.filtered(relation, resolve(tree.args["where"].this))
+        relation, condition = _attached(work, relation, exp.Paren(this=tree.args["where"].this.copy()), names, resolve)
+        relation = work.filtered(relation, condition.this)
     body = Body(work, tree, names, items)
     parts = (n for i, _ in items for n in i.walk(prune=lambda node: isinstance(node, exp.Subquery)))
     aggregates = any(is_aggregate(n) and not isinstance(n.parent, exp.Window) for n in parts)
@@ -43,6 +46,31 @@ def framed(work: Work, tree: Any, scope: Frame, names: Names) -> Found:
     body.read(totals.read)
     work.together = True
     return body.finish(totals.over(relation))
+
+
+def _attached(
+    work: Work, relation: p.Answers, condition: Any, names: Names, resolve: Callable[[Any], Any]
+) -> tuple[p.Answers, Any]:
+    """A condition whose subqueries, each of one number, are columns of the relation."""
+    inside = [part for part in condition.walk(prune=lambda n: isinstance(n, exp.Subquery)) if _number_of(part)]
+    columns = [part for part in condition.walk(prune=_number_of) if isinstance(part, exp.Column)]
+    for part in columns:
+        part.replace(resolve(part))
+    for part in inside:
+        found, shown = work.query(part.this, names)
+        if len(shown) != 1:
+            work.source.refuse(part, "a subquery of several columns here is", "select one number")
+        name = work.fresh()
+        relation = p.Attach(relation, name, found, shown[0][0])
+        work.mark(name, column(shown[0][0]))
+        work.together = True
+        part.replace(column(name))
+    return relation, condition
+
+
+def _number_of(node: Any) -> bool:
+    """Whether a node is a subquery that stands for one number."""
+    return isinstance(node, exp.Subquery) and not isinstance(node.parent, exp.In)
 
 
 def _expanded(tree: Any, scope: Frame) -> list[Any]:

@@ -40,7 +40,10 @@ class Body:
             self.qualify = self._aliased(qualify.this)
         order = self.tree.args.get("order")
         for key in order.expressions if order is not None else ():
-            self.keys.append((self._aliased(key.this), bool(key.args.get("desc")), bool(key.args.get("nulls_first"))))
+            every = isinstance(key.this, exp.Var) and key.this.name.upper() == "ALL"
+            sorted_by = [made.copy() for _, made in self.columns] if every else [self._aliased(key.this)]
+            falling, first = bool(key.args.get("desc")), bool(key.args.get("nulls_first"))
+            self.keys += [(one, falling, first) for one in sorted_by]
 
     def _aliased(self, node: Any) -> Any:
         """An expression that may use titles or positions of the select list."""

@@ -155,7 +155,13 @@ def _count(node: Any) -> Any | None:
 
 
 def _named(node: Any) -> Any | None:
-    rule = _FUNCTIONS.get(str(node.this).upper())
+    name = str(node.this).upper()
+    if name == "IFF" and len(node.expressions) == 3:
+        test, true, false = node.expressions
+        return exp.If(this=test, true=true, false=false)
+    if name == "ZEROIFNULL" and len(node.expressions) == 1:
+        return exp.Coalesce(this=node.expressions[0], expressions=[exp.Literal.number(0)])
+    rule = _FUNCTIONS.get(name)
     return None if rule is None else rule(*node.expressions) if len(node.expressions) == 2 else None
 
 
@@ -183,6 +189,7 @@ _FUNCTIONS: dict[str, Callable[[Any, Any], Any | None]] = {
     "FORMAT_TIMESTAMP": _formatted,
     "DATE_FORMAT": lambda moment, pattern: _formatted(pattern, moment) if _of_mysql(pattern) else None,
     "DATEPART": _part,
+    "DATE_PART": _part,
     "ISNULL": lambda value, other: exp.Coalesce(this=value, expressions=[other]),
     "REGEXP_CONTAINS": lambda text, pattern: exp.RegexpLike(this=text, expression=pattern),
     "TO_DATE": _to_date,

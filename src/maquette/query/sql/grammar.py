@@ -21,7 +21,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from maquette.errors import QueryError
 from maquette.query.expression import Place
-from maquette.query.sql.advice import FUNCTIONS, TIMES
+from maquette.query.sql.advice import FUNCTIONS, TIMES, misspelt_keyword
 from maquette.query.sql.dialects import translated
 from maquette.query.sql.parts import unread
 from maquette.schema import Comparison, identifier, nearest, writable
@@ -94,7 +94,8 @@ _PREFIX = {TokenType.NOT, TokenType.DASH, TokenType.TILDE}
 _COMMA = TokenType.COMMA
 _CONNECTIVES = {"AND", "OR", "NOT", "IN", "IS", "BETWEEN", "LIKE", "ILIKE", "SIMILAR", "GLOB"}
 _VERBS = {"ALTER", "ATTACH", "CALL", "COPY", "CREATE", "DELETE", "DESCRIBE", "DROP", "EXPLAIN", "FROM", "GRANT"}
-_VERBS |= {"INSERT", "LOAD", "MERGE", "PRAGMA", "SET", "SHOW", "TABLE", "TRUNCATE", "UPDATE", "USE"}
+_VERBS |= {"INSERT", "LOAD", "MERGE", "PIVOT", "PRAGMA", "SET", "SHOW", "SUMMARIZE", "TABLE", "TRUNCATE", "UNPIVOT"}
+_VERBS |= {"UPDATE", "USE", "VALUES"}
 # A text that ends with one of these was cut short.
 _PENDING = {
     *(TokenType.EQ, TokenType.NEQ, TokenType.LT, TokenType.LTE, TokenType.GT, TokenType.GTE),
@@ -141,7 +142,16 @@ SCALARS: tuple[type[Any], ...] = (
         exp.Length,
         exp.Concat,
     ),
-    *(exp.ConcatWs, exp.Replace, exp.StrPosition, exp.DPipe, exp.Reverse, exp.Initcap),
+    *(
+        exp.ConcatWs,
+        exp.Replace,
+        exp.StrPosition,
+        exp.DPipe,
+        exp.Reverse,
+        exp.Initcap,
+        exp.SplitPart,
+        exp.RegexpExtract,
+    ),
     *(exp.Year, exp.Quarter, exp.Month, exp.Week, exp.WeekOfYear, exp.Day, exp.DayOfMonth, exp.DayOfWeek),
     *(exp.DayOfWeekIso, exp.DayOfYear, exp.Monthname, exp.Dayname, exp.Extract, exp.TimestampTrunc, exp.DateTrunc),
     *(exp.DateDiff, exp.DateAdd, exp.DateSub, exp.Interval, exp.CurrentDate, exp.LastDay, exp.TimeToStr),
@@ -195,7 +205,9 @@ class Source:
             near = str(detail.get("highlight") or "")
             line, column = detail.get("line") or 1, (detail.get("col") or 1) - len(near) + 1
             problem = _unfinished(tokens) or f"cannot be read at {near[:40]!r}"
-            raise QueryError(problem, expected=self.expected, line=line, column=max(column, 1)) from None
+            words = [token.text for token in tokens if token.token_type == TokenType.VAR]
+            advice = misspelt_keyword(words, self.names)
+            raise QueryError(problem, expected=self.expected, advice=advice, line=line, column=max(column, 1)) from None
         except Exception:  # a deep or odd text may crash the parser itself; its own error is hidden
             raise QueryError("cannot be read", expected=self.expected, line=1, column=1) from None
         if len(trees) != 1 or trees[0] is None or (whole and not isinstance(trees[0], exp.Query)):
@@ -298,6 +310,15 @@ class Source:
             used = [word for word in re.findall(r"(\w+)\s*\(", self.text) if word.lower() in written_as]
             if used:
                 return f"the function {used[0][:30]}"
+            first = node.this.this if isinstance(node.this, exp.Column) else None
+            start = None if first is None else first.meta.get("start")
+            before = (
+                None
+                if start is None
+                else re.search(r"(\w+)\s*\(\s*(?:distinct\s+)?$", self.text[:start], re.IGNORECASE)
+            )
+            if before is not None:
+                return f"the function {before[1][:30]}"
         return named(node)
 
     def at(self, node: Any) -> Place:

@@ -86,7 +86,7 @@ class Grouping:
             if not str(node.this).isdecimal() or not 1 <= int(node.this) <= len(items):
                 source.refuse(node, f"GROUP BY {node.this} is", f"the select list has items 1 to {len(items)}")
             node = items[int(node.this) - 1][0].unnest()
-        elif isinstance(node, exp.Column) and not node.table and self._no_column(node):
+        elif isinstance(node, exp.Column) and not node.table and no_column(self.work, node, self.scope):
             titles = [title.casefold() for _, title in items]
             if node.name.casefold() in titles:
                 node = items[titles.index(node.name.casefold())][0].unnest()
@@ -98,12 +98,6 @@ class Grouping:
                 )
         source.scalar(node)
         return rowwise(self.work, node, self.scope)
-
-    def _no_column(self, node: Any) -> bool:
-        if self.scope.columns is not None:
-            return node.name.casefold() not in self.scope.columns
-        public = {name.casefold() for table, _ in self.scope.public.values() for name in table.names}
-        return self.work.reader.match(node.this) is None and node.name.casefold() not in public
 
     def same_case(self, node: Any) -> int | None:
         """The key that means the same as a CASE written in other words."""
@@ -131,6 +125,16 @@ class Grouping:
                 title += "'"
             axes.append(axis_of(self.work.schema, self.work.reader, key, title))
         return axes
+
+
+def no_column(work: Work, node: Any, scope: View) -> bool:
+    """Whether a name without a table before it is no column of a view, so that it may be a title."""
+    if work.context.unit is not None and node.name.casefold() == work.context.unit.casefold():
+        return False
+    if scope.columns is not None:
+        return node.name.casefold() not in scope.columns
+    public = {name.casefold() for table, _ in scope.public.values() for name in table.names}
+    return work.reader.match(node.this) is None and node.name.casefold() not in public
 
 
 def _listed(node: Any) -> list[Any]:

@@ -16,7 +16,7 @@ import decimal
 import itertools
 import math
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +40,7 @@ _NUMBERS = {"INT", "BIGINT", "SMALLINT", "TINYINT", "DOUBLE", "FLOAT", "DECIMAL"
 _LOCK = threading.Lock()
 
 Objects = NDArray[np.object_]
+Tried = tuple[list[Any], list[int]]  # values of a column on which an expression is tried, and the level of each
 
 
 @cache
@@ -113,20 +114,8 @@ def _on_levels(  # noqa: PLR0917
 ) -> Objects:
     columns = [schema[name] for name in names]
     tried = [_representatives(column, middle, rises) for column in columns]
-    size = 1
-    for values, _ in tried:
-        size *= len(values)
-    if size > MOST:
-        raise QueryError(
-            f"the expression {sql[:60]} would be tried on {size:,} combinations of levels, more than {MOST:,}",
-            advice="use fewer columns in one expression, or declare wider bins",
-        )
-    combined = list(itertools.product(*(values for values, _ in tried)))
-    listed = {name: [row[i] for row in combined] for i, name in enumerate(names)}
-    found = evaluated(sql, listed, size)
-    places = list(itertools.product(*(levels for _, levels in tried)))
     result = np.full(tuple(column.size for column in columns), _NOTHING, dtype=object)
-    for place, value in zip(places, found, strict=True):
+    for place, value in computed(sql, names, tried):
         if result[place] is _NOTHING:
             result[place] = value
         elif result[place] != value:
@@ -136,13 +125,27 @@ def _on_levels(  # noqa: PLR0917
             where = " and ".join(
                 f"the bin {column.labels[level]} of {column.name!r}"
                 for column, level in zip(columns, place, strict=True)
-                if not _single(column)
+                if not single(column)
             )
             raise QueryError(
                 f"{sql[:60]} cuts through {where}", advice="cut between declared bins; a coarser unit may do"
             )
     result.flags.writeable = False
     return result
+
+
+def computed(sql: str, names: Sequence[str], tried: Sequence[Tried]) -> Iterator[tuple[tuple[int, ...], Any]]:
+    """An expression on every combination of the values tried for each column: the levels, and what it is there."""
+    size = math.prod(len(values) for values, _ in tried)
+    if size > MOST:
+        raise QueryError(
+            f"the expression {sql[:60]} would be tried on {size:,} combinations of values, more than {MOST:,}",
+            advice="use fewer columns in one expression, or add, multiply and round columns that it names once",
+        )
+    combined = list(itertools.product(*(values for values, _ in tried)))
+    listed = {name: [row[i] for row in combined] for i, name in enumerate(names)}
+    places = itertools.product(*(levels for _, levels in tried))
+    return zip(places, evaluated(sql, listed, size), strict=True)
 
 
 def refuse_nan(values: Objects) -> None:
@@ -157,38 +160,59 @@ _NOTHING = object()
 MIXED = object()  # the value of a bin whose values differ
 
 
-def _single(column: Column) -> bool:
+def single(column: Column) -> bool:
     """Whether a level holds one value."""
     if isinstance(column, Integer):
         return column.width == 1
     return column.unit == "day" if isinstance(column, Date) else not isinstance(column, Number)
 
 
-def _representatives(column: Column, middle: bool, rises: bool) -> tuple[list[Any], list[int]]:
+def _representatives(column: Column, middle: bool, rises: bool) -> Tried:
     """The values on which an expression is tried, and the level of each."""
     if column.known > MOST:
         raise _too_many(column, "levels")
-    known = range(column.known)
-    values: list[Any]
-    if middle and column.midpoints is not None and not _single(column):
-        values, levels = [float(value) for value in column.midpoints], list(known)
-    elif _single(column) or middle:
-        values, levels = list(column.values), list(known)
-    elif isinstance(column, Number):
-        if not rises:
-            raise QueryError(
-                f"column {column.name!r} (number) has bins of real numbers, and this expression may differ inside one",
-                advice=f"compare {column.name} with its declared edges, or group by {column.name}",
-            )
+    if middle and column.midpoints is not None and not single(column):
+        return _with_null(column, [float(value) for value in column.midpoints], list(range(column.known)))
+    if middle:
+        return _with_null(column, list(column.values), list(range(column.known)))
+    if single(column) or rises:
+        return outermost(column)
+    if isinstance(column, Number):
+        raise QueryError(
+            f"column {column.name!r} (number) has bins of real numbers, and this expression may differ inside one",
+            advice=f"compare {column.name} with its declared edges, or group by {column.name}",
+        )
+    return every(column)
+
+
+def _with_null(column: Column, values: list[Any], levels: list[int]) -> Tried:
+    return ([*values, None], [*levels, column.known]) if column.nullable else (values, levels)
+
+
+def outermost(column: Column) -> Tried:
+    """The least and the largest value of each level, with the level of each; a single value once."""
+    if column.known > MOST:
+        raise _too_many(column, "levels")
+    if single(column):
+        return _with_null(column, list(column.values), list(range(column.known)))
+    firsts: Sequence[Any]
+    lasts: Sequence[Any]
+    if isinstance(column, Number):
         edges = column.boundaries
-        lasts = [*np.nextafter(edges[1:-1], -np.inf), edges[-1]]
-        values = [float(value) for pair in zip(edges[:-1], lasts, strict=True) for value in pair]
-        levels = [level for level in known for _ in range(2)]
+        firsts, lasts = edges[:-1].tolist(), [*np.nextafter(edges[1:-1], -np.inf).tolist(), float(edges[-1])]
+    elif isinstance(column, Integer):
+        firsts, lasts = ([int(value) for value in ends] for ends in column.ends)
     else:
-        values, levels = _every_value(column)
-    if column.nullable:
-        values, levels = [*values, None], [*levels, column.known]
-    return values, levels
+        assert isinstance(column, Date)
+        firsts = list(column.values)
+        lasts = [*(day - dt.timedelta(days=1) for day in firsts[1:]), dt.date.fromisoformat(str(column.high))]
+    values = [value for pair in zip(firsts, lasts, strict=True) for value in pair]
+    return _with_null(column, values, [level for level in range(column.known) for _ in range(2)])
+
+
+def every(column: Column) -> Tried:
+    """Every value of the declared range, with its level; of a column without real numbers."""
+    return outermost(column) if single(column) else _with_null(column, *_every_value(column))
 
 
 def _too_many(column: Column, what: str) -> QueryError:
@@ -201,7 +225,7 @@ def _every_value(column: Column) -> tuple[list[Any], list[int]]:
         if column.high - column.low >= MOST:
             raise _too_many(column, "numbers")
         values: list[Any] = list(range(column.low, column.high + 1))
-        return values, [(value - column.low) // column.width for value in values]
+        return values, [int(level) for level in np.searchsorted(column.ends[0], values, side="right") - 1]
     assert isinstance(column, Date)
     first, last = (dt.date.fromisoformat(str(day)) for day in (column.low, column.high))
     if (last - first).days >= MOST:
@@ -215,7 +239,7 @@ def _every_value(column: Column) -> tuple[list[Any], list[int]]:
     return values, [int(level) for level in levels]
 
 
-def _turns(node: Any) -> bool:
+def turns(node: Any) -> bool:
     """Whether a cast need not keep the order of numbers: to a text or a truth value, or to NULL where it fails."""
     return isinstance(node, exp.Cast) and (type(node) is not exp.Cast or node.to.this.name not in _NUMBERS)
 
@@ -223,7 +247,7 @@ def _turns(node: Any) -> bool:
 def _rises(node: Any) -> bool:
     """Whether an expression rises or falls with its only column, so that the ends of a bin decide for all of it."""
     columns = list(node.find_all(exp.Column))
-    simple = len(columns) == 1 and all(isinstance(part, _MONOTONE) and not _turns(part) for part in node.walk())
+    simple = len(columns) == 1 and all(isinstance(part, _MONOTONE) and not turns(part) for part in node.walk())
     divided = (
         any(columns[0] in set(part.expression.find_all(exp.Column)) for part in node.find_all(exp.Div, exp.IntDiv))
         if simple

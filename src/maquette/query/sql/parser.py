@@ -165,7 +165,8 @@ class Reader:
         if name is None:
             close = [written(known) for known in nearest(node.name, self.schema.names)]
             every = ", ".join(map(written, self.schema.names))
-            hint = f"did you mean {' or '.join(close)}?" if close else f"columns are {every}"
+            text = f"a text takes single quotes: {quoted(node.name)}; " if _is_value(node) else ""
+            hint = f"did you mean {' or '.join(close)}?" if close else f"{text}columns are {every}"
             with located(self.at(node)):
                 if self.unit is not None and node.name.casefold() == self.unit.casefold():
                     raise QueryError(
@@ -209,6 +210,16 @@ class Reader:
                         f"a column can only be compared with a literal, not with {node.name!r}", advice=hint
                     )
         self.refuse(node, f"{named(node)} as a value is", "write a number, 'text', true, false or DATE 'YYYY-MM-DD'")
+
+
+def _is_value(node: Any) -> bool:
+    """Whether a name stands where a column is compared with a value."""
+    around = node.parent
+    if isinstance(around, exp.In):
+        return node is not around.this
+    return type(around) in COMPARISONS and all(
+        isinstance(side, exp.Column) for side in (around.this, around.expression)
+    )
 
 
 def is_literal(node: Any) -> bool:

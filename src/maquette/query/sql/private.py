@@ -14,16 +14,18 @@ from maquette.query.linear import LinearQuery
 from maquette.query.sql import program as p
 from maquette.query.sql.aggregates import Aggregates, is_aggregate
 from maquette.query.sql.body import Body
-from maquette.query.sql.grouping import Grouping
-from maquette.query.sql.rows import item, kept, not_grouped, private_column, row_text, rowwise
+from maquette.query.sql.grouping import Grouping, no_column
+from maquette.query.sql.rows import item, kept, lateral, not_grouped, private_column, row_text, rowwise, spelled
 from maquette.query.sql.statement import Statement
 from maquette.query.sql.work import ROWS, Found, Names, View, Work, column
 
 
 def private(work: Work, tree: Any, scope: View, names: Names) -> Found:
     """The relation of a SELECT about rows, and its columns."""
-    keep = kept(work, tree, scope)
-    items = [item(work, node, scope) for node in tree.expressions]
+    known = lambda node: not no_column(work, node, scope)  # noqa: E731
+    items = lateral(work, [item(work, node, scope) for node in tree.expressions], known)
+    where, plain = tree.args.get("where"), [item for item in items if not any(map(is_aggregate, item[0].walk()))]
+    keep = kept(work, None if where is None else spelled(work, where.this, plain, known), scope)
     work.limited(tree, 1)
     grouping = Grouping(work, tree, items, scope)
     found = Aggregates(work.schema, work.reader, work.source, work.context, keep, work.fresh)

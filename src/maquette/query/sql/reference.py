@@ -23,14 +23,17 @@ SECTIONS = (
         "Counts, sums and averages",
         "Measured. Every declared group is in the answer, also an empty one, unless WHERE rules it out. "
         "FILTER and CASE inside an aggregate are "
-        "conditions on rows. A column, a multiple of it, or either in a CASE of one branch is added up by its values; "
-        "any other expression by the middles of bins.",
+        "conditions on rows. A column, a multiple of it, or either in coalesce or a CASE of up to four branches is "
+        "added up by its values. "
+        "Any other expression over bins lies between its sums at the lower and at the upper ends of bins, and its "
+        "interval holds both; the ends decide if it names each column once, as amount * quantity does.",
         (
             "SELECT count(*), avg(age), sum(visits) FROM people WHERE smoker",
             "SELECT region, count(*) AS n FROM people GROUP BY region",
             "SELECT count(*) FILTER (WHERE age >= 60) AS old, countif(smoker) AS smokers FROM people",
             "SELECT sum(CASE WHEN smoker THEN visits ELSE 0 END) AS v FROM people",
             "SELECT avg(smoker) AS share FROM people",
+            "SELECT sum(visits * age) AS v FROM people",
         ),
     ),
     Section(
@@ -96,7 +99,8 @@ SECTIONS = (
     Section(
         "Computed from answers, free of charge",
         "Arithmetic, ratios, ROUND, COALESCE and CASE over aggregates; HAVING, ORDER BY, LIMIT, OFFSET, QUALIFY; "
-        "window functions; WITH, subqueries in FROM, UNION ALL, joins of answered groups. After a choice by noisy "
+        "window functions; WITH, subqueries in FROM, subqueries of one number, UNION ALL, joins of answered groups; "
+        "titles of earlier items in later ones. After a choice by noisy "
         "numbers the intervals hold for all groups together.",
         (
             "SELECT region, round(100.0 * countif(smoker) / count(*), 1) AS percent FROM people GROUP BY region",
@@ -104,6 +108,9 @@ SECTIONS = (
             "SELECT region, count(*) / sum(count(*)) OVER () AS share FROM people GROUP BY region",
             "WITH r AS (SELECT region, count(*) AS n FROM people GROUP BY region) SELECT avg(n) AS a FROM r",
             "SELECT region, rank() OVER (ORDER BY count(*) DESC) AS place FROM people GROUP BY region",
+            "SELECT sum(visits) AS total, total / count(*) AS per_row FROM people",
+            "WITH r AS (SELECT region, count(*) AS n FROM people GROUP BY region) "
+            "SELECT * FROM r WHERE n > (SELECT avg(n) FROM r)",
         ),
     ),
     Section(
@@ -118,7 +125,8 @@ SECTIONS = (
     ),
     Section(
         "Settings of one question",
-        "alpha, confidence, max_cost (an epsilon) and cuts (refuse or between), in a comment or with SET before it.",
+        "alpha, confidence (or beta, which is 1 - confidence), max_cost (an epsilon) and cuts (refuse or between), in "
+        "a comment or with SET before it. A release reads confidence and cuts.",
         (
             "/* alpha = 0.1, max_cost = 0.5 */ SELECT count(*) FROM people",
             "SET confidence = 0.99; SELECT count(*) FROM people",

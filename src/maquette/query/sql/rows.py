@@ -7,7 +7,7 @@ so that what is left is a function of declared levels.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sqlglot import exp
@@ -16,6 +16,7 @@ from maquette.errors import QueryError
 from maquette.query.expression import located
 from maquette.query.linear import LinearQuery
 from maquette.query.sql.aggregates import is_aggregate
+from maquette.query.sql.grammar import MOST_NODES
 from maquette.query.sql.keeping import Kept, kept_by
 from maquette.query.sql.parser import title_of
 from maquette.query.sql.public import PublicTable
@@ -80,11 +81,10 @@ def row_text(work: Work, node: Any, scope: View) -> str:
         return ""
 
 
-def kept(work: Work, tree: Any, scope: View) -> Kept:
+def kept(work: Work, condition: Any | None, scope: View) -> Kept:
     """The rows that WHERE keeps, here and in the subqueries of FROM."""
     nodes = [*scope.keep]
-    if tree.args.get("where") is not None:
-        condition = tree.args["where"].this
+    if condition is not None:
         bad = next((node for node in condition.walk() if is_aggregate(node)), None)
         if bad is not None and condition.find(exp.Select) is None:
             work.source.refuse(bad, "an aggregate in WHERE is", "put it after HAVING")
@@ -113,12 +113,37 @@ def item(work: Work, node: Any, scope: View | Frame) -> tuple[Any, str]:
     return inner, title_of(inner)
 
 
+def lateral(work: Work, items: list[tuple[Any, str]], known: Callable[[Any], bool]) -> list[tuple[Any, str]]:
+    """The select list with the titles of earlier items written out where later ones use them; a column goes first."""
+    found: list[tuple[Any, str]] = []
+    for inner, title in items:
+        found.append((spelled(work, inner, found, known), title))
+    return found
+
+
+def spelled(work: Work, node: Any, items: list[tuple[Any, str]], known: Callable[[Any], bool]) -> Any:
+    """An expression with titles written out as what they name, unless a column has that name."""
+    named = {title.casefold(): inner for inner, title in items}
+    holder = exp.Paren(this=node.copy())
+    used = [part for part in holder.find_all(exp.Column) if not part.table and part.name.casefold() in named]
+    used = [part for part in used if not known(part)]
+    sizes = {name: sum(1 for _ in named[name].walk()) for name in {part.name.casefold() for part in used}}
+    if sum(sizes[part.name.casefold()] for part in used) > MOST_NODES:
+        work.source.refuse(node, f"an expression of more than {MOST_NODES:,} parts is", "ask it in parts")
+    for part in used:
+        inner = named[part.name.casefold()].copy()
+        part.replace(inner if part.parent is holder else exp.Paren(this=inner))
+    return holder.this
+
+
 def not_grouped(work: Work, node: Any) -> None:
     """Refuse a column that is neither grouped by nor aggregated."""
+    window = node.find_ancestor(exp.Window)
+    advice = "add it to GROUP BY, or take count, sum or avg of it"
+    if window is not None and node.find_ancestor(exp.AggFunc) is not None:
+        advice = f"OVER is computed from answered groups: take sum(sum({node.name})) OVER (...), with GROUP BY"
     with located(work.reader.at(node)):
-        raise QueryError(
-            f"{node.name} is selected but not grouped by", advice="add it to GROUP BY, or take count, sum or avg of it"
-        )
+        raise QueryError(f"{node.name} is selected but not grouped by", advice=advice)
 
 
 def _literal(value: Any) -> Any:

@@ -79,16 +79,19 @@ def split(text: str) -> tuple[Settings, str]:
 
 
 def _pairs(text: str, *, certain: bool) -> dict[str, Any]:
-    """`name = value, name = value`; a comment of another form holds none."""
+    """`name = value, name = value`; a comment of another form holds none. `beta` is 1 - confidence."""
     parts = [_PAIR.fullmatch(part) for part in text.split(",")]
     if not all(parts):
         if certain:
             raise QueryError("SET cannot be read", expected="SET alpha = 0.01; and then the question")
         return {}
-    found = {}
+    found: dict[str, Any] = {}
     for part in parts:
         assert part is not None
         name = part[1].lower().removeprefix("maquette.")
+        if name == "beta":  # the same in other words, as sessions are opened with it
+            found["confidence"] = 1.0 - float(_value(name, part[2]))
+            continue
         if name not in NAMES:
             close = nearest(name, NAMES)
             if certain or close:

@@ -200,6 +200,7 @@ def _lookup(work: Work, scope: View, join: Any, table: PublicTable) -> View:
     if side not in ("", "LEFT") or kind not in ("", "INNER", "OUTER"):
         work.source.refuse(join, f"{side or kind} JOIN of a public table is", "write JOIN or LEFT JOIN")
     condition = join.args.get("on")
+    condition = None if condition is None else condition.unnest()
     using = join.args.get("using") or ()
     if len(using) > 1:
         work.source.refuse(join, "USING with several columns is", f"join on its key alone, {table.key}")

@@ -27,24 +27,34 @@ Values = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Hidden:
-    """What bins hide: how far a value may lie from its middle, and each level's variance where values are even."""
+    """What bins hide: the least and the largest value of each level, and its variance where values are even."""
 
-    reach: float
+    least: Values
+    largest: Values
     variances: Values
+
+    @property
+    def reach(self) -> float:
+        """How far a value may lie from the number of its level, which is the middle."""
+        return float(np.nanmax((self.largest - self.least) / 2, initial=0.0))
 
     @staticmethod
     def by(column: Column) -> Hidden | None:
         """What a column's levels hide; None where each holds one value."""
-        if not isinstance(column, Numeric) or (middles := column.midpoints) is None:
+        if not isinstance(column, Numeric) or column.midpoints is None:
             return None
         firsts, lasts = column.ends
-        reach = np.maximum(middles - firsts, lasts - middles)
-        if not reach.any():
+        if (firsts == lasts).all():
             return None
-        step = 1.0 if isinstance(column, Integer) else 0.0
+        missing = [np.nan] * column.nullable
+        return Hidden.between(np.append(firsts, missing), np.append(lasts, missing), float(isinstance(column, Integer)))
+
+    @staticmethod
+    def between(least: Values, largest: Values, step: float = 0.0) -> Hidden:
+        """What levels hide that hold numbers between two ends, in whole multiples of `step` if it is not 0."""
         with np.errstate(over="ignore"):  # infinite where no square is asked for
-            variances = reach * (reach + step) / 3
-        return Hidden(float(reach.max()), np.append(variances, [0.0] * column.nullable))
+            half = (largest - least) / 2
+            return Hidden(least, largest, np.nan_to_num(half * (half + step) / 3, posinf=np.inf))
 
 
 @dataclass(frozen=True)
@@ -55,7 +65,9 @@ class Piece:
     columns: tuple[str, ...]
     values: Values
     hidden: Hidden | None = None
-    """What the levels of a plain column do not tell."""
+    """What the levels do not tell."""
+    plain: bool = False
+    """Whether it is a column as it is, and no expression that has its middles."""
 
     def weigh(self, schema: Schema, weights: NDArray[np.generic]) -> LinearQuery:
         """Weights over the same levels, where the piece holds."""
@@ -82,6 +94,19 @@ def hidden(pieces: Pieces) -> tuple[float, float]:
     """How far a value may lie from the number of its level, and the largest variance inside a level."""
     found = [(piece.hidden.reach, piece.hidden.variances.max()) for piece in pieces if piece.hidden is not None]
     return max((far for far, _ in found), default=0.0), float(max((even for _, even in found), default=0.0))
+
+
+def hides(pieces: Pieces) -> bool:
+    """Whether a level of some piece holds several numbers."""
+    return any(piece.hidden is not None and piece.hidden.reach > 0 for piece in pieces)
+
+
+def ends(pieces: Pieces) -> tuple[list[Piece], list[Piece]]:
+    """The least and the largest number that every row may have."""
+    return (
+        [p if p.hidden is None else replace(p, values=p.hidden.least, hidden=None, plain=False) for p in pieces],
+        [p if p.hidden is None else replace(p, values=p.hidden.largest, hidden=None, plain=False) for p in pieces],
+    )
 
 
 def reach(pieces: Pieces) -> float:
@@ -138,17 +163,20 @@ def _own_values(
     schema: Schema, pieces: Pieces, axes: tuple[Axis, ...], keep: LinearQuery, centre: float
 ) -> ValueSums | None:
     """The sum of a column's own values, around the whole step nearest to `centre`; None for other numbers."""
+    column = valued(schema, pieces, keep)
+    grid = None if column is None else column.value_grid
+    if column is None or grid is None:
+        return None
+    # The middles of bins need not be around that of the range.
+    return ValueSums(schema, column.name, centre=grid.centre(centre), axes=axes, where=keep)
+
+
+def valued(schema: Schema, pieces: Pieces, keep: LinearQuery) -> Column | None:
+    """The column whose own values the pieces are, where its levels hold several; else None."""
     if len(pieces) != 1 or pieces[0].keep is not None or len(pieces[0].columns) != 1:
         return None
     column = schema[pieces[0].columns[0]]
-    middles, grid = column.midpoints, column.value_grid
-    if grid is None or middles is None or not keep.is_predicate:
-        return None
-    own = np.pad(middles, (0, column.size - column.known), constant_values=np.nan)
-    if not np.array_equal(pieces[0].values, own, equal_nan=True):
-        return None  # an expression on the column, which may give a missing value a number, not the column itself
-    # The middles of bins need not be around that of the range.
-    return ValueSums(schema, column.name, centre=grid.centre(centre), axes=axes, where=keep)
+    return column if pieces[0].plain and keep.is_predicate and column.value_grid is not None else None
 
 
 def product(  # noqa: PLR0917

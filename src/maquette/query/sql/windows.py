@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from maquette.query.sql import program as p
 from maquette.query.sql.axes import literal_value
-from maquette.query.sql.grammar import Source
+from maquette.query.sql.grammar import Source, instead
 from maquette.query.sql.work import Work
 
 FUNCTIONS = {
@@ -44,7 +44,11 @@ def described(work: Work, node: Any, rewritten: Callable[[Any], Any]) -> Describ
     kind = node.this.this if isinstance(node.this, exp.RespectNulls) else node.this
     name = type(kind).__name__.lower()
     if name not in FUNCTIONS:
-        work.source.refuse(node, f"{work.source.named(kind)} OVER is", f"use {', '.join(sorted(FUNCTIONS.values()))}")
+        work.source.refuse(
+            node,
+            f"{work.source.named(kind)} OVER is",
+            instead(kind) or f"use {', '.join(sorted(set(FUNCTIONS.values())))}",
+        )
     inner = kind.this if isinstance(getattr(kind, "this", None), exp.Expression) else None
     argument = None if inner is None or isinstance(inner, exp.Star) or name == "ntile" else column(inner)
     offset = kind.args.get("offset") if name in ("lag", "lead") else inner if name == "ntile" else None

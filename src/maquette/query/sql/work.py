@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from maquette.query.sql import program as p
 from maquette.query.sql.context import Context
-from maquette.query.sql.grammar import SCALARS, Source, instead
+from maquette.query.sql.grammar import COMPARISONS, SCALARS, Source, instead
 from maquette.query.sql.parser import Reader
 from maquette.query.sql.public import PublicTable
 from maquette.query.sql.statement import Statement
@@ -25,6 +25,14 @@ ROWS = (
     "rows are never shown; name columns, GROUP BY them and add count(*). For rows to look at, ask for synthetic ones: "
     "release.sample(10) in Python, maquette sample FILE.maq --rows 10 on the command line"
 )
+
+NOISY = (  # what may be computed of noisy numbers: `answers/scalars.py`
+    *COMPARISONS,
+    *(exp.Column, exp.Identifier, exp.Paren, exp.Add, exp.Sub, exp.Neg, exp.Mul, exp.Div, exp.IntDiv, exp.Pow, exp.Abs),
+    *(exp.Cast, exp.TryCast, exp.Round, exp.Trunc, exp.Floor, exp.Ceil, exp.Sqrt, exp.Exp, exp.Ln, exp.Case, exp.If),
+    *(exp.Coalesce, exp.Nullif, exp.Greatest, exp.Least, exp.And, exp.Or, exp.Not, exp.Is, exp.Between, exp.In),
+)
+NOISY_WORDS = ("arithmetic", "round", "CASE", "coalesce", "comparisons")
 
 Columns = list[tuple[str, str]]  # name in the relation, title
 Found = tuple[p.Answers, Columns]
@@ -49,6 +57,11 @@ class Frame:
 
 
 Names = dict[str, View | Found]  # the queries of WITH, by name
+
+
+def _texts_of(node: Any) -> str:
+    texts = isinstance(node, exp.DPipe | exp.Concat | exp.ConcatWs)
+    return "select the number in a column of its own" if texts else f"use {', '.join(NOISY_WORDS)}"
 
 
 class Work:
@@ -95,6 +108,9 @@ class Work:
             if not isinstance(part, (*SCALARS, exp.Anonymous)) and not ours:
                 here = self.source.named(part).removesuffix(" here")
                 self.source.refuse(part, f"{here} here is", instead(part))
+            if not isinstance(part, (*NOISY, exp.Anonymous)) and self.noisy(part):
+                what = self.source.named(part).removesuffix(" here")
+                self.source.refuse(part, f"{what} of a noisy number is", _texts_of(part))
             if isinstance(part, exp.Anonymous) and not ours:
                 self.source.scalar(part)
         return node
