@@ -29,11 +29,8 @@ def made(seed: int = 0) -> tuple[list[Triples], dict[str, Any]]:
 
 
 def summed(triples: list[Triples], features: Any, weights: Any, **named: bool) -> tuple[Any, Any, float]:
-    sums, gradient, scores = (
-        TripleSums(triples, WIDTH, COUNT),
-        np.zeros((COUNT, WIDTH), np.float32),
-        np.zeros(COUNT, np.float32),
-    )
+    gradient, scores = np.zeros((COUNT, WIDTH), np.float32), np.zeros(COUNT, np.float32)
+    sums = TripleSums(triples, WIDTH, COUNT)
     squares = sums.add(features, weights, gradient, scores, **named)
     return gradient, scores, squares
 
