@@ -51,6 +51,7 @@ _SPREAD = {
 _PAIRS = {exp.CovarSamp: "mq_covariance", exp.CovarPop: "mq_covariance", exp.Corr: "mq_correlation"}
 _QUANTILES = (exp.Median, exp.Quantile, exp.PercentileCont, exp.PercentileDisc, exp.ApproxQuantile)
 _MEANS = {"mean": exp.Avg}
+ADDED = 2**24  # maximum levels of a column whose numbers are added up: each takes some tens of bytes
 AGGREGATES = (exp.AggFunc, exp.WithinGroup, exp.Filter)
 
 
@@ -261,6 +262,11 @@ class Aggregates:
         if isinstance(node, exp.Column):
             name = self.reader.column(node)
             column = self.schema[name]
+            if column.size > ADDED:
+                raise QueryError(
+                    f"column {name!r} has {column.size:,} levels, more than the {ADDED:,} whose numbers add up",
+                    advice="declare wider bins: a sum of a column with bins adds up the values themselves",
+                )
             if column.midpoints is None:
                 raise QueryError(
                     f"column {name!r} ({column.kind}) has no numbers to add", advice=f"use count(*) and GROUP BY {name}"

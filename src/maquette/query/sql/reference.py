@@ -24,7 +24,8 @@ SECTIONS = (
         "Measured. Every declared group is in the answer, also an empty one, unless WHERE rules it out. "
         "FILTER and CASE inside an aggregate are "
         "conditions on rows. A column, a multiple of it, or either in a CASE of one branch is added up by its values; "
-        "any other expression by the middles of bins.",
+        "any other expression by the middles of bins. Numbers of columns with more than 16,777,216 levels "
+        "are not added up: declare wider bins.",
         (
             "SELECT count(*), avg(age), sum(visits) FROM people WHERE smoker",
             "SELECT region, count(*) AS n FROM people GROUP BY region",
