@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
 import maquette as mq
+from maquette.errors import QueryError
 from maquette.privacy import Kind
 from maquette.query import LinearQuery, parse, where
+from maquette.session.question import Question
 
 SURE = 1 - 1e-7
 
@@ -60,3 +64,35 @@ def test_an_average_allows_for_the_grid_by_its_count() -> None:
         one = mq.answer(curator, "SELECT avg(visits) FROM t", epsilon=4_500.0, confidence=SURE)
         assert one.low <= 7 <= one.high
         assert one.high - one.low > 2 * 4.5 * 1e-7
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_bounds_and_kinds_of_sums_are_those_of_their_list_of_weights(seed: int) -> None:
+    rng, made = np.random.default_rng(seed), set()
+    schema = mq.Schema([mq.Integer("x", 0, 4500), mq.Integer("y", 0, 4100)])
+    for high, low in itertools.product((0.0, 0.5, 1.0), repeat=2):
+        for choices in ([0.0, 1.0], [0.25, 0.5], [0.0]):
+            drawn = low + (high - low) * rng.choice(choices, 4501)
+            one = LinearQuery.product(schema, {"x": drawn})
+            for weight in (one, ~one, one & where(schema, "y > 7") if seed == 0 else one):
+                found = weight._diagram
+                assert weight.is_predicate == (found.values <= {0.0, 1.0})
+                assert weight.bounds == (min(found.values), max(found.values))
+                made.add(weight.is_predicate)
+    assert made == {True, False}
+
+
+def test_whether_a_sum_is_a_condition_is_found_without_a_list_of_its_weights() -> None:
+    """A session tries to measure each question from half of the rows, which only conditions can be."""
+    schema = mq.Schema([mq.Integer("pay", 0, 50_000)])
+    (goal, *_) = Question.of(schema, "SELECT sum(pay) FROM t WHERE pay > 7").goals
+    assert goal.from_half is None
+    assert "values" not in vars(goal.marginal.weight.sum)
+
+
+@pytest.mark.parametrize("of", ["sum(pay)", "avg(pay)", "variance(pay)", "sum(-debt)", "corr(pay, debt)"])
+def test_numbers_of_too_many_levels_are_not_added_up(of: str) -> None:
+    """Free for whoever may ask, and 8 GB for each list of the numbers of two thousand million levels."""
+    schema = mq.Schema([mq.Integer("pay", 0, 2**30), mq.Integer("debt", 0, 2**53, width=2**23), mq.Boolean("smoker")])
+    with pytest.raises(QueryError, match="more than the 16,777,216 whose numbers add up"):
+        parse(schema, f"SELECT {of} FROM t")

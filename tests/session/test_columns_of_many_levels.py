@@ -5,14 +5,17 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+import tracemalloc
 
 import numpy as np
 import pytest
 
 import maquette as mq
 from maquette.bounded import PAGE, Bounded
+from maquette.query import Marginal
 from maquette.session import question
-from maquette.session.question import Question
+from maquette.session.precision.view_of import MAX_WRITTEN
+from maquette.session.question import Goal, Question
 
 LEVELS = 200_001
 SCHEMA = mq.Schema([mq.Integer("x", 0, LEVELS - 1), mq.Integer("y", 0, 4_999), mq.Boolean("b")])
@@ -95,3 +98,16 @@ def test_questions_written_out_over_many_cells_are_not_all_kept(monkeypatch: pyt
     for level in range(50):
         Question.of(schema, f"SELECT count(*) FROM t WHERE x < {level + 1} AND y < 3 AND z > 9")
     assert len(question._PARSED) >= 50  # a condition for each column
+
+
+def test_a_question_is_not_written_out_over_a_large_histogram() -> None:
+    """A custodian may ask for a histogram of any size; groups multiply its numbers."""
+    schema = mq.Schema([mq.Integer("x", 0, 2**11 - 1), mq.Integer("y", 0, 2**11 - 1)])
+    wide, narrow = (Goal(Marginal(schema, axes)) for axes in (["x"], []))
+    tracemalloc.start()
+    try:
+        assert wide.view(cells=True) is None  # it is measured as asked
+        assert tracemalloc.get_traced_memory()[1] < 2**24
+    finally:
+        tracemalloc.stop()
+    assert narrow.marginal.cells * schema.size <= MAX_WRITTEN

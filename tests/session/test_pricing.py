@@ -278,3 +278,21 @@ def test_whatever_is_paid_for_together_is_promised(accounting: str, relation: st
             for size in rng.integers(1, 5, 4):
                 for answer in session.ask_many([POOL[i] for i in rng.permutation(len(POOL))[:size]]):
                     assert all(number.guarantee is not None for number in numbers(answer))
+
+
+@pytest.mark.parametrize("alpha", [0.26, 0.3])
+@pytest.mark.parametrize("contributions", [2, 3])
+def test_a_tolerance_of_less_than_a_row_has_a_price_or_is_refused(alpha: float, contributions: int) -> None:
+    schema = Schema([mq.Boolean("a"), mq.Boolean("b")])
+    made = mq.open_table(
+        {"person": [1, 2, 3], "a": [True] * 3, "b": [False] * 3},
+        schema,
+        privacy_unit="person",
+        max_contributions=contributions,
+    )
+    with mq.Curator(made, mq.Budget(rho=1_000.0, delta=1e-9)) as curator:
+        try:
+            answer = mq.online(curator, alpha=alpha, rows=2, warm_start="none").ask("a AND b")
+        except mq.BudgetError:
+            return
+        assert answer.low <= answer.value <= answer.high

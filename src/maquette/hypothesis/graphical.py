@@ -74,21 +74,25 @@ class GraphicalModel:
         given = _distinct(schema, cliques)
         sizes = {column.name: column.size for column in schema}
         tree = JunctionTree(sizes, [*given, *(columns for columns, _ in self.zeros)])
+        self._refuse_large(tree)
         self._arrange(tree, given, {clique: np.zeros(schema.shape(clique)) for clique in given})
 
     def _arrange(self, tree: JunctionTree, cliques: Sequence[Clique], potentials: Mapping[Clique, Values]) -> None:
         """Use this tree and these potentials; probabilities are computed when first needed."""
-        if tree.cells > self.max_cells:
-            raise QueryError(
-                f"a model with these cliques has {tree.cells:,} cells, more than the {self.max_cells:,} allowed",
-                advice="take smaller or fewer cliques, columns with fewer levels, or a larger max_cells",
-            )
+        self._refuse_large(tree)
         self.cliques = tuple(cliques)
         self._by_set = {frozenset(clique): clique for clique in cliques}
         self.tree = tree
         self._plan = Plan(tree, [tuple(positions_of(self.schema, clique)) for clique in cliques])
         self._start = self._forbidden()
         self._set(potentials)
+
+    def _refuse_large(self, tree: JunctionTree) -> None:
+        if tree.cells > self.max_cells:
+            raise QueryError(
+                f"a model with these cliques has {tree.cells:,} cells, more than the {self.max_cells:,} allowed",
+                advice="take smaller or fewer cliques, columns with fewer levels, or a larger max_cells",
+            )
 
     def _forbidden(self) -> dict[int, Values]:
         """The initial tables of the nodes: -inf at impossible combinations."""

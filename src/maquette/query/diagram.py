@@ -35,6 +35,16 @@ class Drawn(NamedTuple):
     columns: tuple[str, ...]
     values: frozenset[float]
 
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The smallest and the largest weight."""
+        return min(self.values), max(self.values)
+
+    @property
+    def is_predicate(self) -> bool:
+        """Whether every weight is 0 or 1."""
+        return self.values <= {0.0, 1.0}
+
 
 class Diagram:
     """The diagram of a sum of products: its digest, the columns that matter and the weights that occur.

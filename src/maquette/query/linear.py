@@ -203,12 +203,12 @@ class LinearQuery:
     @property
     def is_predicate(self) -> bool:
         """Whether every weight is 0 or 1."""
-        return self._diagram.values <= {0.0, 1.0}
+        return self._diagram.is_predicate
 
     @property
     def bounds(self) -> tuple[float, float]:
         """The smallest and the largest weight."""
-        return min(self._diagram.values), max(self._diagram.values)
+        return self._diagram.bounds
 
     @property
     def grid(self) -> int:

@@ -65,7 +65,7 @@ class Sum:
         self._exact = constant * RESOLUTION == round(constant * RESOLUTION) and bool((scaled == rounded).all())
         self._first = next((high - low for low, high in spans if high > low), 0)
         self._reach = sum(high - low for low, high in spans)
-        low, high = self._constant, self._constant + self._reach
+        low, high = self._constant, self._highest
         slack = 0 if self._exact else len(spans) + 1  # maximum total error of rounding each part
         if low < -slack or high > RESOLUTION + slack:
             weight = low if low < 0 else high
@@ -110,6 +110,25 @@ class Sum:
     def listed(self) -> bool:
         """Whether `values` are all weights that occur."""
         return len(self._parts) < 2
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The smallest and the largest weight."""
+        low, high = (min(1.0, max(0.0, weight / RESOLUTION)) for weight in (self._constant, self._highest))
+        return low, high
+
+    @property
+    def is_predicate(self) -> bool:
+        """Whether every weight is 0 or 1; without a list of all weights."""
+        if not self.listed:
+            return self.values <= {0.0, 1.0}
+        parts = (np.clip(self._constant + part, 0, RESOLUTION) for part in self._parts.values())
+        outer = {0.0, 1.0}.issuperset(self.bounds)
+        return outer and all(bool(((part == 0) | (part == RESOLUTION)).all()) for part in parts)
+
+    @property
+    def _highest(self) -> int:
+        return self._constant + self._reach
 
     @cached_property
     def values(self) -> frozenset[float]:

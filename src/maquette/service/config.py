@@ -240,6 +240,7 @@ class Limits:
     questions: int = 1_000  # in one `ask many`
     sample_rows: int = 1_000_000
     upload_bytes: int = 67_108_864  # of a file that a custodian uploads
+    unpacked_bytes: int = 1_073_741_824  # what such a file may become once it is unpacked
     connections: int = 2_500
     waiting_asks: int = 1_000  # questions in line for one table
     asks_per_minute: int = 60_000  # of one principal

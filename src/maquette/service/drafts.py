@@ -27,6 +27,7 @@ from maquette.service.claims import Claims
 from maquette.service.config import NAME, TableConfig
 from maquette.service.errors import NotFound
 from maquette.service.principals import Principal
+from maquette.service.unpacking import refuse_large
 
 if TYPE_CHECKING:
     from maquette.service.engine import Service
@@ -63,6 +64,7 @@ class Drafts:
             with os.fdopen(os.open(source, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
                 for chunk in chunks:
                     file.write(chunk)
+            refuse_large(source, self._service.config.limits.unpacked_bytes)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", PrivacyWarning)  # the page says that it is a draft
                 drafted = Schema.guess(str(source))

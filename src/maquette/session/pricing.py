@@ -254,7 +254,7 @@ class Pricing:
                 or before is None
                 or (width - before[1]) * (root - before[0]) <= 0
             ):
-                target *= ((aim - grain) / (width - grain)) ** 2
+                target *= (_ungrained(aim, grain) / _ungrained(width, grain)) ** 2
             else:  # Laplace bounds have a constant offset: take the line through two rounds
                 target = max(0.0, root + (aim - width) * (root - before[0]) / (width - before[1])) ** 2
             before = root, width
@@ -459,6 +459,11 @@ class Pricing:
             return {}
 
         return fill
+
+
+def _ungrained(width: float, grain: float) -> float:
+    """The part of a half-width that shrinks with the noise: the grain adds at most as much again."""
+    return max(width - grain, width / 2)
 
 
 def _precision(known: Known | None) -> float:

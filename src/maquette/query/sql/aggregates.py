@@ -54,6 +54,7 @@ _PAIRS = {exp.CovarSamp: "mq_covariance", exp.CovarPop: "mq_covariance", exp.Cor
 _QUANTILES = (exp.Median, exp.Quantile, exp.PercentileCont, exp.PercentileDisc, exp.ApproxQuantile)
 _MEANS = {"mean": exp.Avg}
 MOST_BRANCHES = 4  # of a CASE that is added up by one sum for each
+ADDED = 2**24  # maximum levels of a column whose numbers are added up: each takes some tens of bytes
 AGGREGATES = (exp.AggFunc, exp.WithinGroup, exp.Filter)
 
 
@@ -265,6 +266,11 @@ class Aggregates:
         if isinstance(node, exp.Column):
             name = self.reader.column(node)
             column = self.schema[name]
+            if column.size > ADDED:
+                raise QueryError(
+                    f"column {name!r} has {column.size:,} levels, more than the {ADDED:,} whose numbers add up",
+                    advice="declare wider bins: a sum of a column with bins adds up the values themselves",
+                )
             if column.midpoints is None:
                 raise QueryError(
                     f"column {name!r} ({column.kind}) has no numbers to add", advice=f"use count(*) and GROUP BY {name}"

@@ -26,7 +26,8 @@ SECTIONS = (
         "conditions on rows. A column, a multiple of it, or either in coalesce or a CASE of up to four branches is "
         "added up by its values. "
         "Any other expression over bins lies between its sums at the lower and at the upper ends of bins, and its "
-        "interval holds both; the ends decide if it names each column once, as amount * quantity does.",
+        "interval holds both; the ends decide if it names each column once, as amount * quantity does. "
+        "Numbers of columns with more than 16,777,216 levels are not added up: declare wider bins.",
         (
             "SELECT count(*), avg(age), sum(visits) FROM people WHERE smoker",
             "SELECT region, count(*) AS n FROM people GROUP BY region",

@@ -15,11 +15,14 @@ from maquette.session.precision.view import Values, View
 
 MAX_CELLS = 2**20  # of the columns of a question, and of everything written out for one that does not factor
 MAX_COLUMNS = 12  # a question has 2^columns parts
+MAX_WRITTEN = 2**26  # numbers of a question written out over the whole universe
 MAX_LEVELS = 2**12  # of a column: its contrasts are a square matrix
 
 
 def cell_view_of(marginal: Marginal, *, signed: bool = False) -> View:
     """The view of a marginal where the whole universe is one histogram."""
+    if marginal.schema.size * marginal.cells > MAX_WRITTEN:
+        raise TooWide(f"the question has {marginal.cells:,} numbers over {marginal.schema.size:,} combinations")
     plain = view_of(marginal, signed=signed)
     weights = _written_out(marginal, marginal.schema.names, signed)
     return CellView(marginal.schema, weights, plain.shape, plain.description)
