@@ -52,8 +52,8 @@ def orders(monkeypatch: pytest.MonkeyPatch, accounting: str, together: bool, see
 
         patched.setattr(Planner, "plan", noted)
         if not shortcut:
-            patched.setattr(Planner, "_surely_alone", lambda self, goal, goals: None)
-            patched.setattr(Planner, "_dearer_in_parts", lambda self, goal, known=None: None)
+            patched.setattr(Planner, "_surely_alone", lambda self, goal, goals, now: None)
+            patched.setattr(Planner, "_dearer_in_parts", lambda self, goal, now, alone=None: None)
         session = mq.online(curator_of(SCHEMA, table, budget), alpha=0.03, simultaneous=together, rows=ROWS)
         for text in stream(rng):
             session.ask(text)
