@@ -7,10 +7,9 @@ them in the same order, by their numbers, so what is known does not depend on wh
 
 from __future__ import annotations
 
-import heapq
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from typing import Any
@@ -30,10 +29,10 @@ from maquette.session.ahead import Ahead, Layered
 from maquette.session.order import Directs, Flight, Named, Order, Owned, components
 from maquette.session.own import Guarded, Own
 from maquette.session.question import Goal, as_json, from_json, restored, stored
+from maquette.session.sequence import IN_FLIGHT, in_order, is_shared, number_of
 from maquette.session.taking import keep, take
 from maquette.session.transcript import Transcript, part_question
 
-IN_FLIGHT = 64  # charges at the same time
 DOORS = ("measure", "guard.test", "guard")  # through which a session charges
 REBUILT = (
     "begun", "before", "transcript", "own", "wholes", "requests", "directs", "guards", "cells", "following", "_digests",
@@ -163,7 +162,7 @@ class Record:
             self._restore(charge, note)
         else:
             if not is_shared(charge):
-                self.following = max(self.following, _number(charge) + 1)
+                self.following = max(self.following, number_of(charge) + 1)
             if "request" in note:
                 self.requests[note["request"]["name"]] = charge.id, charge.analyst, note["request"]["asked"]
             if charge.state == "answered":
@@ -469,36 +468,6 @@ def _kind_of(curator: Curator) -> type[Record]:
     from maquette.session.shared import SharedRecord
 
     return SharedRecord
-
-
-def is_shared(charge: Charge) -> bool:
-    """Whether a charge was made where several processes share the ledger: its place is that in the ledger."""
-    return "." in charge.id.rpartition(":")[2]
-
-
-def _number(charge: Charge) -> int:
-    return int(charge.id.rpartition(":")[2])
-
-
-def in_order(notes: Iterable[tuple[Charge, Any]]) -> Iterator[tuple[Charge, Any]]:
-    """Charges by their number in the session; what guards did comes where it was, when nothing was in flight.
-
-    So do charges of several processes, which have no numbers of their own.
-
-    A number was given out only when all numbers `IN_FLIGHT` below it were settled, so few have to be held back.
-    """
-    held: list[tuple[int, int, Charge, Any]] = []
-    for place, (charge, note) in enumerate(notes):
-        if note is None or "values" in note or is_shared(charge):
-            yield from ((one, its) for _, _, one, its in sorted(held))
-            held = []
-            yield charge, note
-            continue
-        heapq.heappush(held, (_number(charge), place, charge, note))
-        if len(held) > IN_FLIGHT:
-            *_, first, its = heapq.heappop(held)
-            yield first, its
-    yield from ((one, its) for _, _, one, its in sorted(held))
 
 
 _RECORDS: WeakValueDictionary[tuple[int, str], Record] = WeakValueDictionary()  # a record keeps its curator alive

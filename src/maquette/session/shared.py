@@ -22,7 +22,8 @@ from maquette.curator import Curator, Measurement
 from maquette.privacy.ledger import Charge, SharedLedger
 from maquette.session.ahead import Ahead
 from maquette.session.order import Flight, Named, Order, Owned
-from maquette.session.record import DOORS, IN_FLIGHT, REBUILT, Record, in_order
+from maquette.session.record import DOORS, REBUILT, Record
+from maquette.session.sequence import IN_FLIGHT, in_order
 
 POLL = 0.02  # seconds between two looks at what another process has in flight
 BEHIND = 2 * IN_FLIGHT  # charges that may come between a plan's state and its charge; fewer than digests are kept
