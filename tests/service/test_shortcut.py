@@ -167,3 +167,32 @@ def test_a_body_in_pieces_is_read_whole_and_bounded(two: House) -> None:
 
 def _as(made: House, who: str) -> list[tuple[str, str]]:
     return [("Authorization", f"Bearer {made.tokens[who]}"), *JSON.items()]
+
+
+def test_a_body_that_was_broken_off_asks_nothing(two: House) -> None:
+    """Its first piece is a whole question; what should have followed never came."""
+    body = b'{"where": "b AND age >= 33"}'
+    pieces: list[Any] = [{"type": "http.request", "body": body, "more_body": True}, {"type": "http.disconnect"}]
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json"), (b"content-length", b"900")]
+    scope: Any = {
+        "type": "http",
+        "method": "POST",
+        "path": ASK,
+        "raw_path": ASK.encode(),
+        "query_string": b"",
+        "http_version": "1.1",
+        "scheme": "http",
+        "client": ("127.0.0.1", 5),
+        "headers": [*headers, (b"authorization", f"Bearer {two.tokens['ada']}".encode())],
+    }
+
+    async def receive() -> Any:
+        return pieces.pop(0) if pieces else {"type": "http.disconnect"}
+
+    async def send(_: Any) -> None: ...
+
+    two.ask("ada", "smoker")  # the token is remembered
+    before = two.service.tables["people"].curator.ledger.spent()
+    asyncio.run(two.app(scope, receive, send))
+    assert len(pieces) == 0
+    assert two.service.tables["people"].curator.ledger.spent() == before
