@@ -171,7 +171,7 @@ def _as(made: House, who: str) -> list[tuple[str, str]]:
 
 def test_a_body_that_was_broken_off_asks_nothing(two: House) -> None:
     """Its first piece is a whole question; what should have followed never came."""
-    body = b'{"where": "b AND age >= 33"}'
+    body = b'{"where": "a AND NOT b AND age >= 50"}'
     pieces: list[Any] = [{"type": "http.request", "body": body, "more_body": True}, {"type": "http.disconnect"}]
     headers = [(b"host", b"localhost"), (b"content-type", b"application/json"), (b"content-length", b"900")]
     scope: Any = {
@@ -196,3 +196,4 @@ def test_a_body_that_was_broken_off_asks_nothing(two: House) -> None:
     asyncio.run(two.app(scope, receive, send))
     assert len(pieces) == 0
     assert two.service.tables["people"].curator.ledger.spent() == before
+    assert two.ask("ada", "a AND NOT b AND age >= 50").json()["cost"]["units"] > 0
