@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import zip_longest
 from pathlib import Path
-from typing import IO
 from xml.parsers import expat
 
 from maquette.errors import UnreadableSource
@@ -40,7 +39,7 @@ def refuse_large(path: Path, most: int) -> None:
             raise _spoilt(path) from None
 
 
-def _count(file: IO[bytes], most: int) -> None:
+def _count(file: gzip.GzipFile, most: int) -> None:
     read = 0
     while block := file.read(_BLOCK):
         read += len(block)
