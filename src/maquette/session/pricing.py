@@ -28,6 +28,7 @@ from maquette.query import Contrasts, Marginal, hardest_of
 from maquette.session.precision.anchor import own_variance
 from maquette.session.precision.bases import is_plain, plain, scale, summed, whole_kind
 from maquette.session.precision.cell_view import CellView
+from maquette.session.precision.least import least_precision
 from maquette.session.precision.view import CELLS, Outline, View
 from maquette.session.precision.width import STEP, Known, Widths
 from maquette.session.question import Goal
@@ -39,7 +40,6 @@ CLOSE = 1e-3  # share of the tolerance: a half-width this close to it is not wor
 LEAST_VARIANCE = 1 / 3  # smallest variance of discrete Gaussian noise whose cost is known under gdp accounting
 ROUNDING = 2  # units that splitting a charge may lose
 MORE_ROWS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4)  # relative precisions to add to the row count
-FURTHEST = 60  # doublings
 KEPT = 1_000  # questions of different structure whose bases are kept
 RECENT = 64  # questions of which more is kept: a plan prices the same one in several ways
 _ROOT = math.sqrt(2)
@@ -300,7 +300,7 @@ class Pricing:
         bases, hardest = {part: Basis(part, 1.0) for part in reuse}, view.hardest
         for more in MORE_ROWS:
             rows = more / known[()].variance
-            precision = _least_precision(
+            precision = least_precision(
                 lambda cells, rows=rows: all(  # type: ignore[misc]
                     widths.of(hard, {(): after(known[()], rows), CELLS: after(None, cells)}) <= tolerance * (1 - CLOSE)
                     for hard in hardest
@@ -481,23 +481,6 @@ def after(known: Known | None, added: float, *, part: Columns = (), key: Columns
     variances[key] = 1.0 / (added + (1.0 / variances[key] if key in variances else 0.0))
     bases = () if variances.keys() == {part} else tuple(variances.items())
     return Known(1.0 / (1.0 / known.variance + added), known.pieces + 1, bases=bases)
-
-
-def _least_precision(enough: Callable[[float], bool], guess: float) -> float | None:
-    """The least precision that is enough, to one part in ten thousand; None if none within reason is."""
-    low = high = guess
-    for _ in range(FURTHEST):
-        if enough(high):
-            break
-        low, high = high, 2 * high
-    else:
-        return None
-    while low == high or (low > guess / 2**FURTHEST and enough(low)):
-        low, high = low / 2, low
-    while high > low * (1 + 1e-4):
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
 
 
 def _norm(matrix: NDArray[np.int64]) -> float:
