@@ -21,7 +21,7 @@ MAX_LEVELS = 2**12  # of a column: its contrasts are a square matrix
 
 def cell_view_of(marginal: Marginal, *, signed: bool = False) -> View:
     """The view of a marginal where the whole universe is one histogram."""
-    if marginal.schema.size * marginal.cells > MAX_WRITTEN:
+    if marginal.schema.size <= MAX_WRITTEN < marginal.schema.size * marginal.cells:  # no larger universe is listed
         raise TooWide(f"the question has {marginal.cells:,} numbers over {marginal.schema.size:,} combinations")
     plain = view_of(marginal, signed=signed)
     weights = _written_out(marginal, marginal.schema.names, signed)
