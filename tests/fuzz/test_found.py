@@ -21,6 +21,8 @@ from maquette.query.expression import Between, Compare, In, IsNull
 from maquette.releases.archive import MANIFEST
 from maquette.schema import Boolean, Category, Date, Integer, Number, Schema
 from maquette.schema.importers import from_mbi, from_smartnoise
+from maquette.service.pgwire.script import pieces
+from maquette.service.pgwire.sqlstate import Problem
 
 SCHEMA = Schema([Integer("age", 0, 99), Boolean("smoker"), Number("bmi", edges=[10, 18.5, 25])])
 
@@ -278,3 +280,26 @@ def test_a_title_that_cannot_be_written_is_refused() -> None:
     with suppress(QueryError):  # some versions of the parser read no escape here, and the title is plain
         asked = question(SCHEMA, r"SELECT count(*) AS e'\x00', count(smoker) AS n FROM t")
         assert "\x00" not in "".join(output.title for output in asked.outputs)  # type: ignore[union-attr]
+
+
+LOOSE = {
+    "plain": " JOIN p" * 500,
+    "some with ON": (" JOIN p" * 3 + " ON a = b") * 100,
+    "lateral": " LEFT JOIN LATERAL p" * 200,
+    "DISTINCT ON": " JOIN (SELECT DISTINCT ON (a) a FROM p)" * 100,
+}
+
+
+@pytest.mark.parametrize("joins", LOOSE.values(), ids=LOOSE)
+def test_joins_without_a_condition_are_refused_before_each_is_read_in_two_ways(joins: str) -> None:
+    """Eighteen of them took four seconds, and each further one twice as long."""
+    with pytest.raises(QueryError, match="more than 8 JOINs without ON or USING are not supported; write ON"):
+        question(SCHEMA, f"SELECT count(*) FROM p{joins}")
+    with pytest.raises(Problem, match="too many JOINs without ON or USING"):
+        pieces(f"SELECT count(*) FROM p{joins}")
+
+
+def test_joins_with_their_conditions_may_be_many() -> None:
+    text = "SELECT count(*) FROM p" + " LEFT JOIN q ON p.age = q.age" * 40 + " JOIN q USING (age)" * 40
+    with pytest.raises(QueryError, match="a second table is not supported"):
+        question(SCHEMA, text)

@@ -70,6 +70,7 @@ from .marginal import (
 from .moves import LARGEST as LARGEST, Movable as Movable, Moves as Moves
 from .sql.context import Context as Context
 from .sql.grammar import written as written
+from .sql.joins import loose_join as loose_join
 from .sql.levels import evaluated as evaluated
 from .sql.program import (
     Answers as Answers,

@@ -23,6 +23,7 @@ from maquette.errors import QueryError
 from maquette.query.expression import Place
 from maquette.query.sql.advice import FUNCTIONS, TIMES, misspelt_keyword
 from maquette.query.sql.dialects import translated
+from maquette.query.sql.joins import MOST_LOOSE, loose_join
 from maquette.query.sql.parts import unread
 from maquette.schema import Comparison, identifier, nearest, writable
 
@@ -196,6 +197,9 @@ class Source:
             raise
 
     def _parsed(self, tokens: list[Token], root: type[Any]) -> Any:
+        if (join := loose_join(tokens)) is not None:
+            what = f"more than {MOST_LOOSE} JOINs without ON or USING"
+            raise _refusal(f"{what} are", _place(self.text, join.start), None, "write ON after each JOIN")
         try:
             parser = _DIALECT.parser()
             whole = root is exp.Query

@@ -11,6 +11,7 @@ from sqlglot.dialects.postgres import Postgres
 from sqlglot.errors import ParseError
 from sqlglot.tokenizer_core import Token, TokenType
 
+from maquette.query import loose_join
 from maquette.service.pgwire.sqlstate import Problem
 
 MAX_TEXT = 131_072
@@ -80,6 +81,8 @@ def pieces(text: str) -> list[Piece]:
 def _piece(text: str, start: int) -> Piece:
     tokens = tuple(_POSTGRES.tokenize(text))
     _check_nesting(tokens)
+    if loose_join(tokens) is not None:
+        raise Problem("54001", "the statement has too many JOINs without ON or USING")
     return Piece(text, tokens, start)
 
 
