@@ -31,6 +31,7 @@ Values = NDArray[np.float64]
 START = 0.1  # the first penalty
 STEEP, GENTLE = 0.2, 0.7  # the penalty falls by a factor between these, depending on how large the residuals still are
 STAGES = 8  # maximum number of penalties tried
+PATIENCE = 2  # fits in a row without a smaller residual, after which no lower penalty is tried
 STEPS = 100  # quasi-Newton steps for each penalty
 AGAIN = 40  # quasi-Newton steps after targets were lengthened
 MEMORY = 20
@@ -72,24 +73,26 @@ def estimates(
 
     Every measured set must be a clique of the model. `counted` are measurements of single columns beside the residuals.
     `start` is an earlier fit, of fewer measurements perhaps. Ends when the mean squared residual over its variance is
-    below `target`, after STAGES penalties, or after `gradients` gradients; with `lengthen`, a last fit undoes the
-    shrinkage of pairs that stand out of their noise. The caller may stop after any of the fits: each is a complete
-    model.
+    below `target`, after STAGES penalties, after PATIENCE that were no better, or after `gradients` gradients; with
+    `lengthen`, a last fit undoes the shrinkage of pairs that stand out of their noise. The caller may stop after any of
+    the fits: each is a complete model.
     """
     problem = _Problem(model, residuals, counted, _independent(model, residuals, counted))
     penalty = START if start is None else min(START, 2 * start.penalty)
     parameters = problem.pack(start.parameters if start else {})
     best = fitted = problem.estimated(parameters, penalty)
     yield best
+    worse = 0  # fits since the best one
     for done in range(1, STAGES + 1):
         left = None if gradients is None else gradients - problem.gradients
-        if not problem.size or best.residual <= target or (left is not None and left <= 0):
+        if not problem.size or best.residual <= target or worse == PATIENCE or (left is not None and left <= 0):
             break
         before = fitted.residual
         parameters, converged = problem.minimise(parameters, penalty, steps, left)
         fitted = problem.estimated(parameters, penalty)
+        worse += 1
         if fitted.residual < best.residual:
-            best = fitted
+            best, worse = fitted, 0
             yield best
         if progress is not None:
             progress(done, best.residual)
