@@ -99,24 +99,6 @@ def test_a_fit_with_few_gradients_ends_early_and_is_a_model_all_the_same(monkeyp
     assert len(taken) - few > 2 * few
 
 
-def test_lower_penalties_are_not_tried_where_they_are_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Descent that ends too early makes residuals larger, not smaller: after two such fits the best one is kept."""
-    residuals, _ = measured(0, 1.0)
-    cliques = [columns for columns, _, _ in residuals.stored() if columns]
-    minimise, tried = graphical_fit._Problem.minimise, []
-
-    def lost(self: graphical_fit._Problem, parameters: np.ndarray, penalty: float, *given: int) -> object:
-        tried.append(penalty)
-        found, converged = minimise(self, parameters, penalty, *given)
-        return (found if len(tried) == 1 else found + 1.0), converged
-
-    monkeypatch.setattr(graphical_fit._Problem, "minimise", lost)
-    fits = list(estimates(GraphicalModel(SCHEMA, cliques), residuals, target=0.0))
-    assert len(tried) == 1 + graphical_fit.PATIENCE < graphical_fit.STAGES
-    assert len(fits) == 2
-    assert fits[-1].residual < fits[0].residual
-
-
 def test_every_fit_on_the_way_is_a_model_and_the_last_is_the_closest() -> None:
     residuals, _ = measured(2, 5.0)
     fits = list(estimates(GraphicalModel(SCHEMA, [*PAIRS, ("a",), ("b",), ("c",)]), residuals))

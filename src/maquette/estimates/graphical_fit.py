@@ -13,7 +13,6 @@ quasi-Newton method needs some tens of gradients. Public computation: it sees re
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -31,7 +30,6 @@ Values = NDArray[np.float64]
 START = 0.1  # the first penalty
 STEEP, GENTLE = 0.2, 0.7  # the penalty falls by a factor between these, depending on how large the residuals still are
 STAGES = 8  # maximum number of penalties tried
-PATIENCE = 2  # fits in a row without a smaller residual, after which no lower penalty is tried
 STEPS = 100  # quasi-Newton steps for each penalty
 AGAIN = 40  # quasi-Newton steps after targets were lengthened
 MEMORY = 20
@@ -73,26 +71,24 @@ def estimates(
 
     Every measured set must be a clique of the model. `counted` are measurements of single columns beside the residuals.
     `start` is an earlier fit, of fewer measurements perhaps. Ends when the mean squared residual over its variance is
-    below `target`, after STAGES penalties, after PATIENCE that were no better, or after `gradients` gradients; with
-    `lengthen`, a last fit undoes the shrinkage of pairs that stand out of their noise. The caller may stop after any of
-    the fits: each is a complete model.
+    below `target`, after STAGES penalties, or after `gradients` gradients; with `lengthen`, a last fit undoes the
+    shrinkage of pairs that stand out of their noise. The caller may stop after any of the fits: each is a complete
+    model.
     """
     problem = _Problem(model, residuals, counted, _independent(model, residuals, counted))
     penalty = START if start is None else min(START, 2 * start.penalty)
     parameters = problem.pack(start.parameters if start else {})
     best = fitted = problem.estimated(parameters, penalty)
     yield best
-    worse = 0  # fits since the best one
     for done in range(1, STAGES + 1):
         left = None if gradients is None else gradients - problem.gradients
-        if not problem.size or best.residual <= target or worse == PATIENCE or (left is not None and left <= 0):
+        if not problem.size or best.residual <= target or (left is not None and left <= 0):
             break
         before = fitted.residual
         parameters, converged = problem.minimise(parameters, penalty, steps, left)
         fitted = problem.estimated(parameters, penalty)
-        worse += 1
         if fitted.residual < best.residual:
-            best, worse = fitted, 0
+            best = fitted
             yield best
         if progress is not None:
             progress(done, best.residual)
@@ -129,45 +125,23 @@ class _Block:
     cells: bool
     numbers: slice = field(default_factory=lambda: slice(0))  # positions of its numbers among those of all blocks
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """That of the marginal."""
-        return tuple(size + (not self.cells) for size in self.targets.shape)
-
-
-@dataclass(frozen=True)
-class _Alike:
-    """Blocks of one shape, whose numbers follow each other: numpy takes as long for one small table as for ten."""
-
-    blocks: Sequence[_Block]
-
-    @property
-    def numbers(self) -> slice:
-        """Their positions among the numbers of all blocks."""
-        return slice(self.blocks[0].numbers.start, self.blocks[-1].numbers.stop)
-
-    def features(self, marginals: Mapping[Columns, Values]) -> Values:
-        """The measured numbers of all blocks, as the marginals give them."""
-        tables = np.stack([marginals[block.clique] for block in self.blocks])
-        if self.blocks[0].cells:
-            return tables
-        return _along(tables, [_contrasts(size) for size in self.blocks[0].shape])
+    def features(self, marginal: Values) -> Values:
+        """The measured numbers, as a table gives them."""
+        return marginal if self.cells else _along(marginal, [_contrasts(size) for size in marginal.shape])
 
     def spread(self, parameters: Values) -> Values:
-        """The log-potential of every block with these parameters: the transpose of `features`."""
-        tables = parameters.reshape(len(self.blocks), *self.blocks[0].targets.shape)
-        if self.blocks[0].cells:
-            return tables
-        return _along(tables, [_contrasts(size).T for size in self.blocks[0].shape])
+        """The log-potential of these parameters: the transpose of `features`."""
+        if self.cells:
+            return parameters
+        return _along(parameters, [_contrasts(size + 1).T for size in self.targets.shape])
 
 
-def _along(tables: Values, matrices: Sequence[Values]) -> Values:
-    """One matrix along each axis of all tables; a product moves an axis to the end, so that the order is as before."""
-    flat = tables.reshape(len(tables), -1)
+def _along(table: Values, matrices: Sequence[Values]) -> Values:
+    """One matrix along each axis; each product moves the leading axis to the end, so that the order is as before."""
+    flat = table.reshape(-1)
     for matrix in matrices:
-        products = np.matmul(matrix, flat.reshape(len(tables), matrix.shape[1], -1))
-        flat = products.transpose(0, 2, 1).reshape(len(tables), -1)
-    return flat.reshape(-1, *(len(matrix) for matrix in matrices))
+        flat = (matrix @ flat.reshape(matrix.shape[1], -1)).T.reshape(-1)
+    return flat.reshape([len(matrix) for matrix in matrices])
 
 
 @cache
@@ -196,13 +170,10 @@ class _Problem:
         for each in counted:
             values, variances = each.values / self._rows, each.variances / self._rows**2
             self._blocks.append(_Block((each.column, "counted"), (each.column,), values, variances, cells=True))
-        self._blocks.sort(key=lambda block: (block.cells, block.shape))
         self.size = self.gradients = 0  # numbers that were measured, and gradients taken
         for block in self._blocks:
             block.numbers = slice(self.size, self.size + block.targets.size)
             self.size = block.numbers.stop
-        alike = itertools.groupby(self._blocks, key=lambda block: (block.cells, block.shape))
-        self._alike = [_Alike(list(blocks)) for _, blocks in alike]
         self._targets = self._joined([block.targets for block in self._blocks])
         self._variances = self._joined([block.variances for block in self._blocks])
         # An orthonormal coefficient has a curvature of about one cell's share of the mass.
@@ -225,14 +196,13 @@ class _Problem:
         potentials = {clique: np.zeros(shape) for clique, shape in self._shapes.items()}
         for clique, logs in self._base.items():
             potentials[clique] += logs
-        for alike in self._alike:
-            for block, logs in zip(alike.blocks, alike.spread(parameters[alike.numbers]), strict=True):
-                potentials[block.clique] += logs
+        for block in self._blocks:
+            potentials[block.clique] += block.spread(parameters[block.numbers])
         return self._model.with_potentials(potentials)
 
     def _means(self, model: GraphicalModel) -> Values:
         marginals = model.clique_marginals()
-        return self._joined([alike.features(marginals) for alike in self._alike])
+        return self._joined([block.features(marginals[block.clique]) for block in self._blocks])
 
     def estimated(self, parameters: Values, penalty: float) -> Estimated:
         """The model of these parameters, and how far it is from what was measured."""

@@ -26,7 +26,6 @@ from maquette.estimates.block_sums import BlockSums
 from maquette.estimates.column_features import ColumnFeatures, narrowed, width_of
 from maquette.estimates.lengths import Lengths
 from maquette.estimates.residuals import Columns, Residuals, backward
-from maquette.estimates.triple_sums import Triples, TripleSums
 from maquette.hypothesis import Block, blocks_of, laid_out
 from maquette.schema import Schema
 
@@ -39,8 +38,6 @@ FALL = 0.8  # the penalty falls by this factor after each stage
 LEAST, MANY_LEAST = 0.003, 0.012  # the last penalty: below it the model would follow noise, of cells or of many pairs
 MIXING = 27  # maximum number of penalties
 EACH = 30  # steps of a stage
-SELDOM = 2  # steps for which gradients of triples are used, while the mean squared residual is above FAR
-FAR = 1.4  # nearer to the noise the error would grow: residuals that lag end the fall of penalties late
 POLISH = 40  # steps at the last penalty, ever smaller
 ROUNDS = 2  # of lengthened targets and polishing
 TARGET = 0.9  # mean squared residual over variance at which penalties stop falling: noise alone would leave 1
@@ -147,6 +144,16 @@ class _Span:
 
 
 @dataclass(frozen=True)
+class _Triples:
+    """Measured triples that share two columns: targets by the cells of these and the features of all third columns."""
+
+    places: tuple[slice, slice]
+    others: NDArray[np.intp]
+    target: Table
+    precision: Table
+
+
+@dataclass(frozen=True)
 class _Pair:
     """A measured pair of columns, and what independent columns would give."""
 
@@ -248,10 +255,12 @@ class _Problem:
             return  # tables of four and more blocks are not fitted
         self.numbers += values.size
 
-    def _joined_triples(self, pair: tuple[Columns, Columns]) -> Triples:
+    def _joined_triples(self, pair: tuple[Columns, Columns]) -> _Triples:
         """All triples that share these two parts."""
-        first, second = (self.parts[part].place for part in pair)
-        return Triples.joined((first, second), *zip(*self._shared[pair], strict=True))
+        places, tables, precisions = zip(*self._shared[pair], strict=True)
+        others = np.concatenate([np.arange(place.start, place.stop) for place in places])
+        each = np.repeat(np.asarray(precisions, np.float32), [table.shape[1] for table in tables])
+        return _Triples((self.parts[pair[0]].place, self.parts[pair[1]].place), others, np.hstack(tables), each)
 
     def expect(self, pair: Columns, error: float) -> None:
         """Take a pair of blocks that was not measured for independent, give or take this error; no residual counts."""
@@ -339,12 +348,11 @@ class _Descent:
         self._scores = np.zeros(count, np.float32)
         self._means, self._powers = np.zeros_like(self._logits), np.zeros_like(self._logits)
         self._score_moments = np.zeros_like(self._scores), np.zeros_like(self._scores)
-        self._steps, self._far = 0, True
+        self._steps = 0
         size = max(1, CACHED // max(1, len(problem.logs)))
         self._chunks = [slice(start, min(count, start + size)) for start in range(0, count, size)]
         self._tables: Table = np.empty_like(self._logits)
         self._features: Table = np.empty((count, problem.width), np.float32)
-        self._triples = TripleSums(problem.triples, problem.width, count)
         self._spare = [np.empty((min(size, count), len(problem.logs)), np.float32) for _ in range(2)]
 
     def run(self, planned: Planned, progress: Callable[[float, float], None] | None) -> Components:
@@ -356,7 +364,6 @@ class _Descent:
         for stage in range(1, planned.stages + 1):
             for _ in range(EACH):
                 residual = self._step(penalty, rate)
-            self._far = residual > FAR
             if progress is not None:
                 progress(stage * EACH / planned.steps, residual)
             if residual <= TARGET or stage == planned.stages or not self._problem.numbers:
@@ -405,13 +412,9 @@ class _Descent:
         runs.subtract(logits, np.log(sums))
 
     def _step(self, penalty: float, rate: float) -> float:
-        """One step of Adam; returns the mean squared residual over variance before it.
-
-        Far from the noise, gradients of triples, which take the longest, are used for SELDOM steps.
-        """
+        """One step of Adam; returns the mean squared residual over variance before it."""
         weights, strength = self._normalised(), np.float32(penalty * self._problem.rows)
-        anew = self._steps % (SELDOM if self._far else 1) == 0
-        pull, scores, squares = self._misfit(self._features, weights, anew=anew)
+        pull, scores, squares = self._misfit(self._features, weights)
         self._steps += 1
         for chunk in self._chunks:
             scores[chunk] += self._descend(chunk, pull[chunk], strength * weights[chunk], strength, rate)
@@ -435,11 +438,8 @@ class _Descent:
         self._adapt(self._logits[chunk], gradient, self._means[chunk], self._powers[chunk], rate)
         return scores
 
-    def _misfit(self, features: Table, weights: Table, *, anew: bool = True) -> tuple[Table, Table, float]:
-        """The gradients of the squared residuals with respect to features and weights, and their sum beyond columns.
-
-        Those of triples are of an earlier step if they are not computed `anew`.
-        """
+    def _misfit(self, features: Table, weights: Table) -> tuple[Table, Table, float]:
+        """The gradients of the squared residuals with respect to features and weights, and their sum beyond columns."""
         problem = self._problem
         weighted = weights[:, None] * features
         apart = weighted.T @ features - problem.target
@@ -453,8 +453,26 @@ class _Descent:
         squares += float(np.vdot(slope[problem.joint], single[problem.joint]))
         gradient += weights[:, None] * slope
         scores += features @ slope
-        squares += self._triples.add(features, weights, gradient, scores, anew=anew)
+        for triples in problem.triples:
+            squares += self._misfit_of(triples, features, weights, gradient, scores)
         return gradient, scores, squares
+
+    @staticmethod
+    def _misfit_of(triples: _Triples, features: Table, weights: Table, gradient: Table, scores: Table) -> float:
+        """Add the gradients of some triples; returns their squared residuals."""
+        one, two = triples.places
+        first, second, others = features[:, one], features[:, two], features[:, triples.others]
+        both = (first[:, :, None] * second[:, None, :]).reshape(len(features), -1)
+        weighted = weights[:, None] * others
+        apart = both.T @ weighted - triples.target
+        pulled = triples.precision * apart
+        towards = both @ pulled
+        scores += np.einsum("kc,kc->k", towards, others)
+        back = (weighted @ pulled.T).reshape(len(features), first.shape[1], second.shape[1])
+        gradient[:, triples.others] += weights[:, None] * towards
+        gradient[:, one] += np.matmul(back, second[:, :, None])[:, :, 0]
+        gradient[:, two] += np.matmul(first[:, None, :], back)[:, 0]
+        return float(np.vdot(pulled, apart))
 
     def _adapt(self, target: Table, slope: Table, mean: Table, power: Table, rate: float) -> None:
         """Move `target` against its slope, each number by about `rate`; `slope` is overwritten."""

@@ -296,7 +296,6 @@ class GraphicalModel:
         other.__dict__ = {k: v for k, v in self.__dict__.items() if k not in {"_calibration", "_inference"}}
         return other
 
-    @np.errstate(invalid="ignore")
     def _checked(self, potentials: Mapping[Clique, NDArray[Any]]) -> dict[Clique, Values]:
         checked: dict[Clique, Values] = {}
         for clique, table in potentials.items():
@@ -313,7 +312,9 @@ class GraphicalModel:
                     f"the potential of {', '.join(clique)} has shape {np.shape(table)}",
                     expected=f"shape {self.schema.shape(clique)}",
                 )
-            if not math.isfinite(values.sum()):  # finite only if all are, and cheaper than looking at each
+            with np.errstate(invalid="ignore"):
+                total = float(values.sum())  # finite only if all are, and cheaper than looking at each
+            if not math.isfinite(total):
                 raise QueryError(
                     f"the potential of {', '.join(clique)} must be finite", advice="declare impossible cells as zeros"
                 )

@@ -17,8 +17,7 @@ from functools import cached_property
 import numpy as np
 
 from maquette.errors import QueryError
-from maquette.hypothesis.between import between
-from maquette.hypothesis.elimination import mask_of, members, sizes_of
+from maquette.hypothesis.elimination import mask_of, members
 from maquette.hypothesis.exponential import exponentials
 from maquette.hypothesis.factors import Columns, Factor, Values
 from maquette.hypothesis.junction_tree import JunctionTree
@@ -96,11 +95,9 @@ class Plan:
         self.sizes = tuple(tree.sizes.values())
         self.nodes = tuple(self._node(i) for i in range(len(tree.nodes)))
         self.links = tuple(self._link(node) for node in self.nodes)
-        self._given = len(cliques)
-        every = [*cliques, *self._between(cliques)]
-        self.entries = self._entries(every)
+        self.entries = self._entries(cliques)
         # From the smallest on, so that what is summed into a clique is complete when its turn comes.
-        self.upwards = sorted(range(len(every)), key=lambda i: (self.cells(every[i]), len(every[i])))
+        self.upwards = sorted(range(len(cliques)), key=lambda i: (self.cells(cliques[i]), len(cliques[i])))
         # The columns that first appear in a node or under it.
         self.below = [set(node.own) for node in self.nodes]
         for i in range(len(self.nodes) - 1, 0, -1):
@@ -127,27 +124,13 @@ class Plan:
         """From the separator of a node to its parent."""
         return Link.between(node.separator, self.nodes[node.parent].columns if node.parent >= 0 else (), self.sizes)
 
-    def _home(self, clique: Columns) -> int:
-        """The node that holds a clique."""
-        node = self.tree.node_of(self.tree.names[column] for column in clique)
-        assert node is not None, "the tree holds every clique"
-        return node
-
-    def _between(self, cliques: Sequence[Columns]) -> list[Columns]:
-        """Tables between nodes and cliques, without potentials, so that less is summed for each clique."""
-        homes: dict[int, set[int]] = {}
-        for clique in cliques:
-            homes.setdefault(self._home(clique), set()).add(mask_of(clique))
-        known = {mask_of(clique) for clique in cliques}
-        sizes = sizes_of(self.sizes)
-        found = [mask for node, masks in homes.items() for mask in between(self.tree.masks[node], masks, sizes)]
-        return [tuple(members(mask)) for mask in found if mask not in known]
-
     def _entries(self, cliques: Sequence[Columns]) -> list[Entry]:
         """Each clique with the smallest clique of the same node that contains it: small tables are added to those."""
         homes: dict[int, list[int]] = {}
         for i, clique in enumerate(cliques):
-            homes.setdefault(self._home(clique), []).append(i)
+            node = self.tree.node_of(self.tree.names[column] for column in clique)
+            assert node is not None, "the tree holds every clique"
+            homes.setdefault(node, []).append(i)
         entries: dict[int, Entry] = {}
         for node, inside in homes.items():
             columns = self.nodes[node].columns
@@ -170,7 +153,7 @@ class Plan:
             value = entry.link.spread(sums.pop(i) if i in sums else potentials[i].transpose(entry.store))
             if entry.source >= 0:
                 if entry.source not in sums:
-                    sums[entry.source] = self._first(entry.source, potentials)
+                    sums[entry.source] = potentials[entry.source].transpose(self.entries[entry.source].store).copy()
                 sums[entry.source] += value
             elif entry.node in tables:
                 tables[entry.node] += value
@@ -179,20 +162,13 @@ class Plan:
                 tables[entry.node][...] = value
         return [tables[i] if i in tables else np.zeros(node.shape) for i, node in enumerate(self.nodes)]
 
-    def _first(self, i: int, potentials: Sequence[Values]) -> Values:
-        """A new table with the potential of a clique; tables between cliques and nodes have none."""
-        entry = self.entries[i]
-        if i >= self._given:
-            return np.zeros([self.sizes[column] for column in entry.stored])
-        return potentials[i].transpose(entry.store).copy()
-
     def marginals(self, joints: Sequence[Factor]) -> list[Values]:
         """The marginal of every clique, from the joint tables of the nodes."""
         found: dict[int, Values] = {}
         for i in reversed(self.upwards):
             entry = self.entries[i]
             found[i] = entry.link.summed(joints[entry.node].table if entry.source < 0 else found[entry.source])
-        return [found[i].transpose(entry.restore).copy() for i, entry in enumerate(self.entries[: self._given])]
+        return [found[i].transpose(entry.restore).copy() for i, entry in enumerate(self.entries)]
 
 
 class Calibration:
