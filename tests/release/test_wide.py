@@ -78,6 +78,15 @@ def test_one_large_table_does_not_keep_several_others_out_of_a_tree() -> None:
     assert tree.holds(("a", "b"))
 
 
+def test_small_tables_do_not_keep_a_table_of_three_columns_out_of_a_tree() -> None:
+    """What three columns say together is seldom implied by others: here the largest gain comes first."""
+    schema = mq.Schema([mq.Integer(name, 0, 9) for name in "abcd"])
+    gains: dict[tuple[str, ...], float]
+    gains = {("a", "b", "c"): 1.0, ("a", "d"): 0.9, ("b", "d"): 0.9, ("c", "d"): 0.9}
+    _, kept = _held(schema, gains, 1_100)
+    assert kept == [("a", "b", "c"), ("a", "d")]
+
+
 @pytest.mark.parametrize("size", [20, 2 * MANY_NODES])
 def test_a_tree_that_grows_by_one_clique_is_a_junction_tree(size: int) -> None:
     rng = np.random.default_rng(size)

@@ -277,9 +277,13 @@ def _held(merged: Schema, gains: Mapping[Columns, float], max_cells: int) -> tup
     """The tables that fit in a tree of `max_cells`: of two orders to add them in, that which holds more gain.
 
     The most useful table first is not always best: a large one may leave no room for several others. So tables are also
-    tried by gain over a power of their cells. Where there are many columns one order has to do: each takes long.
+    tried by gain over a power of their cells. Only pairs are: what a table of three columns adds to its pairs is seldom
+    implied by others, and small tables before it leave it out. Where there are many columns one order has to do: each
+    takes long.
     """
     plain = sorted(gains, key=lambda each: (-gains[each], each))
+    if any(len(columns) > 2 for columns in gains):
+        return _filled(merged, plain, max_cells)
     dense = sorted(gains, key=lambda each: (-gains[each] / merged.cells(each) ** POWER, each))
     found = _filled(merged, plain, max_cells)
     if len(merged.names) >= WIDE or dense == plain or len(found[1]) == len(gains):
