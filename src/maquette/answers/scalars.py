@@ -369,7 +369,7 @@ class _Noisy:
 
 
 def _to_places(places: int, *, cut: bool = False) -> Callable[[float], float]:
-    """Rounding to so many decimal places, half away from zero; or cutting off what follows."""
+    """Rounding to `places` decimal places, half away from zero; or cutting off what follows."""
     scale = 10.0 ** min(max(places, -300), 300)
 
     def nearest(x: float) -> float:

@@ -26,7 +26,7 @@ _SHEET, _XML = b"sheetData", (".xml", ".rels")
 
 
 def refuse_large(path: Path, most: int) -> None:
-    """Refuse a file that becomes more than so many bytes."""
+    """Refuse a file that becomes more than `most` bytes."""
     if path.name.endswith(".gz"):
         with suppress(OSError, EOFError, zlib.error), gzip.open(path, "rb") as file:  # told by whoever reads the table
             _count(file, most)
